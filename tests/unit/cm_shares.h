@@ -1,6 +1,6 @@
 /*
- * For tests of shares of the connection manager: listeners, clients that connect, and requests of more
- * hosts than the world has. Set FLIGHT_MAX and THINGS_MAX of cm_world.h here, and nowhere else.
+ * Helpers for tests of the connection manager's shares (cm_share.h): listeners, clients that connect, and
+ * requests from hosts that are not in the world. It has larger limits than cm_world.h.
  */
 #ifndef TESTS_UNIT_CM_SHARES_H
 #define TESTS_UNIT_CM_SHARES_H
@@ -21,7 +21,7 @@ static inline void listener(struct world *w, unsigned host, uint64_t wait, const
                      0);
 }
 
-/* A client of this user, at `from`, connects to a waiting server of his at SERVER. */
+/* A client of user HONEST on host `from` connects to a waiting server of the same user on host SERVER. */
 static inline void connects(struct world *w, unsigned from, const char *disc)
 {
     struct host *server = &w->hosts[SERVER];
@@ -37,7 +37,7 @@ static inline void connects(struct world *w, unsigned from, const char *disc)
     assert_int_equal(w->hosts[from].requests[request].rc, VIP_RC_SUCCESS);
 }
 
-/* Another host's address, and another port. */
+/* The address of a host that is not in the world, with this port. `host` is not 0. */
 static inline struct cm_host address(const struct world *w, unsigned host, unsigned port)
 {
     struct cm_host ret = w->hosts[CLIENT].addr;
@@ -49,7 +49,7 @@ static inline struct cm_host address(const struct world *w, unsigned host, unsig
     return ret;
 }
 
-/* Another port of the client's host. */
+/* The address of host CLIENT with this port. */
 static inline struct cm_host port_of(const struct world *w, unsigned port)
 {
     struct cm_host ret = w->hosts[CLIENT].addr;
@@ -59,7 +59,8 @@ static inline struct cm_host port_of(const struct world *w, unsigned port)
     return ret;
 }
 
-/* A REQUEST with an address that was shown: what the hosts of this world are too few to send. */
+/* SERVER receives a REQUEST from this address, which may belong to no host of the world. The world must not ask
+ * for cookies, because no program would return them. */
 static inline void from_address(struct world *w, struct cm_host from, uint64_t id, const char *disc)
 {
     struct vip_cm msg = {.type = VIP_CM_REQUEST,

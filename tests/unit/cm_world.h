@@ -1,10 +1,11 @@
 /*
- * A small world for connection managers: hosts with one struct cm each, a link that loses, doubles
- * and reorders from a seed, and virtual time. A host records what the manager
- * tells it and acts on it later, or, if it is eager, from within, as vipd/nic/ does.
+ * A simulated network for tests of the connection manager: hosts with one struct cm each, a link that loses,
+ * duplicates and reorders packets (all its choices follow from a seed), and virtual time. Each host records the
+ * operations that its manager calls (struct cm_ops). The test acts on these records later. An eager host acts
+ * inside the operation, as vipd/nic/ does.
  *
- * This part: the link and what the manager's operations record. Time and the applications are in
- * cm_world_run.h, which the test_engine_cm*.c programs include.
+ * This part: the link and the operations. Virtual time and applications are in cm_world_run.h; test programs
+ * include that file.
  */
 #ifndef TESTS_UNIT_CM_WORLD_H
 #define TESTS_UNIT_CM_WORLD_H
@@ -22,7 +23,9 @@
 #define MS        1000000ull
 #define S         1000000000ull
 #define HOSTS_MAX 3
-#ifndef FLIGHT_MAX /* the fuzz target makes a smaller world, thousands of times a second */
+/* Packets under way, and entries in each array of a host. The fuzz target sets smaller limits, because it makes
+ * thousands of worlds a second. */
+#ifndef FLIGHT_MAX
 #define FLIGHT_MAX 8192
 #define THINGS_MAX 1024
 #endif
@@ -36,21 +39,21 @@ struct flight {
     uint8_t bytes[VIP_WIRE_CM_BYTES_MAX];
 };
 
-/* A request or an accept of the host; `user` is its index. */
+/* A request or an accept of the host. Its index in the array is the number `user` in the operations. */
 struct attempt {
     bool used;
-    unsigned done; /* times its end was reported */
-    bool given_up; /* we cancelled it, or closed the accept */
+    unsigned done; /* number of reports that the attempt has ended */
+    bool given_up; /* the host cancelled the request, or closed the accept */
     enum vip_rc rc;
     uint64_t done_ns, local_id;
-    struct vip_private data; /* what the other application said at the end of a request */
+    struct vip_private data; /* private data of the other application, from its answer */
 };
 
 struct conn {
     uint64_t local_id, remote_id;
     uint32_t peer;
     bool alive;
-    bool gone_due; /* to be reported with cm_conn_gone at the next step */
+    bool gone_due; /* host_settle must call cm_conn_gone for it */
     unsigned closed, reset, lost;
     struct vip_cm close;
     struct cm_conn info;
@@ -71,11 +74,11 @@ struct host {
     void *memory;
     struct cm_host addr;
     uint64_t epoch;
-    bool down;               /* packets to it vanish */
-    bool eager;              /* acts from within operations */
-    long allocs, fail_after; /* fail_after >= 0: allocations that still succeed */
+    bool down;               /* packets to this host vanish */
+    bool eager;              /* acts inside the operations */
+    long allocs, fail_after; /* blocks in use; allocations that still succeed, < 0: all */
     uint64_t id_counter;
-    unsigned renewed; /* peer requests that were on their own again */
+    unsigned renewed; /* calls of op_renew: peer-to-peer requests that lost their match */
     struct attempt requests[THINGS_MAX], accepts[THINGS_MAX];
     struct conn conns[THINGS_MAX];
     struct incoming incoming[THINGS_MAX];
@@ -86,7 +89,7 @@ struct world {
     uint64_t now_ns, random;
     unsigned loss_percent, dup_percent;
     bool verify_all; /* cm_config.verify_all of the hosts */
-    uint32_t uid;    /* whose programs act */
+    uint32_t uid;    /* user of the programs that act next */
     uint64_t delay_min_ns, delay_spread_ns;
     unsigned host_count, flight_count;
     uint64_t packets, bytes_sent[HOSTS_MAX];
@@ -190,7 +193,7 @@ static inline void host_close(struct world *w, unsigned index, struct conn *conn
     cm_conn_gone(host->cm, conn->local_id, conn->peer);
 }
 
-/* A connection has ended by what the manager said: forget it, now or at the next step. */
+/* The manager has reported the end of a connection. An eager host forgets it now, other hosts in host_settle. */
 static inline void conn_over(struct host *host, struct conn *conn)
 {
     conn->alive = false;

@@ -1,6 +1,6 @@
 /*
- * The world of connection managers (cm_world.h), third part: what applications do, which messages get
- * lost, and helpers. Included by cm_world_run.h.
+ * The world of connection managers (cm_world.h), third part: actions of applications, filters that lose messages,
+ * and helpers. Only cm_world_run.h includes it.
  */
 #ifndef TESTS_UNIT_CM_WORLD_APP_H
 #define TESTS_UNIT_CM_WORLD_APP_H
@@ -9,12 +9,12 @@
 
 #include "tests/unit/cm_world.h"
 
-/* ---- what applications do ---------------------------------------------------------------- */
+/* ---- actions of applications ------------------------------------------------------------- */
 
 static const struct vip_cm_attrs world_attrs UNUSED = {
     .level = VIP_LVL_DELIVERY, .rdma_write = 1, .max_transfer_bytes = 65536, .qos = 7};
 
-/* These attributes came. By members: padding has no value. */
+/* The attributes are equal to world_attrs. Compared by members, because padding bytes may differ. */
 static inline void world_attrs_check(const struct vip_cm_attrs *attrs)
 {
     assert_int_equal(attrs->level, world_attrs.level);
@@ -57,7 +57,7 @@ static inline unsigned host_request(struct world *w, unsigned from, unsigned to,
     return index;
 }
 
-/* Start a peer-to-peer request; returns its index. data is its private data. */
+/* Start a peer-to-peer request with private data `data`; returns the index of the request. */
 static inline unsigned host_peer_attrs(struct world *w, unsigned from, unsigned to,
                                        const char *local, const char *remote, uint64_t timeout_ns,
                                        const struct vip_cm_attrs *attrs, const char *data)
@@ -82,7 +82,7 @@ static inline unsigned host_peer_attrs(struct world *w, unsigned from, unsigned 
     host->requests[index] =
         (struct attempt){.used = true, .rc = VIP_RC_NOT_DONE, .local_id = args.local_id};
     rc = cm_request(host->cm, &args, w->now_ns);
-    if (rc == -EPERM) /* another user has the name */
+    if (rc == -EPERM) /* another user owns `local` */
         host->requests[index] = (struct attempt){.given_up = true};
     else
         assert_int_equal(rc, 0);
@@ -102,13 +102,13 @@ static inline void host_listen(struct world *w, unsigned index, uint64_t wait, c
                      0);
 }
 
-/* The program of host_listen() closes the NIC. */
+/* The program that called host_listen() closes its NIC. */
 static inline void host_server_ends(struct world *w, unsigned index)
 {
     cm_server_gone(w->hosts[index].cm, 1 + index, w->now_ns);
 }
 
-/* Accept incoming[i]; returns what cm_accept says. */
+/* Accept incoming[i]; returns the result of cm_accept. */
 static inline int host_accept(struct world *w, unsigned index, unsigned i)
 {
     struct host *host = &w->hosts[index];
@@ -131,7 +131,7 @@ enum { CLIENT = 0, SERVER = 1, OTHER = 2 };
 
 #define FOR_EVER UINT64_MAX
 
-/* ---- filters: which messages get lost ---- */
+/* ---- filters (true: the message passes; false: it is lost) ---- */
 
 static inline bool drop_all(struct world *w, unsigned from, unsigned to, const struct vip_cm *msg)
 {
@@ -172,7 +172,7 @@ static inline struct cm_stats stats_of(struct world *w, unsigned host)
     return stats;
 }
 
-/* One connection from CLIENT to SERVER through discriminator "svc". */
+/* Make one connection from CLIENT to SERVER through discriminator "svc". */
 static inline void connect_pair(struct world *w, struct conn **ret_client, struct conn **ret_server)
 {
     struct host *client = &w->hosts[CLIENT], *server = &w->hosts[SERVER];
@@ -192,7 +192,7 @@ static inline void connect_pair(struct world *w, struct conn **ret_client, struc
     assert_true((*ret_client)->alive && (*ret_server)->alive);
 }
 
-/* A hand-made message. */
+/* Host `to` receives this message of host `from` at once, without the link. */
 static inline void inject(struct world *w, unsigned from, unsigned to, uint64_t src_epoch,
                           uint64_t dst_epoch, const struct vip_cm *msg)
 {

@@ -1,14 +1,14 @@
 /*
- * The world of connection managers (cm_world.h), second part: lives of hosts and virtual time. What
- * applications do is in cm_world_app.h.
+ * The world of connection managers (cm_world.h), second part: lives of hosts and virtual time.
+ * Actions of applications are in cm_world_app.h.
  */
 #ifndef TESTS_UNIT_CM_WORLD_RUN_H
 #define TESTS_UNIT_CM_WORLD_RUN_H
 
 #include "tests/unit/cm_world.h"
 
-/* Memory of a host (by its number) and of the world (HOSTS_MAX). The fuzz target has its own, which it
- * uses again and again. */
+/* Memory of host number `slot`, or of the world (slot HOSTS_MAX). The fuzz target has its own macros, which use
+ * the same memory for each world. */
 #ifndef WORLD_MEMORY
 #define WORLD_MEMORY(slot, bytes) aligned_alloc(64, ((bytes) + 63) / 64 * 64)
 #define WORLD_MEMORY_FREE(memory) free(memory)
@@ -32,7 +32,7 @@ static const struct cm_config world_config UNUSED = {
     .peer_dead_ns = 4 * S,
 };
 
-/* The attempt keeps its number and gets another connection id. */
+/* The request keeps its number `user` and gets another connection id. */
 static inline void op_renew(void *ctx, uint64_t *user, uint64_t *local_id)
 {
     struct host *host = ctx;
@@ -61,7 +61,7 @@ static inline void op_free(void *ctx, void *memory, size_t bytes)
     struct host *host = ctx;
 
     host->allocs--;
-    memset(memory, 0x5a, bytes); /* proves the size, and that nobody looks afterwards */
+    memset(memory, 0x5a, bytes); /* a wrong size or a later use becomes visible */
     free(memory);
 }
 
@@ -94,7 +94,7 @@ static inline void host_start(struct world *w, unsigned index)
     host->cm = cm_init(host->memory, &config, &ops, host, w->now_ns);
 }
 
-/* End a host's life without a word, as when it is killed. Nothing may leak. */
+/* End the life of a host without a message, as if its vipd were killed. No memory may leak. */
 static inline void host_kill(struct world *w, unsigned index)
 {
     struct host *host = &w->hosts[index];
@@ -135,7 +135,7 @@ static inline void world_free(struct world *w)
     WORLD_MEMORY_FREE(w);
 }
 
-/* What a host does between two events: forget what is over. */
+/* Between two events a host forgets the connections that have ended. */
 static inline void host_settle(struct host *host)
 {
     for (unsigned i = 0; i < host->conn_count; i++) {
@@ -159,7 +159,7 @@ static inline uint64_t world_next_ns(const struct world *w)
     return next_ns;
 }
 
-/* Deliver what has arrived by now and let timers fire. */
+/* Deliver the packets that have arrived by now, then let timers fire. */
 static inline void world_turn(struct world *w)
 {
     for (unsigned i = 0; i < w->flight_count;) {

@@ -1,6 +1,6 @@
 /*
- * A path with a peer at its end, for tests of eng_rig.h: packets above a size vanish, of the others
- * the test may drop any, and what arrives is checked and acknowledged with ranges as a receiver does.
+ * A path with a peer at its end, for tests with eng_rig.h. Packets above a size vanish; the test may drop other
+ * packets, too. The peer checks the packets that arrive, and acknowledges them with ranges as a receiver does.
  */
 #ifndef TESTS_UNIT_ENG_PATH_H
 #define TESTS_UNIT_ENG_PATH_H
@@ -9,22 +9,22 @@
 
 #define PATH_NUMBERS 65536u /* packet numbers that the peer remembers */
 #define PATH_OPS     1024u
-#define PATH_MESSAGE 60000u /* largest message */
+#define PATH_MESSAGE 60000u /* largest message, in bytes */
 #define PATH_RTT_NS  1000000u
 
 struct path {
     struct rig *rig;
-    uint32_t hole_bytes;         /* larger packets vanish; 0 = none do */
-    uint64_t drop_from, drop_to; /* these numbers vanish, too */
+    uint32_t hole_bytes;         /* larger packets vanish; 0: the path takes all sizes */
+    uint64_t drop_from, drop_to; /* packets from drop_from to drop_to - 1 vanish, too */
     bool arrived[PATH_NUMBERS];  /* by packet number */
-    uint64_t largest;            /* number that arrived */
-    uint8_t *got[PATH_OPS];      /* bytes of each operation that are here */
-    uint32_t have[PATH_OPS];     /* how many */
-    uint32_t total[PATH_OPS];    /* its length, if known[] */
+    uint64_t largest;            /* largest packet number that arrived */
+    uint8_t *got[PATH_OPS];      /* of each operation: not 0 where a byte arrived */
+    uint32_t have[PATH_OPS];     /* of each operation: number of bytes that arrived */
+    uint32_t total[PATH_OPS];    /* of each operation: its length, if known[] */
     bool known[PATH_OPS];
     uint32_t ops_done;
-    bool news;           /* something arrived since the last acknowledgement */
-    uint64_t sent, lost; /* packets */
+    bool news;           /* a packet arrived since the last acknowledgement */
+    uint64_t sent, lost; /* packets of the engine; of these, packets that vanished */
     uint32_t bytes_max;  /* largest packet since the test set it to 0 */
 };
 
@@ -59,7 +59,7 @@ static inline void path_frame(struct path *path, const struct vip_frame *frame)
         path->have[frame->op] += !path->got[frame->op][i]++;
 }
 
-/* Take everything that the engine sends now; how many packets that were. */
+/* Take all packets that the engine sends now; returns their number. */
 static inline unsigned path_take(struct path *path)
 {
     unsigned count = 0;
@@ -89,7 +89,7 @@ static inline unsigned path_take(struct path *path)
     return count;
 }
 
-/* Say what has arrived, the newest ranges if there are too many. */
+/* Acknowledge the packets that have arrived; if they form too many ranges, the newest ranges. */
 static inline void path_answer(struct path *path)
 {
     struct vip_range ranges[VIP_WIRE_RANGES_MAX];
@@ -117,7 +117,7 @@ static inline void path_answer(struct path *path)
     assert_int_equal(rig_feed_as(path->rig, 1, &ack), ENG_RX_DONE);
 }
 
-/* One round trip: everything goes, what arrived is acknowledged, timers run. */
+/* One round trip: the engine sends, timers run, then the peer acknowledges the packets that arrived. */
 static inline void path_round(struct path *path)
 {
     struct rig *rig = path->rig;

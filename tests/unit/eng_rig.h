@@ -1,6 +1,6 @@
 /*
- * One engine between recorded outputs and packets made by hand: what a hostile or odd peer sends
- * can be written down frame by frame. For tests of vipd/engine/ (not of the connection manager).
+ * One engine without a host. The test makes each packet of the peer by hand, frame by frame, so the peer may be
+ * hostile. The rig records the output of the engine. For tests of vipd/engine/ (not of the connection manager).
  */
 #ifndef TESTS_UNIT_ENG_RIG_H
 #define TESTS_UNIT_ENG_RIG_H
@@ -22,7 +22,7 @@
 #define RIG_RECORD 4096u
 #define RIG_VI     3u
 
-/* One completion as it came. */
+/* One completion of the engine. */
 struct rig_done {
     enum vip_queue queue;
     uint32_t status, length;
@@ -33,18 +33,18 @@ struct rig {
     struct eng *eng;
     void *memory, *vi_memory;
     uint64_t now_ns;
-    uint8_t mem[RIG_MEM];    /* the application's only region, address 0 */
-    uint8_t packet[RIG_MEM]; /* payload bytes of the packet being fed */
+    uint8_t mem[RIG_MEM];    /* the application's only region, at address 0 */
+    uint8_t packet[RIG_MEM]; /* payload bytes of the packet that is fed */
     struct rig_done done[RIG_RECORD];
     unsigned dones;
     struct eng_event event[RIG_RECORD];
     unsigned events;
     unsigned fetches;
     bool deny;       /* no memory is accessible */
-    bool spoil;      /* it is, but takes no bytes */
-    uint64_t number; /* of the next packet fed */
+    bool spoil;      /* memory is accessible, but bytes cannot be placed there */
+    uint64_t number; /* packet number of the next packet that the test feeds */
     struct eng_packet out;
-    struct vip_packet decoded; /* of the packet pulled last */
+    struct vip_packet decoded; /* the packet that was pulled last */
 };
 
 static bool rig_check(void *ctx, const struct eng_access *access)

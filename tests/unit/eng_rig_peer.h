@@ -1,6 +1,6 @@
 /*
- * The other half of eng_rig.h, which includes it: packets made by hand, pulling and decoding what
- * the engine sends, and the passing of time.
+ * The second half of eng_rig.h; only that file includes it. It makes packets of the peer, pulls and decodes
+ * packets of the engine, and lets time pass.
  */
 #ifndef TESTS_UNIT_ENG_RIG_PEER_H
 #define TESTS_UNIT_ENG_RIG_PEER_H
@@ -11,8 +11,8 @@
 
 /* ---- the peer -------------------------------------------------------------------------- */
 
-/* Fragment [offset, offset + length) of operation op; its payload lies at `offset` in the packet,
- * so that a byte's place in the message can be seen from its value (rig_paint). */
+/* A frame with fragment [offset, offset + length) of operation op. Its payload is at `offset` in rig.packet. So
+ * the value of a byte (rig_paint) shows the place of this byte in the message. */
 static inline struct vip_frame rig_frame(uint8_t type, uint32_t op, uint32_t offset,
                                          uint32_t length, uint32_t total)
 {
@@ -62,7 +62,7 @@ static inline enum eng_rx_verdict rig_feed(struct rig *rig, uint32_t token, stru
     return rig_feed_as(rig, token, &packet);
 }
 
-/* A packet without frames: arrived are all numbers below `cumulative`, done are `ops`. */
+/* A packet without frames: all packets below `cumulative` have arrived, and `ops` operations are processed. */
 static inline struct vip_packet rig_ack(struct rig *rig, uint64_t cumulative, uint32_t ops)
 {
     struct vip_packet packet = rig_packet(rig, 0, NULL);
@@ -81,7 +81,7 @@ static inline enum eng_rx_verdict rig_feed_ack(struct rig *rig, uint64_t cumulat
     return rig_feed_as(rig, 1, &packet);
 }
 
-/* Pull one packet and decode it through the real codec; false if there is none. */
+/* Pull one packet and decode it by the real codec. False: the engine has no packet to send. */
 static inline bool rig_pull(struct rig *rig)
 {
     static uint8_t bytes[VIP_PACKET_BYTES_MAX];
@@ -103,7 +103,7 @@ static inline bool rig_pull(struct rig *rig)
     return true;
 }
 
-/* Pull until there is nothing; how many packets that were. */
+/* Pull all packets that the engine sends now; returns their number. */
 static inline unsigned rig_drain(struct rig *rig)
 {
     unsigned count = 0;
@@ -113,7 +113,7 @@ static inline unsigned rig_drain(struct rig *rig)
     return count;
 }
 
-/* Move the time on, serving timers and pulling as a host does. */
+/* Let this time pass; serve timers and pull packets as a host does. Returns the number of packets. */
 static inline unsigned rig_wait(struct rig *rig, uint64_t ns)
 {
     uint64_t until_ns = rig->now_ns + ns;

@@ -1,7 +1,7 @@
 /*
- * What is repeated first: what the peer needs, also if a network swallowed a full ring of packet numbers
- * and that was repeated in vain meanwhile and has a young number. A peer that holds as many later
- * packets as it may takes nothing else, and what it has already is of no use to it.
+ * Which packet is repeated first: the one with the content that the peer needs next. The hard case: a network has
+ * lost a full ring of packet numbers, and this content was repeated in vain, so it has a high number now. A peer
+ * that holds as many later packets as it may accepts only this content.
  */
 #include "eng_rig.h"
 
@@ -10,18 +10,18 @@
 #define MESSAGE      65536u
 #define MESSAGES     64u
 
-/* So many packets under way leave no number for new contents (vipd/engine/internal.h). */
+/* With this number of packets under way no packet number is left for new content (vipd/engine/internal.h). */
 #define NUMBERS_MIN 1700u
 
-/* Reads that may be open (vipd/engine/internal.h). */
+/* Reads that may be open at once (ENG_READS_MAX). */
 #define READS 16u
 
-/* What the peer holds: so many packets, so far behind the one that it needs. */
+/* The peer holds HELD packets; the first of them is HELD_FROM numbers after the packet that the peer needs. */
 #define HELD      512u
 #define HELD_FROM 1000u
 
-/* Send and acknowledge everything until the congestion window is no bound any more; returns how many
- * packets the last round had, which is not acknowledged, and its first number. */
+/* Send and acknowledge rounds of packets until a round has NUMBERS_MIN packets. That round is not acknowledged;
+ * returns its number of packets and its first packet number. */
 static unsigned grow(struct rig *rig, uint64_t *ret_first)
 {
     uint64_t sent = 0;
@@ -39,7 +39,7 @@ static unsigned grow(struct rig *rig, uint64_t *ret_first)
     return packets;
 }
 
-/* Wait so long; was the fragment among what was repeated? */
+/* Let this time pass. True: a packet with this fragment was sent. */
 static bool repeats(struct rig *rig, uint32_t op, uint32_t offset, uint64_t ns)
 {
     uint64_t until_ns = rig->now_ns + ns;
@@ -71,14 +71,14 @@ static void test_what_is_needed_comes_first(void **state)
     config.turn_packets = 4096;
     config.turn_bytes = 1u << 30;
     config.conn_timeout_ns = 60000000000;
-    /* A ring that is full at once, whatever the path is thought to take. */
+    /* A fixed window, so that the ring of packet numbers is full at once. */
     config.congestion = ENG_CONGESTION_FIXED;
     rig = rig_new_with(VIP_LVL_DELIVERY, &config);
     rig_connect(rig, PACKET_BYTES, WINDOW_BYTES);
     for (unsigned i = 0; i < MESSAGES; i++)
         rig_send(rig, 0, MESSAGE);
-    /* Nothing is said of operations, so the first packet that is not acknowledged tells what the peer
-     * needs: it is the first one that goes again when the answers stay away. */
+    /* The peer has reported no operation as processed, so it needs the content of the first packet that is not
+     * acknowledged. The engine repeats this packet first if no answer comes. */
     assert_true(grow(rig, &first) >= NUMBERS_MIN);
     rig->now_ns = eng_deadline(rig->eng);
     eng_tick(rig->eng, rig->now_ns);
@@ -86,8 +86,8 @@ static void test_what_is_needed_comes_first(void **state)
     op = rig->decoded.frames[0].op;
     offset = rig->decoded.frames[0].offset;
     assert_true(repeats(rig, op, offset, 1000000000));
-    /* The network is back, and lets the peer say that it holds what it may of the packets behind. All
-     * others before these count as lost then. */
+    /* The network works again, and the peer acknowledges the later packets that it holds. All packets before these
+     * count as lost then. */
     ack = rig_ack(rig, first, 0);
     ack.hdr.range_count = 1;
     ack.ranges[0] = (struct vip_range){.start = HELD_FROM, .end = HELD_FROM + HELD};
@@ -100,7 +100,7 @@ static void test_what_is_needed_comes_first(void **state)
     rig_free(rig);
 }
 
-/* The timer expires; the first packet that is sent then. */
+/* Let the timer expire. Returns the frame of the first packet that is sent then. */
 static const struct vip_frame *expire(struct rig *rig)
 {
     rig->now_ns = eng_deadline(rig->eng);
@@ -111,8 +111,8 @@ static const struct vip_frame *expire(struct rig *rig)
 }
 
 /*
- * The peer has processed an operation whose packets are not acknowledged, because it dropped copies of
- * what it had: the next operation is what it needs, at the first try.
+ * The peer has processed operation 0, but has not acknowledged its packets, because it dropped copies of packets
+ * that it had. So the first repetition must have the content of operation 1.
  */
 static void test_operation_that_is_done(void **state)
 {
@@ -126,13 +126,13 @@ static void test_operation_that_is_done(void **state)
     assert_int_equal(rig_feed_ack(rig, 1, 1), ENG_RX_DONE);
     assert_false(rig_pull(rig));
     frame = expire(rig);
-    /* From its beginning, which shared a packet with the end of the one before. */
+    /* From its beginning, which was in one packet with the end of operation 0. */
     assert_int_equal(frame->op, 1);
     assert_int_equal(frame->offset, 0);
     rig_free(rig);
 }
 
-/* The same for answers: who asks for a later read in the same slot has the one before. */
+/* The same for answers to reads: a peer that starts a later read in the same slot has the answer before. */
 static void test_answer_that_is_there(void **state)
 {
     struct rig *rig = rig_new(VIP_LVL_DELIVERY);

@@ -1,4 +1,4 @@
-/* Congestion control by itself: acknowledgements and losses made by hand. */
+/* Congestion control without an engine: the test makes acknowledgements and losses by hand. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 #define US 1000ull
 #define MS 1000000ull
 
-/* A round trip in which the whole window is acknowledged. */
+/* A path of round trips: in each of them the whole window is acknowledged. */
 struct path {
     uint64_t now_ns, base_ns, number;
 };
@@ -47,7 +47,7 @@ static void cubic_grows_and_yields(void **state)
 
     eng_cc_init(&cc, ENG_CONGESTION_CUBIC, 1000, 1000000);
     before = cc.now.window_bytes;
-    /* A window that was not used does not grow; one that was doubles. */
+    /* A window that was not used up does not grow; a window that was used up doubles. */
     round_trip(&cc, &path, 100 * US, false);
     assert_int_equal(cc.now.window_bytes, before);
     round_trip(&cc, &path, 100 * US, true);
@@ -58,7 +58,7 @@ static void cubic_grows_and_yields(void **state)
     assert_int_equal(cc.now.window_bytes, before - before * 3 / 10);
     lose(&cc, path.number + 39, path.number + 60);
     assert_int_equal(cc.now.window_bytes, before - before * 3 / 10);
-    /* At first slowly, but it comes back to where it was and beyond. */
+    /* The window grows slowly at first, but reaches its old size and more. */
     path.number += 100;
     round_trip(&cc, &path, 10 * MS, true);
     assert_in_range(cc.now.window_bytes, before * 7 / 10, before * 7 / 10 + 3000);
@@ -73,7 +73,7 @@ static void cubic_grows_and_yields(void **state)
     assert_int_equal(cc.now.window_bytes, 1000000);
 }
 
-/* The path holds 100 packets; what is beyond waits in its queue. */
+/* The round trip of a path that holds 100 packets; further packets wait in the queue of the path. */
 static uint64_t bottleneck(const struct eng_cc *cc)
 {
     uint64_t packets = cc->now.window_bytes / cc->packet_bytes;
@@ -91,14 +91,14 @@ static void delay_keeps_a_share(void **state)
         round_trip(&cc, &path, bottleneck(&cc), true);
     assert_false(cc.now.delay.starting);
     assert_in_range(cc.now.window_bytes, 155000, 175000);
-    /* A loss here and there with that queue: less of a share, the path stays full. */
+    /* With rare losses and that queue the share becomes smaller, but the path stays full. */
     for (unsigned i = 0; i < 300; i++) {
         lose(&cc, path.number, path.number + 1);
         round_trip(&cc, &path, bottleneck(&cc), true);
         if (!cc.now.delay.drain && i > 20)
             assert_in_range(cc.now.window_bytes, 100000, 175000);
     }
-    /* A quarter of everything lost: it yields. */
+    /* A quarter of all packets is lost: the window becomes small. */
     for (unsigned i = 0; i < 100; i++) {
         for (uint64_t lost = 0; lost < cc.now.window_bytes / 4000; lost++)
             lose(&cc, path.number + lost, path.number + 100);
@@ -108,7 +108,7 @@ static void delay_keeps_a_share(void **state)
     assert_true(cc.now.window_bytes < 30000);
 }
 
-/* From time to time the window is given up for two rounds, and comes back. */
+/* From time to time the window is small for two rounds, to measure the empty path; then it returns. */
 static void delay_looks_at_the_empty_path(void **state)
 {
     struct path path = {.number = 1, .now_ns = MS};
@@ -124,7 +124,7 @@ static void delay_looks_at_the_empty_path(void **state)
     assert_true(cc.now.window_bytes == 4000 || cc.now.window_bytes > 150000);
 }
 
-/* Delay does not decrease a window that nobody uses, and does not let it grow either. */
+/* The delay control does not change a window that is not used up. */
 static void delay_unused(void **state)
 {
     struct path path = {.number = 1, .now_ns = MS};
@@ -138,7 +138,7 @@ static void delay_unused(void **state)
     assert_int_equal(cc.now.window_bytes, before);
 }
 
-/* What was declared lost arrives after all: the window returns, when that goes for every loss. */
+/* Packets arrive that were declared lost. When all of them have arrived, the window returns to its old size. */
 static void spurious_undone(void **state)
 {
     struct path path = {.number = 1, .now_ns = MS};
@@ -161,7 +161,8 @@ static void spurious_undone(void **state)
     assert_int_equal(cc.now.window_bytes, before);
 }
 
-/* Silence shrinks the window to the floor; if then only old packets are told of, it was a pause. */
+/* Silence shrinks the window to the floor. If then a packet from before the silence is acknowledged first, the silence
+ * was only a pause, and the window returns. */
 static void silence_undone(void **state)
 {
     struct path path = {.number = 1, .now_ns = MS};
@@ -189,7 +190,7 @@ static void silence_undone(void **state)
     }
 }
 
-/* Nothing moves the fixed window. */
+/* The fixed window never changes. */
 static void fixed_stays(void **state)
 {
     struct path path = {.number = 1, .now_ns = MS};
@@ -203,7 +204,7 @@ static void fixed_stays(void **state)
     assert_int_equal(eng_cc_pace(&cc), 0);
 }
 
-/* The floor never exceeds what the peer allows. */
+/* The floor is never larger than the window that the peer allows. */
 static void small_limit(void **state)
 {
     struct eng_cc cc;

@@ -1,6 +1,6 @@
 /*
- * Connection manager, one rule at a time, over a link whose losses the test chooses: how connections
- * come to be. How they end, limits and bad input: test_engine_cm_end.c.
+ * Connection manager: how connections are made, one rule at a time, over a link whose losses the test chooses.
+ * For the end of connections, limits and bad input see test_engine_cm_end.c.
  */
 #include "tests/unit/cm_world_run.h"
 
@@ -21,7 +21,7 @@ static void test_connect(void **state)
     assert_true(c->local_id == s->remote_id && c->remote_id == s->local_id);
     assert_true(c->info.remote_epoch == w->hosts[SERVER].epoch);
     assert_true(s->info.remote_epoch == w->hosts[CLIENT].epoch);
-    /* The smaller packet of both; each side the other's window. */
+    /* Both sides use the smaller of the two packet sizes. Each side uses the window of the other side. */
     assert_int_equal(c->info.packet_bytes, 8192);
     assert_int_equal(s->info.packet_bytes, 8192);
     assert_int_equal(c->info.window_bytes, 66536);
@@ -50,7 +50,7 @@ static void test_connect_to_self(void **state)
     assert_int_equal(host->conn_count, 2);
     assert_true(host->conns[0].local_id == host->conns[1].remote_id);
     assert_true(host->conns[0].peer == host->conns[1].peer);
-    /* Oneself is never silent. */
+    /* A host sends no PING to itself. */
     world_run(w, 60 * S);
     assert_int_equal(w->sent_of_type[VIP_CM_PING], 0);
     assert_true(host->conns[0].alive && host->conns[1].alive);
@@ -87,7 +87,8 @@ static void test_grace_finds_late_waiter(void **state)
     world_run(w, 15 * MS);
     assert_int_equal(stats_of(w, SERVER).pending, 1);
     host_listen(w, SERVER, 1, "svc");
-    assert_int_equal(w->hosts[SERVER].incoming_count, 1); /* from within */
+    /* cm_wait has called op_incoming. */
+    assert_int_equal(w->hosts[SERVER].incoming_count, 1);
     world_free(w);
 }
 
@@ -105,7 +106,7 @@ static void test_grace_is_longer_where_a_server_loops(void **state)
     attempt = &w->hosts[CLIENT].requests[host_request(w, CLIENT, SERVER, "svc", FOR_EVER)];
     world_run(w, 1 * S);
     assert_in_range(attempt->done_ns - start_ns, 200 * MS, 202 * MS);
-    /* A second without a waiter: the short grace again. */
+    /* A second has passed without a waiter: the grace is short again. */
     world_run(w, 1 * S);
     start_ns = w->now_ns;
     attempt = &w->hosts[CLIENT].requests[host_request(w, CLIENT, SERVER, "svc", FOR_EVER)];
@@ -115,8 +116,9 @@ static void test_grace_is_longer_where_a_server_loops(void **state)
 }
 
 /*
- * A server that waits again and again may be away for some time: (0) it comes back and finds the
- * request; (1) it ends, which the client hears soon; (2) it is alive but has given up waiting.
+ * vipd keeps a request for grace_loop_ns (2 s) at a server that has waited twice. Case 0: the server waits again
+ * and gets the request. Case 1: the server ends, and the client gets NO_MATCH soon. Case 2: the server lives but
+ * does not wait again, and the client gets NO_MATCH after 2 s.
  */
 static void test_a_server_that_loops_loses_no_request(void **state)
 {
@@ -152,7 +154,8 @@ static void test_a_server_that_loops_loses_no_request(void **state)
     }
 }
 
-/* It answers after seconds and does not wait again: whoever waited meanwhile hears of it soon. */
+/* A server answers after seconds and does not wait again. The client of a request that was kept meanwhile gets
+ * NO_MATCH some 2 s after that answer. */
 static void test_a_server_that_loops_ends_with_its_work(void **state)
 {
     struct world *w = world_new(2, 55);
@@ -179,7 +182,7 @@ static void test_a_server_that_loops_ends_with_its_work(void **state)
     world_free(w);
 }
 
-/* A server may think about its first request for seconds; the next one waits for it meanwhile. */
+/* A server may need seconds to answer its first request; meanwhile vipd keeps the next request for it. */
 static void test_a_server_at_work_loses_no_request(void **state)
 {
     struct world *w = world_new(2, 60);
@@ -215,7 +218,7 @@ static void test_discriminators_match_exactly(void **state)
     host_request(w, CLIENT, SERVER, "abcd", FOR_EVER);
     world_run(w, 1 * S);
     assert_int_equal(server->incoming_count, 2);
-    assert_int_equal(server->incoming[0].wait, 3); /* the one that waited longest */
+    assert_int_equal(server->incoming[0].wait, 3); /* the oldest of the two waits */
     assert_int_equal(server->incoming[1].wait, 1);
     assert_int_equal(w->hosts[CLIENT].requests[2].rc, VIP_RC_NO_MATCH);
     assert_int_equal(stats_of(w, SERVER).waiters, 2);
@@ -230,7 +233,7 @@ static void test_reject(void **state)
         {VIP_RC_REJECT, VIP_RC_REJECT},
         {VIP_RC_NO_MATCH, VIP_RC_NO_MATCH},
         {VIP_RC_INVALID_MTU, VIP_RC_INVALID_MTU},
-        {VIP_RC_NOT_DONE, VIP_RC_REJECT}, /* would make no sense to the client */
+        {VIP_RC_NOT_DONE, VIP_RC_REJECT}, /* no result of a connect */
         {VIP_RC_SUCCESS, VIP_RC_REJECT},
     };
     struct world *w = world_new(2, 7);
@@ -260,7 +263,7 @@ static void test_answers_are_given_again(void **state)
     struct world *w = world_new(2, 8);
     struct host *client = &w->hosts[CLIENT];
 
-    /* The first NO_MATCH is lost; the repeated REQUEST is no new request. */
+    /* The first NO_MATCH is lost. The repeated REQUEST is no new request: it gets the same answer again. */
     lose(w, VIP_CM_NO_MATCH, 1);
     host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
     world_run(w, 21 * MS);
@@ -289,7 +292,7 @@ static void test_time_limit(void **state)
     uint64_t start_ns = w->now_ns;
     struct attempt *r = w->hosts[CLIENT].requests;
 
-    /* Nobody there at all. */
+    /* The other host does not answer. */
     w->filter = drop_all;
     host_request(w, CLIENT, SERVER, "svc", 300 * MS);
     host_request(w, CLIENT, SERVER, "svc", 30 * S);
@@ -303,7 +306,7 @@ static void test_time_limit(void **state)
     assert_true(r[2].done_ns - start_ns == 10 * S);
     assert_true(cm_deadline(w->hosts[CLIENT].cm) == UINT64_MAX);
 
-    /* There, but the application does not answer: the limit, and accept says so. */
+    /* The host answers, its application does not: the time limit ends the request, and cm_accept reports that. */
     w->filter = NULL;
     host_listen(w, SERVER, 1, "svc");
     start_ns = w->now_ns;
@@ -326,7 +329,7 @@ static void test_pending_for_ever(void **state)
     host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
     world_run(w, 300 * S);
     assert_int_equal(w->hosts[CLIENT].requests[0].done, 0);
-    /* A probe and its answer about twice a second. */
+    /* The client repeats its REQUEST about twice a second. */
     assert_in_range(w->sent_of_type[VIP_CM_REQUEST], 450, 650);
     assert_int_equal(w->hosts[SERVER].incoming_count, 1);
     assert_int_equal(host_accept(w, SERVER, 0), 0);
@@ -403,7 +406,7 @@ static void test_cancel_lost(void **state)
     world_run(w, 2 * MS);
     lose(w, VIP_CM_CANCEL, 1);
     cancel(w, 0);
-    /* The client's daemon answers the ACCEPT with another CANCEL. */
+    /* The client's vipd answers the ACCEPT with another CANCEL. */
     assert_int_equal(host_accept(w, SERVER, 0), 0);
     world_run(w, 2 * MS);
     assert_int_equal(accept->done, 1);
@@ -464,13 +467,13 @@ static void test_implied_confirm(void **state)
     assert_int_equal(host_accept(w, SERVER, 0), 0);
     world_run(w, 1 * MS);
     local_id = server->accepts[0].local_id;
-    /* Not from another life, nor from another host. */
+    /* A packet from another life or another host confirms nothing. */
     cm_implied_confirm(server->cm, local_id, &client->addr, client->epoch + 1, w->now_ns);
     cm_implied_confirm(server->cm, local_id, &server->addr, client->epoch, w->now_ns);
     assert_int_equal(server->accepts[0].done, 0);
     cm_implied_confirm(server->cm, local_id, &client->addr, client->epoch, w->now_ns);
     assert_int_equal(server->accepts[0].rc, VIP_RC_SUCCESS);
-    /* Again changes nothing, nor does an id that does not exist. */
+    /* A second confirmation changes nothing, and a confirmation of an unknown connection id changes nothing. */
     cm_implied_confirm(server->cm, local_id, &client->addr, client->epoch, w->now_ns);
     cm_implied_confirm(server->cm, 99, &client->addr, client->epoch, w->now_ns);
     world_run(w, 3 * S);
@@ -494,7 +497,7 @@ static void test_never_confirmed(void **state)
     world_run(w, 20 * S);
     assert_int_equal(accept->rc, VIP_RC_TIMEOUT);
     assert_in_range(accept->done_ns - start_ns, 5 * S, 6 * S);
-    /* The client had believed in it. */
+    /* The client had a connection; CLOSE has ended it. */
     assert_int_equal(client->requests[0].rc, VIP_RC_SUCCESS);
     assert_int_equal(client->conns[0].closed, 1);
     assert_int_equal(client->conns[0].close.reason, VIP_CLOSE_TIMEOUT);
@@ -522,8 +525,8 @@ static void test_close_while_accepting(void **state)
     world_free(w);
 }
 
-/* The server's program accepts and is gone, the ACCEPT comes later than the CLOSE, and what would tell the
- * client that its CONFIRM was for nothing is lost. */
+/* The server's program accepts and ends. The CLOSE arrives before the ACCEPT, and the RESET that answers the
+ * client's CONFIRM is lost. A repeated CLOSE must still end the client's connection. */
 static void test_close_overtakes_accept(void **state)
 {
     struct world *w = world_new(2, 21);
@@ -554,8 +557,9 @@ static void test_close_overtakes_accept(void **state)
 }
 
 /*
- * A program accepts, ends, and the next one on its host accepts the same request; the first ACCEPT comes when the
- * client has the second. It must not have what came of that cancelled (simrun --seed 1796000000012350).
+ * A program accepts a request and ends, and another program on its host accepts the same request. The first ACCEPT
+ * arrives after the second one. The client must not answer it by CANCEL, because that would end the connection of
+ * the second ACCEPT (simrun --seed 1796000000012350).
  */
 static void test_late_other_accept(void **state)
 {
@@ -588,7 +592,7 @@ static void test_close_before_confirm(void **state)
     struct world *w = world_new(2, 20);
     struct host *client = &w->hosts[CLIENT], *server = &w->hosts[SERVER];
 
-    /* The client closes at once, and its CONFIRM is lost: the server sees both. */
+    /* The client closes at once, and its CONFIRM is lost. The server still reports the connection, then its end. */
     lose(w, VIP_CM_CONFIRM, 1);
     host_listen(w, SERVER, 1, "svc");
     host_request(w, CLIENT, SERVER, "svc", FOR_EVER);

@@ -1,12 +1,12 @@
 /*
- * Cookies: clients must show that they receive at their address before a request costs anything; they
- * remember what they were given; secrets change; an address in a request is the one it came from.
+ * Cookies: a client must prove that it receives at its address before its request uses memory or a waiter. Clients
+ * remember cookies; secrets change. The client's address inside a request must be the source of the packet.
  */
 #include "tests/unit/cm_world_run.h"
 
 #include "proto/siphash.h"
 
-/* The first published test vectors of SipHash-2-4: key 00..0f, input 00, 00 01, ... */
+/* Published test vectors of SipHash-2-4: key 00..0f, inputs 00 01 02 ... of 0 to 3 and of 15 bytes. */
 static void test_siphash(void **state)
 {
     static const uint64_t want[] = {0x726fdb47dd0e0e31ull, 0x74f839c593dc67fdull,
@@ -45,7 +45,7 @@ static void flood(struct world *w, unsigned count, uint64_t first_id, const char
     }
 }
 
-/* A flood: no state, no waiter used; an honest client connects meanwhile. */
+/* A flood of requests without a cookie uses no memory and no waiter; an honest client still connects. */
 static void test_flood(void **state)
 {
     struct world *w = world_new_asking(2, 71, true);
@@ -71,8 +71,8 @@ static void test_flood(void **state)
 }
 
 /*
- * A connection between two hosts, and a stranger who has asked one of them for its epoch and speaks in its
- * name, or in the server's own: neither is believed without a cookie.
+ * Two hosts are connected. A stranger knows their epochs and sends requests with the client's address, or with the
+ * server's own address. The server ignores such requests without a cookie, in spite of the connection.
  */
 static void test_connection_is_no_proof(void **state)
 {
@@ -96,7 +96,7 @@ static void test_connection_is_no_proof(void **state)
     world_free(w);
 }
 
-/* The client's host as its REQUEST says it is the one it came from, or it is left open. */
+/* The host address that a REQUEST names as its client must be empty, or the source address of the packet. */
 static void test_true_address(void **state)
 {
     struct world *w = world_new(3, 77);
@@ -123,7 +123,7 @@ static void test_true_address(void **state)
     world_free(w);
 }
 
-/* A client shows its address once: later requests to the same host cost no round trip for it. */
+/* A client gets a cookie once: later requests to the same host need no extra round trip. */
 static void test_remembered(void **state)
 {
     struct world *w = world_new_asking(3, 78, true);
@@ -137,7 +137,7 @@ static void test_remembered(void **state)
     }
     assert_int_equal(stats_of(w, SERVER).cookies_sent, 1);
     assert_int_equal(stats_of(w, CLIENT).cookies_received, 1);
-    /* Another life of the server has another secret: it asks once more. */
+    /* Another life of the server has another secret: it asks for a cookie once more. */
     host_kill(w, SERVER);
     host_start(w, SERVER);
     connect_pair(w, &client, &server);
@@ -147,7 +147,7 @@ static void test_remembered(void **state)
     world_free(w);
 }
 
-/* A cookie is good for one address and one life of it, and for a while. */
+/* A cookie is valid for one address, for one life of the client, and for a limited time. */
 static uint64_t last_cookie;
 
 static bool watch(struct world *w, unsigned from, unsigned to, const struct vip_cm *msg)
@@ -194,7 +194,7 @@ static void test_binding(void **state)
     assert_int_equal(waiters_after(w, CLIENT, 666, 4, cookie ^ 1), 1);
     assert_int_equal(waiters_after(w, CLIENT, 666, 5, cookie), 0);
 
-    /* The secret of before is still good once, the one before that is not. */
+    /* A cookie is valid after one change of the secret, and not after two. */
     host_listen(w, SERVER, 2, "svc");
     host_listen(w, SERVER, 3, "svc");
     old = ask_cookie(w, 40);
@@ -207,7 +207,7 @@ static void test_binding(void **state)
     world_free(w);
 }
 
-/* Always: the first request of a quiet host is asked, too, and costs nothing until it has answered. */
+/* Even the first request of a quiet host needs a cookie; without a cookie it uses no memory and no waiter. */
 static void test_always(void **state)
 {
     struct world *w = world_new_asking(3, 73, true);
@@ -224,11 +224,11 @@ static void test_always(void **state)
     assert_int_equal(w->hosts[SERVER].allocs, allocs);
     assert_int_equal(w->hosts[SERVER].incoming_count, 0);
     assert_true(cm_unwait(w->hosts[SERVER].cm, 1, w->now_ns));
-    /* An honest client answers and is connected: one question. */
+    /* An honest client returns its cookie and is connected. */
     connect_pair(w, &client, &server);
     assert_int_equal(stats_of(w, SERVER).cookies_sent, 2);
     assert_int_equal(stats_of(w, CLIENT).cookies_received, 1);
-    /* Whoever is connected has shown its address; the others have not. */
+    /* This client remembers its cookie, so the server does not ask again. Another host has no cookie yet. */
     connect_pair(w, &client, &server);
     assert_int_equal(stats_of(w, SERVER).cookies_sent, 2);
     host_listen(w, SERVER, 2, "svc");
@@ -239,7 +239,7 @@ static void test_always(void **state)
     world_free(w);
 }
 
-/* Always, and COOKIE messages get lost: the client repeats its REQUEST and is asked again. */
+/* COOKIE messages get lost: the client repeats its REQUEST, and the server sends another COOKIE. */
 static void test_always_lost(void **state)
 {
     struct world *w = world_new_asking(2, 74, true);
@@ -258,7 +258,7 @@ static void test_always_lost(void **state)
     world_free(w);
 }
 
-/* Always, peer to peer: each of the two asks the other, and one of them is the server. */
+/* Peer to peer: at least one host asks the other for a cookie, and the two requests still meet. */
 static void test_always_peers(void **state)
 {
     struct world *w = world_new_asking(2, 75, true);

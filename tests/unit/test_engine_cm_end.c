@@ -48,7 +48,7 @@ static void test_close_lost(void **state)
     world_run(w, 1 * S);
     assert_int_equal(c->closed, 1);
 
-    /* Nobody answers: forgotten after the time limit. */
+    /* The peer does not answer: CLOSE is forgotten after close_timeout_ns. */
     connect_pair(w, &c, &s);
     w->filter = drop_all;
     host_close(w, SERVER, s);
@@ -59,7 +59,7 @@ static void test_close_lost(void **state)
     world_free(w);
 }
 
-/* A host that acknowledges none of many CLOSE messages: they are repeated at a rate for all of them. */
+/* A host acknowledges none of many CLOSE messages. One rate (CM_CLOSES_PER_S) limits all their repetitions. */
 static void test_many_closes_of_a_silent_host(void **state)
 {
     enum { MANY = 600 };
@@ -74,7 +74,7 @@ static void test_many_closes_of_a_silent_host(void **state)
         host_close(w, SERVER, s[i]);
     assert_int_equal(w->sent_of_type[VIP_CM_CLOSE], MANY);
     host_server_ends(w, SERVER);
-    world_run(w, 2 * S); /* before the clients miss the server */
+    world_run(w, 2 * S); /* the client does not find the server dead yet */
     assert_in_range(w->sent_of_type[VIP_CM_CLOSE], 2 * MANY, MANY + 2 * CM_CLOSES_PER_S);
     world_run(w, 50 * S);
     assert_int_equal(w->hosts[SERVER].allocs, 0);
@@ -106,11 +106,11 @@ static void test_keepalive(void **state)
     world_run(w, 100 * S);
     assert_true(c[0]->alive && s[0]->alive);
     world_run(w, 10 * MS);
-    /* Per peer, not per connection: one of the two asks about once a second. */
+    /* One keepalive per peer, not per connection: one of the two hosts sends a PING about once a second. */
     assert_in_range(w->sent_of_type[VIP_CM_PING], 90, 210);
     assert_int_equal(w->sent_of_type[VIP_CM_PONG], w->sent_of_type[VIP_CM_PING]);
 
-    /* Data packets are as good. */
+    /* Data packets are signs of life, too, and make PINGs unnecessary. */
     w->sent_of_type[VIP_CM_PING] = 0;
     for (unsigned i = 0; i < 100; i++) {
         cm_heard(w->hosts[CLIENT].cm, c[0]->peer, w->now_ns);
@@ -118,12 +118,12 @@ static void test_keepalive(void **state)
         world_run(w, 500 * MS);
     }
     assert_int_equal(w->sent_of_type[VIP_CM_PING], 0);
-    cm_heard(w->hosts[CLIENT].cm, 0x12345, w->now_ns); /* nobody */
+    cm_heard(w->hosts[CLIENT].cm, 0x12345, w->now_ns); /* no such peer */
     assert_null(cm_peer_host(w->hosts[CLIENT].cm, 0x12345));
     world_free(w);
 }
 
-/* A host that names our own epoch, as another NIC of our vipd does, or a liar: its death is found as any. */
+/* A peer has our own epoch: it is another NIC of our vipd, or it lies. Its death is still found. */
 static void test_our_epoch_elsewhere(void **state)
 {
     struct world *w = world_new(2, 26);
@@ -166,7 +166,7 @@ static void test_peer_dead(void **state)
     world_free(w);
 }
 
-/* Silent while an accept waits for its CONFIRM, then data: a peer once dead stays dead. */
+/* A peer is found dead while an accept waits for its CONFIRM. A later data packet does not revive the dead peer. */
 static void test_data_after_death(void **state)
 {
     struct world *w = world_new(2, 27);
@@ -195,7 +195,8 @@ static void test_data_after_death(void **state)
     world_free(w);
 }
 
-/* Data that is still on its way when we close is answered by that CLOSE, which says more than RESET. */
+/* A data packet arrives after we have closed the connection. No RESET answers it, because the repeated CLOSE tells
+ * the peer more (ops_done). */
 static void test_close_before_reset(void **state)
 {
     struct world *w = world_new(2, 28);
@@ -212,7 +213,7 @@ static void test_close_before_reset(void **state)
     assert_int_equal(c->reset, 0);
     assert_int_equal(c->closed, 1);
     assert_int_equal(c->close.ops_done, 42);
-    /* Once it is acknowledged nobody else can tell. */
+    /* After CLOSE_ACK the connection is forgotten, so RESET answers the packet. */
     cm_unknown_conn(w->hosts[SERVER].cm, &w->hosts[CLIENT].addr, &late, w->now_ns);
     world_run(w, 1 * S);
     assert_int_equal(w->sent_of_type[VIP_CM_RESET], 1);
@@ -220,8 +221,9 @@ static void test_close_before_reset(void **state)
 }
 
 /*
- * The server's host is gone, and a stranger speaks in its name: it knows both epochs, for each host tells
- * its own to any that asks, but no connection and no nonce. The client finds out in time all the same.
+ * The server's host is gone, and a stranger sends messages with the server's address. It knows both epochs, because
+ * each host tells its epoch to any host that asks. It knows no connection id and no nonce of a PING. So its messages
+ * are no sign of life, and the client still finds the server dead in time.
  */
 static void test_forged_life(void **state)
 {
@@ -254,7 +256,7 @@ static void test_forged_life(void **state)
     world_free(w);
 }
 
-/* A path whose round trip is longer than the gap between two PINGs: each answer is late, and counts. */
+/* The round trip is longer than the gap between two PINGs. Each PONG comes after the next PING, and still counts. */
 static void test_slow_pong(void **state)
 {
     struct world *w = world_new(2, 30);
@@ -273,7 +275,7 @@ static void test_one_sided_silence(void **state)
     struct world *w = world_new(2, 26);
     struct conn *c, *s;
 
-    /* The client hears nothing and gives up; the server, which hears, must not stay connected. */
+    /* The client hears nothing and gives up. The server hears the client, and must not stay connected either. */
     connect_pair(w, &c, &s);
     w->filter = drop_from_server;
     world_run(w, 6 * S);
@@ -289,14 +291,14 @@ static void test_peer_restart(void **state)
     struct world *w = world_new(2, 27);
     struct conn *c, *s;
 
-    /* Found by the keepalive. */
+    /* The keepalive finds the restart. */
     connect_pair(w, &c, &s);
     host_kill(w, SERVER);
     host_start(w, SERVER);
     world_run(w, 1100 * MS);
     assert_int_equal(c->lost, 1);
 
-    /* Found by a packet of the old connection: at once. */
+    /* A packet of the old connection reveals the restart at once. */
     connect_pair(w, &c, &s);
     host_kill(w, SERVER);
     host_start(w, SERVER);
@@ -309,7 +311,7 @@ static void test_peer_restart(void **state)
     world_run(w, 1 * MS);
     assert_int_equal(c->lost, 1);
 
-    /* Found by a request from the new life: at once. */
+    /* A request from the new life reveals the restart at once. */
     connect_pair(w, &c, &s);
     host_kill(w, SERVER);
     host_start(w, SERVER);
@@ -336,7 +338,7 @@ static void test_forged_epoch_is_only_a_rumour(void **state)
     }
     world_run(w, 10 * S);
     assert_true(c->alive && s->alive);
-    /* A stream of rumours makes no stream of questions. */
+    /* A stream of forged epochs must not cause a stream of PINGs. */
     assert_true(stats_of(w, CLIENT).pings_sent < 30);
     world_free(w);
 }
@@ -351,16 +353,16 @@ static void test_reset(void **state)
     connect_pair(w, &c, &s);
     hdr.conn_id = s->local_id;
     hdr.dst_epoch = server->epoch;
-    /* The server's host has forgotten it without a word. */
+    /* The server's host forgets the connection and sends no message. */
     s->alive = false;
     cm_conn_gone(server->cm, s->local_id, s->peer);
     cm_unknown_conn(server->cm, &client->addr, &hdr, w->now_ns);
     cm_unknown_conn(server->cm, &client->addr, &hdr, w->now_ns);
     world_run(w, 1 * MS);
     assert_int_equal(c->reset, 1);
-    assert_int_equal(stats_of(w, CLIENT).unexpected, 1); /* the second */
+    assert_int_equal(stats_of(w, CLIENT).unexpected, 1); /* the second RESET */
 
-    /* Not more than the bucket holds. */
+    /* At most as many RESET messages as the token bucket holds. */
     w->sent_of_type[VIP_CM_RESET] = 0;
     for (unsigned i = 0; i < 5000; i++)
         cm_unknown_conn(server->cm, &client->addr, &hdr, w->now_ns);
@@ -396,7 +398,7 @@ static void test_backlog(void **state)
     struct host *client = &w->hosts[CLIENT], *server = &w->hosts[SERVER];
     unsigned no_match = 0;
 
-    /* Of three users: one alone leaves room for others. */
+    /* The requests are of three users, because one user alone cannot use all places. */
     for (unsigned i = 0; i < 130; i++) {
         w->uid = 1000 + i % 3;
         host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
@@ -407,7 +409,7 @@ static void test_backlog(void **state)
     assert_int_equal(no_match, 2);
     assert_int_equal(stats_of(w, SERVER).backlog_full, 2);
 
-    /* A server that comes for them one by one, 100 ms apart, gets all. */
+    /* A server that takes one request every 100 ms gets all kept requests. */
     w->uid = 1000;
     for (unsigned i = 0; i < 128; i++) {
         host_listen(w, SERVER, i, "svc");
@@ -418,7 +420,7 @@ static void test_backlog(void **state)
     }
     assert_int_equal(server->conn_count, 128);
 
-    /* Of what the NIC can remember one host has a part. */
+    /* One host can use only a part of all places for kept requests. */
     for (unsigned i = 0; i < 14; i++) {
         char disc[16];
 
@@ -457,7 +459,8 @@ static void test_bad_input(void **state)
         cm_rx(server->cm, &w->hosts[CLIENT].addr, junk, len, w->now_ns);
     assert_int_equal(stats_of(w, SERVER).malformed, 600);
 
-    /* Every type, from a stranger, with our epoch wrong and right: nothing happens to anybody. */
+    /* Each type of message, from an unknown and from the known life of the host, with a wrong and with the right epoch
+ * of the server: the connection stays. */
     for (unsigned type = VIP_CM_REQUEST; type < VIP_CM_TYPES; type++) {
         msg.type = (uint8_t)type;
         inject(w, CLIENT, SERVER, 4711, 4712, &msg);
@@ -479,7 +482,7 @@ static void test_bad_input(void **state)
     world_free(w);
 }
 
-/* No answer is longer than what it answers. */
+/* No answer is longer than the message that it answers. */
 static void test_no_amplification(void **state)
 {
     struct world *w = world_new(2, 34);
@@ -507,7 +510,7 @@ static void test_no_amplification(void **state)
     world_free(w);
 }
 
-/* Each allocation fails once, on either side: every attempt still ends, nothing leaks. */
+/* All allocations after the first n fail, on either side: every attempt still ends, and no memory leaks. */
 static void test_no_memory(void **state)
 {
     for (unsigned side = CLIENT; side <= SERVER; side++) {

@@ -1,10 +1,10 @@
 /*
- * Connection manager: what counts as one host in the shares. All ports of an address, but the port of its
- * vipd; networks of hosts; requests that a host has given up.
+ * Connection manager: what counts as one host in the shares (cm_share.h): all ports of an address, except the port
+ * of its vipd. Networks of hosts. Requests that their host has given up.
  */
 #include "tests/unit/cm_shares.h"
 
-/* All ports of an address are one host. */
+/* All ports of an address count as one host. */
 static void test_ports(void **state)
 {
     struct world *w = world_new(2, 508);
@@ -17,9 +17,9 @@ static void test_ports(void **state)
     world_free(w);
 }
 
-/* Requests from other ports of a host fill what a server keeps for that host, and cost it time. The
- * vipd of the host, which has the port that the vipd of the server has, gets a place all the same,
- * and the next turn. */
+/* Requests from other ports of a host use all places that a server has for this host, and one of them costs the
+ * server time. The vipd of the host has the same port as the server's vipd. Its request still gets a place, and
+ * one of the next two turns. */
 static void test_vipd_of_the_host(void **state)
 {
     struct world *w = world_new(2, 526);
@@ -34,7 +34,7 @@ static void test_vipd_of_the_host(void **state)
     request = host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
     world_run(w, 2 * MS);
     assert_int_equal(w->hosts[CLIENT].requests[request].done, 0);
-    assert_int_equal(host_accept(w, SERVER, 0), 0); /* it is never confirmed */
+    assert_int_equal(host_accept(w, SERVER, 0), 0); /* this accept is never confirmed */
     host_listen(w, SERVER, 2, "svc");
     world_run(w, 2 * MS);
     host_listen(w, SERVER, 3, "svc");
@@ -48,8 +48,8 @@ static void test_vipd_of_the_host(void **state)
     world_free(w);
 }
 
-/* The ports of a host are two sources, whatever connections they have or had: the port that the vipd
- * here has, too, and all others. A program of this host cannot be a second source so. */
+/* The ports of another host make two sources: our vipd's port number, and all other ports. Connections do not
+ * change that. The addresses of this host are one source, with all ports. */
 static void test_two_sources_of_a_host(void **state)
 {
     struct world *w = world_new(2, 527);
@@ -71,8 +71,8 @@ static void test_two_sources_of_a_host(void **state)
     world_free(w);
 }
 
-/* A listener never answers, and clients of another host give up one request after the other there.
- * These take no places from other clients of that host, and keep no life of its vipd. */
+/* A listener never answers, and clients of another host give up one request after the other. Requests that were
+ * given up use no places of that host, and no entry in the table of peers. */
 static void test_given_up_at_a_stuck_listener(void **state)
 {
     struct world *w = world_new(2, 528);
@@ -86,7 +86,7 @@ static void test_given_up_at_a_stuck_listener(void **state)
     assert_int_equal(stats_of(w, SERVER).pending, 300);
     assert_int_equal(w->hosts[SERVER].incoming_count, 300);
     connects(w, CLIENT, "other");
-    /* Late answers of the listener are no connections. */
+    /* A late answer of the listener makes no connection. */
     assert_int_equal(host_accept(w, SERVER, 0), -ETIMEDOUT);
     assert_int_equal(cm_reject(w->hosts[SERVER].cm, w->hosts[SERVER].incoming[1].handle,
                                VIP_RC_REJECT, NULL, w->now_ns),
@@ -95,8 +95,8 @@ static void test_given_up_at_a_stuck_listener(void **state)
     world_free(w);
 }
 
-/* One host asks and gives up without end at a listener that is slow. It leaves places of the listener's user to other
- * hosts. */
+/* A host sends requests to a slow listener and gives them up, without end. It cannot use all places of the
+ * listener's user: a request of another host still gets a place. */
 static void test_asks_and_gives_up(void **state)
 {
     struct world *w = world_new(3, 532);
@@ -117,7 +117,7 @@ static void test_asks_and_gives_up(void **state)
     world_free(w);
 }
 
-/* Hosts of a network that has its full part of remembered answers replace those of their network. */
+/* If a network has used its part of the remembered answers, a new answer replaces one of the same network. */
 static void test_answers_of_a_network(void **state)
 {
     struct world *w = world_new(2, 533);
@@ -143,12 +143,12 @@ static void test_answers_of_a_network(void **state)
     world_free(w);
 }
 
-/* Hosts of a network each have their share, and all together four times that; other networks theirs. */
+/* Each host of a network has a share, and all its hosts together have four shares. Other networks have their own. */
 static void test_hosts_of_a_network(void **state)
 {
     struct world *w = world_new(2, 531);
 
-    w->hosts[SERVER].cm->config.network_bytes = 2; /* of addresses like 127.0.0.2 */
+    w->hosts[SERVER].cm->config.network_bytes = 2; /* of addresses like 127.0.0.2: 127.0 */
     w->uid = HOG;
     for (unsigned i = 0; i < 5; i++)
         listener(w, SERVER, 1 + i, (const char *[]){"h1", "h2", "h3", "h4", "h5"}[i]);
@@ -165,7 +165,7 @@ static void test_hosts_of_a_network(void **state)
     world_free(w);
 }
 
-/* Requests to a host that does not answer do not wait for places of other hosts of its network. */
+/* Requests to a silent host use no places of requests to other hosts of its network. */
 static void test_asked_by_address(void **state)
 {
     struct world *w = world_new(2, 529);

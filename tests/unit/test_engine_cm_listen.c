@@ -20,10 +20,10 @@ static void test_listener_takes_many(void **state)
     open_listener(w, 5, 128);
     assert_true(cm_disc_in_use(server->cm, (const uint8_t *)"svc", 3));
     for (unsigned i = 0; i < 128; i++) {
-        w->uid = i % 2; /* one user alone has fewer under way */
+        w->uid = i % 2; /* one user alone may have fewer */
         host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
     }
-    world_run(w, 60 * S); /* the application takes its time */
+    world_run(w, 60 * S); /* the application is slow */
     assert_int_equal(server->incoming_count, 128);
     for (unsigned i = 0; i < 128; i++) {
         assert_int_equal(server->incoming[i].wait, 5);
@@ -39,7 +39,7 @@ static void test_listener_takes_many(void **state)
     world_free(w);
 }
 
-/* More than the back-log and more than is kept: they wait, none is turned away. */
+/* More requests than the back-log and the kept requests together: all clients wait, none gets NO_MATCH. */
 static void test_overfull_listener(void **state)
 {
     enum { CLIENTS = 300, BACKLOG = 10 };
@@ -76,7 +76,7 @@ static void test_listener_closes(void **state)
     world_run(w, 5 * S);
     assert_int_equal(server->incoming_count, 1);
     assert_true(cm_unwait(server->cm, 5, w->now_ns));
-    /* What was offered stays the host's; what was not has nobody any more. */
+    /* The listener still has the request that it got. The other request has no listener any more. */
     world_run(w, 1 * S);
     assert_int_equal(w->hosts[CLIENT].requests[1].rc, VIP_RC_NO_MATCH);
     assert_int_equal(w->hosts[CLIENT].requests[0].done, 0);
@@ -86,7 +86,7 @@ static void test_listener_closes(void **state)
     world_free(w);
 }
 
-/* Kept requests go to a listener that comes; two listeners share; waiters are served too. */
+/* A new listener gets the kept requests. Two listeners and a waiter share later requests. */
 static void test_sharing(void **state)
 {
     struct world *w = world_new(2, 303);
@@ -114,7 +114,7 @@ static void test_sharing(void **state)
     world_free(w);
 }
 
-/* A client that gives up does not hold its place for ever: the answer to its handle frees it. */
+/* A client gives up. The answer of the server to this request makes room in the back-log. */
 static void test_given_up_in_the_backlog(void **state)
 {
     struct world *w = world_new(2, 304);
@@ -134,7 +134,7 @@ static void test_given_up_in_the_backlog(void **state)
     world_free(w);
 }
 
-/* A server that loops over plain waits, each answer and each next wait taking 150 ms. */
+/* A server calls VipConnectWait in a loop. It needs 150 ms for each answer, and 150 ms before each next wait. */
 static void test_looping_server(void **state)
 {
     enum { CLIENTS = 128 };
@@ -158,7 +158,7 @@ static void test_looping_server(void **state)
     world_free(w);
 }
 
-/* A client that confirms late keeps the server in its accept; the others are not to suffer for it. */
+/* A client confirms late, so the server is busy with its accept. The request of the next client is still kept. */
 static void test_looping_server_with_a_slow_client(void **state)
 {
     struct world *w = world_new(2, 307);

@@ -1,6 +1,6 @@
 /*
- * Connection manager: discriminators have owners. The first user whose program waits on one keeps the
- * programs of others away from it.
+ * Connection manager: discriminators have owners. The first user with a program that waits on a discriminator owns
+ * it, and programs of other users cannot wait there.
  */
 #include "tests/unit/cm_world_run.h"
 #include "vipd/engine/cm_internal.h"
@@ -46,7 +46,7 @@ static void refused(struct world *w, uint32_t uid)
     assert_int_equal(stats_of(w, SERVER).refused_owner, before + 3);
 }
 
-/* 50 requests, one listener of the server's, and a stranger who would like to have some of them. */
+/* Ten requests, a listener of the owner, and another user that tries to listen there: the owner gets all. */
 static void test_nothing_stolen(void **state)
 {
     struct world *w = world_new(2, 400);
@@ -63,7 +63,7 @@ static void test_nothing_stolen(void **state)
     world_free(w);
 }
 
-/* While it waits, and a second longer; programs of its own user share it as ever. */
+/* A user owns a discriminator while its program waits, and a second longer. Its own programs can share it. */
 static void test_while_it_waits(void **state)
 {
     struct world *w = world_new(2, 401);
@@ -71,7 +71,7 @@ static void test_while_it_waits(void **state)
     assert_int_equal(wait_as(w, OWN, 1, 5), 0);
     world_run(w, 100 * S);
     refused(w, THIEF);
-    refused(w, 0); /* another user is root, too */
+    refused(w, 0); /* root is another user, too */
     assert_int_equal(wait_as(w, OWN, 2, 6), 0);
     assert_int_equal(listen_as(w, OWN, 3), 0);
     assert_int_equal(peer_as(w, OWN, 0), 0);
@@ -85,7 +85,7 @@ static void test_while_it_waits(void **state)
     world_free(w);
 }
 
-/* A server that takes one client and waits again much later: nobody else is there in between. */
+/* A server takes one client and waits again much later. In between no other user can wait there. */
 static void test_between_two_waits(void **state)
 {
     struct world *w = world_new(2, 402);
@@ -96,13 +96,13 @@ static void test_between_two_waits(void **state)
         host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
         world_run(w, 5 * MS);
         assert_int_equal(w->hosts[SERVER].incoming_count, i + 1);
-        world_run(w, 3 * S); /* the application thinks about it */
+        world_run(w, 3 * S); /* the application needs time to answer */
         refused(w, THIEF);
         assert_int_equal(host_accept(w, SERVER, i), 0);
         world_run(w, 900 * MS);
         refused(w, THIEF);
     }
-    world_run(w, 3600 * S); /* it has waited again and again, and lives */
+    world_run(w, 3600 * S); /* it has waited more than once, and has not ended */
     refused(w, THIEF);
     cm_server_gone(w->hosts[SERVER].cm, server, w->now_ns);
     world_run(w, 1100 * MS);
@@ -110,7 +110,8 @@ static void test_between_two_waits(void **state)
     world_free(w);
 }
 
-/* A server with its first client for long; and one of two processes, which wait in turn and pause in between. */
+/* A server works for its first client for a long time. Then a server of two processes, which wait in turn, with
+ * pauses. In both cases the user still owns the discriminator. */
 static void test_before_the_second_wait(void **state)
 {
     struct world *w = world_new(2, 406);
@@ -128,7 +129,7 @@ static void test_before_the_second_wait(void **state)
     assert_int_equal(wait_as(w, THIEF, 2, 77), 0);
     assert_true(cm_unwait(cm, 2, w->now_ns));
     world_run(w, 1100 * MS);
-    /* Also if nobody comes, and if one of the two ends. */
+    /* Also if no request comes, and if one of the two processes ends. */
     for (uint64_t wait = 3; wait < 7; wait++) {
         assert_int_equal(wait_as(w, OWN, wait, 5 + wait % 2), 0);
         world_run(w, 300 * MS);
@@ -145,7 +146,7 @@ static void test_before_the_second_wait(void **state)
     world_free(w);
 }
 
-/* More processes of one user than are remembered. */
+/* One user has more server processes at a discriminator than vipd remembers (CM_DISC_SERVERS). */
 static void test_many_servers(void **state)
 {
     struct world *w = world_new(2, 407);
@@ -155,7 +156,7 @@ static void test_many_servers(void **state)
         assert_int_equal(wait_as(w, OWN, server, server), 0);
         assert_true(cm_unwait(cm, server, w->now_ns));
     }
-    /* The last waits again, and then the first, which is remembered in place of a ninth. */
+    /* The last one waits again, then the first one. vipd remembers it and forgets the oldest of the others. */
     assert_int_equal(wait_as(w, OWN, 98, 2 * CM_DISC_SERVERS - 1), 0);
     assert_true(cm_unwait(cm, 98, w->now_ns));
     assert_int_equal(wait_as(w, OWN, 99, 0), 0);
@@ -173,7 +174,7 @@ static void test_many_servers(void **state)
     world_free(w);
 }
 
-/* Requests of other hosts give no right, and do not lengthen that of a server that has gone. */
+/* Requests of other hosts make no owner, and do not prolong the ownership after a server has stopped waiting. */
 static void test_requests_own_nothing(void **state)
 {
     struct world *w = world_new(2, 403);
@@ -189,7 +190,7 @@ static void test_requests_own_nothing(void **state)
     world_free(w);
 }
 
-/* Peer to peer: the local discriminator has an owner likewise. */
+/* The local discriminator of a peer-to-peer request has an owner, too. */
 static void test_peers(void **state)
 {
     struct world *w = world_new(2, 404);
@@ -207,7 +208,7 @@ static void test_peers(void **state)
     world_free(w);
 }
 
-/* One user's names that linger are a part of what is remembered: a name of another user lingers still. */
+/* One user can have only a part of the discriminators that linger, so that of another user still lingers. */
 static void test_lingering_share(void **state)
 {
     struct world *w = world_new(2, 405);
@@ -226,8 +227,8 @@ static void test_lingering_share(void **state)
     world_free(w);
 }
 
-/* A server of this user waits at the name number i; settle: twice, so that the user owns it for as long
- * as the server lives. */
+/* A server of this user waits once at discriminator number i. settle: it waits twice, so the user owns the
+ * discriminator as long as the server lives. */
 static int waits_at(struct world *w, uint32_t uid, uint32_t i, bool settle)
 {
     struct cm *cm = w->hosts[SERVER].cm;
@@ -250,8 +251,8 @@ static bool owns(struct world *w, uint32_t uid, uint32_t i)
     return cm_disc_of_other(w->hosts[SERVER].cm, name, sizeof(name), uid + 1, w->now_ns);
 }
 
-/* Users with thousands of names, with or without servers, take no name from a user with 20 servers;
- * nor do names that a user leaves at once take one from a server of the same user. */
+/* Some users have thousands of discriminators. A user with 20 servers still owns the discriminators of these 20.
+ * That user's own discriminators that linger for a second do not replace them either. */
 static void full_of_names(bool settled)
 {
     enum { HOGS = 5, EACH = 1500, SERVERS = 20 };
@@ -273,7 +274,7 @@ static void full_of_names(bool settled)
     world_run(w, 100 * S);
     for (uint32_t i = 0; i < SERVERS; i++)
         assert_true(owns(w, OWN, i));
-    /* The newest of the others are left. */
+    /* Of the other users' discriminators the newest ones of servers are left. */
     assert_int_equal(owns(w, 3000, 2 * EACH - 1), settled);
     assert_false(owns(w, 3000, 0));
     cm_server_gone(cm, OWN, w->now_ns);
@@ -293,8 +294,8 @@ static void test_full_of_servers(void **state)
     full_of_names(true);
 }
 
-/* A wait that a limit refuses changes nothing: its user owns no discriminator, and a server of another
- * user that stopped waiting is still remembered there. */
+/* A wait that a limit refuses changes nothing. Its user does not become the owner, and vipd still remembers the
+ * server of another user that stopped waiting there. */
 static void test_refused_by_a_limit(void **state)
 {
     struct world *w = world_new(2, 408);
@@ -307,7 +308,8 @@ static void test_refused_by_a_limit(void **state)
     assert_true(cm_unwait(cm, 1, w->now_ns));
     world_run(w, 950 * MS);
     host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
-    world_run(w, 100 * MS); /* the discriminator exists for this request, and is free */
+    /* The discriminator still exists because of this request. Any user may wait there. */
+    world_run(w, 100 * MS);
     while (!cm_listen(cm, wait, THIEF, (const uint8_t *)"thief", 5, 1, w->now_ns))
         wait++;
     assert_int_equal(wait_as(w, THIEF, 50, 77), -ENOMEM);
@@ -321,7 +323,7 @@ static void test_refused_by_a_limit(void **state)
     world_free(w);
 }
 
-/* The same where there is no memory for a meeting place. */
+/* The same if there is no memory for the meeting place of a peer-to-peer request. */
 static void test_refused_for_memory(void **state)
 {
     struct world *w = world_new(2, 409);
@@ -338,7 +340,7 @@ static void test_refused_for_memory(void **state)
     world_free(w);
 }
 
-/* Who asks: a user of this host is known, one of another is not. */
+/* The user that sent a pending request is known if it is a user of this host, and unknown otherwise. */
 static void test_client_user(void **state)
 {
     struct world *w = world_new(2, 406);

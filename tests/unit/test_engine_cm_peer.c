@@ -1,12 +1,12 @@
 /*
- * Connection manager, peer-to-peer requests (spec 2.5), one rule at a time. In a random bad network:
+ * Connection manager: peer-to-peer requests (spec 2.5), one rule at a time. For random bad networks see
  * test_engine_cm_sim.c.
  */
 #include "tests/unit/cm_world_run.h"
 
 #include <errno.h>
 
-enum { LOW = 0, HIGH = 1 }; /* HIGH has the greater address: it accepts */
+enum { LOW = 0, HIGH = 1 }; /* HIGH has the greater address, so it accepts */
 
 static struct attempt *req(struct world *w, unsigned host, unsigned i)
 {
@@ -90,7 +90,7 @@ static void test_pending_until_the_limit(void **state)
     world_free(w);
 }
 
-/* However many requests of a user wait, little is sent for them. It delays no match, and ends none. */
+/* Many requests of one user wait. A rate limits their repetitions. This delays no match, and ends no request. */
 static void test_many_wait(void **state)
 {
     enum { MANY = 600 };
@@ -108,12 +108,12 @@ static void test_many_wait(void **state)
     sent = w->sent_of_type[VIP_CM_REQUEST];
     world_run(w, 30 * S);
     sent = w->sent_of_type[VIP_CM_REQUEST] - sent;
-    assert_in_range(sent, 200 * 30, 250 * 30 + 500); /* without this: some 1.8 * MANY * 30 */
+    assert_in_range(sent, 200 * 30, 250 * 30 + 500); /* without the limit: some 1.8 * MANY * 30 */
     assert_int_equal(stats_of(w, LOW).timeouts, 0);
     host_peer(w, HIGH, LOW, "x", mine, FOR_EVER);
     world_run(w, 1 * MS);
     check_pair(w, MANY - 1, 0);
-    /* Nor does one of which the first message is lost. */
+    /* A match is not delayed much either if the first message of the later request is lost. */
     for (i = 0; i < 10; i++) {
         snprintf(mine, sizeof(mine), "y%u", i);
         host_peer(w, HIGH, LOW, mine, mine, FOR_EVER);
@@ -125,7 +125,7 @@ static void test_many_wait(void **state)
         world_run(w, 30 * MS);
         check_pair(w, MANY + i, 1 + i);
     }
-    /* Nor does loss end one. */
+    /* Loss ends no request. */
     w->loss_percent = 10;
     world_run(w, 60 * S);
     w->loss_percent = 0;
@@ -151,7 +151,7 @@ static void test_nobody_there(void **state)
     world_free(w);
 }
 
-/* Each one's remote address is the other's local one, in bytes and length. */
+/* Two requests match if the remote address of each is the local address of the other, in length and bytes. */
 static void test_addresses(void **state)
 {
     static const struct {
@@ -205,7 +205,7 @@ static void test_attributes_must_match(void **state)
 
         host_peer_attrs(w, first, 1 - first, "x", "x", 10 * S, &other[i % 3], "");
         host_peer(w, 1 - first, first, "x", "x", 10 * S);
-        lose(w, VIP_CM_REJECT, 1); /* and it is repeated */
+        lose(w, VIP_CM_REJECT, 1); /* the REJECT is repeated */
         world_run(w, 1 * S);
         assert_int_equal(req(w, LOW, 0)->rc, rc[i % 3]);
         assert_int_equal(req(w, HIGH, 0)->rc, rc[i % 3]);
@@ -216,7 +216,7 @@ static void test_attributes_must_match(void **state)
         check_pair(w, 1, 1);
         world_free(w);
     }
-    /* Rights as a target of RDMA need not agree. */
+    /* The rights for RDMA may differ. */
     struct world *w = world_new(1, 136);
     struct vip_cm_attrs attrs = world_attrs;
 
@@ -229,7 +229,7 @@ static void test_attributes_must_match(void **state)
     world_free(w);
 }
 
-/* Both ends on one NIC: a request does not meet itself, the third of three stays alone. */
+/* Both ends are on one NIC: a request does not match itself, and of three equal requests one gets no match. */
 static void test_one_nic(void **state)
 {
     for (uint64_t seed = 140; seed < 160; seed++) {
@@ -263,7 +263,7 @@ static void test_never_meets_a_server(void **state)
     host_listen(w, HIGH, 1, "x");
     host_peer(w, LOW, HIGH, "x", "x", S);
     host_peer(w, HIGH, LOW, "client", "y", S);
-    host_request(w, LOW, HIGH, "y", S); /* its local address is "client" */
+    host_request(w, LOW, HIGH, "y", S); /* with local address "client" */
     host_request(w, LOW, HIGH, "client", S);
     world_run(w, 5 * S);
     assert_int_equal(w->hosts[HIGH].incoming_count, 0);
@@ -274,7 +274,7 @@ static void test_never_meets_a_server(void **state)
     world_free(w);
 }
 
-/* One side starts all of its requests before the other has any; all have the same addresses. */
+/* One side starts all its requests before the other side starts any. All requests have the same addresses. */
 static void test_many(void **state)
 {
     enum { MANY = 100 };
@@ -318,7 +318,7 @@ static void test_losses(void **state)
         }
 }
 
-/* The requester withdraws while the accepter waits for its CONFIRM: the accepter is alone again. */
+/* The request of LOW is cancelled while HIGH waits for its CONFIRM. The request of HIGH has no match again. */
 static void test_requester_withdraws(void **state)
 {
     struct world *w = world_new(2, 180);
@@ -342,7 +342,8 @@ static void test_requester_withdraws(void **state)
     world_free(w);
 }
 
-/* The accepter withdraws: who had seen its ACCEPT is told that it is over; who had not, waits on. */
+/* The accepting request is cancelled. If LOW has seen the ACCEPT (seen = 1), CLOSE ends its connection. If not, the
+ * request of LOW waits on. */
 static void test_accepter_withdraws(void **state)
 {
     for (unsigned seen = 0; seen < 2; seen++) {
@@ -393,7 +394,7 @@ static void test_never_confirmed(void **state)
     }
 }
 
-/* A REQUEST that arrives after its sender has given up connects nobody. */
+/* A REQUEST that arrives after its sender has given up makes no connection. */
 static void test_late_request(void **state)
 {
     struct world *w = world_new(2, 190);
@@ -413,7 +414,7 @@ static void test_late_request(void **state)
     world_free(w);
 }
 
-/* Data that arrives before the CONFIRM is as good. */
+/* Data that arrives before the CONFIRM counts as CONFIRM. */
 static void test_implied_confirm(void **state)
 {
     struct world *w = world_new(2, 191);

@@ -1,6 +1,6 @@
 /*
- * Connection manager: a serial server, which takes one request, answers it and waits again, is not shut
- * for others by a source that never confirms. Whose turn it is, and which request is forgotten.
+ * Connection manager: a source that never confirms must not block a serial server for other sources. (A serial
+ * server takes one request, answers it and waits again.) Which request is next, and which is forgotten (cm_kept.c).
  */
 #include "tests/unit/cm_world_run.h"
 
@@ -8,7 +8,7 @@ enum { STRANGER = 7, EPOCH = 4711 };
 
 static const char disc[] = "svc";
 
-/* A message of a host that is not in this world, and hears nothing. */
+/* SERVER receives a message of a host that is not in the world. The answers to this host are lost. */
 static void says(struct world *w, unsigned host, const struct vip_cm *msg)
 {
     struct cm_host from = w->hosts[CLIENT].addr;
@@ -38,7 +38,7 @@ static void asks(struct world *w, unsigned host, uint64_t id)
     asks_at(w, host, id, disc);
 }
 
-/* Time passes while the stranger repeats its requests 1 to `count`. */
+/* Let time pass; the stranger repeats its requests 1 to `count` every 500 ms. */
 static void run_repeating(struct world *w, uint64_t for_ns, unsigned count)
 {
     uint64_t end_ns = w->now_ns + for_ns;
@@ -50,7 +50,7 @@ static void run_repeating(struct world *w, uint64_t for_ns, unsigned count)
     }
 }
 
-/* The third byte of the address of who was offered last; the hosts of this world have 0. */
+/* The third byte of the source address of the last request that the server got; 0: a host of the world. */
 static unsigned last_source(const struct world *w)
 {
     const struct host *server = &w->hosts[SERVER];
@@ -64,7 +64,7 @@ static bool all_answered(const struct host *server)
     return !server->incoming_count || server->incoming[server->incoming_count - 1].answered;
 }
 
-/* The server's program waits; true: it has a request at once. */
+/* The server's program waits. True: it gets a request at once. */
 static bool waits(struct world *w)
 {
     struct host *server = &w->hosts[SERVER];
@@ -74,7 +74,7 @@ static bool waits(struct world *w)
     return server->incoming_count > before;
 }
 
-/* A server that has taken a request of nobody's: others are kept for as long as its answer takes. */
+/* A server with an unanswered request of host 99: other requests are kept until the server answers this one. */
 static struct world *busy_server(uint64_t seed)
 {
     struct world *w = world_new(3, seed);
@@ -94,7 +94,7 @@ static void rejects(struct world *w)
     in->answered = true;
 }
 
-/* VipConnectWait, VipConnectAccept, in a loop. */
+/* For this time the server calls VipConnectWait and VipConnectAccept in a loop. */
 static void serve(struct world *w, uint64_t for_ns)
 {
     struct host *server = &w->hosts[SERVER];
@@ -111,7 +111,7 @@ static void serve(struct world *w, uint64_t for_ns)
     }
 }
 
-/* One burst of requests costs the others one accept, not one for each packet. */
+/* A burst of requests of one source delays other clients by one accept, not by one accept per request. */
 static void test_burst(void **state)
 {
     struct world *w = world_new(3, 600);
@@ -124,16 +124,16 @@ static void test_burst(void **state)
     request = host_request(w, CLIENT, SERVER, disc, FOR_EVER);
     serve(w, 4 * S);
     assert_int_equal(w->hosts[CLIENT].requests[request].done, 0);
-    /* What is silent is forgotten, also while nobody waits: only the one that was accepted is left. */
+    /* Silent requests are forgotten, also while no server waits. Two are left: the accepted one and the client's. */
     assert_int_equal(stats_of(w, SERVER).pending, 2);
-    serve(w, 1700 * MS); /* the limit is looked at when the ACCEPT is repeated */
+    serve(w, 1700 * MS); /* the accept ends when the ACCEPT is to be repeated */
     assert_int_equal(w->hosts[CLIENT].requests[request].rc, VIP_RC_SUCCESS);
     assert_int_equal(w->hosts[CLIENT].requests[request].done, 1);
     assert_int_equal(stats_of(w, SERVER).pending, 0);
     world_free(w);
 }
 
-/* A request of a client that is silent is not offered. One that is repeated is, however late. */
+/* A server gets no request of a silent client. It gets a request that the client repeats, even after seconds. */
 static void test_silent(void **state)
 {
     struct world *w = busy_server(601);
@@ -151,14 +151,15 @@ static void test_silent(void **state)
     assert_true(waits(w));
     rejects(w);
     assert_false(waits(w));
-    /* What was forgotten was not answered: it is a new request when it comes again. */
+    /* A forgotten request was not answered: if it comes again, it is a new request. */
     asks(w, STRANGER, 1);
     assert_int_equal(last_source(w), STRANGER);
     assert_false(all_answered(&w->hosts[SERVER]));
     world_free(w);
 }
 
-/* An honest client whose repetitions are all lost for a while comes back as a new one, and connects. */
+/* All repetitions of an honest client are lost for a while, and its request is forgotten. The next repetition is a
+ * new request, and the client connects. */
 static void test_silent_honest(void **state)
 {
     struct world *w = busy_server(602);
@@ -179,7 +180,8 @@ static void test_silent_honest(void **state)
     world_free(w);
 }
 
-/* Time in which vipd itself stood still is not the client's silence: nor what the medium may still hold. */
+/* Time in which vipd stood still does not count as silence of a client. While the medium may hold more packets, a
+ * client may be silent for twice the time. */
 static void test_standstill(void **state)
 {
     struct world *w = busy_server(603);
@@ -192,7 +194,7 @@ static void test_standstill(void **state)
     assert_int_equal(stats_of(w, SERVER).pending, 2);
     world_run(w, 1 * S);
     w->now_ns += 5 * S;
-    rejects(w); /* before the timers */
+    rejects(w); /* before the timers fire */
     assert_true(waits(w));
     assert_int_equal(last_source(w), STRANGER);
 
@@ -200,12 +202,13 @@ static void test_standstill(void **state)
     cm_behind(server->cm, true);
     world_run(w, 5900 * MS);
     assert_int_equal(stats_of(w, SERVER).pending, 2);
-    world_run(w, 600 * MS); /* a medium that stays full is no excuse for ever */
+    world_run(w, 600 * MS); /* a full medium excuses silence for a limited time only */
     assert_int_equal(stats_of(w, SERVER).pending, 1);
     world_free(w);
 }
 
-/* A server waits again while vipd stands still: it gets the request. Without that wait, vipd looks once more. */
+/* vipd stands still with a kept request. If the server waits again then (again = 1), it gets the request. If not,
+ * vipd answers NO_MATCH, but not in the first turn. */
 static void test_standstill_served(void **state)
 {
     for (unsigned again = 0; again < 2; again++) {
@@ -215,7 +218,7 @@ static void test_standstill_served(void **state)
         rejects(w);
         asks(w, STRANGER, 1);
         w->now_ns += 2 * S;
-        world_turn(w); /* the timers come before the programs' messages */
+        world_turn(w); /* the timers fire before messages of programs are read */
         assert_int_equal(stats_of(w, SERVER).no_match, before);
         if (again) {
             assert_true(waits(w));
@@ -231,7 +234,7 @@ static void test_standstill_served(void **state)
     }
 }
 
-/* A listener that gets room, after a standstill too, does not lose the count of it. */
+/* A listener that rejects a request gets the next one, also after a standstill. */
 static void test_standstill_listener(void **state)
 {
     struct world *w = world_new(2, 604);
@@ -249,7 +252,7 @@ static void test_standstill_listener(void **state)
     world_free(w);
 }
 
-/* One that was passed over as silent, and is not: it is offered as soon as it is repeated. */
+/* A server did not get a request of a silent client. It gets the request as soon as the client repeats it. */
 static void test_silent_after_all(void **state)
 {
     struct world *w = busy_server(630);
@@ -265,7 +268,7 @@ static void test_silent_after_all(void **state)
     world_free(w);
 }
 
-/* A listener with room for all of them is offered all of them at once, in turn; not the silent ones. */
+/* A listener with room gets all kept requests at once, in turn, except the requests of silent clients. */
 static void test_listener(void **state)
 {
     for (unsigned silent = 0; silent < 2; silent++) {
@@ -292,7 +295,7 @@ static void test_listener(void **state)
     }
 }
 
-/* Requests of two sources are offered in turn, those of one in the order of arrival. */
+/* The server gets requests of two sources in turn, and requests of one source in the order of arrival. */
 static void test_in_turn(void **state)
 {
     struct world *w = busy_server(605);
@@ -313,7 +316,7 @@ static void test_in_turn(void **state)
     world_free(w);
 }
 
-/* Many sources that come anew and anew do not keep one from its turn that came before them. */
+/* New sources arrive without end. They do not delay the turns of sources that came before them. */
 static void test_newcomers(void **state)
 {
     struct world *w = busy_server(606);
@@ -329,12 +332,12 @@ static void test_newcomers(void **state)
         world_run(w, 1 * MS);
         assert_true(waits(w));
         assert_int_equal(last_source(w), i < 4 ? STRANGER + i : STRANGER);
-        asks(w, (uint8_t)(100 + i), 1); /* and these come later */
+        asks(w, (uint8_t)(100 + i), 1); /* the turn of this source is later */
     }
     world_free(w);
 }
 
-/* While an accept of a source is not confirmed, those that wait beside it go first, each time. */
+/* While an accept of a source is not confirmed, requests of other sources are next, each time. */
 static void test_one_unconfirmed(void **state)
 {
     struct world *w = busy_server(607);
@@ -358,12 +361,13 @@ static void test_one_unconfirmed(void **state)
     world_run(w, 100 * MS);
     for (unsigned i = 0; i < 3; i++)
         assert_int_equal(w->hosts[CLIENT].requests[i].rc, VIP_RC_SUCCESS);
-    assert_true(waits(w)); /* nobody else waits */
+    assert_true(waits(w)); /* no other source has a request */
     assert_int_equal(last_source(w), STRANGER);
     world_free(w);
 }
 
-/* The server accepts a request of the stranger, which wastes it and asks on; later, others ask. */
+/* An accept of the stranger ended without CONFIRM, and the stranger asks again. For this time the server gets requests
+ * of other sources first; then the stranger is next. */
 static void behind_others(struct world *w, uint64_t for_ns)
 {
     struct host *server = &w->hosts[SERVER];
@@ -386,7 +390,7 @@ static void behind_others(struct world *w, uint64_t for_ns)
     assert_int_equal(last_source(w), STRANGER);
 }
 
-/* A source whose accept came to nothing stands behind all others for a minute. */
+/* After a failed accept a source stands behind all others for a minute. */
 static void test_slow(void **state)
 {
     struct world *w = busy_server(608);
@@ -402,7 +406,7 @@ static void test_slow(void **state)
     world_free(w);
 }
 
-/* It cannot escape that with a CANCEL just before; a client that gives up at once is no such source. */
+/* A CANCEL shortly before the time limit is a failure, too. A client that gives up soon has not failed. */
 static void test_slow_cancel(void **state)
 {
     static const struct vip_cm cancel = {.type = VIP_CM_CANCEL, .request_id = 1};
@@ -423,12 +427,12 @@ static void test_slow_cancel(void **state)
     }
 }
 
-/* What a client of this world sees of a serial server, while hosts that never confirm ask it. */
+/* Connections of a client with a serial server, while hosts that never confirm send requests to this server. */
 struct seen {
     unsigned connected, slow; /* of these, those that took more than 100 ms */
 };
 
-/* Two minutes, a request of the client every 4 s; strangers() asks four times a second. */
+/* For two minutes the client sends a request every 4 s, and strangers() sends requests four times a second. */
 static struct seen serve_beside(struct world *w, void (*strangers)(struct world *w, unsigned turn))
 {
     struct seen seen = {0};
@@ -454,7 +458,7 @@ static struct seen serve_beside(struct world *w, void (*strangers)(struct world 
 static void one_stranger(struct world *w, unsigned turn)
 {
     asks(w, STRANGER, 1000 + turn);
-    for (unsigned back = 1; back < 40 && back < turn; back++) /* and its earlier ones again */
+    for (unsigned back = 1; back < 40 && back < turn; back++) /* repeat its earlier requests */
         asks(w, STRANGER, 1000 + turn - back);
 }
 
@@ -474,13 +478,13 @@ static void test_held(void **state)
     seen = serve_beside(w, one_stranger);
     assert_int_equal(seen.connected, 30);
     assert_in_range(seen.slow, 0, 5);
-    /* 5 s each; between them 0, 10, 20 and 40 s, and 80 s after the last one. */
+    /* Failed accepts take 5 s each. The pauses between them are 0, 10, 20 and 40 s, and 80 s after the last one. */
     assert_int_equal(w->hosts[SERVER].accept_count - seen.connected, 5);
     world_free(w);
 }
 
-/* Invented hosts fill all places, and each fails for the first time. A host that has been connected finds a
- * place all the same, and waits for few of them. */
+/* Invented hosts fill all places for strangers, and each of them fails for the first time. A host that was
+ * connected before still gets a place, and waits for few of their accepts. */
 static void test_invented(void **state)
 {
     struct world *w = world_new(3, 641);
@@ -496,7 +500,7 @@ static void test_invented(void **state)
     }
     before = stats_of(w, SERVER).pending;
     assert_in_range(before, 128 + 16, 128 + 16 + 1);
-    host_request(w, OTHER, SERVER, disc, 1 * S); /* a stranger, too */
+    host_request(w, OTHER, SERVER, disc, 1 * S); /* also a stranger */
     world_run(w, 1 * MS);
     assert_int_equal(stats_of(w, SERVER).pending, before);
     host_request(w, CLIENT, SERVER, disc, 1 * S);
@@ -509,7 +513,7 @@ static void test_invented(void **state)
     world_free(w);
 }
 
-/* What is held back is offered when its time has come, though nothing else happens. */
+/* A server gets a request that was held back when the time for it has come, without any other event. */
 static void test_held_ends(void **state)
 {
     struct world *w = world_new(3, 642);
@@ -526,13 +530,13 @@ static void test_held_ends(void **state)
         assert_int_equal(server->incoming_count, 2);
         serve(w, 500 * MS);
     }
-    serve(w, 2 * S); /* and the client is silent for less than what makes it forgotten */
+    serve(w, 2 * S); /* the stranger is silent, but vipd does not forget its request yet */
     assert_int_equal(server->incoming_count, 3);
     assert_int_equal(stats_of(w, SERVER).no_match, 0);
     world_free(w);
 }
 
-/* Accepts of one moment that come to nothing, at a listener or a serial server, are one failure. */
+/* Accepts of one source that overlap and fail count as one failure, at a listener and at serial servers. */
 static void test_held_once(void **state)
 {
     struct world *w = world_new(3, 643);
@@ -552,7 +556,7 @@ static void test_held_once(void **state)
     assert_int_equal(server->incoming_count, 5);
     rejects(w);
     assert_false(waits(w));
-    asks(w, STRANGER + 7, 9); /* and no stranger pays for them */
+    asks(w, STRANGER + 7, 9); /* failures at a listener hold back no other stranger */
     assert_int_equal(server->incoming_count, 6);
     rejects(w);
 
@@ -571,7 +575,7 @@ static void test_held_once(void **state)
     world_free(w);
 }
 
-/* Clients on bad networks get in, one after the other, while a source does its worst. */
+/* Clients on bad networks are connected, while a source sends many requests and never confirms. */
 static void test_loss(void **state)
 {
     for (unsigned percent = 10; percent <= 30; percent += 10) {

@@ -1,10 +1,10 @@
 /*
- * Connection manager: no user and no host takes the last place. What one of them can have of a pool,
- * and that others still connect beside it.
+ * Connection manager: shares of its pools. No user and no host can take the last place: how many places each of
+ * them can have, and that others still connect.
  */
 #include "tests/unit/cm_shares.h"
 
-/* `users` at `from` fill what they can: listeners that never answer, requests that wait for ever. */
+/* `users` users of host `from` send many requests without time limit to listeners that never answer. */
 static void hog(struct world *w, unsigned from, unsigned users)
 {
     static const char *const discs[] = {"h1", "h2", "h3", "h4", "h5"};
@@ -45,7 +45,7 @@ static void test_remote_address(void **state)
     world_free(w);
 }
 
-/* One user of another host leaves most of that host's part to the others. */
+/* One user of another host leaves most of that host's part to the host's other users. */
 static void test_remote_user(void **state)
 {
     struct world *w = world_new_asking(3, 522, true);
@@ -57,9 +57,9 @@ static void test_remote_user(void **state)
     world_free(w);
 }
 
-/* A program of this host uses many of the addresses that each program here has (on the network of
- * this test 10.0.0.0/8): they are one source, which leaves places with a server for another user's
- * program and for another host. */
+/* A program of this host sends requests from many of the addresses that every program of this host can use (here
+ * 10.0.0.0/8). All these addresses are one source. So another user's program and another host still get places at
+ * the server. */
 static void test_addresses_of_this_host(void **state)
 {
     struct world *w = world_new(3, 509);
@@ -87,7 +87,7 @@ static void test_addresses_of_this_host(void **state)
     world_free(w);
 }
 
-/* Many other hosts fill the places of a server: those of this host's users are not theirs. */
+/* Many other hosts fill the places of a server. Further places are only for users of this host. */
 static void test_hosts_and_users(void **state)
 {
     struct world *w = world_new(2, 510);
@@ -108,7 +108,7 @@ static void test_hosts_and_users(void **state)
     world_free(w);
 }
 
-/* The owner of a server has others, whose places other hosts have filled, too. */
+/* Other hosts fill the places of all servers of one owner. A user of this host still gets a place. */
 static void test_hosts_and_users_of_an_owner(void **state)
 {
     static const char *const discs[] = {"d1", "d2", "d3"};
@@ -133,7 +133,7 @@ static void test_hosts_and_users_of_an_owner(void **state)
     world_free(w);
 }
 
-/* Peers that `host` gets in, one at each port. */
+/* Ask for a peer for each port of `host`; returns the number of peers that it got. */
 static unsigned peers_of(struct world *w, unsigned host, unsigned ports, struct cm_peer **peer)
 {
     unsigned count = 0;
@@ -147,7 +147,7 @@ static unsigned peers_of(struct world *w, unsigned host, unsigned ports, struct 
     return count;
 }
 
-/* Neither one host nor many that have much fill the table of peers; those with few get in. */
+/* Neither one host nor several hosts with many peers fill the table; hosts with few peers still get places. */
 static void test_peers(void **state)
 {
     struct world *w = world_new(2, 509);
@@ -167,7 +167,7 @@ static void test_peers(void **state)
     world_free(w);
 }
 
-/* Many hosts and users together fill the pool; the reserve is for those that have little. */
+/* Many hosts and users together fill the pool. The reserve is left for hosts and users with few requests. */
 static void test_reserve(void **state)
 {
     static const char *const discs[] = {"h0", "h1", "h2", "h3", "h4", "h5", "h6", "h7"};
@@ -186,7 +186,7 @@ static void test_reserve(void **state)
     world_free(w);
 }
 
-/* Kept requests of one client do not fill the discriminator for another. */
+/* Kept requests of one host leave places at the discriminator for another host. */
 static void test_kept(void **state)
 {
     struct world *w = world_new(3, 503);
@@ -208,7 +208,7 @@ static void test_kept(void **state)
     world_free(w);
 }
 
-/* Requests that users keep at the servers of another user leave places for other clients of that user. */
+/* Two users have many kept requests at another user's servers. Another client of that user still gets a place. */
 static void test_kept_of_an_owner(void **state)
 {
     static const char *const discs[] = {"a", "b", "c"};
@@ -228,7 +228,7 @@ static void test_kept_of_an_owner(void **state)
         world_run(w, 2 * MS);
         assert_int_equal(stats_of(w, SERVER).pending, (user + 1) * 128);
     }
-    /* The part of the owner is used up; that of "c" is not. */
+    /* The part of the owner is used up; the places of discriminator "c" are not. */
     w->uid = HONEST;
     request = host_request(w, CLIENT, SERVER, "c", FOR_EVER);
     world_run(w, 2 * MS);
@@ -241,7 +241,7 @@ static void test_kept_of_an_owner(void **state)
     world_free(w);
 }
 
-/* Requests that were kept for a user whose server has ended count for the user who takes them. */
+/* Requests were kept for a user that waits no more. They count for the user whose listener takes them. */
 static void test_kept_for_another(void **state)
 {
     struct world *w = world_new(2, 524);
@@ -268,7 +268,7 @@ static void test_kept_for_another(void **state)
     world_free(w);
 }
 
-/* What a listener was offered counts among the waits of its user. */
+/* Unanswered requests of a listener count as waits of its user (waits_max). */
 static void test_offered_are_waits(void **state)
 {
     struct world *w = world_new(2, 504);
@@ -293,7 +293,7 @@ static void test_offered_are_waits(void **state)
     world_free(w);
 }
 
-/* A host that makes up lives has a few of them, and does not fill the table of peers. */
+/* A host that invents lives gets places for a few of them, and does not fill the table of peers. */
 static void test_lives(void **state)
 {
     struct world *w = world_new(3, 505);
@@ -317,7 +317,8 @@ static void test_lives(void **state)
     world_free(w);
 }
 
-/* One host that asks without end has its own answers forgotten, not those that others got. */
+/* Answers to a host that asks without end replace other remembered answers to this host, not answers to another
+ * host. */
 static void test_answers(void **state)
 {
     struct world *w = world_new(2, 506);
@@ -329,7 +330,7 @@ static void test_answers(void **state)
     before = stats_of(w, SERVER).duplicates;
     from_address(w, address(w, 7, 4794), 1, "nobody");
     assert_int_equal(stats_of(w, SERVER).duplicates, before + 1);
-    /* The second half is more than all hosts together have places for. */
+    /* Twice as many requests as vipd remembers answers for all hosts together. */
     for (unsigned i = 0; i < 2 * CM_ANSWERED_MAX; i++) {
         from_address(w, address(w, 9, 4794), 10000 + i, "nobody");
         if (i % 200 == 199)
@@ -347,7 +348,7 @@ static bool lost(struct world *w, unsigned from, unsigned to, const struct vip_c
     return false;
 }
 
-/* A connection with this host ends, which never acknowledges it. */
+/* A connection with this host ends. The host never acknowledges the CLOSE. */
 static void ends(struct world *w, uint8_t host, uint64_t id)
 {
     struct cm_peer peer = {.host = w->hosts[CLIENT].addr, .epoch = 5000};
@@ -357,7 +358,7 @@ static void ends(struct world *w, uint8_t host, uint64_t id)
     cm_closing_start(w->hosts[SERVER].cm, &assoc, NULL, w->now_ns);
 }
 
-/* Hosts that acknowledge no CLOSE do not keep the CLOSE of others from being repeated. */
+/* Hosts that acknowledge no CLOSE leave places for repeated CLOSE messages to other hosts. */
 static void test_closings(void **state)
 {
     struct world *w = world_new(2, 507);
@@ -375,7 +376,8 @@ static void test_closings(void **state)
     world_free(w);
 }
 
-/* Requests of one user that nobody answers for good are repeated; they leave the host's part with the other to others. */
+/* One user has thousands of requests without a final answer, and vipd repeats them. Other users of the same host
+ * can still connect to the same server host. */
 static void asks_without_end(unsigned from, bool peer)
 {
     struct world *w = world_new_asking(3, 520, true);
@@ -412,7 +414,7 @@ static void test_asks_without_end(void **state)
     asks_without_end(SERVER, true);
 }
 
-/* Thousands of one user at once are connected, if not at once. */
+/* Thousands of requests of one user start at the same time. All of them are connected in the end. */
 static void test_asks_at_once(void **state)
 {
     enum { MANY = 4000 };
@@ -435,8 +437,8 @@ static void test_asks_at_once(void **state)
     world_free(w);
 }
 
-/* One user asks a serial server of another host without end. The requests that wait there leave
- * places for another user of the same host, which is not told that there is no server. */
+/* One user asks a serial server of another host without end. The kept requests of this user
+ * leave places for another user of the same host, which does not get NO_MATCH. */
 static void test_nagging_user(void **state)
 {
     struct world *w = world_new_asking(2, 524, true);
@@ -459,7 +461,7 @@ static void test_nagging_user(void **state)
     world_free(w);
 }
 
-/* One user asks host after host whether it answers; the question of another one is not forgotten. */
+/* One user starts many probes of hosts (cm_probe). They do not replace the probe of another user. */
 static void test_probes(void **state)
 {
     struct world *w = world_new(2, 530);
@@ -473,7 +475,7 @@ static void test_probes(void **state)
     world_free(w);
 }
 
-/* More ask a serial server than are kept: none hears that there is no server while it works. */
+/* A serial server has more clients than kept requests. No client gets NO_MATCH while the server may come back. */
 static void test_full_is_not_nobody(void **state)
 {
     struct world *w = world_new(2, 525);
@@ -500,7 +502,7 @@ static void test_full_is_not_nobody(void **state)
     world_free(w);
 }
 
-/* A peer cannot choose requests whose keys are equal: each look-up would compare all of them. */
+/* A peer cannot choose requests with equal keys. Otherwise each look-up would compare all these requests. */
 static void test_keys(void **state)
 {
     struct world *w = world_new(2, 503);

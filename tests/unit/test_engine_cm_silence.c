@@ -1,18 +1,18 @@
 /*
- * Connection manager: when is a silent peer dead? Only a judge that was awake may judge, and only after
- * questions that had their time.
+ * Connection manager: when is a silent peer dead? Time in which our vipd did not run does not count as silence. The
+ * peer must also leave four PINGs unanswered, each with time for an answer.
  */
 #include "tests/unit/cm_world_run.h"
 
 #define GAP (world_config.keepalive_ns / 4) /* between two PINGs to a silent peer */
 
-/* All hosts stand still for this long: packets and timers wait, then everything is due at once. */
+/* All hosts stand still for this time: packets and timers wait, then all of them are due at once. */
 static void all_stop(struct world *w, uint64_t ns)
 {
     w->now_ns += ns;
 }
 
-/* Both hosts of an idle connection are stopped, in every phase of the keepalive. Nothing is lost. */
+/* Both hosts of an idle connection stand still, in each phase of the keepalive. The connection survives. */
 static void test_both_stopped(void **state)
 {
     for (uint64_t phase = 0; phase < 40; phase++) {
@@ -29,7 +29,7 @@ static void test_both_stopped(void **state)
     }
 }
 
-/* One host is stopped, or takes a turn once in six seconds only: it finds its living peer silent. */
+/* A host takes a turn only every six seconds, so its living peer seems silent. The connection survives. */
 static void test_one_stopped(void **state)
 {
     struct world *w = world_new(2, 340);
@@ -39,7 +39,7 @@ static void test_one_stopped(void **state)
     for (unsigned i = 0; i < 20; i++) {
         uint64_t awake_ns = w->now_ns + 6 * S;
 
-        /* The server runs alone, and asks nothing, because it hears of the client otherwise. */
+        /* Only the server runs. It sends no PING, because it hears other packets of the client. */
         while (w->now_ns < awake_ns) {
             cm_heard(w->hosts[SERVER].cm, s->peer, w->now_ns);
             while (cm_tick(w->hosts[SERVER].cm, w->now_ns))
@@ -54,7 +54,7 @@ static void test_one_stopped(void **state)
     world_free(w);
 }
 
-/* After a stop real silence is still found, and not much later than without. */
+/* After a standstill real silence is still found, and not much later than without the standstill. */
 static void test_silence_after_a_stop(void **state)
 {
     struct world *w = world_new(2, 350);
@@ -75,7 +75,7 @@ static void test_silence_after_a_stop(void **state)
     world_free(w);
 }
 
-/* A host whose every turn is late finds a dead peer all the same. */
+/* A host that takes each turn late still finds a dead peer. */
 static void test_always_late(void **state)
 {
     struct world *w = world_new(2, 360);
@@ -94,7 +94,7 @@ static void test_always_late(void **state)
     world_free(w);
 }
 
-/* With a short peer_dead, too, four questions have a gap each. */
+/* Also with a short peer_dead_ns, four PINGs have a whole gap each. */
 static void test_four_questions(void **state)
 {
     struct world *w = world_new(2, 370);
@@ -116,7 +116,7 @@ static void test_four_questions(void **state)
     world_free(w);
 }
 
-/* An answer that takes longer than a gap is an answer. */
+/* A PONG that takes longer than a gap counts. */
 static void test_slow_answers(void **state)
 {
     struct world *w = world_new(2, 380);
@@ -130,7 +130,8 @@ static void test_slow_answers(void **state)
     world_free(w);
 }
 
-/* As long as the medium may hold more packets, no silence is proved, for a time; afterwards it is. */
+/* While the medium may hold more packets, a peer does not count as silent, for a limited time. When the medium is
+ * empty, the peer counts as silent. */
 static void test_behind(void **state)
 {
     struct world *w = world_new(2, 390);
@@ -147,7 +148,7 @@ static void test_behind(void **state)
     world_free(w);
 }
 
-/* The medium is never empty, as a flood of junk without end keeps it: a dead peer is found all the same. */
+/* The medium is never empty, for example because of an endless flood of junk: a dead peer is still found. */
 static void test_behind_for_ever(void **state)
 {
     struct world *w = world_new(2, 391);
@@ -166,7 +167,7 @@ static void test_behind_for_ever(void **state)
     world_free(w);
 }
 
-/* The same on a host whose every turn is late besides: two excuses together are none for ever either. */
+/* The same on a host that takes each turn late, too: both excuses together still have a bound. */
 static void test_behind_and_late(void **state)
 {
     struct world *w = world_new(2, 396);
@@ -186,7 +187,7 @@ static void test_behind_and_late(void **state)
     world_free(w);
 }
 
-/* Each sign of life begins the time anew: under a flood a peer lives as long as one answer in it gets through. */
+/* Each sign of life starts the time again: under a flood, one answer within that time keeps a peer alive. */
 static void test_behind_and_alive(void **state)
 {
     struct world *w = world_new(2, 397);
@@ -207,7 +208,7 @@ static void test_behind_and_alive(void **state)
     world_free(w);
 }
 
-/* An accept that waits for its CONFIRM: the client is not judged by a time in which both stood still. */
+/* An accept waits for its CONFIRM. Time in which both hosts stood still does not count against the client. */
 static void test_accept_over_a_stop(void **state)
 {
     struct world *w = world_new(2, 392);
@@ -238,7 +239,7 @@ static void test_accept_over_a_stop(void **state)
     world_free(w);
 }
 
-/* A request without time limit gets no answer while its own host stands still. */
+/* A request without time limit does not end because its own host stood still and got no answer. */
 static void test_request_over_a_stop(void **state)
 {
     struct world *w = world_new(2, 394);
@@ -257,7 +258,7 @@ static void test_request_over_a_stop(void **state)
     world_free(w);
 }
 
-/* What was taken from the medium late was heard then, not at the time at which the turn began. */
+/* Packets count as heard at the time when they were taken from the medium, not when the turn began. */
 static void test_heard_when_taken(void **state)
 {
     struct world *w = world_new(2, 395);

@@ -1,10 +1,10 @@
 /*
- * Connection managers under a bad network: random programs of requests, accepts, rejects, cancels,
- * disconnects and restarts over a link that loses, doubles and reorders, many seeds.
+ * Connection managers in a bad network: random sequences of requests, accepts, rejects, cancels, disconnects and
+ * restarts, over a link that loses, duplicates and reorders packets. Each test runs many seeds.
  *
- * What must hold whatever happens: every request and every accept ends exactly once, a host is told
- * about a connection's end at most once (both asserted in cm_world.h), nothing leaks, and when things
- * have settled either both sides are connected or neither is.
+ * Rules that must always hold: each request and each accept ends exactly once, and a manager reports the end of a
+ * connection at most once (cm_world.h asserts both). No memory leaks. In the end both sides are connected, or
+ * neither side is.
  */
 #include "tests/unit/cm_world_run.h"
 
@@ -16,7 +16,7 @@ struct program {
 
 static uint64_t wait_numbers;
 
-/* The application of a host: answers some of what is pending, in random order. */
+/* The application of a host answers some of its pending requests, chosen at random. */
 static void answer_some(struct world *w, unsigned index)
 {
     struct host *host = &w->hosts[index];
@@ -66,7 +66,7 @@ static void close_something(struct world *w, unsigned index)
             host_close(w, index, &host->conns[i]);
 }
 
-/* A data packet on every live connection: the only way in which some ends are found. */
+/* A data packet on each live connection. Only such packets reveal the end of some connections. */
 static void exchange_data(struct world *w, unsigned index)
 {
     struct host *host = &w->hosts[index];
@@ -133,7 +133,7 @@ static void step(struct world *w, const struct program *program)
 
 static void settle(struct world *w)
 {
-    /* Applications end their part, the network stays bad for a while, then recovers. */
+    /* Applications answer their pending requests. The network stays bad for a while, then it recovers. */
     for (unsigned round = 0; round < 40; round++) {
         for (unsigned i = 0; i < w->host_count; i++)
             answer_some(w, i);
@@ -207,11 +207,11 @@ static void run_seeds(const struct program *program, uint64_t from, unsigned cou
     unsigned connected = 0, alive = 0;
 
 #ifdef __SANITIZE_ADDRESS__
-    count = (count + 3) / 4; /* the judge is the same, and several times slower */
+    count = (count + 3) / 4; /* with AddressSanitizer each run takes several times longer */
 #endif
     for (uint64_t seed = from; seed < from + count; seed++)
         run(program, seed, &connected, &alive);
-    /* The scenarios must be about something. */
+    /* Otherwise the checks would prove nothing. */
     assert_true(connected > count && alive > 0);
 }
 
@@ -247,7 +247,7 @@ static void test_restarts_and_half_lost(void **state)
               5000, 60);
 }
 
-/* Hosts that close and forget connections from within the operations that tell of them. */
+/* Hosts that close and forget connections inside the operations that report them. */
 static void test_eager_hosts(void **state)
 {
     run_seeds(
@@ -258,7 +258,8 @@ static void test_eager_hosts(void **state)
 }
 
 /*
- * A PENDING that the ACCEPT had overtaken was answered by CANCEL: the client stayed connected alone.
+ * With these seeds a PENDING arrives after the ACCEPT. The client must not answer it by CANCEL: then only the client
+ * would be connected.
  */
 static void test_pending_overtaken_by_accept(void **state)
 {
@@ -270,13 +271,13 @@ static void test_pending_overtaken_by_accept(void **state)
     run(&half, 3238, &connected, &alive);
 }
 
-/* Everything on one host: requests to ourselves. */
+/* One host sends requests to itself. */
 static void test_self(void **state)
 {
     run_seeds(&(struct program){.hosts = 1, .steps = 120}, 6000, 20);
 }
 
-/* Requests that meet each other, most of them of both sides; also those of one host. */
+/* Peer-to-peer requests of two hosts, of one host, and mixed with other requests of three hosts. */
 static void test_peers(void **state)
 {
     struct program program = {.hosts = 2, .steps = 120, .peers = 100};
@@ -356,7 +357,7 @@ static void lie(struct world *w)
     host_settle(&w->hosts[to]);
 }
 
-/* No invariant of ours is in the hands of a peer: nothing aborts, nothing leaks, time goes on. */
+/* No peer can break an invariant of the manager: no assertion fails, no memory leaks, each accept ends. */
 static void test_lying_peer(void **state)
 {
     static const struct program program = {.hosts = 2, .steps = 60, .peers = 30};
@@ -381,7 +382,7 @@ static void test_lying_peer(void **state)
     }
 }
 
-/* The same seed gives the same run, packet by packet. */
+/* The same seed gives the same run: the same number of packets. */
 static void test_replay(void **state)
 {
     uint64_t packets[2];

@@ -1,7 +1,6 @@
 /*
- * Nonsense from the peer and from the application, from a seed: no packet that passes the codec and
- * no descriptor may break an assertion, reach memory outside of a region, or upset the order of
- * completions.
+ * Random packets of a peer and random descriptors of an application, from a seed. No packet that passes the codec and
+ * no descriptor may break an assertion, reach memory outside a region, or change the order of completions.
  */
 #include "eng_rig.h"
 
@@ -15,7 +14,7 @@ static uint32_t chance(uint32_t limit)
     return (uint32_t)((seed_state * 0x2545f4914f6cdd1dull) >> 33) % limit;
 }
 
-/* Mostly near what is expected, so that much of it is taken seriously. */
+/* Mostly near the values that the engine expects, so that it accepts many frames. */
 static struct vip_frame any_frame(uint32_t op)
 {
     struct vip_frame frame = {.type = (uint8_t)(1 + chance(4))};

@@ -1,6 +1,6 @@
 /*
- * What the engine does beyond VIPL 1.0: 64-bit immediate data and RDMA Write with message, at both
- * ends, and what it makes of a peer or an application that has not agreed to them.
+ * Extensions of VIPL 1.0 in the engine, at both ends: 64-bit immediate data and RDMA Write with message. Also faulty
+ * posts and frames, and posts on a connection that has not agreed to the extensions.
  */
 #include "unit/eng_rig.h"
 
@@ -29,7 +29,7 @@ static struct rig *rig_with(uint16_t level, uint32_t features)
     return rig;
 }
 
-/* Post an RDMA Write (or what `control` says) of `bytes` with a message. */
+/* Post an operation (`control`) of `bytes` bytes with a message. */
 static void post_message(struct rig *rig, uint16_t control, uint32_t bytes, uint32_t message_bytes)
 {
     struct vip_shm_seg segs[2] = {{.addr = 0x5000, .handle = 0x99},
@@ -68,7 +68,7 @@ static struct vip_frame fragment(uint32_t op, uint32_t offset, uint32_t length, 
     return frame;
 }
 
-/* Without the agreement both fail in their turn, like any descriptor of a wrong format. */
+/* On a connection without the extensions both descriptors fail in their turn, like others of a wrong format. */
 static void not_agreed(void **state)
 {
     struct rig *rig = rig_with(UD, 0);
@@ -83,7 +83,7 @@ static void not_agreed(void **state)
     rig_free(rig);
 }
 
-/* Agreed, but nonsense. */
+/* The connection has the extensions, but the descriptors are faulty. */
 static void faulty(void **state)
 {
     struct rig *rig = rig_with(UD, VIP_FEATURES);
@@ -104,7 +104,7 @@ static void faulty(void **state)
     rig_free(rig);
 }
 
-/* The flag of the frame says whether there is an upper half. */
+/* A frame has the upper half of immediate data only if it is not zero; a flag tells that. */
 static void immediate_64(void **state)
 {
     struct rig *rig = rig_with(RD, VIP_FEATURES);
@@ -124,8 +124,8 @@ static void immediate_64(void **state)
     rig_free(rig);
 }
 
-/* Every length around the size of a packet: the data in order, the message whole in the last
- * fragment, with the data's end if there is room. */
+/* Data of lengths around the size of a packet: fragments are in order. The last fragment has the whole message, and
+ * the end of the data if there is room. */
 static void cutting(void **state)
 {
     static const uint32_t sizes[] = {0, 1, 1100, 1111, 1112, 1113, 1367, 1368, 1369, 2700, 3000};
@@ -136,7 +136,7 @@ static void cutting(void **state)
         const struct vip_frame *frame = NULL;
 
         post_message(rig, VIP_CTL_OP_RDMAWRITE, sizes[i], 256);
-        memset(message, 0, sizeof(message)); /* it was copied */
+        memset(message, 0, sizeof(message)); /* the engine has its own copy */
         while (rig_pull(rig)) {
             assert_int_equal(rig->decoded.hdr.frame_count, 1);
             frame = &rig->decoded.frames[0];
@@ -158,7 +158,7 @@ static void cutting(void **state)
     }
 }
 
-/* Several share a packet, as far as its head has room for their messages. */
+/* Several operations share a packet while its head has room for their messages. */
 static void many(void **state)
 {
     struct rig *rig = rig_with(RD, VIP_FEATURES);
@@ -180,7 +180,7 @@ static void many(void **state)
     rig_free(rig);
 }
 
-/* What is lost is sent again, whole. */
+/* A lost message is sent again as a whole. */
 static void lost(void **state)
 {
     struct rig *rig = rig_with(RD, VIP_FEATURES);
@@ -200,7 +200,7 @@ static void lost(void **state)
     rig_free(rig);
 }
 
-/* The message comes to the receive after the data has come to its place. */
+/* When the receive completes with the message, the data is in its place. */
 static void arrives(void **state)
 {
     static const uint16_t levels[] = {UD, RD, RR};
@@ -227,7 +227,7 @@ static void arrives(void **state)
     }
 }
 
-/* A message alone, and one cut differently the second time. */
+/* A message without data; and a write that is cut differently when it is sent again. */
 static void alone_and_overlapping(void **state)
 {
     struct rig *rig = rig_with(RD, VIP_FEATURES);
@@ -246,7 +246,7 @@ static void alone_and_overlapping(void **state)
     rig_free(rig);
 }
 
-/* Fragments of one operation agree about its message. */
+/* Fragments of one operation must agree about the length of its message. */
 static void contradiction(void **state)
 {
     struct rig *rig = rig_with(RD, VIP_FEATURES);
@@ -259,11 +259,11 @@ static void contradiction(void **state)
     rig_free(rig);
 }
 
-/* What is wrong at the target (RR: and what the sender learns of it). */
+/* Errors at the target, and what Reliable Reception reports to the sender (op_status). */
 static void target_faults(void **state)
 {
     static const struct {
-        uint32_t recv_bytes;  /* UINT32_MAX: none is posted */
+        uint32_t recv_bytes;  /* UINT32_MAX: no receive is posted */
         uint64_t remote_addr; /* where the write goes */
         uint64_t recv_addr;
         uint32_t status, op_status;
@@ -296,7 +296,7 @@ static void target_faults(void **state)
     }
 }
 
-/* A flush gives the memory of what was not sent back (the sanitizer looks). */
+/* A flush frees the copies of messages that were not sent (AddressSanitizer checks). */
 static void flushed(void **state)
 {
     struct rig *rig = rig_with(RD, VIP_FEATURES);

@@ -1,12 +1,12 @@
 /*
- * The size of packets on a path that takes less than the interface says: found by large packets that
- * keep vanishing, by a silence, and searched upwards again without harm.
+ * The size of packets on a path whose limit is smaller than that of the interface. Repeated losses of large packets,
+ * or a silence, make packets smaller. Test packets search for a larger size, without harm.
  */
 #include "eng_path.h"
 
 #define LARGE 8972u
-#define SMALL 1200u /* what packets are cut to */
-#define HOLE  1450u /* the path takes tests of 1400, not of 1472 */
+#define SMALL 1200u /* packet size after a cut */
+#define HOLE  1450u /* the path takes test packets of 1400 bytes, not of 1472 */
 
 static struct path *path_of(uint32_t hole_bytes)
 {
@@ -19,7 +19,7 @@ static struct path *path_of(uint32_t hole_bytes)
     return path;
 }
 
-/* A message alone is a small packet, which passes; then comes a large one, then a small one again. */
+/* A small packet, which passes; then large packets; then a small one again. */
 static void post_mixed(struct path *path)
 {
     rig_send(path->rig, 0, 10);
@@ -30,7 +30,7 @@ static void post_mixed(struct path *path)
     (void)path_take(path);
 }
 
-/* Small packets pass and large ones do not: after some round trips, not at the first loss. */
+/* Small packets pass and large ones do not: the size is cut after some round trips, not at the first loss. */
 static void large_vanish(void **state)
 {
     struct path *path = path_of(HOLE);
@@ -49,7 +49,7 @@ static void large_vanish(void **state)
     path_free(path);
 }
 
-/* Nothing passes at all: no acknowledgement tells of a loss, the silence does. */
+/* No packet passes: no acknowledgement shows a loss, so the silence must cut the size. */
 static void silence(void **state)
 {
     struct path *path = path_of(HOLE);
@@ -64,7 +64,7 @@ static void silence(void **state)
     path_free(path);
 }
 
-/* The path takes even less than IPv6 guarantees, and what is to be said fits in one packet of that. */
+/* The path takes less than IPv6 guarantees, and the message fits in one packet of the guaranteed size. */
 static void silence_small(void **state)
 {
     struct path *path = path_of(600);
@@ -91,8 +91,8 @@ static void send_for(struct path *path, unsigned rounds, uint32_t *ops)
 }
 
 /*
- * A step larger is tried after a while, further at once if it arrived; one that vanished is tried
- * again only after twice the time, and costs neither window nor connection.
+ * After a while a test packet has the next larger size. If it arrives, the next test follows at once. If it vanishes,
+ * the next test comes after twice the time; the loss shrinks no window and ends no connection.
  */
 static void search_upwards(void **state)
 {
@@ -110,7 +110,7 @@ static void search_upwards(void **state)
     send_for(path, 80, &ops);
     assert_int_equal(path_stats(path).packet_bytes, 1400);
     assert_int_equal(path->bytes_max, 1472);
-    /* The test of 1472 was lost. The next one comes after 100 ms, then after 200. */
+    /* The test packet of 1472 bytes was lost. The next test comes after 100 ms, the one after that after 200 ms. */
     lost = path->lost;
     send_for(path, 115, &ops);
     assert_int_equal(path->lost, lost + 1);
@@ -120,14 +120,14 @@ static void search_upwards(void **state)
     assert_int_equal(path->lost, lost + 2);
     assert_int_equal(path_stats(path).mtu_cuts, 1);
     assert_int_equal(path_stats(path).packet_bytes, 1400);
-    /* The path takes everything again: one success leads to the next. */
+    /* The path takes all sizes again: after each success the next larger size is tested at once. */
     path->hole_bytes = 0;
     send_for(path, 900, &ops);
     assert_true(path_stats(path).packet_bytes >= 4096);
     path_free(path);
 }
 
-/* They were only late: one of them that arrives after all proves that the path takes its size. */
+/* The large packets were only late: if one of them arrives, the path takes its size. */
 static void only_late(void **state)
 {
     struct path *path = path_of(HOLE);

@@ -1,6 +1,6 @@
 /*
- * A descriptor that is posted while the pace holds a VI back, when nothing is under way and so no other
- * timer runs: it waited for ever. Found by the simulator.
+ * A descriptor is posted while the pace holds its VI back. No packet is under way, so no other timer runs. The
+ * packet must still leave when the pace allows it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -60,7 +60,7 @@ static void post(struct eng *eng, uint64_t now_ns)
     eng_post(eng, &args, now_ns);
 }
 
-/* Run with a pace that ends at until_ns; the packet must leave then, and not before. */
+/* Post while the pace holds the VI back until until_ns. The packet must leave then, and not before. */
 static void run(uint64_t until_ns)
 {
     const struct eng_config config = ENG_CONFIG_DEFAULT;
@@ -98,7 +98,7 @@ static void test_pace_goes_on(void **state)
     run(NOW_NS + 5000);
 }
 
-/* It was over long ago, and nobody had looked. */
+/* The pace ended before the descriptor was posted. */
 static void test_pace_is_over(void **state)
 {
     run(NOW_NS - 5000);

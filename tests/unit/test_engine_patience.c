@@ -1,4 +1,4 @@
-/* When a connection is given up because the peer does not take what it is sent. */
+/* When a connection is given up because the peer does not acknowledge its packets. */
 #include "eng_rig.h"
 
 #define MS 1000000ull
@@ -21,7 +21,8 @@ static bool lives(const struct rig *rig)
     return eng_vi_state(rig->eng, RIG_VI) == VIP_VIST_CONNECTED;
 }
 
-/* The sender stands still longer than the timeout, with a packet lost: it is repeated, not given up. */
+/* A packet is lost, and its sender stands still longer than the timeout. Then it is repeated, and the
+ * connection is not given up. */
 static void stopped_sender(void **state)
 {
     for (unsigned i = 0; i < 10; i++) {
@@ -40,7 +41,7 @@ static void stopped_sender(void **state)
     }
 }
 
-/* Each wake-up is late: given up in bounded time all the same, and not before some repetitions. */
+/* Each timer is late: the connection is still given up in bounded time, and after at least three repetitions. */
 static void always_late(void **state)
 {
     struct rig *rig = send_lost();
@@ -58,7 +59,7 @@ static void always_late(void **state)
     rig_free(rig);
 }
 
-/* A timeout shorter than the interval of repetitions: three of them go out first. */
+/* The timeout is shorter than the interval of repetitions: three repetitions are sent before the end. */
 static void three_tries(void **state)
 {
     struct eng_config config = ENG_CONFIG_DEFAULT;
@@ -76,7 +77,7 @@ static void three_tries(void **state)
     rig_free(rig);
 }
 
-/* Serve timers until then; the peer gets the packets without content, and no others, and says so. */
+/* Serve timers until this time. The peer gets and acknowledges only packets without content; returns their number. */
 static unsigned answer_empty(struct rig *rig, uint64_t until_ns)
 {
     unsigned answered = 0;
@@ -104,8 +105,8 @@ static unsigned answer_empty(struct rig *rig, uint64_t until_ns)
 }
 
 /*
- * The peer asks and answers, but packets with content never reach it, as when a path or a checksum drops just
- * these: the connection timeout comes.
+ * The peer sends PINGs and answers ours, but packets with content never reach it, for example because a path drops
+ * them. The connection must time out.
  */
 static void empty_answers(void **state)
 {
@@ -127,7 +128,7 @@ static void empty_answers(void **state)
     rig_free(rig);
 }
 
-/* A peer that acknowledges each packet and never tells that an operation is processed: PINGs become rare. */
+/* A peer acknowledges each packet, but never reports an operation as processed: PINGs become rare. */
 static void acknowledged_and_never_done(void **state)
 {
     struct rig *rig = rig_new(VIP_LVL_DELIVERY);
@@ -152,7 +153,7 @@ static void acknowledged_and_never_done(void **state)
     rig_free(rig);
 }
 
-/* What is sent again, and what is sent soon after a loss, is marked to be copied; nothing else is. */
+/* Only repeated packets, and packets sent soon after a loss, have the mark `copy`. */
 static void copies(void **state)
 {
     struct rig *rig = rig_new(VIP_LVL_DELIVERY);

@@ -10,13 +10,13 @@ static struct rig *read_asked(uint32_t len)
     rig_post(rig, VIP_Q_SEND, VIP_CTL_OP_RDMAREAD, 100, len);
     assert_true(rig_pull(rig));
     assert_int_equal(rig->decoded.frames[0].type, VIP_FRM_READ_REQ);
-    /* The request has arrived and was taken in its turn. */
+    /* The read request has arrived and is processed. */
     rig_feed_ack(rig, 2, 1);
     assert_int_equal(rig->dones, 0);
     return rig;
 }
 
-/* The peer has forgotten the connection and its CLOSE was lost: found out within the limit. */
+/* The peer has forgotten the connection, and its CLOSE was lost: the connection times out. */
 static void unanswered(void **state)
 {
     struct rig *rig = read_asked(1000);
@@ -28,7 +28,7 @@ static void unanswered(void **state)
     rig_free(rig);
 }
 
-/* A peer that lives may take its time: it is asked, and its answers to that count. */
+/* A live peer may answer a read late: its answers to PINGs keep the connection. */
 static void late(void **state)
 {
     struct rig *rig = read_asked(1000);
@@ -43,7 +43,7 @@ static void late(void **state)
     assert_int_equal(rig_feed(rig, 1, frame), ENG_RX_DONE);
     assert_int_equal(rig->dones, 1);
     assert_false(rig_last(rig)->status & VIP_ST_ERROR_MASK);
-    /* Then it is silent, but for the acknowledgement. */
+    /* After that, only the acknowledgement is sent. */
     (void)rig_wait(rig, 100 * MS);
     rig_feed_ack(rig, rig->decoded.hdr.packet_number + 1, 1);
     assert_int_equal(rig_wait(rig, 5000 * MS), 0);
@@ -51,7 +51,7 @@ static void late(void **state)
     rig_free(rig);
 }
 
-/* A send behind a read loses its memory, and its packet: it fails when the answer to the read is here. */
+/* A send after a read loses its memory, and its packet is lost. It fails when the answer to the read has come. */
 static void failed_send_behind(void **state)
 {
     struct rig *rig = read_asked(1000);
@@ -81,8 +81,8 @@ static struct vip_frame asked_by_peer(uint32_t len)
 }
 
 /*
- * Whoever waits for a read asks the peer now and then, and on a long way one such packet is always under
- * way. A window of less than a packet must not be shut by it: the peer waits for a read, too.
+ * While vipd waits for the answer to a read, it sends PINGs; on a path with a long round trip one of them is always
+ * under way. A PING must not close a window of less than a packet: the peer waits for the answer to a read, too.
  */
 static void answer_beside_a_probe(void **state)
 {
@@ -101,7 +101,7 @@ static void answer_beside_a_probe(void **state)
     rig_free(rig);
 }
 
-/* The peer's read was answered, and the answer is never acknowledged: the callback hears of it. */
+/* The answer to a read of the peer is never acknowledged: the error callback reports that. */
 static void answer_not_delivered(void **state)
 {
     struct rig *rig = rig_new(VIP_LVL_DELIVERY);
@@ -117,8 +117,8 @@ static void answer_not_delivered(void **state)
 }
 
 /*
- * The connection ends while the answer is (0) not cut, (1) cut, (2) acknowledged; because the host is
- * gone, or (3) because the peer's program wants it, while it is not cut.
+ * The connection ends. Cases 0 to 2: the transport has failed, and the answer to a read is not yet cut (0), cut (1),
+ * or acknowledged (2). Case 3: the peer's program disconnects, and the answer is not yet cut.
  */
 static void answer_and_the_end(void **state)
 {

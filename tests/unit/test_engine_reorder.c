@@ -1,13 +1,13 @@
 /*
- * A path that changes the order: what arrives after it was declared lost teaches patience, and
- * patience is forgotten when the path keeps the order again.
+ * A path that changes the order of packets. If a packet arrives after it was declared lost, later packets get more
+ * time before they count as lost. When the path keeps the order again, they get less time again.
  */
 #include "eng_path.h"
 #include "vipd/engine/internal.h"
 
 #define PACKET 1000u
 
-/* Send so many full packets; the first one does not arrive yet. */
+/* Send this number of full packets; the first one does not arrive yet. Returns its packet number. */
 static uint64_t burst_without_first(struct path *path, unsigned packets)
 {
     uint64_t first = path->sent + 1;
@@ -22,7 +22,7 @@ static uint64_t burst_without_first(struct path *path, unsigned packets)
     return first;
 }
 
-/* Let time pass; how many packets were sent. */
+/* Let time pass; returns the number of packets that were sent. */
 static unsigned pass(struct path *path, uint64_t ns)
 {
     uint64_t before = path->sent, until_ns = path->rig->now_ns + ns;
@@ -37,7 +37,7 @@ static unsigned pass(struct path *path, uint64_t ns)
     return (unsigned)(path->sent - before);
 }
 
-/* The missing packet comes after all. */
+/* The missing packet arrives late. */
 static void late(struct path *path, uint64_t number, uint32_t op)
 {
     path->arrived[number] = true;
@@ -59,7 +59,7 @@ static struct path *path_fixed(void)
     return path_new(&config, PACKET);
 }
 
-/* In order so far: three later packets are proof, at once. */
+/* The path has kept the order so far: three later packets prove a loss at once. */
 static void proof_at_first(struct path *path)
 {
     (void)burst_without_first(path, 5);
@@ -74,10 +74,10 @@ static void learns_patience(void **state)
     uint64_t number;
 
     proof_at_first(path);
-    late(path, 1, 0); /* it was not lost */
+    late(path, 1, 0); /* packet 1 was only late */
     assert_int_equal(path_stats(path).spurious, 1);
     path_answer(path);
-    /* The same again: now only time tells, and half a round trip is not enough. */
+    /* The same again: now only time proves a loss, and a quarter of a round trip is not enough. */
     number = burst_without_first(path, 5);
     path_answer(path);
     assert_int_equal(path_take(path), 0);
@@ -85,7 +85,7 @@ static void learns_patience(void **state)
     late(path, number, 5);
     assert_int_equal(path_stats(path).lost, 1);
     assert_int_equal(path_stats(path).spurious, 1);
-    /* And what is really lost goes again, later than before, but long before the timer. */
+    /* A really lost packet is repeated later than before, but long before the timer expires. */
     number = burst_without_first(path, 5);
     path_answer(path);
     assert_int_equal(path_take(path), 0);
@@ -95,7 +95,7 @@ static void learns_patience(void **state)
     path_free(path);
 }
 
-/* The wait grows with every packet that comes later still, up to a round trip. */
+/* The time grows with each packet that arrives after it was declared lost, up to about a round trip. */
 static void patience_grows(void **state)
 {
     struct path *path = path_fixed();
@@ -118,7 +118,7 @@ static void patience_grows(void **state)
     path_free(path);
 }
 
-/* Many losses, and nothing out of order: three later packets are proof again. */
+/* After many losses without a change of the order, three later packets prove a loss again. */
 static void forgets(void **state)
 {
     struct path *path = path_fixed();
@@ -139,7 +139,8 @@ static void forgets(void **state)
     path_free(path);
 }
 
-/* What a packet that came ahead of its turn costs is bounded, whatever order a peer chooses; it may lose one by that. */
+/* The search for the place of a packet ahead of its turn is bounded, whatever order a peer chooses. If the bound is
+ * reached, the packet is dropped. */
 static void looks_at_few(void **state)
 {
     struct path *path = path_fixed();
@@ -148,9 +149,9 @@ static void looks_at_few(void **state)
 
     for (uint32_t op = 10; op < 4010; op += 2)
         assert_true(eng_held_add(vi, ENG_STREAM_OPS, (struct eng_pos){op, 0}, ++token));
-    /* Far from the end and from the head: it would be compared with more than a thousand. */
+    /* The place is far from both ends of the list, so the packet is dropped. */
     assert_false(eng_held_add(vi, ENG_STREAM_OPS, (struct eng_pos){3001, 0}, ++token));
-    /* Near the end, not so far from the head, and behind that one. */
+    /* Places near the end, less far from the head, and behind the packet that was added last. */
     assert_true(eng_held_add(vi, ENG_STREAM_OPS, (struct eng_pos){3951, 0}, ++token));
     assert_true(eng_held_add(vi, ENG_STREAM_OPS, (struct eng_pos){1001, 0}, ++token));
     assert_true(eng_held_add(vi, ENG_STREAM_OPS, (struct eng_pos){3001, 0}, ++token));

@@ -1,14 +1,13 @@
 /*
- * The ring of packet numbers when lost packets are sent again in smaller ones: these are more than
- * those that they replace, and the ring is full before the oldest record has gone. Records are then
- * joined, and everything arrives.
+ * The ring of packet numbers when lost packets are repeated in smaller ones. The smaller packets are more, so the
+ * ring is full before the oldest record is free. Then records are joined, and all data arrives.
  */
 #include "eng_path.h"
 
 #define LARGE    8972u
 #define HOLE     1300u
 #define MESSAGES 300u
-#define FRESH    1700u /* packets under way leave hardly any number */
+#define FRESH    1700u /* packets under way that leave hardly any number */
 
 static void smaller_and_more(void **state)
 {
@@ -23,7 +22,7 @@ static void smaller_and_more(void **state)
     path = path_new(&config, LARGE);
     for (unsigned i = 0; i < MESSAGES; i++)
         rig_send(path->rig, 0, PATH_MESSAGE);
-    /* All of them vanish, and so do the repetitions, until packets are small enough. */
+    /* All large packets vanish, also the repetitions, until packets are small enough. */
     path->hole_bytes = HOLE;
     assert_true(path_take(path) >= FRESH);
     for (; path->ops_done < MESSAGES && rounds < 20000; rounds++)
@@ -39,7 +38,7 @@ static void smaller_and_more(void **state)
     path_free(path);
 }
 
-/* The same while the answers stay away for a while: the ring is full of what is under way. */
+/* The same, but for a while nearly no packet arrives, so the ring is full of packets under way. */
 static void full_and_deaf(void **state)
 {
     struct eng_config config = ENG_CONFIG_DEFAULT;
@@ -57,7 +56,7 @@ static void full_and_deaf(void **state)
     assert_true(path_take(path) >= FRESH);
     while (!path->largest)
         path_round(path);
-    /* Everything is lost and goes again, small; of that, nearly nothing arrives for a while. */
+    /* All packets are lost and are repeated in small ones, of which nearly none arrives for a while. */
     path->drop_from = 1;
     for (unsigned i = 0; i < 40; i++) {
         path->drop_to = path->sent + 200;

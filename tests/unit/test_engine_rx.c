@@ -1,4 +1,4 @@
-/* Packets in: which can exist at all, which are held, which bytes go where. */
+/* Packets of the peer: which of them are impossible, which are held, and where their bytes go. */
 #include "eng_rig.h"
 
 #define UD VIP_LVL_UNRELIABLE
@@ -27,7 +27,7 @@ static void in_order(void **state)
     rig_free(rig);
 }
 
-/* A packet is dropped and counted, and nothing of it has an effect. */
+/* An impossible packet is dropped and has no effect. */
 static void impossible(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -36,7 +36,7 @@ static void impossible(void **state)
     rig_recv(rig, 0, 100);
     rig_send(rig, 0, 10);
     assert_int_equal(rig_drain(rig), 1);
-    /* Packet 1 and operation 0 are all that was ever sent. */
+    /* Only packet 1 and operation 0 were sent. */
     assert_int_equal(rig_feed_ack(rig, 3, 0), ENG_RX_STALE);
     assert_int_equal(rig_feed_ack(rig, 2, 2), ENG_RX_STALE);
     packet = rig_ack(rig, 1, 0);
@@ -53,9 +53,9 @@ static void impossible(void **state)
     packet.hdr.packet_number = UINT64_MAX;
     assert_int_equal(rig_feed_as(rig, 1, &packet), ENG_RX_STALE);
     assert_int_equal(rig->dones, 0);
-    /* An operation number that no queue of the peer's can have reached. */
+    /* An operation number that no send queue of the peer can have reached. */
     assert_int_equal(rig_feed(rig, 1, rig_frame(VIP_FRM_SEND, 5000, 0, 1, 1)), ENG_RX_STALE);
-    /* An answer to a read that nobody asked for. */
+    /* An answer to a read that was not posted. */
     assert_int_equal(rig_feed(rig, 1, rig_frame(VIP_FRM_READ_RESP, 7, 0, 1, 1)), ENG_RX_STALE);
     assert_int_equal(rig_feed_ack(rig, 2, 1), ENG_RX_DONE);
     assert_int_equal(rig_last(rig)->status, VIP_ST_DONE | VIP_ST_OP_SEND);
@@ -82,18 +82,18 @@ static void duplicate_number(void **state)
     rig->number = 1;
     assert_int_equal(rig_feed(rig, 1, rig_frame(VIP_FRM_SEND, 0, 0, 1, 1)), ENG_RX_DUPLICATE);
     assert_int_equal(rig->dones, 1);
-    /* It is acknowledged again at once: the first acknowledgement may be what was lost. */
+    /* The packet is acknowledged again at once, because the first acknowledgement may be lost. */
     assert_true(rig_pull(rig));
     assert_int_equal(rig->decoded.hdr.ack_cumulative, 2);
     assert_int_equal(rig->decoded.hdr.ops_done, 1);
-    /* The same content in a new packet is processed as already known. */
+    /* The same content in a new packet is accepted and has no effect. */
     rig->number = 9;
     assert_int_equal(rig_feed(rig, 1, rig_frame(VIP_FRM_SEND, 0, 0, 1, 1)), ENG_RX_DONE);
     assert_int_equal(rig->dones, 1);
     rig_free(rig);
 }
 
-/* Fragments that overlap what is there already are trimmed to what is new. */
+/* Of a fragment that overlaps bytes already placed, only the new bytes are placed. */
 static void overlap(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -145,7 +145,7 @@ static void replay_all(struct rig *rig, const struct vip_packet *held, unsigned 
     }
 }
 
-/* Packets ahead of their turn are given back in the order of their turns. */
+/* Packets ahead of their turn are replayed in the order of their turns. */
 static void held_order(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -175,7 +175,7 @@ static void held_order(void **state)
     rig_free(rig);
 }
 
-/* The first frames of a packet are in order, the others are not: a prefix is processed. */
+/* The first frame of a packet is in its turn, the second one is not: only the first is processed at once. */
 static void held_rest(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -196,7 +196,7 @@ static void held_rest(void **state)
     rig_free(rig);
 }
 
-/* No room to hold: not acknowledged, so the peer sends it again. */
+/* A packet that cannot be held is not acknowledged, so the peer sends it again. */
 static void held_full(void **state)
 {
     struct eng_config config = ENG_CONFIG_DEFAULT;
@@ -233,7 +233,7 @@ static void drop_expected(struct rig *rig, unsigned count)
     assert_false(eng_replay(rig->eng, &vi, &token, &feed));
 }
 
-/* However a connection ends, held packets come back to be freed. */
+/* After each kind of end of a connection, eng_replay returns its held packets to be freed. */
 static void held_dropped(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -261,7 +261,7 @@ static void held_dropped(void **state)
     rig_free(rig);
 }
 
-/* A held packet that still does not fit in its turn: the peer contradicts itself. */
+/* A held packet has its turn, but still contains a frame ahead of it: the connection breaks. */
 static void held_nonsense(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -299,7 +299,7 @@ static void expects(void **state)
     rig_free(rig);
 }
 
-/* Unreliable Delivery never waits, never goes back. */
+/* Unreliable Delivery never waits for a missing packet, and never takes an older operation. */
 static void unreliable_order(void **state)
 {
     struct rig *rig = rig_new(UD);
@@ -313,11 +313,11 @@ static void unreliable_order(void **state)
     assert_int_equal(rig_feed(rig, 1, rig_frame(VIP_FRM_SEND, 2, 0, 10, 10)), ENG_RX_DONE);
     assert_int_equal(rig_feed(rig, 1, rig_frame(VIP_FRM_SEND, 3, 0, 10, 10)), ENG_RX_DONE);
     assert_int_equal(rig->dones, 1);
-    /* The end of a message whose beginning is missing, and then its beginning. */
+    /* First the end of a message whose beginning is missing, then the beginning: both are ignored. */
     assert_int_equal(rig_feed(rig, 1, rig_frame(VIP_FRM_SEND, 5, 5, 5, 10)), ENG_RX_DONE);
     assert_int_equal(rig_feed(rig, 1, rig_frame(VIP_FRM_SEND, 5, 0, 5, 10)), ENG_RX_DONE);
     assert_int_equal(rig->dones, 1);
-    /* A write that breaks off is reported, as nothing else tells of it. */
+    /* A write that breaks off causes an error event, because no descriptor reports it. */
     rig_feed(rig, 1, rig_frame(VIP_FRM_WRITE, 6, 0, 5, 10));
     rig_feed(rig, 1, rig_frame(VIP_FRM_SEND, 7, 0, 5, 5));
     assert_int_equal(rig_find(rig, ENG_EVENT_ERROR)->code, VIP_EC_RDMAW_ABORT);
@@ -325,7 +325,7 @@ static void unreliable_order(void **state)
     rig_free(rig);
 }
 
-/* More reads than a peer of ours opens are not taken; nor are reads without reliability. */
+/* The engine accepts at most 16 open reads of a peer, and no read on an unreliable connection. */
 static void read_flood(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -336,7 +336,7 @@ static void read_flood(void **state)
         frame.flags = VIP_FRMF_LAST;
         assert_int_equal(rig_feed(rig, 1, frame), i < 16 ? ENG_RX_DONE : ENG_RX_STALE);
     }
-    /* All sixteen answers share two packets. */
+    /* The first packet has answers. */
     assert_true(rig_pull(rig));
     assert_true(rig->out.remote_read);
     assert_int_equal(rig->decoded.frames[0].type, VIP_FRM_READ_RESP);
@@ -347,7 +347,7 @@ static void read_flood(void **state)
     rig_free(rig);
 }
 
-/* Gaps in the packet numbers become ranges, the newest ones if there are too many. */
+/* Gaps in the packet numbers make ranges; if there are too many ranges, the newest are sent. */
 static void ranges(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -364,7 +364,7 @@ static void ranges(void **state)
     assert_int_equal(rig->decoded.ranges[VIP_WIRE_RANGES_MAX - 1].start, 298);
     assert_int_equal(rig->decoded.ranges[VIP_WIRE_RANGES_MAX - 1].end, 299);
     assert_int_equal(rig->decoded.ranges[0].start, 298 - 31 * 3);
-    /* Number 1 is given up when the window of numbers has moved on. */
+    /* Number 1 counts as arrived when the window of numbers has moved on. */
     rig_recv(rig, 0, 100);
     rig->number = 2500;
     rig_feed(rig, 1, rig_frame(VIP_FRM_SEND, op++, 0, 1, 1));
@@ -391,7 +391,7 @@ static void recv_memory_gone(void **state)
     rig_free(rig);
 }
 
-/* A receive at `offset` cannot take a message of 200 bytes: what the event says. */
+/* A receive of 1000 bytes at `offset` cannot take a message. The event must give this reason. */
 static void denied_because(unsigned offset, const char *why)
 {
     struct rig *rig = rig_new(VIP_LVL_RECEPTION);
@@ -404,7 +404,7 @@ static void denied_because(unsigned offset, const char *why)
     rig_free(rig);
 }
 
-/* A segment that begins behind registered memory, and one that ends there. */
+/* A segment behind registered memory, and a segment that reaches past its end. */
 static void recv_denied(void **state)
 {
     denied_because(RIG_MEM, "a posted receive names memory that is not accessible");
@@ -424,7 +424,7 @@ static void write_wraps(void **state)
     rig_free(rig);
 }
 
-/* Memory goes away while an RDMA Write comes in: it fails at its end, as a whole. */
+/* Memory becomes inaccessible while an RDMA Write arrives: the whole write fails, at its last fragment. */
 static void write_memory_gone(void **state)
 {
     struct rig *rig = rig_new(VIP_LVL_RECEPTION);
@@ -440,7 +440,8 @@ static void write_memory_gone(void **state)
     rig_free(rig);
 }
 
-/* Memory that may be written does not take the bytes: the callback hears, or the receive says it. */
+/* Bytes of a write cannot be placed, although its memory is accessible. An error event reports that, or the receive if
+ * the write has immediate data. */
 static void write_memory_spoiled(void **state)
 {
     for (unsigned imm = 0; imm < 2; imm++) {
@@ -456,7 +457,8 @@ static void write_memory_spoiled(void **state)
             end.flags |= VIP_FRMF_IMMEDIATE;
         rig_feed(rig, 1, end);
         assert_int_equal(rig_find(rig, ENG_EVENT_BROKEN)->op_status, VIP_ST_TRANSPORT_ERROR);
-        assert_int_equal(rig->dones, 1); /* the receive, in the second case by the write */
+        /* The receive is done: flushed, or completed by the write. */
+        assert_int_equal(rig->dones, 1);
         if (imm) {
             for (unsigned i = 0; i < rig->events; i++)
                 assert_int_not_equal(rig->event[i].kind, ENG_EVENT_ERROR);
@@ -470,7 +472,8 @@ static void write_memory_spoiled(void **state)
     }
 }
 
-/* Unreliable Delivery: the write that was not taken breaks off, which must not hide what it lost. */
+/* Unreliable Delivery: bytes of a write cannot be placed, then the write breaks off. The event must report the
+ * first error. */
 static void write_memory_spoiled_breaks_off(void **state)
 {
     struct rig *rig = rig_new(UD);
@@ -484,7 +487,7 @@ static void write_memory_spoiled_breaks_off(void **state)
     rig_free(rig);
 }
 
-/* The destination of a read goes away before the answer comes. */
+/* The destination of a read becomes inaccessible before the answer arrives. */
 static void read_memory_gone(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -503,7 +506,7 @@ static void read_memory_gone(void **state)
     rig_free(rig);
 }
 
-/* A faulty receive tells of no immediate data that it does not have. */
+/* A faulty receive completes without the flag for immediate data. */
 static void write_finds_faulty_recv(void **state)
 {
     struct rig *rig = rig_new(UD);

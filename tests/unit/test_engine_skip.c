@@ -1,6 +1,6 @@
 /*
- * Packet numbers that are left out: a peer that acknowledges one of them did not wait for packets. An honest
- * peer notices nothing; one that acknowledges ahead is cut off.
+ * Skipped packet numbers: a peer that acknowledges one of them did not wait for packets, and loses its connection.
+ * For an honest peer nothing changes.
  */
 #include "eng_rig.h"
 
@@ -33,7 +33,7 @@ static struct eng_vi_stats stats_of(const struct rig *rig)
     return stats;
 }
 
-/* Acknowledge as a peer of ours does: everything that came, with its gaps. */
+/* Acknowledge as vipd does: all packets that arrived, with ranges for gaps. */
 static void ack_honestly(struct rig *rig, const bool *came, uint64_t largest, uint32_t ops)
 {
     uint64_t base = 1;
@@ -83,7 +83,7 @@ static void test_an_honest_peer_notices_nothing(void **state)
     rig_free(rig);
 }
 
-/* The peer says that it has everything that was sent up to now, which it cannot have got yet. */
+/* The peer acknowledges all numbers up to the newest packet, also a number that was skipped. */
 static void test_a_peer_that_acknowledges_ahead_is_cut_off(void **state)
 {
     struct rig *rig = begin(200);
@@ -105,7 +105,7 @@ static void test_a_peer_that_acknowledges_ahead_is_cut_off(void **state)
     rig_free(rig);
 }
 
-/* Unreliable Delivery does not break: such an acknowledgement counts for nothing, and sends go on. */
+/* Unreliable Delivery: the engine ignores such an acknowledgement, the connection stays, and sends go on. */
 static void test_without_reliability_it_is_not_believed(void **state)
 {
     struct rig *rig = begin_at(VIP_LVL_UNRELIABLE, 200);
@@ -125,7 +125,7 @@ static void test_without_reliability_it_is_not_believed(void **state)
     rig_free(rig);
 }
 
-/* The same by ranges instead of the cumulative number. */
+/* The same with a range instead of the cumulative number. */
 static void test_ranges_over_a_missing_number(void **state)
 {
     struct rig *rig = begin(200);

@@ -1,4 +1,4 @@
-/* Packets out: how operations are cut, who has its turn, what is repeated and when. */
+/* Packets to the peer: how operations are cut, which VI sends next, which packets are repeated, and when. */
 #include "eng_rig.h"
 
 #define UD VIP_LVL_UNRELIABLE
@@ -22,7 +22,7 @@ static void one_small(void **state)
     assert_int_equal(hdr->src_epoch, 33);
     assert_int_equal(hdr->dst_epoch, 44);
     assert_int_equal(hdr->packet_number, 1);
-    /* A lone message leaves the acknowledgement to the reply. */
+    /* A lone message asks for no extra acknowledgement: the reply can carry it. */
     assert_int_equal(hdr->flags, VIP_PKTF_ELICITS);
     assert_false(rig_pull(rig));
     assert_false(eng_tx_ready(rig->eng));
@@ -33,7 +33,7 @@ static void one_small(void **state)
     rig_free(rig);
 }
 
-/* A lone large RDMA Write asks for an acknowledgement: the peer's program does not hear of it, and will not reply. */
+/* A lone large RDMA Write asks for an acknowledgement: the peer's program does not see the write and sends no reply. */
 static void lone_writes(void **state)
 {
     static const struct {
@@ -61,7 +61,7 @@ static void lone_writes(void **state)
     }
 }
 
-/* All packets of a bulk transfer but the last have the same size, across messages, too. */
+/* All packets of a bulk transfer except the last one have the same size, also across messages. */
 static void equal_sizes(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -91,8 +91,8 @@ static void equal_sizes(void **state)
 }
 
 /*
- * Messages of 4 KiB end 8 bytes before a packet of 1,472 does, and nothing fits there: with padding the packets are
- * equally long all the same; without it, or towards an older vipd, they are not. The last one is never padded.
+ * Each message of 4 KiB ends 8 bytes before the end of a packet of 1,472 bytes, and no frame fits there. With padding
+ * all packets have the same size. Without it (an older vipd as peer) they do not. The last packet is never padded.
  */
 static void padded_sizes(void **state)
 {
@@ -137,7 +137,7 @@ static void frames_limit(void **state)
     rig_free(rig);
 }
 
-/* 252 segments of one byte do not fit the pieces of a packet: two fragments. */
+/* A descriptor with 252 segments of one byte has too many pieces for one packet: it is cut in two fragments. */
 static void pieces_limit(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -165,7 +165,7 @@ static void pieces_limit(void **state)
     rig_free(rig);
 }
 
-/* The window of the peer holds new packets back, and asks to be told when it opens. */
+/* A full window of the peer holds back new packets. The last packet asks for an acknowledgement at once. */
 static void window(void **state)
 {
     struct rig *rig = rig_new_with(RD, &ENG_CONFIG_DEFAULT);
@@ -198,7 +198,7 @@ static void acknowledge_piggyback(void **state)
     assert_int_equal(rig->decoded.hdr.ack_cumulative, 2);
     assert_int_equal(rig->decoded.hdr.ops_done, 1);
     assert_true(rig->decoded.hdr.ack_delay >= 10000 >> VIP_WIRE_TICK_SHIFT);
-    /* It went with the message: nothing is left for the acknowledgement timer. */
+    /* The message has carried the acknowledgement, so its timer is off. */
     rig_feed_ack(rig, 2, 1);
     assert_true(eng_deadline(rig->eng) == ENG_NEVER);
     rig_free(rig);
@@ -212,7 +212,7 @@ static void acknowledge_when(void **state)
 
     for (unsigned i = 0; i < 20; i++)
         rig_recv(rig, 0, 100);
-    /* Late, on its own. */
+    /* After ack_delay_ns, in its own packet. */
     rig_feed(rig, 1, frame);
     assert_true(eng_deadline(rig->eng) == rig->now_ns + ENG_CONFIG_DEFAULT.ack_delay_ns);
     assert_int_equal(rig_wait(rig, 100000), 1);
@@ -223,7 +223,7 @@ static void acknowledge_when(void **state)
     rig_feed_as(rig, 1, &packet);
     assert_int_equal(rig_drain(rig), 1);
     assert_int_equal(rig->decoded.hdr.flags, VIP_PKTF_ACK);
-    /* At once, after so many packets. */
+    /* At once, after ack_every_packets packets. */
     for (unsigned i = 0; i < ENG_CONFIG_DEFAULT.ack_every_packets; i++) {
         assert_false(eng_tx_ready(rig->eng));
         frame.op++;
@@ -236,7 +236,7 @@ static void acknowledge_when(void **state)
     rig_free(rig);
 }
 
-/* Three later packets arrived: the missing one travels again, in a new packet. */
+/* Three later packets arrived: the missing content is sent again, in a packet with a new number. */
 static void fast_retransmit(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -259,7 +259,7 @@ static void fast_retransmit(void **state)
     assert_int_equal(rig->decoded.hdr.packet_number, 7);
     assert_int_equal(rig->decoded.frames[0].offset, 1368);
     assert_int_equal(rig->decoded.frames[0].length, 1368);
-    /* The original was only late: nothing is sent a third time. */
+    /* The original packet was only late: its content is not sent a third time. */
     rig_feed_ack(rig, 7, 1);
     assert_int_equal(rig->dones, 1);
     rig_feed_ack(rig, 8, 1);
@@ -270,7 +270,7 @@ static void fast_retransmit(void **state)
     rig_free(rig);
 }
 
-/* The peer has all packets but says nothing about the operations: it is asked. */
+/* The peer has acknowledged all packets, but no operation as processed: the engine sends a PING. */
 static void probe_for_operations(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -309,7 +309,7 @@ static void times_out(void **state)
     rig_free(rig);
 }
 
-/* An idle connection does not time out, and its patience begins when it sends. */
+/* An idle connection does not time out: the timeout begins when it sends. */
 static void idle_is_patient(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -324,7 +324,7 @@ static void idle_is_patient(void **state)
     rig_free(rig);
 }
 
-/* Unreliable Delivery: complete at the tick after pulling; lost packets free the window. */
+/* Unreliable Delivery: a send completes at the next tick after its packet was pulled. Lost packets free the window. */
 static void unreliable(void **state)
 {
     struct rig *rig = rig_new(UD);
@@ -346,7 +346,7 @@ static void unreliable(void **state)
     rig_free(rig);
 }
 
-/* What left before the end of the connection has left: no flush. */
+/* A send whose packet left before the end of the connection completes without error; others are flushed. */
 static void unreliable_then_gone(void **state)
 {
     struct rig *rig = rig_new(UD);
@@ -362,7 +362,7 @@ static void unreliable_then_gone(void **state)
     rig_free(rig);
 }
 
-/* The peer's last word (CLOSE): what it had processed was good, one failed, the rest is flushed. */
+/* The peer's CLOSE reports processed operations, which complete, and a failed one. All later ones are flushed. */
 static void closed_with_news(void **state)
 {
     struct rig *rig = rig_new(VIP_LVL_RECEPTION);
@@ -383,7 +383,7 @@ static void closed_with_news(void **state)
     assert_int_equal(rig_find(rig, ENG_EVENT_ERROR)->code, VIP_EC_CONN_LOST);
     rig_free(rig);
 
-    /* It claims more than was sent: not believed. */
+    /* A CLOSE reports more operations than were sent: this report is ignored, and the send is flushed. */
     rig = rig_new(RD);
     rig_send(rig, 0, 10);
     rig_drain(rig);
@@ -393,7 +393,7 @@ static void closed_with_news(void **state)
     rig_free(rig);
 }
 
-/* Plain acknowledgements use up packet numbers while an old packet is open: it must not jam. */
+/* Plain acknowledgements use up packet numbers while an old packet is open. The old packet must still be repeated. */
 static void numbers_run_out(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -422,7 +422,7 @@ static void numbers_run_out(void **state)
     rig_free(rig);
 }
 
-/* A second VI is served after one turn of the first, however much that has to send. */
+/* A second VI sends after one turn of the first VI, even if the first VI has much to send. */
 static void turns(void **state)
 {
     struct eng_config config = ENG_CONFIG_DEFAULT;
@@ -469,7 +469,7 @@ static void read_completes(void **state)
     assert_int_equal(rig->decoded.frames[0].type, VIP_FRM_READ_REQ);
     assert_int_equal(rig->decoded.frames[0].remote_addr, 0x5000);
     assert_int_equal(rig->decoded.frames[0].total, 300);
-    /* Both operations are processed there, but completion keeps the order of the queue. */
+    /* The peer has processed both operations, but they complete in the order of the queue. */
     rig_feed_ack(rig, 2, 2);
     assert_int_equal(rig->dones, 0);
     assert_int_equal(rig_feed(rig, 7, rig_frame(VIP_FRM_READ_RESP, 0, 200, 100, 300)), ENG_RX_HOLD);
@@ -483,7 +483,7 @@ static void read_completes(void **state)
     rig_free(rig);
 }
 
-/* Sixteen reads at most are open; further operations wait behind the seventeenth. */
+/* At most 16 reads are open. The seventeenth read waits, and so do operations behind it. */
 static void reads_limit(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -501,7 +501,7 @@ static void reads_limit(void **state)
     rig_free(rig);
 }
 
-/* A packet could not be put together, but an earlier one with the same content had arrived. */
+/* A repeated packet cannot be made, because its memory is gone. The earlier packet may have arrived. */
 static void failed_but_arrived(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -515,7 +515,7 @@ static void failed_but_arrived(void **state)
     rig->now_ns++;
     rig_send(rig, 0, 5);
     eng_tx_failed(rig->eng, RIG_VI, rig->out.op, rig->now_ns);
-    /* The oldest operation itself lost its memory: there is nothing to wait for. */
+    /* The oldest operation has lost its memory: it fails at once. */
     assert_int_equal(rig->dones, 3);
     assert_int_equal(rig->done[0].status, VIP_ST_DONE | VIP_ST_PROTECTION_ERROR);
     assert_int_equal(rig_find(rig, ENG_EVENT_BROKEN)->reason, VIP_CLOSE_ERROR);
@@ -526,7 +526,7 @@ static void failed_but_arrived(void **state)
     rig_drain(rig);
     rig_send(rig, 0, 3000);
     rig_drain(rig);
-    /* The second one fails while the first is under way, and then both turn out to have arrived. */
+    /* The second operation fails while the first one is under way. Then the peer reports both as processed. */
     rig->deny = true;
     eng_tx_failed(rig->eng, RIG_VI, 1, rig->now_ns);
     assert_int_equal(rig->dones, 0);
@@ -541,8 +541,8 @@ static void failed_but_arrived(void **state)
 }
 
 /*
- * Two operations lose their memory, the later and half cut one first; then the earlier one turns out to have
- * arrived. The later one fails in its turn.
+ * Two operations lose their memory, first the later one, which is only half cut. Then the peer reports the earlier
+ * one as processed. The later one fails in its turn.
  */
 static void failed_behind_arrived(void **state)
 {
@@ -571,7 +571,8 @@ static void failed_behind_arrived(void **state)
     rig_free(rig);
 }
 
-/* What is behind an operation that lost its memory is repeated: should that one have arrived, it is needed. */
+/* Operations behind one that lost its memory are still repeated: if the peer has that operation, it needs the later
+ * ones. */
 static void repeats_behind_failed(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -587,7 +588,8 @@ static void repeats_behind_failed(void **state)
     rig->deny = true;
     eng_tx_failed(rig->eng, RIG_VI, 1, rig->now_ns);
     rig->deny = false;
-    /* A later packet arrives, so both count as lost; the peer has the first two operations, and says that late. */
+    /* A later packet is acknowledged, so both packets count as lost. The peer has the first two operations, but reports
+     * that late. */
     assert_true(rig_wait(rig, 4 * ENG_CONFIG_DEFAULT.rto_initial_ns) > 0);
     ack = rig_ack(rig, 1, 0);
     ack.hdr.range_count = 1;
@@ -615,7 +617,7 @@ static struct vip_shm_seg *no_segs(void *ctx, unsigned count)
     return NULL;
 }
 
-/* The session may not have more memory for long descriptors: it fails in its turn (spec 3.3). */
+/* The session gets no more memory for long descriptors: such a descriptor fails in its turn (spec 3.3). */
 static void segments_refused(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -641,7 +643,7 @@ static void segments_refused(void **state)
     post.seg_count = 2;
     eng_post(eng, &post, rig->now_ns);
     eng_vi_stats(eng, RIG_VI, &stats);
-    /* Without memory it keeps its place, for one completion each is what applications count on. */
+    /* The failed descriptor keeps its place, because applications expect one completion for each descriptor. */
     assert_int_equal(stats.recv_depth, 2);
     eng_vi_destroy(eng, RIG_VI);
     free(memory);
@@ -649,7 +651,7 @@ static void segments_refused(void **state)
     rig_free(rig);
 }
 
-/* What takes how long: of all, and of the VI by itself from when that was asked for. */
+/* Latencies of all VIs, and those of one VI from the call of eng_vi_measure on. */
 static void latency(void **state)
 {
     struct eng_latency all = {0}, own = {0};
@@ -675,7 +677,7 @@ static void latency(void **state)
     }
     assert_int_equal(own.wire_to_ack.max_ns, 10000);
     assert_in_range(own.post_to_complete.max_ns, 12000, 14000);
-    assert_int_equal(own.post_to_wire.count, 0); /* the host's */
+    assert_int_equal(own.post_to_wire.count, 0); /* the host measures it */
     rig_free(rig);
 }
 

@@ -1,5 +1,5 @@
 /*
- * job/key: proofs are SipHash-2-4 with 128 bits, and hold for one key, role and claim only.
+ * job/key: proofs are SipHash-2-4 with 128 bits. A proof is valid for one key, one role and one claim only.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@ static struct job_key counting_key(void)
     return key;
 }
 
-/* As `openssl mac -macopt size:16 SIPHASH` has them, for the role's eight bytes and the claim. */
+/* Results of `openssl mac -macopt size:16 SIPHASH` for the eight bytes of the role and the claim. */
 static void proofs_are_siphash_of_role_and_claim(void **state)
 {
     static const struct {

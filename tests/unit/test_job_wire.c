@@ -1,5 +1,5 @@
 /*
- * job/: words and lines of the PMI-1 wire, and joining a job by it, with this test as the launcher.
+ * job/: words and lines of the PMI-1 protocol, and joining a job with it. The test is the launcher.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -61,7 +61,7 @@ static void lines_come_whole(void **state)
     close(pair[0]);
 }
 
-/* What the launcher of a test answers: pairs of what a line begins with, and the answer. */
+/* Answers of the test launcher: pairs of the beginning of a line, and the answer to it. */
 struct script {
     int fd;
     const char *(*answer)[2];
@@ -146,7 +146,7 @@ static void a_job_by_the_wire(void **state)
         continue;
     assert_int_equal(job_allgather(job, mine, all, 2), 0);
     assert_memory_equal(all, "\x01\x02\xff\x7f", 4);
-    /* Another length than everybody else's is noticed. */
+    /* Another rank gives three bytes instead of two: that is an error. */
     assert_int_equal(job_allgather(job, mine, all, 2), -EPROTO);
     assert_int_equal(job_allgather(job, mine, all, JOB_GATHER_BYTES_MAX + 1), -EINVAL);
     job_finish(job);

@@ -1,5 +1,5 @@
 /*
- * Addresses and faults as text: what is accepted, what is refused and with which words.
+ * Addresses and faults as text: which texts are accepted, which are refused, and with which error.
  */
 #include "vipd/link/kinds.h"
 
@@ -66,7 +66,7 @@ static void test_mac_addresses(void **state)
         " a:bc:de:f0:12:34",
         "00:00:00:00:00:00",
         "ff:ff:ff:ff:ff:ff",
-        "01:00:5e:00:00:01", /* a group */
+        "01:00:5e:00:00:01", /* a group address */
         "127.0.0.1:4794",
     };
     struct link_addr mac, udp = {.len = 99};
@@ -86,7 +86,7 @@ static void test_mac_addresses(void **state)
     assert_int_equal(link_addr_parse_as(LINK_UDP, "127.0.0.1", 4794, &udp), 0);
     link_addr_format_as(LINK_UDP, &udp, text, sizeof(text));
     assert_string_equal(text, "127.0.0.1:4794");
-    /* Not known yet. */
+    /* An address that is not known yet is an empty text. */
     mac.len = 0;
     link_addr_format_as(LINK_ETHER, &mac, text, sizeof(text));
     assert_string_equal(text, "");
@@ -169,7 +169,7 @@ static void test_format_survives_any_bytes(void **state)
     link_addr_format(&addr, tiny, sizeof(tiny));
     assert_string_equal(tiny, "01");
     link_addr_format(&addr, tiny, 0);
-    /* Lengths beyond the array are nobody's equal. */
+    /* An address with a length beyond the array is equal to no address. */
     assert_false(link_addr_equal(&addr, &addr));
 }
 
@@ -229,7 +229,7 @@ static void test_bad_faults_name_the_word(void **state)
     assert_int_equal(f.seed, 77);
 }
 
-/* What each row must have; which words and keys the rows name. */
+/* The members that each row must have, and the words and keys of the rows. */
 static void test_rows_of_kinds(void **state)
 {
     char words[LINK_WORDS_BYTES];

@@ -1,6 +1,6 @@
 /*
- * The Ethernet link as far as it goes without privilege: frames and the faults they can have, the
- * kernel's filter (attached to a pair of local sockets), and a link that cannot come up.
+ * The Ethernet link, as far as it can be tested without privilege: good and faulty frames, the kernel's filter
+ * (attached to a pair of local sockets), and a link that cannot come up.
  */
 #include "vipd/link/ether.h"
 
@@ -20,7 +20,7 @@ static const struct ether_want sender = {.mac = {2, 0, 0, 0, 0, 2}, .ethertype =
 static const struct ether_want sender7 = {
     .mac = {2, 0, 0, 0, 0, 2}, .ethertype = 0x88b5, .vlan = 7};
 
-/* A frame in memory, as long as it says: the sanitizers see every byte that is read behind it. */
+/* Check a frame in memory of exactly its length, so that the sanitizers find each read behind its end. */
 static enum ether_verdict judge(const struct ether_want *want, const uint8_t *bytes, uint32_t len,
                                 const uint8_t **packet, uint32_t *packet_len)
 {
@@ -40,7 +40,7 @@ static enum ether_verdict judge(const struct ether_want *want, const uint8_t *by
     return verdict;
 }
 
-/* A whole frame from `from` to plain's card with the packet "abcdefgh"; returns its length. */
+/* A whole frame from `from` to the card of `plain` with the packet "abcdefgh"; returns its length. */
 static uint32_t make(uint8_t out[128], const struct ether_want *from)
 {
     unsigned head = ether_frame_put(out, from, plain.mac, ETHER_KIND, 8);
@@ -117,10 +117,10 @@ static void test_foreign(void **state)
     (void)state;
     frame[5] ^= 1; /* to another card */
     bad(&plain, frame, len, ETHER_MAC);
-    memset(frame, 0xff, 6); /* to everybody: nothing of ours is */
+    memset(frame, 0xff, 6); /* to all cards: our packets go to one card only */
     bad(&plain, frame, len, ETHER_MAC);
     len = make(frame, &sender);
-    frame[6] |= 1; /* from a group */
+    frame[6] |= 1; /* from a group address */
     bad(&plain, frame, len, ETHER_MAC);
     memset(frame + 6, 0, 6);
     bad(&plain, frame, len, ETHER_MAC);
@@ -152,12 +152,12 @@ static void test_vlans(void **state)
 
     (void)state;
     bad(&tagged, bytes, len, ETHER_VLAN);
-    /* The kernel has taken the tag out of the bytes; its upper bits are a priority. */
+    /* The kernel has removed the tag from the bytes. The upper bits of the tag are a priority. */
     assert_int_equal(ether_frame_get(&tagged, &frame, &content), ETHER_OK);
     assert_int_equal(ether_frame_get(&plain, &frame, &content), ETHER_VLAN);
     frame.tag = 0xe000;
     assert_int_equal(ether_frame_get(&plain, &frame, &content), ETHER_OK);
-    /* Taken out without a trace: the kernel only says that the frame is for another host. */
+    /* The kernel has removed the tag and does not report it. It only says that the frame is for another host. */
     frame.tagged = false;
     frame.foreign = true;
     assert_int_equal(ether_frame_get(&plain, &frame, &content), ETHER_VLAN);
@@ -170,14 +170,15 @@ static void test_vlans(void **state)
     bytes[14] = 0xe0;
     bytes[15] = 0;
     good(&plain, bytes, len);
-    /* Two tags: the inner one is no EtherType of ours. */
+    /* Two tags: the inner tag is in the place of our EtherType. */
     bytes[15] = 7;
     bytes[16] = 0x81;
     bytes[17] = 0;
     bad(&tagged, bytes, len, ETHER_ETHERTYPE);
 }
 
-/* Messages among hosts: a question goes to everybody, an answer to one; only who wants them takes them. */
+/* Messages between hosts: a SOLICIT goes to all cards, a QUERY or an ANNOUNCE to one card. A link accepts them only if
+ * `peers` is true. */
 static void test_messages_of_peers(void **state)
 {
     struct ether_want want = plain;
@@ -206,7 +207,7 @@ static void test_messages_of_peers(void **state)
     bad(&want, frame, len, ETHER_MAC);
     frame[15] = 0x10 | ETHER_PEER_QUERY;
     bad(&want, frame, len, ETHER_MAC);
-    frame[15] = 0x10 | ETHER_KIND; /* a packet to everybody */
+    frame[15] = 0x10 | ETHER_KIND; /* a packet to all cards */
     bad(&want, frame, len, ETHER_MAC);
     frame[15] = 0x15;
     bad(&want, frame, len, ETHER_HEADER);
@@ -227,7 +228,7 @@ static void test_counters(void **state)
     assert_int_equal(stats.drop_frame_length, 1);
 }
 
-/* Whether a frame passes the filter of the receiving socket. */
+/* True: the frame passes the filter of the receiving socket. */
 static bool passes(const int pair[2], const uint8_t *frame, uint32_t len)
 {
     uint8_t got[128];
@@ -259,7 +260,7 @@ static void test_filter(void **state)
     frame[13] ^= 1;
     assert_true(passes(pair, frame, len));
     assert_false(passes(pair, frame, 13));
-    /* To everybody: questions, if they are wanted. */
+    /* Of frames to all cards only SOLICIT passes, and only if `peers` is true. */
     memset(frame, 0xff, 6);
     frame[15] = 0x10 | ETHER_PEER_SOLICIT;
     assert_false(passes(pair, frame, len));
@@ -270,7 +271,7 @@ static void test_filter(void **state)
     assert_false(passes(pair, frame, len));
     memcpy(frame, plain.mac, 6);
     assert_true(passes(pair, frame, len));
-    /* The VLAN is not the filter's business: who is in another one is to be counted. */
+    /* The filter does not check the VLAN, because vipd counts the frames of other VLANs. */
     assert_int_equal(ether_filter(pair[1], &tagged, why, sizeof(why)), 0);
     assert_true(passes(pair, frame, len));
     frame[5] ^= 1;
@@ -281,7 +282,7 @@ static void test_filter(void **state)
     assert_non_null(strstr(why, "refused"));
 }
 
-/* With the capability or without: the link is there and down, and what is sent is lost. */
+/* With and without CAP_NET_RAW the link exists and is down, and packets sent on it are lost. */
 static void check_down(struct link *link, const char *why)
 {
     struct link_addr to = {.len = 6, .bytes = {2, 0, 0, 0, 0, 2}};

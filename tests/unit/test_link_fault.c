@@ -1,5 +1,5 @@
 /*
- * The fault decorator in front of a link that only remembers: statistics per seed, order, damage,
+ * The fault decorator in front of a link that only records packets: statistics per seed, order, damage,
  * delays in virtual time, a full medium, bounds.
  */
 #include "vipd/link/link.h"
@@ -13,7 +13,7 @@
 
 #define LOG_MAX 65536
 
-/* A link that writes down what it was given. */
+/* A link that records the packets that it gets. */
 struct log_link {
     struct link link;
     uint32_t value[LOG_MAX];   /* the first four bytes of each packet */
@@ -108,8 +108,8 @@ static struct link *wrap(const char *faults)
     return link;
 }
 
-/* Send packets first..first+count-1, whose first bytes are their number, 16 at a time; all are
- * taken. */
+/* Send packets first..first+count-1, whose first bytes are their number, 16 at a time. The
+ * link must take all of them. */
 static void send_numbers(struct link *link, uint32_t first, uint32_t count, uint64_t now_ns)
 {
     static uint8_t zeroes[28];
@@ -169,7 +169,7 @@ static void test_loss_statistics_and_seeds(void **state)
 
         send_numbers(link, 0, 20000, 1);
         stats = stats_of(link);
-        /* 2000 expected, standard deviation 42: five of them either way. */
+        /* 2000 expected, standard deviation 42: five standard deviations either way. */
         assert_in_range(stats.fault_lost, 1790, 2210);
         assert_int_equal(stats.fault_lost + inner.count, 20000);
         for (unsigned i = 1; i < inner.count; i++)
@@ -181,7 +181,7 @@ static void test_loss_statistics_and_seeds(void **state)
             bool same = inner.count == first_count &&
                         memcmp(first_run, inner.value, first_count * sizeof(uint32_t)) == 0;
 
-            /* The same seed tells the same story, another seed another one. */
+            /* The same seed loses the same packets, another seed loses others. */
             assert_int_equal(same, run == 1);
         }
         link->class->close(link);
@@ -258,7 +258,7 @@ static void test_delay_is_exact_and_keeps_order(void **state)
 
     for (uint32_t i = 0; i < 100; i++)
         send_numbers(link, 2 * i, 2, 1000ull * i);
-    /* What was sent at 0..49 us is due by 99 us. */
+    /* Packets that were sent at 0..49 us are due by 99 us. */
     assert_int_equal(inner.count, 100);
     assert_int_equal(link->class->deadline(link), 100000);
     for (uint64_t now = 100000; inner.count < 200; now = link->class->deadline(link))
@@ -301,7 +301,7 @@ static void test_blackhole(void **state)
     link->class->close(link);
 }
 
-/* A full inner link delays, in order, and loses nothing. */
+/* If the inner link is full, packets wait in order, and none is lost. */
 static void test_full_inner_link(void **state)
 {
     struct link *link = wrap("dup=1%,seed=2");
@@ -311,7 +311,7 @@ static void test_full_inner_link(void **state)
     send_numbers(link, 0, 500, 1000);
     assert_int_equal(inner.count, 10);
     expected = 500 + (unsigned)stats_of(link).fault_duplicated;
-    /* It is not asked again at once. */
+    /* The decorator does not try again at once. */
     assert_true(link->class->deadline(link) > 1000);
     inner.room = 20;
     link->class->recv(link, NULL, 0, link->class->deadline(link));
@@ -335,7 +335,7 @@ static void test_delayed_packets_are_bounded(void **state)
 
     while (taken < 100000 && link->class->send(link, &packet, 1, 0) == 1)
         taken++;
-    /* 64 MiB of them, less room for one double. */
+    /* 64 MiB of packets, less the room for one duplicate. */
     assert_in_range(taken, 1100, 1118);
     link->class->close(link);
 

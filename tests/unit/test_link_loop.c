@@ -1,4 +1,4 @@
-/* The link without a medium, and how the fault decorator follows the link behind it. */
+/* The loop link, which has no medium; and how the fault decorator copies changes of the link behind it. */
 #include "vipd/link/link.h"
 
 #include <setjmp.h>
@@ -52,7 +52,7 @@ static void test_comes_back_in_order(void **state)
     assert_int_equal(rx[1].len, 1);
     assert_memory_equal(rx[2].bytes, "third", 5);
     assert_true(link_addr_equal(rx[2].from, &link->self));
-    /* In any order, and the link goes with packets on their way. */
+    /* Buffers may be released in any order, and a link may be closed with packets under way. */
     link->class->release(link, rx[1].buffer);
     link->class->release(link, rx[2].buffer);
     link->class->release(link, rx[0].buffer);
@@ -76,7 +76,8 @@ static void test_reaches_nobody_else(void **state)
     link->class->close(link);
 }
 
-/* What nobody takes has a bound; what is held asks to be copied before the bound is reached. */
+/* The number of packets under way is bounded, and so is the number of buffers that a receiver keeps. Before this bound
+ * is reached, packets are marked `scarce`. */
 static void test_bounds(void **state)
 {
     static uint8_t bytes[VIP_PACKET_BYTES_MAX];

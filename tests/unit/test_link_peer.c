@@ -1,6 +1,6 @@
 /*
- * Finding peers on Ethernet without a medium: hosts whose messages are handed over by hand. Questions,
- * answers, their limits, and what a hostile segment can say.
+ * Finding peers on Ethernet, without a medium: the test itself carries the messages between hosts. Questions,
+ * answers, their limits, and hostile messages.
  */
 #include "vipd/link/ether_peer.h"
 
@@ -32,7 +32,7 @@ static struct host *host_new(const char *name, const struct ether_peer_auth *aut
     return host;
 }
 
-/* Hand a message over as if it came from this card, in memory that ends where it ends. */
+/* Give a host this message as if it came from card `from`, in memory of exactly its length. */
 static void give(struct host *host, const struct ether_peer_frame *frame, const uint8_t from[6],
                  uint64_t now_ns)
 {
@@ -72,7 +72,7 @@ static void silent(struct host *host, uint64_t now_ns)
     assert_false(ether_peers_next(&host->peers, now_ns, &frame));
 }
 
-/* All drops of messages from peers. */
+/* The number of dropped messages of peers, for all reasons. */
 static uint64_t drops(const struct host *host)
 {
     const struct link_stats *s = &host->stats;
@@ -89,7 +89,7 @@ static void test_question_and_answer(void **state)
 
     assert_true(ether_peers_deadline(&a->peers) == UINT64_MAX);
     assert_int_equal(find(a, "node-b", 5 * MS), -EAGAIN);
-    assert_int_equal(find(a, "node-b", 5 * MS), -EAGAIN); /* once is enough */
+    assert_int_equal(find(a, "node-b", 5 * MS), -EAGAIN); /* sends no second question */
     question = next(a, 5 * MS);
     silent(a, 5 * MS);
     assert_int_equal(question.kind, ETHER_PEER_SOLICIT);
@@ -104,7 +104,7 @@ static void test_question_and_answer(void **state)
     give(a, &answer, mac_b, 7 * MS);
     assert_int_equal(find(a, "NODE-B", 8 * MS), 0xb);
     assert_true(ether_peers_deadline(&a->peers) == UINT64_MAX);
-    /* It holds for a minute, then the question is put again, with another nonce. */
+    /* The answer is valid for a minute. Then the question is sent again, with another nonce. */
     assert_int_equal(find(a, "node-b", 60006 * MS), 0xb);
     assert_int_equal(find(a, "node-b", 60008 * MS), -EAGAIN);
     answer = next(a, 60008 * MS);
@@ -118,7 +118,7 @@ static void test_question_and_answer(void **state)
     free(b);
 }
 
-/* The bytes of doc/wire.md, written by hand. */
+/* The bytes of a SOLICIT as in doc/wire.md, written by hand. */
 static void test_layout(void **state)
 {
     static const uint8_t want[] = {0x0a, 0x51, 0x61, 0xbf, 0, 1, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 'n'};
@@ -134,7 +134,7 @@ static void test_layout(void **state)
     free(n);
 }
 
-/* 50, 100, 200, 400 ms; then nobody is there for a second. */
+/* Without an answer there are waits of 50, 100, 200 and 400 ms; then the name is unknown for a second. */
 static void test_nobody_answers(void **state)
 {
     static const uint64_t at_ms[] = {100, 150, 250, 450};
@@ -156,7 +156,7 @@ static void test_nobody_answers(void **state)
     assert_int_equal(find(a, "nobody", 1849 * MS), -ENOENT);
     assert_true(ether_peers_deadline(&a->peers) == UINT64_MAX);
     assert_int_equal(find(a, "nobody", 1850 * MS), -EAGAIN);
-    /* Not to be answered is no fault of anybody. */
+    /* A question for the name of another host is no drop. */
     assert_int_equal(drops(b), 0);
     assert_int_equal(b->stats.rx_solicits, 4);
     free(a);
@@ -178,7 +178,7 @@ static void test_names(void **state)
     free(a);
 }
 
-/* Nothing is learnt that was not asked for, or from the wrong question; the first answer counts. */
+/* Answers without a question and answers to an older question are dropped. Of two answers the first one counts. */
 static void test_answers_that_nobody_wants(void **state)
 {
     struct host *a = host_new("node-a", NULL), *b = host_new("node-b", NULL);
@@ -191,19 +191,19 @@ static void test_answers_that_nobody_wants(void **state)
     /* To a host that did not ask. */
     give(b, &answer, mac_c, MS);
     assert_int_equal(b->stats.drop_peer_unasked, 1);
-    /* With another nonce. */
+    /* With a changed nonce the checksum is wrong. */
     question.body[8] ^= 1;
     assert_int_equal(question.kind, ETHER_PEER_SOLICIT);
     give(b, &question, mac_a, MS);
     assert_int_equal(b->stats.drop_peer_crc, 1);
     give(a, &answer, mac_b, MS);
     assert_int_equal(find(a, "node-b", MS), 0xb);
-    give(a, &answer, mac_b, MS); /* to a repetition */
+    give(a, &answer, mac_b, MS); /* as to a repeated question */
     assert_int_equal(drops(a), 0);
     give(a, &answer, mac_c, MS);
     assert_int_equal(a->stats.drop_peer_dispute, 1);
     assert_int_equal(find(a, "node-b", MS), 0xb);
-    /* After the end of the question it is too late. */
+    /* An answer to an older question has the wrong nonce. */
     assert_int_equal(find(a, "node-b", 70000 * MS), -EAGAIN);
     next(a, 70000 * MS);
     give(a, &answer, mac_c, 70000 * MS);
@@ -223,7 +223,7 @@ static struct link_addr card(const uint8_t mac[6])
     return addr;
 }
 
-/* What ether_peers_name says; the name it gives must be this, NULL: it writes nothing. */
+/* The result of ether_peers_name. The name that it writes must be `want`; NULL: it must write no name. */
 static int name_of(struct host *host, const uint8_t mac[6], uint64_t now_ns, const char *want)
 {
     struct link_addr addr = card(mac);
@@ -236,14 +236,15 @@ static int name_of(struct host *host, const uint8_t mac[6], uint64_t now_ns, con
 
 static bool count_card(void *ctx, const struct link_addr *host)
 {
-    unsigned *counts = ctx; /* by the last byte of the address */
+    unsigned *counts = ctx; /* calls, by the last byte of the address; [0]: see below */
 
     assert_int_equal(host->len, 6);
     counts[host->bytes[5]]++;
-    return counts[0]-- != 1; /* as many more as it says */
+    return counts[0]-- != 1; /* counts[0]: further calls that the caller wants */
 }
 
-/* One card is asked what it is called; nobody else hears that, and it makes no name known to others. */
+/* One card is asked for its name. Only this card gets the question. The answer gives the name of the card, but does
+ * not answer a search for that name. */
 static void test_name_of_a_card(void **state)
 {
     struct host *a = host_new("node-a", NULL), *b = host_new("Node-B.example.org", NULL),
@@ -266,7 +267,7 @@ static void test_name_of_a_card(void **state)
     answer = next(b, MS);
     assert_int_equal(answer.kind, ETHER_PEER_ANNOUNCE);
     assert_memory_equal(answer.to, mac_a, 6);
-    give(a, &answer, mac_c, MS); /* another card was not asked */
+    give(a, &answer, mac_c, MS); /* this card was not asked */
     assert_int_equal(a->stats.drop_peer_unasked, 1);
     assert_int_equal(name_of(a, mac_b, MS, NULL), -EAGAIN);
     give(a, &answer, mac_b, MS);
@@ -274,7 +275,7 @@ static void test_name_of_a_card(void **state)
     assert_int_equal(name_of(a, mac_b, MS, "Node-B.example.org"), 0);
     assert_int_equal(drops(a), 1);
     assert_int_equal(drops(b) + drops(nameless), 0);
-    /* It is listed among the known ones, as long as the answer holds; who has the name is asked of all. */
+    /* The card is listed as known while the answer is valid. A search for its name still asks all cards. */
     assert_int_equal(ether_peers_known(&a->peers, 0, MS, count_card, counts), UINT32_MAX);
     assert_int_equal(counts[0xb], 1);
     assert_int_equal(find(a, "node-b.example.org", MS), -EAGAIN);
@@ -286,7 +287,7 @@ static void test_name_of_a_card(void **state)
     free(nameless);
 }
 
-/* A host that does not say its name, as earlier versions: a name that it has answered to is one too. */
+/* A host does not answer a QUERY. Then a name for which it has answered a SOLICIT counts as its name. */
 static void test_name_of_a_card_that_was_found(void **state)
 {
     static const char *const names[] = {"node-b", "node-b.example.org"};
@@ -302,7 +303,7 @@ static void test_name_of_a_card_that_was_found(void **state)
         frame = next(b, now_ns);
         give(a, &frame, mac_b, now_ns);
     }
-    /* One call for each answer; the caller that has enough goes on where it stopped. */
+    /* There is one call for each answer. A caller that stops can go on from there later. */
     counts[0] = 1;
     assert_int_equal(ether_peers_known(&a->peers, 0, now_ns, count_card, counts), 0);
     counts[0] = 99;
@@ -338,7 +339,7 @@ static void test_name_of_nobody(void **state)
     silent(a, 751 * MS);
     assert_int_equal(name_of(a, mac_c, 751 * MS, NULL), -ENOENT);
     assert_int_equal(name_of(a, mac_c, 1752 * MS, NULL), -EAGAIN);
-    /* A question for a card's name that has a name in it. */
+    /* A QUERY that contains a name is dropped. */
     assert_int_equal(find(a, "node-b", 2000 * MS), -EAGAIN);
     do
         frame = next(a, 2000 * MS);
@@ -347,7 +348,7 @@ static void test_name_of_nobody(void **state)
     give(b, &frame, mac_a, 2000 * MS);
     assert_int_equal(b->stats.drop_peer_field, 1);
     silent(b, 2000 * MS);
-    /* Cards are asked for as sparingly as names. */
+    /* Open questions to cards have the same limit as open questions for names. */
     for (unsigned i = 0; i < 2 * ETHER_PEERS_MAX; i++) {
         bool full = a->peers.asking == ETHER_PEERS_ASKING_MAX;
         uint8_t mac[6] = {2, 7, 7, 7, (uint8_t)(i >> 8), (uint8_t)i};
@@ -359,7 +360,7 @@ static void test_name_of_nobody(void **state)
     free(b);
 }
 
-/* Every cut, every flipped bit, every length, and noise: dropped and counted, nothing is learnt. */
+/* A message cut at any byte, with any bit flipped, and noise: all are dropped and counted; the table stays empty. */
 static void test_damage(void **state)
 {
     struct host *a = host_new("node-a", NULL), *b = host_new("node-b", NULL);
@@ -392,13 +393,13 @@ static void test_damage(void **state)
     free(b);
 }
 
-/* A good checksum does not make a good message. */
+/* Messages with a right checksum, but a bad name, are dropped. */
 static void test_fields(void **state)
 {
     struct host *a = host_new("node-a", NULL), *b = host_new("node-b", NULL);
     struct ether_peer_frame frame;
 
-    /* The sender's own code makes them: only it must not check first. */
+    /* The sender's own code makes the messages. The test puts the bad names in its table, to avoid the check. */
     snprintf(a->peers.entries[0].name, sizeof(a->peers.entries[0].name), "node b");
     a->peers.entries[0].state = ETHER_PEER_ASKING;
     a->peers.asking = 1;
@@ -414,7 +415,8 @@ static void test_fields(void **state)
     free(b);
 }
 
-/* Who asks all the time gets few answers, and others still get theirs; a flood gets a bounded number. */
+/* A card that asks all the time gets few answers, and other cards still get theirs. A flood from many addresses gets a
+ * bounded number of answers. */
 static void test_answers_are_limited(void **state)
 {
     struct host *a = host_new("node-a", NULL), *b = host_new("node-b", NULL);
@@ -433,7 +435,7 @@ static void test_answers_are_limited(void **state)
     give(b, &question, mac_a, MS);
     frame = next(b, MS);
     assert_memory_equal(frame.to, mac_a, 6);
-    /* From a million addresses in ten seconds. */
+    /* Questions from a million addresses, in ten seconds. */
     answers = 0;
     for (unsigned i = 0; i < 1000000; i++) {
         uint8_t mac[6] = {2, (uint8_t)(i >> 16), (uint8_t)(i >> 8), (uint8_t)i, 0, 1};
@@ -444,7 +446,7 @@ static void test_answers_are_limited(void **state)
             answers++;
     }
     assert_in_range(answers, 4000, ETHER_PEER_ANSWER_BURST + 10 * ETHER_PEER_ANSWER_RATE);
-    /* Answers that cannot leave are not piled up. */
+    /* At most ETHER_PEER_ANSWERS_MAX answers wait to be sent. */
     for (unsigned i = 0; i < 100; i++) {
         uint8_t mac[6] = {2, 1, 1, 1, (uint8_t)i, 1};
 
@@ -457,8 +459,8 @@ static void test_answers_are_limited(void **state)
     free(b);
 }
 
-/* A card cannot choose an address that uses up the answers of another one: which cards share a number of
- * answers depends on a secret. This address shared them with mac_a when that was a plain hash. */
+/* A card cannot choose an address that uses up the answers to another card, because a secret decides which cards share
+ * a bucket. Here the card has an address with the same FNV hash as mac_a. */
 static void test_no_card_chooses_its_bucket(void **state)
 {
     struct host *a = host_new("node-a", NULL), *b = host_new("node-b", NULL);
@@ -492,7 +494,8 @@ static void test_no_card_chooses_its_bucket(void **state)
     free(b);
 }
 
-/* A host with two NICs on one segment and one name: the first one is believed, whoever hears it first. */
+/* A host has two NICs on one segment, with the same name. Its first NIC is found, even if the second NIC gets the
+ * question first. */
 static void test_two_nics_of_one_host(void **state)
 {
     struct host *a = host_new("node-a", NULL), *first = host_new("node-b", NULL),
@@ -518,7 +521,7 @@ static void test_two_nics_of_one_host(void **state)
     free(second);
 }
 
-/* A program that asks for ever new names: bounded messages, a bounded table, and known hosts stay. */
+/* A program asks for new names without end: the messages and the table are bounded, and known hosts stay. */
 static void test_questions_are_limited(void **state)
 {
     struct host *a = host_new("node-a", NULL), *b = host_new("node-b", NULL);

@@ -1,6 +1,6 @@
 /*
  * The UDP link on the loopback interface, over IPv4 and IPv6: contents, batches, coalescing on both
- * sides, buffers held for long, bounds, errors, window, addresses that nobody has.
+ * sides, buffers held for long, bounds, errors, window, addresses that no interface has.
  */
 #include "vipd/link/link.h"
 
@@ -20,7 +20,7 @@
 
 #include <cmocka.h>
 
-/* Packets are a pattern of their number, so that every byte is checked. */
+/* The number of a packet determines all its bytes, so each byte can be checked. */
 static void fill(uint8_t *bytes, uint32_t len, uint32_t number)
 {
     for (uint32_t i = 0; i < len; i++)
@@ -34,10 +34,10 @@ static void check(const uint8_t *bytes, uint32_t len, uint32_t number)
             fail_msg("packet %u differs at byte %u", number, i);
 }
 
-/* Open on the first free port from a place that depends on the process. */
+/* Open a link on the first free port. The search starts at a port that depends on the process. */
 static struct link *open_link(struct link_udp_config config)
 {
-    /* Below those that scripts/own.sh gives to tests. */
+    /* Below the ports that scripts/own.sh gives to tests. */
     unsigned start = 10000 + (unsigned)getpid() % 9000;
     struct link *link = NULL;
     char err[200];
@@ -56,7 +56,7 @@ static struct link *open_link(struct link_udp_config config)
     return NULL;
 }
 
-/* Receive exactly one call's worth after waiting for the socket. */
+/* Wait for the socket if no packet is ready, then receive with one call. */
 static unsigned receive(struct link *link, struct link_rx *packets, unsigned count)
 {
     struct pollfd pfd = {.fd = link->class->fd(link), .events = POLLIN};
@@ -113,7 +113,7 @@ static void transfer(struct link *a, struct link *b, const uint32_t *lens, unsig
     assert_int_equal(b->class->recv(b, packets, 7, 0), 0);
 }
 
-/* A kernel without IPv6 has no interface with the address ::1; then half of this is not tested. */
+/* A kernel without IPv6 has no interface with the address ::1; then the tests with IPv6 are skipped. */
 static bool have_ipv6(void)
 {
     struct link_udp_config config = {.address = "::1"};
@@ -174,8 +174,8 @@ static void test_joined_packets_take_few_system_calls(void **state)
     b->class->close(b);
 }
 
-/* Packets that the kernel refuses in any form (no such port, our address was taken away) are lost; later
- * ones are joined as before. */
+/* Packets that the kernel also refuses one by one (here because of port 0) are lost. Later packets are joined as
+ * before. */
 static void test_refused_packets_do_not_end_joining(void **state)
 {
     struct link_udp_config config = {.address = "127.0.0.1", .gso = true, .gro = true};
@@ -196,7 +196,7 @@ static void test_refused_packets_do_not_end_joining(void **state)
     b->class->close(b);
 }
 
-/* Buffers may be kept while much more is received, and given back in any order. */
+/* Buffers may be kept while many more packets are received, and released in any order. */
 static void test_held_buffers_keep_their_bytes(void **state)
 {
     struct link_udp_config config = {.address = "127.0.0.1", .gso = true, .gro = true};
@@ -223,7 +223,7 @@ static void test_held_buffers_keep_their_bytes(void **state)
     b->class->close(b);
 }
 
-/* With every buffer held the socket is emptied, counted, and works again after the release. */
+/* While all buffers are held, packets are dropped and counted. After the release the link receives again. */
 static void test_pool_exhaustion(void **state)
 {
     struct link_udp_config config = {.address = "127.0.0.1", .buffer_bytes = 4 << 20};
@@ -245,9 +245,9 @@ static void test_pool_exhaustion(void **state)
         }
     } while (stats.rx_errors == 0 && count < 1100);
     assert_int_equal(stats.rx_errors, 1);
-    /* 1024 buffers, of which some wait attached to messages that received nothing yet. */
+    /* Of the 1024 buffers some are attached to messages that have not received a packet yet. */
     assert_in_range(count, 900, 1024);
-    /* Whoever heeds the mark always leaves some for packets in their turn. */
+    /* The mark `scarce` comes while there are still buffers for packets in their turn. */
     assert_false(held[count - 100].scarce);
     assert_true(held[count - 30].scarce);
     assert_int_equal(stats.rx_spare_bytes, 0);
@@ -256,7 +256,7 @@ static void test_pool_exhaustion(void **state)
         b->class->release(b, held[i].buffer);
     }
     b->class->stats(b, &stats);
-    /* A few are kept, and told; the others have gone back to the allocator. */
+    /* Some free buffers are kept and counted in rx_spare_bytes; the others have gone back to the allocator. */
     assert_in_range(stats.rx_spare_bytes, 100 << 16, 130 << 17);
     transfer(a, b, lens, 1, 10);
     a->class->close(a);
@@ -276,7 +276,7 @@ static void test_loss_is_not_failure(void **state)
                                  {&nobody, &iov, 1, 100}};
     struct link_stats stats;
 
-    /* The broadcast address needs a permission that the socket does not have. */
+    /* The kernel refuses packets to the broadcast address, because the socket has no permission for them. */
     assert_int_equal(link_addr_parse("127.255.255.255:9", 9, &nobody), 0);
     assert_int_equal(a->class->send(a, packets, 4, 0), 4);
     a->class->stats(a, &stats);
@@ -311,7 +311,7 @@ static void test_strange_datagrams(void **state)
     b->class->close(b);
 }
 
-/* One sender that fills the window loses nothing, whatever the buffer. */
+/* A sender that fills the window loses no packet, with socket buffers of all sizes. */
 static void test_window_fits_the_buffer(void **state)
 {
     static const uint32_t mtus[] = {576, 1500, 9000, 65536};
@@ -356,7 +356,7 @@ static void test_opening(void **state)
     assert_int_equal(link_udp_open(&config, &link, err, sizeof(err)), -EINVAL);
     assert_null(link);
 
-    /* Every address of 127.0.0.0/8 is the loopback interface's. */
+    /* The loopback interface has every address of 127.0.0.0/8. */
     config = (struct link_udp_config){.address = "127.1.2.3"};
     link = open_link(config);
     link_addr_format(&link->self, text, sizeof(text));
@@ -369,7 +369,8 @@ static void test_opening(void **state)
     link->class->close(link);
 }
 
-/* No failure: the address may come. Until then the link is down, and everything sent is lost. */
+/* A link can be opened although no interface has its address, because the address may come later. Until then the link
+ * is down, and packets sent on it are lost. */
 static void test_address_of_nobody(void **state)
 {
     static const char *const addresses[] = {"198.51.100.7", "2001:db8::7", "fe80::7%vip-none"};
@@ -401,7 +402,8 @@ static void test_address_of_nobody(void **state)
     }
 }
 
-/* Where there is a default route, its address is taken; where there is none, the error says so. */
+/* Without an address in the configuration the link takes the address of the default route. If there is no default
+ * route, the error says so. */
 static void test_address_of_the_default_route(void **state)
 {
     struct link_udp_config config = {.port = 4793};
@@ -429,7 +431,7 @@ static uint16_t inet_sum(const void *bytes, size_t len)
     return (uint16_t) ~(sum + (sum >> 16));
 }
 
-/* Tell the kernel, in the name of `to`, that a packet of from to `to` was larger than 552 bytes. */
+/* Send the kernel an ICMP message with source `to`: a packet from `from` to `to` was larger than 552 bytes. */
 static void forge_too_big(int raw, int ear, const struct link *from, const struct link *to)
 {
     struct {
@@ -458,13 +460,13 @@ static void forge_too_big(int raw, int ear, const struct link *from, const struc
     assert_int_equal(
         sendto(raw, &packet, sizeof(packet), 0, (struct sockaddr *)&victim, sizeof(victim)),
         sizeof(packet));
-    /* What comes back here has been through the kernel. */
+    /* When the message arrives at `ear`, the kernel has processed it. */
     do
         assert_true(recv(ear, heard, sizeof(heard), 0) > 0);
     while (memcmp(heard + 20, &packet, sizeof(packet)) != 0);
 }
 
-/* Anybody can send the message that a packet was too big; the size of packets is not theirs to say. */
+/* Any host can forge the ICMP message that a packet was too big. It must not make packets smaller. */
 static void test_forged_icmp_shrinks_nothing(void **state)
 {
     static const uint32_t lens[] = {9000};
@@ -481,7 +483,7 @@ static void test_forged_icmp_shrinks_nothing(void **state)
         return;
     }
     a = open_link(config);
-    /* An address of this test's own: the kernel would remember the size for ten minutes. */
+    /* An address that only this test uses, because the kernel may remember the size for ten minutes. */
     snprintf(other, sizeof(other), "127.77.%d.%d", getpid() / 250 % 250, 1 + getpid() % 250);
     config.address = other;
     b = open_link(config);

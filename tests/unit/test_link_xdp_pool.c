@@ -1,6 +1,6 @@
 /*
- * Who has the receiving buffers of an xdp link: a queue alone has all, a busy one nearly all, an idle one
- * always some, and what a busy one had goes over to another that becomes busy.
+ * Distribution of the receiving buffers of an xdp link. A single queue has all buffers. Of several queues, a busy
+ * queue has nearly all, and an idle queue always has some. A queue that becomes busy gets buffers of a busy one.
  */
 #include "vipd/link/xdp_pool.h"
 
@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-/* Buffers that the kernel has of each queue, oldest first. */
+/* The buffers of each queue that the kernel has, oldest first. */
 static struct {
     struct xdp_pool pool;
     uint32_t kernel[XDP_QUEUES_MAX][XDP_RX_BUFFERS];
@@ -39,7 +39,8 @@ static void begin(unsigned queues)
         assert_int_equal(lend(q, xdp_pool_first(&world.pool)), xdp_pool_first(&world.pool));
 }
 
-/* `count` frames come by one queue at once, as many as it has buffers for, are taken and released. How many. */
+/* `count` frames arrive by one queue at once. It takes as many as it has buffers for, and releases them. Returns their
+ * number. */
 static uint32_t burst(unsigned queue, uint32_t count)
 {
     uint32_t filled[XDP_RX_BUFFERS], n = 0;
@@ -88,7 +89,7 @@ static void test_a_busy_queue(void **state)
         assert_true(xdp_pool_most(&world.pool) > XDP_RX_BUFFERS / queues);
         for (unsigned i = 0; i < 20; i++)
             burst(queues - 1, 64);
-        /* The others have theirs for whatever comes. */
+        /* The other queues still have their buffers for new frames. */
         assert_true(world.count[queues - 1] >= xdp_pool_most(&world.pool));
         for (unsigned q = 0; q + 1 < queues; q++)
             assert_int_equal(world.count[q], XDP_QUEUE_BUFFERS);
@@ -103,7 +104,7 @@ static void test_traffic_moves(void **state)
     for (unsigned i = 0; i < 100; i++)
         burst(0, 64);
     assert_true(world.count[0] >= xdp_pool_most(&world.pool));
-    /* Both are busy: the second one gets its part out of what the first one gives back. */
+    /* Both queues are busy: the second queue gets buffers that the first queue gives back. */
     for (unsigned i = 0; i < 100; i++) {
         burst(0, 64);
         burst(2, 64);
