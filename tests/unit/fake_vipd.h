@@ -1,8 +1,8 @@
 /*
- * A vipd for unit tests of libvipl: a thread that answers control messages, and a vipd-writes segment
- * that the test writes itself. So every step of the other side is the test's to decide.
+ * A vipd for unit tests of libvipl: a thread that answers control messages, and the segment that vipd writes,
+ * which the test writes here. So the test decides each step of vipd.
  *
- * Owns: the socket in a temporary directory (VIPD_RUNTIME_DIR is set), one session at a time.
+ * Owns: the socket in a temporary directory (VIPD_RUNTIME_DIR names it), and one session at a time.
  * Include it in one test program only.
  */
 #ifndef TESTS_FAKE_VIPD_H
@@ -28,7 +28,7 @@
 #include "proto/ring.h"
 #include "proto/status.h"
 
-/* What the fake does wrong in its OpenReply. */
+/* The fault of the fake's OpenReply. */
 enum fake_fault {
     FAKE_GOOD = 0,
     FAKE_NO_SEALS,
@@ -37,13 +37,13 @@ enum fake_fault {
     FAKE_ABI,
     FAKE_FEW_FDS,
     FAKE_REFUSES,
-    FAKE_AGAIN, /* says "again" `again` times */
+    FAKE_AGAIN, /* answers the first `again` requests with "again" */
     FAKE_HANGS_UP,
 };
 
-/* What it answers to MakeMemory. */
+/* The fake's answer to MakeMemory. */
 enum fake_memory {
-    FAKE_MEM_NONE = 0, /* it leaves files to programs */
+    FAKE_MEM_NONE = 0, /* success without a file: the program makes the file */
     FAKE_MEM_GOOD,
     FAKE_MEM_TWO,
     FAKE_MEM_SMALL,
@@ -57,20 +57,22 @@ struct fake {
     int listener, control, event, doorbell;
     pthread_t thread;
     void *app;  /* the application's segment, read-only */
-    void *vipd; /* ours */
+    void *vipd; /* the segment that vipd writes */
     size_t vipd_bytes;
     enum fake_fault fault;
     enum fake_memory memory;
-    bool direct;       /* it offers rings between programs */
-    ino_t made, arena; /* the file that it made last; the one that came with OpenRequest */
-    unsigned again;    /* how often an OpenRequest is to be sent again, with FAKE_AGAIN */
-    /* Answers to come. */
+    bool direct;       /* OpenReply offers direct rings */
+    ino_t made, arena; /* the last file for MakeMemory; the arena file of the OpenRequest */
+    unsigned again;    /* FAKE_AGAIN: the number of "again" answers left */
+    /* The contents of the next replies. */
     uint32_t vi, generation, send_position, recv_position, cq, cq_position, number;
-    enum vip_rc code; /* of everything but OpenRequest and MakeMemory */
-    bool found;       /* of a ConnectWaitRequest or its cancel */
+    enum vip_rc code; /* of the reply to each request but OpenRequest and MakeMemory */
+    bool found;       /* of the reply to a ConnectWaitRequest or its cancel */
     uint64_t wait_id;
-    Vip__Event *after_reply; /* sent as soon as a connect, accept or wait was answered */
-    unsigned requests[64];   /* counted by body case; atomic */
+    /* Sent after the reply to a connect, to an accept, and (if `found`) to a wait or its cancel. */
+    Vip__Event *after_reply;
+    /* Number of requests by body case, without OpenRequest and MakeMemory; atomic. */
+    unsigned requests[64];
 };
 
 static int fake_segment(struct fake *fake)
@@ -122,7 +124,7 @@ static void fake_make_memory(struct fake *fake, const Vip__Request *request)
     close(fd);
 }
 
-/* "Again", beside the code and the reason that a library which does not know it takes. */
+/* Answer with again_ms, and with a code and a reason for a library that does not know again_ms. */
 static void fake_again(struct fake *fake)
 {
     Vip__Reply reply = VIP__REPLY__INIT;
@@ -185,8 +187,8 @@ static void fake_open(struct fake *fake, struct vip_fds *fds)
 }
 
 /*
- * The test sets the answers, this thread reads them: the request on the socket comes between, which
- * the thread sanitizer does not see.
+ * The test sets the contents of replies, and the fake's thread reads them after it has received the request.
+ * The thread sanitizer does not see this order, because a socket makes it.
  */
 #define FAKE_ORDERED __attribute__((no_sanitize("thread")))
 
@@ -266,7 +268,7 @@ FAKE_ORDERED static void *fake_accept(void *arg)
     return fake_run(fake);
 }
 
-/* Listen in a directory of its own, to which VIPD_RUNTIME_DIR points from now on. */
+/* Listen in a new directory. VIPD_RUNTIME_DIR names it from now on. */
 static void fake_listen(struct fake *fake)
 {
     fake->control = fake->event = fake->doorbell = -1;
@@ -288,14 +290,14 @@ static void fake_unlisten(struct fake *fake)
     rmdir(fake->dir);
 }
 
-/* The next VipOpenNic finds this fake. */
+/* Start a fake that answers the next VipOpenNic. */
 static inline void fake_start(struct fake *fake)
 {
     fake_listen(fake);
     assert_int_equal(pthread_create(&fake->thread, NULL, fake_accept, fake), 0);
 }
 
-/* Die: both sockets end, as when the process is gone. */
+/* Shut down both sockets, as at the death of a vipd process. */
 static inline void fake_die(struct fake *fake)
 {
     shutdown(fake->control, SHUT_RDWR);
@@ -303,7 +305,7 @@ static inline void fake_die(struct fake *fake)
         shutdown(fake->event, SHUT_RDWR);
 }
 
-/* The program has ended, and so does the fake's thread. */
+/* The control socket has ended: wait until the fake's thread has ended, too, and free everything. */
 static void fake_end(struct fake *fake)
 {
     pthread_join(fake->thread, NULL);
@@ -339,7 +341,7 @@ static __attribute__((unused)) void fake_complete(struct fake *fake, uint16_t vi
         syscall(SYS_futex, &block->prod[queue], FUTEX_WAKE, 1 << 30, NULL, NULL, 0);
 }
 
-/* Has the doorbell been rung since the last look? */
+/* Has the program rung the doorbell since the last call? */
 static __attribute__((unused)) bool fake_rung(struct fake *fake)
 {
     uint64_t count;

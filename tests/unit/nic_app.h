@@ -1,6 +1,6 @@
 /*
- * The nics and applications of nic_rig.h: applications drive the shared rings by hand as libvipl
- * would, and remember what their session was told.
+ * The nics and applications of nic_rig.h. Applications write and read the shared rings by hand, as libvipl
+ * would, and keep the events that vipd sends to their session.
  */
 #ifndef TESTS_UNIT_NIC_APP_H
 #define TESTS_UNIT_NIC_APP_H
@@ -8,14 +8,14 @@
 #include "unit/nic_net.h"
 
 static struct nic *rig_nics[RIG_HOSTS];
-static uint64_t rig_peer_dead_ns = 4000000000; /* of nics that are made from now on */
+static uint64_t rig_peer_dead_ns = 4000000000; /* the limit of nics opened from now on */
 
 /* The clock that a nic may read within a turn. */
 RIG uint64_t rig_clock(void)
 {
     return rig_now;
 }
-static uint64_t (*rig_cost_clock)(void); /* of nics opened from now on; NULL: rig_clock */
+static uint64_t (*rig_cost_clock)(void); /* the clock of nics opened from now on; NULL: rig_clock */
 
 RIG struct nic *rig_nic_class(unsigned host, const struct link_class *class)
 {
@@ -79,13 +79,13 @@ struct rig_app {
     uint32_t comp_position[RIG_VIS][2];
     uint32_t vi_gen[RIG_VIS];
     uint32_t cq_position[16];
-    bool auto_place; /* answer place events at once, from rig_step */
-    bool deaf;       /* errors are counted only */
-    unsigned errors; /* that it was told */
+    bool auto_place; /* not used */
+    bool deaf;       /* count error events, do not keep them */
+    unsigned errors; /* error events so far */
 };
 
 static struct rig_app *rig_apps[RIG_APPS];
-static uint32_t rig_uid; /* whose programs the next rig_app are */
+static uint32_t rig_uid; /* the user of the applications that rig_app makes from now on */
 
 RIG struct rig_event *rig_push(struct rig_app *app, char kind)
 {
@@ -149,7 +149,7 @@ RIG void rig_on_place(void *ctx, uint64_t number, uint32_t handle, uint64_t offs
     event->bytes = bytes;
 }
 
-/* What takes rings, in tests of these. */
+/* Takes the direct ring of a connection, in tests of direct rings. NULL: the application refuses the ring. */
 static bool (*rig_on_direct)(void *ctx, uint16_t vi, uint32_t generation, uint32_t first,
                              unsigned half, int fd);
 
@@ -214,7 +214,7 @@ RIG struct rig_app *rig_app(struct nic *nic)
     return NULL;
 }
 
-/* What is left of an app whose session has ended. */
+/* Free an app whose session has ended. */
 RIG void rig_app_forget(struct rig_app *app)
 {
     registry_free(app->registry);

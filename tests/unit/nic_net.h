@@ -1,6 +1,6 @@
 /*
- * The network of nic_rig.h: links in memory with seeded loss, duplicates and reordering, and virtual
- * time.
+ * The network of nic_rig.h: links in memory, virtual time, and losses, duplicates and reordering that
+ * follow from a seed.
  */
 #ifndef TESTS_UNIT_NIC_NET_H
 #define TESTS_UNIT_NIC_NET_H
@@ -49,22 +49,22 @@ struct rig_packet {
 };
 
 struct rig_host {
-    struct link link; /* first */
+    struct link link; /* first, so that a pointer to it is one to the rig_host */
     struct rig_packet *queue[RIG_QUEUE];
     unsigned head, count;
-    unsigned out;      /* buffers not released */
-    unsigned send_max; /* packets taken per call, to play a full link; 0 = all */
-    bool refuse;       /* take nothing */
+    unsigned out;      /* buffers that recv has returned and that are not yet released */
+    unsigned send_max; /* packets that send takes in a call at most (a full link); 0: no limit */
+    bool refuse;       /* send takes no packet */
     void (*before_recv)(
-        void); /* called by recv first: what happens between the clock and the look */
-    void (*before_send)(void); /* called by send first: what happens between checksum and medium */
+        void); /* recv calls it first: what happens after the NIC has read the clock */
+    void (*before_send)(void); /* send calls it first: what happens between checksum and medium */
     struct link_stats stats;
 };
 
 static struct rig_host *rig_hosts[RIG_HOSTS];
 static uint64_t rig_seed = 1;
 static unsigned rig_loss_ppm, rig_dup_ppm, rig_swap_ppm;
-static bool rig_scarce; /* the links are short of buffers: none may be kept */
+static bool rig_scarce; /* the links are short of buffers: a nic may keep none after its turn */
 
 RIG uint32_t rig_random(void)
 {
@@ -219,7 +219,7 @@ static const struct link_class rig_class = {
     .close = rig_link_close,
 };
 
-/* As the fault decorator: loopback passes the link too. */
+/* Has the name of the link with planted faults: packets of a nic to itself go through the link, too. */
 static const struct link_class rig_fault_class = {
     .name = "fault",
     .send = rig_send,

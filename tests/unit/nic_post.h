@@ -6,10 +6,10 @@
 
 #include "unit/nic_app.h"
 
-/* Registered memory of an application; `at` is both its mapping here and its address there. */
+/* Registered memory of an application. `at` is its address, for the test and for vipd. */
 struct rig_mem {
     uint8_t *at;   /* what the application sees */
-    uint8_t *half; /* staged: the two halves as the library sees them (out, then in) */
+    uint8_t *half; /* staged memory: the "out" half, then the "in" half; NULL for other memory */
     uint64_t bytes;
     uint32_t handle;
 };
@@ -78,7 +78,7 @@ RIG uint16_t rig_vi(struct rig_app *app, uint16_t level)
     return rig_vi_cq(app, level, -1, -1);
 }
 
-/* Post a descriptor, continuations first so that the ring never shows half of one. */
+/* Post a descriptor. The continuations come first, so that vipd never finds half a descriptor. */
 RIG void rig_post(struct rig_app *app, uint16_t vi, enum vip_queue queue, uint16_t control,
                   uint64_t imm, const struct vip_shm_seg *segs, uint16_t count)
 {

@@ -1,13 +1,13 @@
 /*
- * A test bench for vipd/nic: an in-memory network with seeded faults (nic_net.h), nics on it and
- * applications (nic_app.h), and here what runs and connects them. No threads, no sleeps.
+ * A test bench for vipd/nic: a network in memory with faults from a seed (nic_net.h), nics on this network
+ * and applications (nic_app.h). This file runs the nics and connects VIs. No threads, no sleeps.
  */
 #ifndef TESTS_UNIT_NIC_RIG_H
 #define TESTS_UNIT_NIC_RIG_H
 
 #include "unit/nic_post.h"
 
-/* One step of everything: some virtual time, one turn of every nic. */
+/* One step: RIG_STEP_NS of virtual time, then one turn of each nic. True if a nic had work. */
 RIG bool rig_step(void)
 {
     bool did = false;
@@ -29,7 +29,7 @@ RIG void rig_steps(unsigned count)
         rig_step();
 }
 
-/* Let virtual time pass without anything else happening, timers included. */
+/* Let virtual time pass: run the nics and their timers, and skip the time in which no nic has work. */
 RIG void rig_pass(uint64_t ns)
 {
     uint64_t end = rig_now + ns;
@@ -107,14 +107,14 @@ RIG void rig_connect_start(struct rig_app *client, uint16_t vi, unsigned client_
                      VIP_RC_SUCCESS);
 }
 
-/* Connect two VIs; hosts are those of the nics of the two. */
+/* Connect two VIs. client_host and server_host are the hosts of their nics. */
 RIG void rig_connect(struct rig_app *client, uint16_t client_vi, unsigned client_host,
                      struct rig_app *server, uint16_t server_vi, unsigned server_host)
 {
     struct rig_event event;
     char why[128] = "", disc[16];
 
-    /* A name belongs to a user. */
+    /* A discriminator belongs to one user, so each user gets its own. */
     snprintf(disc, sizeof(disc), "there%u", server->uid);
     rig_listen(server, server_host, disc);
     rig_connect_start(client, client_vi, client_host, server_host, disc);

@@ -1,12 +1,12 @@
 /*
- * Memory that its owner changes while it is being sent: RDMA Read, RDMA Write and send of it complete, with
- * some of the bytes that were there. The link of the test changes it between checksum and medium, always,
- * so every packet that is not a private copy arrives damaged.
+ * A program changes memory while vipd sends it. RDMA Read, RDMA Write and send of this memory complete, each
+ * packet with the bytes of one moment. The test changes the memory at each send, between checksum and medium,
+ * so each packet that is not a private copy arrives damaged.
  */
 #include "unit/nic_rig.h"
 
 #define BYTES 300000u
-#define STILL 64u /* bytes at the begin of the region that nothing changes */
+#define STILL 64u /* bytes at the beginning of the region, which do not change */
 
 static uint8_t *changing;
 
@@ -22,7 +22,7 @@ struct two {
     struct rig_mem ma, mb;
 };
 
-/* What host 0 sends from region ma, changes. */
+/* Connect two hosts. Region ma of host 0 changes at each send. */
 static struct two two_new(uint16_t level)
 {
     struct two t = {.a = rig_app(rig_nic(0)), .b = rig_app(rig_nic(1))};
@@ -76,7 +76,7 @@ static void one(struct two *t, uint16_t op, uint32_t len)
     if (op == VIP_CTL_OP_SENDRECV)
         assert_int_equal(rig_wait_done(t->b, t->vb, VIP_Q_RECV).length, len);
     assert_memory_equal(t->mb.at, t->ma.at, len < STILL ? len : STILL);
-    /* All changing bytes always have one value, and a packet has those of one moment. */
+    /* All changing bytes have the same value at each moment, and a packet has the bytes of one moment. */
     for (uint32_t i = STILL + 1; i < len && i < 1000; i++)
         assert_int_equal(t->mb.at[i], t->mb.at[STILL]);
 }
@@ -84,7 +84,7 @@ static void one(struct two *t, uint16_t op, uint32_t len)
 static const uint16_t ops[] = {VIP_CTL_OP_RDMAREAD, VIP_CTL_OP_RDMAWRITE, VIP_CTL_OP_SENDRECV};
 static const uint16_t levels[] = {VIP_LVL_DELIVERY, VIP_LVL_RECEPTION};
 
-/* A word, a record, what needs one packet: without a single damaged packet. */
+/* Operations that need one packet: no packet arrives damaged. */
 static void test_small(void **state)
 {
     for (unsigned l = 0; l < 2; l++) {
@@ -99,7 +99,7 @@ static void test_small(void **state)
     }
 }
 
-/* Large ones: packets are lost now and then, never twice in a row, and all arrive. */
+/* Large operations: some packets arrive damaged and vipd sends them again; all operations complete. */
 static void test_bulk(void **state)
 {
     for (unsigned l = 0; l < 2; l++)
@@ -111,14 +111,15 @@ static void test_bulk(void **state)
                 one(&t, ops[i], n % 3 ? BYTES : 1400);
             dropped = rig_counter(rig_nics[1], "drop_crc");
             assert_true(dropped > 0);
-            /* A window at the beginning of each period of copies; 210 packets are one transfer. */
+            /* After a damaged packet vipd sends copies for a second. Between two such seconds at most one
+             * window of packets is damaged: 210 packets, the size of a transfer. */
             assert_in_range(dropped, 1, (1 + (rig_now - from_ns) / RIG_SECOND) * 220);
             two_free(&t);
             rig_teardown(state);
         }
 }
 
-/* Unreliable Delivery repeats nothing; still, after the first loss messages arrive. */
+/* Unreliable Delivery repeats no message; still, after the first loss the messages arrive. */
 static void test_unreliable(void **state)
 {
     struct two t = two_new(VIP_LVL_UNRELIABLE);

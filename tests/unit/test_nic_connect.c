@@ -1,6 +1,6 @@
 /*
- * The life of connections through vipd/nic: accept, reject, nobody there, cancel, differing
- * attributes, disconnect, death, and packets that belong to none.
+ * The life of connections through vipd/nic: accept, reject, no server, cancel, differing attributes,
+ * disconnect, death, and packets that belong to no connection.
  */
 #include "unit/nic_rig.h"
 
@@ -64,7 +64,7 @@ static void test_no_match(void **state)
     assert_int_equal(shown_state(t.a, t.va), VIP_VIST_IDLE);
 }
 
-/* Receives posted before a failed attempt survive it (spec 3.15). */
+/* Receives posted before a failed attempt stay posted (spec 3.15). */
 static void test_reject_keeps_receives(void **state)
 {
     struct two t = two_new(VIP_LVL_DELIVERY);
@@ -117,7 +117,7 @@ static void test_attributes_differ(void **state)
     assert_int_equal(rig_wait_event(t.a, 'r').code, VIP_RC_SUCCESS);
 }
 
-/* A handle belongs to the session that waited. */
+/* A connection handle belongs to the session that waited for the request. */
 static void test_foreign_handle(void **state)
 {
     struct two t = two_new(VIP_LVL_DELIVERY);
@@ -162,7 +162,7 @@ static void test_disconnect_attempts(void **state)
     assert_int_equal(accept_rc(t.b, rig_wait_event(t.b, 'i').handle, t.vb), VIP_RC_SUCCESS);
     assert_int_equal(nic_vi_disconnect(t.b->session, t.vb, rig_now), VIP_RC_SUCCESS);
     assert_int_equal(rig_wait_event(t.b, 'r').code, VIP_RC_INVALID_STATE);
-    /* The client was connected for a moment, and learns that it is over. */
+    /* The client is connected for a moment, then gets an error for the lost connection. */
     assert_int_equal(rig_wait_event(t.a, 'r').code, VIP_RC_SUCCESS);
     assert_int_equal(rig_wait_event(t.a, 'e').code, VIP_EC_CONN_LOST);
     assert_int_equal(nic_vi_disconnect(t.a->session, t.va, rig_now), VIP_RC_SUCCESS);
@@ -189,7 +189,7 @@ static void test_wait_cancel(void **state)
     assert_false(found);
     assert_int_equal(nic_connect_wait_cancel(t.b->session, wait, rig_now, &found),
                      VIP_RC_INVALID_PARAMETER);
-    /* A request that came a moment earlier is kept for a server that looks once. */
+    /* vipd keeps a request for a moment, for a server that polls. */
     rig_connect_start(t.a, t.va, 0, 1, "x");
     rig_steps(20);
     assert_int_equal(nic_connect_wait(t.b->session, &addr, true, rig_now, &wait, &found, NULL, 0),
@@ -236,7 +236,7 @@ static void test_session_ends(void **state)
     session_ends(true);
 }
 
-/* Peers of a vipd that stops in good order are told the reason. */
+/* A vipd that stops in good order tells its peers the reason. */
 static void test_shutdown(void **state)
 {
     struct two t = two_new(VIP_LVL_DELIVERY);
@@ -260,7 +260,7 @@ static void test_shutdown(void **state)
     assert_int_equal(rig_wait_event(t.a, 'e').code, VIP_EC_CONN_LOST);
 }
 
-/* A nic that disappears: its peers notice in time, and only its connections are lost. */
+/* A nic disappears: its peers detect that in time, and lose only their connections with this nic. */
 static void test_peer_lost(void **state)
 {
     struct two t = two_new(VIP_LVL_DELIVERY);
@@ -271,7 +271,7 @@ static void test_peer_lost(void **state)
 
     rig_connect(t.a, t.va, 0, t.b, t.vb, 1);
     rig_connect(t.a, other, 0, c, vc, 2);
-    rig_nics[1] = NULL; /* its turns are not run any more */
+    rig_nics[1] = NULL; /* host 1 runs no more turns */
     event = rig_wait_event(t.a, 'e');
     assert_int_equal(event.code, VIP_EC_CONN_LOST);
     assert_int_equal(event.vi, t.va);
@@ -282,7 +282,7 @@ static void test_peer_lost(void **state)
     assert_int_equal(rig_wait_event(t.b, 'e').code, VIP_EC_CONN_LOST);
 }
 
-/* A data packet on the network towards host `to`, as the sender made it. */
+/* Copy the first data packet on the way to host `to`. Returns its length. */
 static uint32_t catch_data(unsigned to, uint8_t *ret, struct vip_header *ret_hdr)
 {
     struct rig_host *host = rig_hosts[to];
@@ -300,7 +300,7 @@ static uint32_t catch_data(unsigned to, uint8_t *ret, struct vip_header *ret_hdr
     return 0;
 }
 
-/* Packets from the wire that name our own address: what we say to ourselves does not pass the wire. */
+/* vipd drops packets from the link whose source is its own address: its packets to itself do not pass the link. */
 static void test_own_address(void **state)
 {
     struct link_addr own = rig_addr(1), other = rig_addr(0);
@@ -323,7 +323,7 @@ static void test_own_address(void **state)
     assert_int_equal(rig_counter(nic, "tx_cm"), sent + 1);
 }
 
-/* The same packet with another header, sealed again. */
+/* Inject the packet with another header and a right checksum, then run a step. */
 static void inject_as(const struct link_addr *from, uint8_t *packet, uint32_t len,
                       const struct vip_header *hdr)
 {
@@ -386,7 +386,7 @@ static void test_foreign_packets(void **state)
     rig_mem_free(&mb);
 }
 
-/* Connecting under heavy loss, and data in front of the CONFIRM. */
+/* Connections under heavy loss, and data that arrives before the CONFIRM. */
 static void test_connect_under_loss(void **state)
 {
     struct two t = two_new(VIP_LVL_DELIVERY);
@@ -419,8 +419,8 @@ static bool view_first(void *ctx, const struct nic_vi_view *view)
     return false;
 }
 
-/* An operation fails at the other end: this side is told which end is at fault, at both reliable
- * levels. The operation itself has the status with Reliable Reception only (spec 3.6). */
+/* An operation fails at the other end. The statistics of this side name the end that is at fault, at both
+ * reliable levels. Only with Reliable Reception the operation completes with this error (spec 3.6). */
 static void fails_there(uint16_t level, bool write, uint32_t want, const char *why)
 {
     struct rig_app *a = rig_app(rig_nic(0)), *b = rig_app(rig_nic(1));

@@ -1,7 +1,7 @@
 /*
- * vipd/nic and the direct path: receives out of a program's table, which receive is whose when messages go
- * by a ring and through vipd, the end of a connection with messages in its ring, wake-ups, and programs
- * that lie. The programs here write tables and rings by hand, as libvipl would.
+ * vipd/nic and the direct path: receives from a program's table, the order of receives if messages go both by
+ * a ring and through vipd, the end of a connection with messages in its ring, wake-ups, and programs that lie.
+ * The programs here write tables and rings by hand, as libvipl would.
  */
 #include "unit/nic_rig.h"
 
@@ -17,11 +17,11 @@ struct end {
     uint16_t vi;
     uint32_t cq;
     void *table;
-    struct vip_direct *map; /* NULL: it got no ring */
+    struct vip_direct *map; /* NULL: this end got no ring */
     struct vip_direct_out out;
     struct vip_direct_way *in;
     uint32_t first;
-    uint32_t posted; /* receives */
+    uint32_t posted; /* number of receives */
     struct rig_mem mem;
 };
 
@@ -68,7 +68,7 @@ static void ask(struct end *end, enum vip_ask what)
     vip_sq_write(vip_app_sq(end->app->app), end->app->sq_position++, &slot);
 }
 
-/* A message by the ring. */
+/* Send a message by the ring. */
 static void send_direct(struct end *end, uint8_t byte)
 {
     assert_true(vip_direct_room(&end->out, 8));
@@ -76,7 +76,7 @@ static void send_direct(struct end *end, uint8_t byte)
     vip_direct_send(&end->out, 8, 0, 0);
 }
 
-/* Through vipd, until it is done. */
+/* Send a message through vipd and wait for its completion. */
 static void send_vipd(struct end *end, uint8_t byte)
 {
     memset(end->mem.at + 8192, byte, 8);
@@ -152,7 +152,7 @@ static void test_receives_from_the_table(void **state)
     close_pair();
 }
 
-/* What went by the ring before a message through vipd has taken its receives. */
+/* Messages by the ring take receives before a later message through vipd. */
 static void test_both_ways_share_the_receives(void **state)
 {
     struct vip_comp comp;
@@ -171,13 +171,14 @@ static void test_both_ways_share_the_receives(void **state)
         send_vipd(&ends[0], (uint8_t)i);
         comp = rig_wait_done(ends[1].app, ends[1].vi, VIP_Q_RECV);
         assert_int_equal(comp.direct, direct);
-        /* The receive behind those of the ring, and no other. */
+        /* The message went into the receive behind those of the ring's messages. */
         assert_int_equal(ends[1].mem.at[(uint64_t)(ends[1].posted - 1) % 64 * 64], (uint8_t)i);
     }
     close_pair();
 }
 
-/* A message through vipd that finds no receive is what it always was, although the ring took the last. */
+/* A message by the ring takes the last receive. A message through vipd then breaks the connection, as without
+ * a ring. */
 static void test_no_receive_left(void **state)
 {
     open_pair(VIP_LVL_DELIVERY);
@@ -191,7 +192,8 @@ static void test_no_receive_left(void **state)
     close_pair();
 }
 
-/* Messages in the ring when the connection ends count; later ones do not; the rest is flushed. */
+/* The connection ends with messages in the ring. These messages keep their receives, later messages get none,
+ * and vipd flushes the other receives. who: 0: the sender disconnects; 1: it dies; 2: the receiver disconnects. */
 static void test_end_with_messages_in_the_ring(void **state)
 {
     for (unsigned who = 0; who < 3; who++) {
@@ -224,13 +226,14 @@ static void test_end_with_messages_in_the_ring(void **state)
             flushed++;
         }
         assert_int_equal(flushed, 6);
-        /* Also a thread that has just looked at the ring is woken: the word counts more than those. */
+        /* The word changes once more than for the flushed receives, so a thread that has just read the ring
+         * does not sleep. */
         assert_int_equal(block(&ends[1])->prod[VIP_Q_RECV], prod + 6 + 1);
         close_pair();
     }
 }
 
-/* A sender dies between its stamp and the word that tells of it. */
+/* A sender dies after it has written stamps of messages, before it counts these messages in `sent`. */
 static void test_stamp_without_word(void **state)
 {
     open_pair(VIP_LVL_DELIVERY);
@@ -261,7 +264,7 @@ static void test_wake_ups(void **state)
     rig_steps(3);
     assert_int_equal(block(&ends[1])->prod[VIP_Q_RECV], prod + 1);
     assert_int_equal(vip_vipd_cq(ends[1].app->vipd, ends[1].cq)->prod, cq_prod + 1);
-    /* A completion changes it once more. */
+    /* A completion changes the word once more. */
     post_recv(&ends[1], 64);
     send_vipd(&ends[0], 1);
     assert_int_equal(block(&ends[1])->prod[VIP_Q_RECV], prod + 2);
@@ -279,7 +282,7 @@ static void test_break_and_flush(void **state)
     open_pair(VIP_LVL_DELIVERY);
     connect_pair();
     post_recv(&ends[1], 64);
-    ask(&ends[1], VIP_ASK_FLUSH); /* not in Error state: nothing */
+    ask(&ends[1], VIP_ASK_FLUSH); /* no effect: the VI is not in Error state */
     rig_steps(3);
     assert_false(rig_done(ends[1].app, ends[1].vi, VIP_Q_RECV, &comp));
     ask(&ends[1], VIP_ASK_BREAK);
@@ -297,7 +300,8 @@ static void test_break_and_flush(void **state)
     close_pair();
 }
 
-/* A ring full of requests to flush: the requests are taken in one go, the receives in the next turn. */
+/* A program posts many requests to flush. vipd takes the requests at once and flushes the receives in the next
+ * turn. */
 static void test_flush_in_its_turn(void **state)
 {
     enum { RECEIVES = 1000, ASKS = 100 };
@@ -327,7 +331,7 @@ static void test_flush_in_its_turn(void **state)
     close_pair();
 }
 
-/* From one look at the clock to the next, a request takes 0.1 ms. */
+/* At each reading the clock goes on by 0.1 ms, the cost of one request. */
 static uint64_t dear_looks;
 
 static uint64_t dear_clock(void)
@@ -335,8 +339,8 @@ static uint64_t dear_clock(void)
     return rig_now + 100000 * dear_looks++;
 }
 
-/* A program asks for more than a turn has time for, in each turn. Connections of others are made and
- * refused all the same, and so are the requests of another program served. */
+/* In each turn, one program asks for more than the turn has time for. vipd still refuses a connection of
+ * another program, and still serves the request of a third program. */
 static void test_asks_without_end(void **state)
 {
     enum { VIS = 20 };
@@ -360,7 +364,7 @@ static void test_asks_without_end(void **state)
         rig_post(a, vis[i], VIP_Q_SEND, VIP_CTL_RESERVED, 0, NULL, 0);
         rig_wait_event(a, 'e');
     }
-    /* The program behind it is ends[0], which has one receive to flush. */
+    /* The third program is ends[0], which has one receive to flush. */
     ask(&ends[0], VIP_ASK_BREAK);
     rig_wait_event(ends[0].app, 'e');
     post_recv(&ends[0], 64);
@@ -411,13 +415,13 @@ static void test_table_not_touched(void **state)
 
 static void test_who_gets_none(void **state)
 {
-    /* Reliable Reception. */
+    /* Connections with Reliable Reception get no ring. */
     open_pair(VIP_LVL_RECEPTION);
     connect_pair();
     assert_null(ends[0].map);
     assert_null(ends[1].map);
     close_pair();
-    /* A VI that had one. */
+    /* A VI that has had a ring gets no other one. */
     open_pair(VIP_LVL_DELIVERY);
     connect_pair();
     assert_int_equal(nic_vi_disconnect(ends[0].app->session, ends[0].vi, rig_now), VIP_RC_SUCCESS);
@@ -436,7 +440,8 @@ static void test_who_gets_none(void **state)
     close_pair();
 }
 
-/* While vipd counts, a receive is posted and a message goes to it: the messages before it count, it does not. */
+/* While vipd counts the messages in the ring, the program posts a receive and a message goes to this receive.
+ * vipd counts the earlier messages only. */
 static void test_message_to_a_later_receive(void **state)
 {
     open_pair(VIP_LVL_DELIVERY);
@@ -445,7 +450,7 @@ static void test_message_to_a_later_receive(void **state)
         post_recv(&ends[1], 64);
         send_direct(&ends[0], 1);
     }
-    /* What vipd has loaded before. */
+    /* The value that vipd has loaded before the third receive. */
     vip_recv_head(ends[1].table, ends[1].vi)->posted = 2;
     assert_int_equal(nic_vi_disconnect(ends[1].app->session, ends[1].vi, rig_now), VIP_RC_SUCCESS);
     rig_steps(20);
@@ -454,8 +459,8 @@ static void test_message_to_a_later_receive(void **state)
     close_pair();
 }
 
-/* A slot with the right stamp and generation is none yet while `posted` does not say so: the rest may be of the VI's
- * last life. */
+/* A slot with the right stamp and generation is no receive until `posted` counts it: its other fields may be those of
+ * an earlier VI with this number. */
 static void test_receive_half_written(void **state)
 {
     open_pair(VIP_LVL_RECEPTION);
@@ -474,7 +479,7 @@ static void see_anything(void *ctx, const struct nic_seen *seen)
     ++*(unsigned *)ctx;
 }
 
-/* While somebody looks on, programs with rings are told to send through vipd; afterwards no longer. */
+/* While a capture runs, vipd asks programs to send through vipd instead of by their rings. */
 static void test_watched(void **state)
 {
     unsigned seen = 0, before;
@@ -487,7 +492,7 @@ static void test_watched(void **state)
         assert_int_equal(block(&ends[i])->ring, VIP_RING_OPEN);
         assert_int_equal(block(&ends[i])->ring_mute, VIP_RING_MUTE_WATCHED);
     }
-    /* A program that does not listen is not seen, and that is all. */
+    /* A program that still sends by its ring: the message arrives, but the capture does not show it. */
     post_recv(&ends[1], 64);
     post_recv(&ends[1], 64);
     send_direct(&ends[0], 1);
@@ -502,7 +507,7 @@ static void test_watched(void **state)
     close_pair();
 }
 
-/* Looking on says nothing about a ring that is over: it is not used again. */
+/* The end of a capture does not open a ring that is over. */
 static void test_watched_at_the_beginning_and_the_end(void **state)
 {
     unsigned seen = 0;
@@ -539,7 +544,7 @@ static void test_statistics(void **state)
         send_direct(&ends[0], 1);
     vip_recv_head(ends[0].table, ends[0].vi)->sent = 3;
     vip_recv_head(ends[0].table, ends[0].vi)->sent_bytes = 24;
-    /* The peer's word, in the ring, does not count here. */
+    /* `sent` in the ring, which the peer can write, does not count here. */
     ends[0].out.way->sent = 1000;
     nic_session_vis(ends[0].app->session, 0, see_vi, &stats);
     assert_true(stats.tx_messages == 3 && stats.tx_bytes == 24 && stats.rx_messages == 0);
@@ -548,7 +553,7 @@ static void test_statistics(void **state)
     vip_recv_head(ends[1].table, ends[1].vi)->bytes = 16;
     nic_session_vis(ends[1].app->session, 0, see_vi, &stats);
     assert_true(stats.rx_messages == 2 && stats.rx_bytes == 16 && stats.recv_depth == 3);
-    /* Never less than before, and no more bytes than messages can have. */
+    /* The counters never decrease, and there are no more bytes than the messages can have. */
     vip_recv_head(ends[1].table, ends[1].vi)->taken = 1;
     vip_recv_head(ends[1].table, ends[1].vi)->bytes = UINT64_MAX;
     nic_session_vis(ends[1].app->session, 0, see_vi, &stats);
@@ -559,7 +564,8 @@ static void test_statistics(void **state)
     close_pair();
 }
 
-/* Both programs write anything into the ring and the table: each receive ends once, and vipd goes on. */
+/* Both programs write random values into the ring and the table: each receive completes at most once, and vipd
+ * goes on. */
 static void test_liars(void **state)
 {
     for (unsigned round = 0; round < 300; round++) {
@@ -593,7 +599,7 @@ static void test_liars(void **state)
         /* A receiver that lies about its own receives may get one of them twice. */
         if (round % 7)
             assert_true(completions <= 20);
-        /* If only the sender lies, what the ring is said to have brought and the rest are all. */
+        /* If only the sender lies, each receive is counted in ring_end or completed by vipd. */
         if (round % 3 && round % 7)
             assert_int_equal(block(&ends[1])->ring_end + completions, 20);
         close_pair();

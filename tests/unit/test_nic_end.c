@@ -1,7 +1,7 @@
 /*
- * The end of many connections at once: of a session with a thousand VIs or with a hundred requests,
- * and of a peer that has a thousand connections. All come in portions, so that no turn of the NIC
- * is long.
+ * The end of many connections at once: of a session with a thousand VIs or with many requests, and of
+ * a peer that has a thousand connections. vipd ends them in portions, so that no turn of the NIC is
+ * long.
  */
 #define RIG_VIS    1024
 #define RIG_EVENTS 4096
@@ -10,8 +10,9 @@
 
 #include "proto/wire.h"
 
-#define VIS     1000u
-#define PORTION 24u /* of a session's VIs; of a peer's connections it is what a turn has time for */
+#define VIS 1000u
+/* VIs or requests of a session in one portion. For the connections of a peer, time is the limit. */
+#define PORTION 24u
 
 struct many {
     struct rig_app *a, *b;
@@ -30,7 +31,7 @@ static struct many many_new(void)
     return m;
 }
 
-/* Messages of the connection manager of a type on the network towards a host. */
+/* The number of the connection manager's messages of this type on the way to host `to`. */
 static unsigned sent_towards(unsigned to, enum vip_cm_type type)
 {
     struct rig_host *host = rig_hosts[to];
@@ -49,7 +50,7 @@ static unsigned sent_towards(unsigned to, enum vip_cm_type type)
     return count;
 }
 
-/* Forget what is on the network towards a host. */
+/* Lose all packets on the way to host `to`. */
 static void drop_towards(unsigned to)
 {
     struct rig_host *host = rig_hosts[to];
@@ -93,16 +94,16 @@ static void test_session_in_portions(void **state)
         turns++;
         if (!gone) {
             nic_session_view(m.a->session, &view);
-            assert_int_equal(view.vis, VIS - turns * PORTION); /* they count until they are gone */
+            assert_int_equal(view.vis, VIS - turns * PORTION); /* VIs count until they have ended */
         }
         rig_now += RIG_STEP_NS;
         nic_turn(rig_nics[0], rig_now);
-        drop_towards(1); /* lost: each is sent again later */
+        drop_towards(1); /* the connection manager sends each lost CLOSE again */
     }
     assert_int_equal(total, VIS);
     assert_int_equal(turns, (VIS + PORTION - 1) / PORTION);
-    assert_int_equal(m.a->event_count, 0); /* it is told nothing any more */
-    /* Every peer hears of it, although no CLOSE has arrived so far. */
+    assert_int_equal(m.a->event_count, 0); /* a session that ends gets no events */
+    /* Each connection ends at the peer, too, although no CLOSE has arrived so far. */
     total = 0;
     for (unsigned i = 0; i < 1000 && total < VIS; i++) {
         rig_pass(RIG_SECOND / 100);
@@ -116,7 +117,7 @@ static void test_session_in_portions(void **state)
  * first. Then vipd rejects the requests in portions. */
 static void test_requests_in_portions(void **state)
 {
-    enum { REQUESTS = 60 }; /* one user has 64 under way to one host */
+    enum { REQUESTS = 60 }; /* one user may have 64 requests under way to one host */
     struct rig_app *a = rig_app(rig_nic(0)), *b = rig_app(rig_nic(1));
     struct vip_addr addr = rig_vip_addr(0, "name"), other = rig_vip_addr(0, "other");
     struct rig_event event;
@@ -156,7 +157,7 @@ static void test_requests_in_portions(void **state)
     rig_app_forget(a);
 }
 
-/* From one look at the clock to the next, the end of a connection takes this long. */
+/* At each reading the clock goes on by dear_ns, the cost of the end of one connection. */
 static uint64_t dear_ns, dear_looks;
 
 static uint64_t dear_clock(void)
@@ -164,7 +165,7 @@ static uint64_t dear_clock(void)
     return rig_now + dear_ns * dear_looks++;
 }
 
-/* The host behind connections dies, while they are idle or (busy) a send of each is under way. */
+/* The peer of all connections dies. busy: a send of each connection is under way; otherwise they are idle. */
 static void peer_in_portions(bool busy)
 {
     struct many m;
@@ -174,12 +175,12 @@ static void peer_in_portions(bool busy)
 
     rig_cost_clock = dear_clock;
     rig_peer_dead_ns =
-        (busy ? 60 : 1) * usual_ns; /* busy: a send that is not acknowledged is first */
+        (busy ? 60 : 1) * usual_ns; /* busy: unacknowledged sends end the connections earlier */
     m = many_new();
     rig_peer_dead_ns = usual_ns;
     dead = rig_nics[1];
     dear_ns = 100000;
-    rig_nics[1] = NULL; /* its turns are not run any more */
+    rig_nics[1] = NULL; /* host 1 runs no more turns */
     for (unsigned i = 0; busy && i < VIS; i++)
         rig_post(m.a, (uint16_t)i, VIP_Q_SEND, VIP_CTL_OP_SENDRECV, 0, NULL, 0);
     for (uint64_t end = rig_now + 30 * RIG_SECOND; rig_now < end && total < VIS;) {
@@ -212,8 +213,8 @@ static void test_busy_peer_in_portions(void **state)
     peer_in_portions(true);
 }
 
-/* A peer dies behind many busy connections of one program. The timers of another program do not wait
- * until all of these have ended: its unreliable sends complete. */
+/* The peer of many busy connections of one program dies. The timers of another program do not wait
+ * until all these connections have ended: its unreliable sends complete. */
 static void test_others_while_a_peer_dies(void **state)
 {
     struct many m;

@@ -1,5 +1,5 @@
 /*
- * Applications that write nonsense into everything they can write, while another session's traffic
+ * Applications write nonsense into all memory that they share with vipd. The traffic of other sessions
  * on the same nic must stay right.
  */
 #include "unit/nic_rig.h"
@@ -58,7 +58,7 @@ static void evil_reset(struct world *w)
     w->me = rig_mem(w->evil, 65536, REGISTRY_SHARED);
 }
 
-/* Random bytes everywhere, again and again, with and without plausible stamps. */
+/* Random bytes in the whole segment, with right stamps in the submission ring. */
 static void test_garbage(void **state)
 {
     struct world w = world_new();
@@ -130,7 +130,7 @@ static struct vip_sq_slot almost(struct world *w, uint16_t vi)
     return slot;
 }
 
-/* Nearly right descriptors on a VI that is connected (to another hostile VI, by loopback or not). */
+/* Nearly right descriptors on a connected VI. Its peer posts faulty receives; peer_host: the peer's host. */
 static void hostile_posts(unsigned peer_host)
 {
     struct world w = world_new();
@@ -171,7 +171,7 @@ static void test_hostile_posts_loop(void **state)
     hostile_posts(0);
 }
 
-/* Structural faults of the ring end in a broken session; the others are not concerned. */
+/* A fault in the structure of the ring breaks the session; other sessions go on. */
 static void test_broken(void **state)
 {
     struct world w = world_new();
@@ -203,7 +203,7 @@ static void test_broken(void **state)
     world_free(&w);
 }
 
-/* Too many segments: the descriptor fails in its turn, its continuations are skipped. */
+/* Too many segments: the descriptor fails in its turn, and vipd skips its continuations. */
 static void test_too_many_segments(void **state)
 {
     struct world w = world_new();
@@ -225,7 +225,7 @@ static void test_too_many_segments(void **state)
     world_free(&w);
 }
 
-/* A ring that is refilled without end gets its budget per turn, no more. */
+/* One turn takes only a part of a full ring. */
 static void test_budget(void **state)
 {
     struct world w = world_new();
@@ -240,7 +240,7 @@ static void test_budget(void **state)
     world_free(&w);
 }
 
-/* Several such rings: a turn takes no more for that, and each of them gets the same. */
+/* Several rings that are always full: a turn takes at most TURN_MAX slots of all, and the same number of each. */
 static void test_budget_is_shared(void **state)
 {
     enum { EVIL = 6, TURNS = 60, TURN_MAX = 1100 };
@@ -286,8 +286,8 @@ static uint32_t taken_of(const struct rig_app *app)
 }
 
 /*
- * Descriptors that only fail: some thousands of them, then a few in each while. Meanwhile they keep nobody from
- * sleeping, others do not wait for them, and what was posted before a connection is seen when it is made.
+ * All descriptors of a session fail. vipd takes some thousands of them, then a few from time to time. Meanwhile vipd
+ * can sleep, other sessions do not wait, and receives posted before a connection are there when it is made.
  */
 static void test_throttled(void **state)
 {
@@ -322,7 +322,7 @@ static void test_throttled(void **state)
     assert_in_range(taken_of(w.evil) - before, 1,
                     (rig_now - start) / NIC_FAULT_NS + NIC_POSTS_SESSION);
 
-    /* 100 receives behind all that, and a message as soon as there is a connection. */
+    /* 100 receives behind the failing descriptors, and a message as soon as there is a connection. */
     while (written - taken_of(w.evil) > VIP_SQ_SLOTS - 100)
         rig_pass(RIG_STEP_NS);
     w.evil->sq_position = written;
@@ -395,7 +395,7 @@ static void test_packets(void **state)
     world_free(&w);
 }
 
-/* The id that packets of the evil application's connection carry, once one is on the network. */
+/* The connection id of the first data packet on the way to host 1: the evil application has sent it. */
 static uint64_t evil_conn_id(void)
 {
     const struct rig_host *host = rig_hosts[1];
@@ -412,7 +412,7 @@ static uint64_t evil_conn_id(void)
     return 0;
 }
 
-/* Change some packets of that connection, with a right checksum: a hostile vipd. */
+/* Change some packets of this connection and correct their checksums, as a hostile vipd would. */
 static void mutate(uint64_t conn_id)
 {
     struct rig_host *host = rig_hosts[1];
@@ -432,7 +432,7 @@ static void mutate(uint64_t conn_id)
     }
 }
 
-/* A peer whose packets are well sealed and wrong breaks its own connection at most. */
+/* A peer sends wrong packets with right checksums: it can only break its own connection. */
 static void test_hostile_peer(void **state)
 {
     struct world w = world_new();

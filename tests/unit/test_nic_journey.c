@@ -1,10 +1,10 @@
 /*
  * The journey of one received packet: which files of vipd read its bytes, in order. The packet lies in a
- * page of its own without access. Each access stops in a signal handler, which notes the place and
- * lets one instruction pass, or one call of a library. What the files make of the bytes (the decoded
- * header) is not watched.
+ * page of its own without access. Each access raises a signal. The handler notes the instruction and
+ * lets it pass; if a library reads the packet, the handler lets the whole call of the library pass.
+ * Accesses to results (the decoded header) are not watched.
  *
- * Only for x86-64, and not for builds with a sanitizer: these read memory on their own.
+ * Only for x86-64, and not for builds with a sanitizer, which reads memory on its own.
  */
 #include <signal.h>
 #include <ucontext.h>
@@ -59,7 +59,7 @@ static void on_step(int signal, siginfo_t *info, void *ctx)
 {
     ucontext_t *context = ctx;
 
-    /* A function of a library: go on to where it returns. */
+    /* Inside a function of a library: go on until it returns. */
     if (in_library && !ours(*pc(context)))
         return;
     if (in_library)
@@ -69,8 +69,8 @@ static void on_step(int signal, siginfo_t *info, void *ctx)
     (void)mprotect(page, PAGE, armed ? PROT_NONE : PROT_READ | PROT_WRITE);
 }
 
-/* The source file of a place, from the top of the project; of an inlined function the file of the
- * function around it. */
+/* The source file of the instruction at `at`, relative to the top of the project. For an inlined function:
+ * the file of the function around it. */
 static void file_of(uintptr_t at, char *ret, size_t bytes)
 {
     char exe[256] = "", line[512], command[512];
@@ -113,7 +113,7 @@ static unsigned watched_recv(struct link *link, struct link_rx *packets, unsigne
     return n;
 }
 
-/* The files of all accesses in order, without repetitions of one after itself: "a b c". */
+/* The files of all accesses in order, "a b c". A file that follows itself is named once. */
 static const char *journey(void)
 {
     static char ret[2048];
@@ -142,7 +142,7 @@ static void watch_begin(void)
     touches = 0;
 }
 
-/* The watch sees what it must see: an access of this file, and a copy by libc for this file. */
+/* The watch notes an access of this file, and a copy that libc makes for this file. */
 static void test_watch(void **state)
 {
     volatile uint8_t *bytes;
@@ -159,7 +159,7 @@ static void test_watch(void **state)
     assert_string_equal(journey(), "tests/unit/test_nic_journey.c");
 }
 
-/* One message of one packet: checksum, header and frames, the copy. Each file once. */
+/* A message of one packet. Its bytes are read for the checksum, for header and frames, and for the copy. */
 static void test_message(void **state)
 {
     static struct link_class class;

@@ -1,6 +1,6 @@
 /*
- * What one session or one peer may take of a nic that it shares with others: kept packets, and the
- * time that vipd is awake.
+ * Limits of one session, one user or one peer on a shared nic: kept packets, memory for segments, room
+ * for messages of the connection manager, and time.
  */
 #include "unit/nic_rig.h"
 #include "vipd/engine/cm_internal.h"
@@ -49,7 +49,7 @@ static void honest(struct world *w)
     assert_int_equal(rig_wait_done(w->b, w->vb, VIP_Q_SEND).status, VIP_ST_DONE);
 }
 
-/* An application whose library never says that staged bytes are placed, and one that writes. */
+/* The library of application `to` never says that it has placed staged bytes. `from` writes to `to`. */
 struct parker {
     struct rig_app *from, *to;
     uint16_t vf[RIG_VIS], vt[RIG_VIS];
@@ -70,7 +70,7 @@ static struct parker parker_new(void)
     return p;
 }
 
-/* Writes of one byte on every VI; what the library is asked is forgotten. */
+/* Write one byte on each VI; drop the place events of the library. */
 static void parker_write(struct parker *p)
 {
     struct rig_event event;
@@ -100,9 +100,9 @@ static void test_parked_leave_room(void **state)
     world_free(&w);
 }
 
-/* ---- a peer that makes us keep packets ------------------------------------------------- */
+/* ---- a peer that makes vipd keep packets ----------------------------------------------- */
 
-/* The id that a packet on its way to host 1 carries; the packet is taken off the network. */
+/* Take packets to host 1 off the network, up to the first data packet. Returns its connection id. */
 static uint64_t taken_conn_id(void)
 {
     struct rig_host *host = rig_hosts[1];
@@ -150,7 +150,7 @@ static void inject_ahead(uint64_t conn_id, uint32_t op, uint32_t len, const stru
     rig_inject(&from, 1, packet, (uint32_t)iov.iov_len);
 }
 
-/* One write in its turn, and behind it one that is far ahead, in one packet. */
+/* A packet with two writes: the first in its turn, the second far ahead of its turn. */
 static void inject_gap(uint64_t conn_id, uint32_t op, const struct rig_mem *to)
 {
     struct vip_header hdr = {.kind = VIP_PKT_DATA,
@@ -208,7 +208,7 @@ static void inject_write(uint64_t conn_id, uint32_t op, const struct rig_mem *to
     rig_inject(&from, 1, packet, (uint32_t)iov.iov_len);
 }
 
-/* From one look at the clock to the next, as much work as a turn may do. */
+/* At each reading the clock goes on by 1 ms, the time that a turn may take. */
 static uint64_t slow_looks;
 
 static uint64_t slow_clock(void)
@@ -224,9 +224,9 @@ static void slow_turn(void)
     nic_turn(rig_nics[1], rig_now);
 }
 
-/* Hundreds of packets wait for a missing one. When it arrives, each turn takes some of them; a message
- * of another connection that arrives with it does not wait for all. disconnect: the connection ends
- * meanwhile. */
+/* Hundreds of packets wait for a missing packet. When it arrives, each turn takes some of the waiting
+ * packets. A message of another connection that arrives then does not wait for all of them.
+ * disconnect: the connection ends meanwhile. */
 static void gap_closes(bool disconnect)
 {
     enum { GAP = 600 };
@@ -319,7 +319,7 @@ static void test_gaps_leave_room(void **state)
     world_free(&w);
 }
 
-/* Not only their number, their bytes are limited as well, and given back with the connection. */
+/* The bytes of kept packets are limited, too. The end of the session frees them. */
 static void test_bytes_leave_room(void **state)
 {
     struct world w = world_new();
@@ -385,7 +385,7 @@ static void test_segments(void **state)
     }
 }
 
-/* 300 receives of as many segments as there may be: some 1.2 MiB of lists. */
+/* Post 300 receives with the most segments: lists of 1.2 MB. */
 static void post_long(struct rig_app *app)
 {
     struct vip_shm_seg segs[VIP_SEGS_PER_DESC_MAX] = {{.len = 0}};
@@ -400,7 +400,7 @@ static void post_long(struct rig_app *app)
     }
 }
 
-/* Of what a user may have, all of his sessions together have it; another user has his own. */
+/* The limit of a user is for all sessions of the user together; another user has its own limit. */
 static void test_segments_of_a_user(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -421,7 +421,7 @@ static void test_segments_of_a_user(void **state)
 
 /* ---- a full link ----------------------------------------------------------------------- */
 
-/* While a send waits for the link its buffer is not the application's, whatever others do. */
+/* While a send waits for the link, it does not complete, whatever ends: other VIs and other sessions. */
 static void test_wait_for_link(void **state)
 {
     struct world w = world_new();
@@ -446,7 +446,7 @@ static void test_wait_for_link(void **state)
     assert_int_equal(rig_wait_done(w.b, vb, VIP_Q_RECV).length, 1000);
     assert_memory_equal(w.ma.at, w.mb.at, 1000);
 
-    /* Its own end does not wait. */
+    /* The end of its own VI does not wait for the link. */
     rig_hosts[0]->refuse = true;
     rig_post_send(w.a, va, rig_seg(&w.ma, 0, 1000));
     rig_pass(RIG_SECOND / 1000);
@@ -472,7 +472,8 @@ static uint16_t vi_for_reads(struct rig_app *app)
     return created.vi;
 }
 
-/* Two answers wait in one packet; the memory of the second goes: its initiator is told so. */
+/* Answers to two RDMA Reads wait for the link in one packet. The memory of the second answer is deregistered: this
+ * read completes with an error. */
 static void test_read_memory_gone(void **state)
 {
     struct world w = world_new();
@@ -503,7 +504,7 @@ static void test_read_memory_gone(void **state)
 
 /* ---- time ------------------------------------------------------------------------------ */
 
-/* A slot that vipd waits for comes, and the one before it is taken back: that is no work. */
+/* The program writes the slot that vipd waits for, and takes back the slot before it: vipd has no work. */
 static void test_taken_back(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -526,7 +527,7 @@ static void test_taken_back(void **state)
     rig_step();
     assert_true(nic_try_sleep(nic));
     nic_awake(nic);
-    /* It is not lost: when it is there again it is taken. */
+    /* When the slot is there again, vipd takes it. */
     ring[0].stamp = stamp;
     rig_step();
     assert_int_equal(vip_load32(&((const struct vip_vipd_head *)app->vipd)->sq_cons), 2);
@@ -535,8 +536,7 @@ static void test_taken_back(void **state)
 
 enum { HOGS = 10 };
 
-/* These programs ask for more connections with programs of this host, and withdraw more requests, than
- * vipd keeps messages. */
+/* These programs send and cancel connection requests to this host, more than vipd has room for messages. */
 static void ask_and_withdraw(struct rig_app **hog)
 {
     struct nic *nic = hog[0]->nic;
@@ -547,7 +547,7 @@ static void ask_and_withdraw(struct rig_app **hog)
         struct rig_app *app = hog[i % HOGS];
         uint16_t vi = (uint16_t)(i / HOGS);
 
-        (void)nic_connect_cancel(app->session, vi, rig_now); /* it may have been refused */
+        (void)nic_connect_cancel(app->session, vi, rig_now); /* the request may be over already */
         while (rig_event(app, 'r', &event))
             continue;
         rig_connect_start(app, vi, 0, 0, "nobody");
@@ -555,7 +555,7 @@ static void ask_and_withdraw(struct rig_app **hog)
     assert_true(rig_counter(nic, "loop_cm_lost") > lost);
 }
 
-/* Less time than the manager waits before it repeats a message. */
+/* Run turns, for less time than the connection manager waits before it repeats a message. */
 static void a_few_turns(struct nic *nic)
 {
     for (unsigned turns = 0; turns < 8; turns++) {
@@ -564,8 +564,8 @@ static void a_few_turns(struct nic *nic)
     }
 }
 
-/* Messages between programs of this host: one user sends more than there is room for. Those of another
- * user are not lost: it connects and disconnects at once. */
+/* Messages between programs of this host: one user sends more than there is room for. The messages of
+ * another user are not lost: it connects and disconnects at once. */
 static void test_own_messages(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -611,7 +611,7 @@ static void test_own_messages(void **state)
     assert_true(rig_event(b, 'e', &event) && event.code == VIP_EC_CONN_LOST);
 }
 
-/* Addresses that each program of this host has are one source. */
+/* Each program of this host can have each address 127.x.x.x: all these addresses are one source. */
 static void test_local_addresses(void **state)
 {
     const struct nic *nic = rig_nic(0);

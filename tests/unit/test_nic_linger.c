@@ -1,7 +1,7 @@
 /*
- * What the wait of VipDisconnect in libvipl relies on: vipd says how long it may be, and the count of
- * completed sends comes to what was posted as soon as the peer has processed all of it, or the
- * connection is over.
+ * VipDisconnect in libvipl waits for posted sends. For that, vipd publishes the longest wait. And the
+ * count of completed sends reaches the count of posted sends as soon as the peer has processed all of
+ * them or the connection is over.
  */
 #include "unit/nic_rig.h"
 
@@ -44,7 +44,7 @@ static void post_receives(struct side *side)
         rig_post_recv(side->app, side->vi, rig_seg(&side->mem, i * 20000, 20000));
 }
 
-/* Sends, and an RDMA Write after each third one. */
+/* Post sends, and an RDMA Write after each third send. */
 static void post_sends(struct side *side, const struct side *to)
 {
     for (unsigned i = 0; i < MESSAGES; i++) {
@@ -59,13 +59,13 @@ static void post_sends(struct side *side, const struct side *to)
     }
 }
 
-/* As libvipl sees it: the word that VipSendWait sleeps on. */
+/* Are all posted sends complete, by the word on which VipSendWait sleeps? */
 static bool sends_over(const struct side *side)
 {
     return vip_load32(&vip_vipd_vi(side->app->vipd, side->vi)->prod[VIP_Q_SEND]) == side->posted;
 }
 
-/* Take completions off a queue; how many messages were good among them. */
+/* Take the completions of a queue. Returns the number of good ones, without RDMA Writes. */
 static unsigned take_good(struct side *side, enum vip_queue queue)
 {
     struct vip_comp comp;
@@ -115,7 +115,7 @@ static void test_time_limit_is_told_and_follows(void **state)
     (void)state;
 }
 
-/* Over the link and within one NIC, with and without losses: what has completed has arrived. */
+/* Over the link and within one NIC, with and without losses: each completed message has arrived. */
 static void test_what_was_posted_arrives(void **state)
 {
     for (unsigned n = 0; n < 8; n++) {
@@ -137,7 +137,7 @@ static void test_what_was_posted_arrives(void **state)
     }
 }
 
-/* Both have posted, and both disconnect as soon as they can: neither holds up the other one. */
+/* Both sides have posted sends, and disconnect as soon as these are over: neither side delays the other. */
 static void test_both_at_once(void **state)
 {
     for (unsigned n = 0; n < 4; n++) {
@@ -164,7 +164,7 @@ static void test_both_at_once(void **state)
     }
 }
 
-/* A peer that is gone, that closes, or that has no receive for it: no wait for the time limit. */
+/* The peer dies, disconnects, or has no receives: the sends are over long before the time limit. */
 static void test_not_for_a_peer_that_does_not_take_it(void **state)
 {
     for (unsigned n = 0; n < 6; n++) {

@@ -1,6 +1,6 @@
 /*
- * RDMA Write with message and 64-bit immediate data from the submission ring of one application to
- * the memory of another; what vipd makes of message slots that no library of ours writes.
+ * RDMA Write with message and 64-bit immediate data, from the submission ring of one application to
+ * the memory of another. And: message slots that libvipl never writes.
  */
 #include "unit/nic_rig.h"
 
@@ -47,7 +47,7 @@ static struct vip_sq_slot write_slot(const struct pair *p, uint32_t bytes)
     return slot;
 }
 
-/* Slot `i` of a message of `len` bytes, all of the value `byte`. */
+/* Write a slot of a message of `len` bytes; each byte in the slot is `byte`. */
 static void put_part(struct pair *p, uint32_t position, uint16_t len, uint8_t byte)
 {
     struct vip_sq_msg part = {.vi = p->va, .kind = VIP_SQ_MSG, .len = len};
@@ -119,7 +119,7 @@ static void test_message_lossy(void **state)
     pair_free(&p);
 }
 
-/* Staged memory at the target: the library places the data, never the message. */
+/* Staged memory at the target: the library places the data, but not the message. */
 static void test_message_staged(void **state)
 {
     struct pair p = pair_new(1, VIP_LVL_DELIVERY, REGISTRY_STAGED);
@@ -169,7 +169,7 @@ static void test_immediate_64(void **state)
     pair_free(&p);
 }
 
-/* A message is taken when its last slot is there, not before. */
+/* vipd takes a message when its last slot is there, not before. */
 static void test_message_in_pieces(void **state)
 {
     struct pair p = pair_new(1, VIP_LVL_DELIVERY, REGISTRY_SHARED);
@@ -191,12 +191,12 @@ static void test_message_in_pieces(void **state)
     pair_free(&p);
 }
 
-/* What no library of ours writes ends the session, and only that. */
+/* Message slots that libvipl never writes break the session, and no other session. */
 static void test_message_slots_hostile(void **state)
 {
     static const struct {
         uint8_t kind;
-        uint16_t len, second; /* bytes that the two slots name */
+        uint16_t len, second; /* the `len` fields of the two slots */
     } cases[] = {{VIP_SQ_CONT, 60, 60},  {VIP_SQ_SEND, 60, 60},   {VIP_SQ_MSG, 0, 0},
                  {VIP_SQ_MSG, 257, 257}, {VIP_SQ_MSG, 0xFFFF, 1}, {VIP_SQ_MSG, 60, 61}};
 
@@ -218,7 +218,7 @@ static void test_message_slots_hostile(void **state)
     }
 }
 
-/* Flags on a receive, flags of the future, a message on a send: that descriptor fails. */
+/* An unknown flag, a message on a send, a message on an RDMA Read: that descriptor fails. */
 static void test_flags_hostile(void **state)
 {
     struct pair p = pair_new(1, VIP_LVL_UNRELIABLE, REGISTRY_SHARED);

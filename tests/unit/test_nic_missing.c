@@ -1,6 +1,6 @@
 /*
- * Loopback from and to memory of which a page is missing: the operation of its owner fails, not that of the
- * program at the other end.
+ * Loopback from and to memory with a missing page: the operation of the memory's owner fails, not the operation
+ * of the program at the other end.
  */
 #include "unit/nic_rig.h"
 
@@ -34,7 +34,7 @@ static void two_free(struct two *t)
     rig_mem_free(&t->mb);
 }
 
-/* Page `page` of where vipd has mapped the region is one of an empty file from here on. */
+/* Replace a page of vipd's mapping of the region by a page of an empty file. */
 static void lose_page(struct rig_app *app, const struct rig_mem *mem, unsigned page)
 {
     struct registry_vi vi = {0};
@@ -55,7 +55,7 @@ static uint32_t error_of(struct rig_app *app, uint16_t vi, unsigned queue)
     return rig_wait_done(app, vi, queue).status & VIP_ST_ERROR_MASK;
 }
 
-/* Any of the sender's pages: all of them are looked at. */
+/* A page of the sender's memory is missing, each page in turn: the sender's descriptor fails. */
 static void test_the_sender_s_page(void **state)
 {
     for (unsigned page = 0; page < 4; page++) {
@@ -74,7 +74,7 @@ static void test_the_sender_s_page(void **state)
     }
 }
 
-/* The receiver's: it is the receiver's descriptor that fails. */
+/* A page of the receiver's memory is missing: the receiver's descriptor fails. */
 static void test_the_receiver_s_page(void **state)
 {
     struct two t = two_new();
@@ -89,8 +89,8 @@ static void test_the_receiver_s_page(void **state)
 }
 
 /*
- * Two RDMA Writes in one packet, for memory that vipd reaches over the library, whose pages are missing: the first one
- * breaks the session, and the second one finds that.
+ * Two RDMA Writes in one packet, to staged memory whose pages are missing. The first write breaks the session, and the
+ * second write finds the session broken.
  */
 static void test_staged_pages(void **state)
 {

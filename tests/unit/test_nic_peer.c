@@ -1,5 +1,5 @@
 /*
- * Peer-to-peer connections, listeners and private data through two nics, and on one.
+ * Peer-to-peer connections, listeners, private data, and users: between two nics, and on one nic.
  */
 #include "unit/nic_rig.h"
 
@@ -8,7 +8,7 @@ static uint32_t shown_state(const struct rig_app *app, uint16_t vi)
     return vip_load32(&vip_vipd_vi(app->vipd, vi)->state);
 }
 
-/* Start a peer request: of a VI on nic `own` to nic `other`, both with that discriminator. */
+/* Start a peer-to-peer request of a VI on nic `own` to nic `other`, with discriminator `disc` at both ends. */
 static void ask(struct rig_app *app, uint16_t vi, unsigned own, unsigned other, const char *disc,
                 const char *data)
 {
@@ -20,7 +20,7 @@ static void ask(struct rig_app *app, uint16_t vi, unsigned own, unsigned other, 
     char why[128] = "";
 
     memcpy(args.data.bytes, data, strlen(data));
-    memset(args.local.host, 0xEE, sizeof(args.local.host)); /* means nothing */
+    memset(args.local.host, 0xEE, sizeof(args.local.host)); /* vipd ignores the local host */
     assert_int_equal(nic_connect(app->session, vi, &args, rig_now, why, sizeof(why)),
                      VIP_RC_SUCCESS);
     assert_int_equal(shown_state(app, vi), VIP_VIST_CONNECT_PENDING);
@@ -49,7 +49,7 @@ static void talk(struct rig_app *from, uint16_t from_vi, struct rig_app *to, uin
     rig_mem_free(&in);
 }
 
-/* Any order, with and without losses; in both directions data flows. */
+/* Requests in any order, with and without losses. Then data flows in both directions. */
 static void test_two_nics(void **state)
 {
     struct rig_app *a = rig_app(rig_nic(0)), *b = rig_app(rig_nic(1));
@@ -79,7 +79,7 @@ static void test_two_nics(void **state)
     }
 }
 
-/* Of one session, and of two sessions of one nic. */
+/* Connections within one session, and between two sessions of one nic. */
 static void test_one_nic(void **state)
 {
     struct rig_app *a = rig_app(rig_nic(0)), *b = rig_app(rig_nics[0]);
@@ -133,7 +133,7 @@ static void test_disconnect_at_any_moment(void **state)
                                   : nic_vi_disconnect(a->session, va, rig_now),
                              VIP_RC_SUCCESS);
             rig_loss_ppm = 0;
-            rig_pass(11 * RIG_SECOND); /* the other one is over too, by its limit at the latest */
+            rig_pass(11 * RIG_SECOND); /* by then the other request has ended, too */
             assert_int_equal(nic_vi_disconnect(a->session, va, rig_now), VIP_RC_SUCCESS);
             assert_int_equal(nic_vi_disconnect(b->session, vb, rig_now), VIP_RC_SUCCESS);
             rig_pass(RIG_SECOND);
@@ -155,7 +155,7 @@ static void test_disconnect_at_any_moment(void **state)
         }
 }
 
-/* The end of a session whose peer request is pending, or just being accepted. */
+/* A session ends while its peer-to-peer request is pending or is being accepted. */
 static void test_session_ends(void **state)
 {
     struct rig_app *a = rig_app(rig_nic(0));
@@ -217,7 +217,7 @@ static void test_listener(void **state)
                          VIP_RC_SUCCESS);
     for (unsigned i = 0; i < 4; i++)
         expect(a, VIP_RC_REJECT, "");
-    /* One that is left when its session ends takes its requests along. */
+    /* A session ends with an open listener: vipd rejects the listener's requests. */
     assert_int_equal(nic_listen(b->session, &addr, 4, rig_now, &listener, NULL, 0), VIP_RC_SUCCESS);
     rig_connect_start(a, va[5], 0, 1, "svc");
     rig_wait_event(b, 'i');
@@ -226,7 +226,7 @@ static void test_listener(void **state)
     expect(a, VIP_RC_REJECT, "");
 }
 
-/* Neither a program nor another host can tell the next one from those before, or from the epoch. */
+/* No program and no other host can compute the next discriminator from earlier ones or from the epoch. */
 static void test_new_discriminators(void **state)
 {
     enum { COUNT = 1000 };
@@ -243,7 +243,8 @@ static void test_new_discriminators(void **state)
     }
 }
 
-/* Two users: what one waits on is refused to the other, with a reason, by each way to ask. */
+/* A user listens on a discriminator. vipd refuses another user this discriminator, with a reason, for listeners,
+ * waits and peer-to-peer requests. */
 static void test_two_users(void **state)
 {
     struct vip_addr addr = {.disc_len = 3, .disc = "svc"};
@@ -308,7 +309,7 @@ static void test_request_user(void **state)
         nic_connect(local->session, rig_vi(local, VIP_LVL_DELIVERY), &args, rig_now, NULL, 0),
         VIP_RC_SUCCESS);
     event = rig_wait_event(server, 'i');
-    /* It names the server's discriminator as its own; but it is another user's. */
+    /* The client names the server's discriminator as its own. It belongs to another user, so vipd removes it. */
     assert_int_equal(event.remote.disc_len, 0);
     assert_int_equal(nic_request_user(server->session, event.handle, &uid), VIP_RC_SUCCESS);
     assert_int_equal(uid, 2002);
@@ -326,7 +327,7 @@ static void test_request_user(void **state)
                      VIP_RC_ERROR_NOT_SUPPORTED);
 }
 
-/* A request peer to peer waits at its discriminator, until it is connected or over. */
+/* A peer-to-peer request counts as a wait at its discriminator until it is connected or over. */
 static void test_peer_requests_wait(void **state)
 {
     struct nic_connect_args args = {

@@ -1,6 +1,6 @@
 /*
- * VIs, completion queues and sleeping in vipd/nic: numbers that are used again, backlog of a CQ that
- * is not read, wake-ups of sleepers on both sides.
+ * VIs, completion queues and sleeping in vipd/nic: numbers that are used again, the backlog of a CQ that
+ * the program does not read, wake-ups of programs and of vipd.
  */
 #define RIG_VIS 512
 
@@ -64,7 +64,7 @@ static void test_cq_backlog(void **state)
     assert_int_equal(rig_counter(rig_nics[0], "cq_backlogged"), 20 * 1024 - VIP_CQ_RING_SLOTS);
     assert_int_equal(rig_counter(rig_nics[0], "cq_backlogs"), 1);
     assert_true(nic_deadline(rig_nics[0]) < rig_now + 2000000);
-    /* Looking for room costs ever less while nobody reads. */
+    /* While the program does not read the CQ, vipd looks for room less and less often. */
     turns = rig_counter(rig_nics[0], "turns");
     rig_pass(200000000);
     assert_true(rig_counter(rig_nics[0], "turns") - turns < 60);
@@ -87,7 +87,7 @@ static void test_cq_backlog(void **state)
     rig_mem_free(&mem);
 }
 
-/* The backlog of a destroyed VI disappears, that of others stays; a CQ that is never read is told. */
+/* The backlog of a destroyed VI disappears; the backlog of other VIs stays. */
 static void test_cq_backlog_destroy(void **state)
 {
     struct rig_app *app = rig_app(rig_nic(0));
@@ -116,8 +116,8 @@ static void test_cq_backlog_destroy(void **state)
     rig_mem_free(&mem);
 }
 
-/* A VI with entries in a backlog is destroyed, and its number is used again: the old entries do not
- * come, the new ones do, and the memory of the backlog comes back. */
+/* A VI with entries in a backlog is destroyed, and its number is used again. vipd drops the old entries,
+ * delivers the new ones, and frees the memory of the backlog. */
 static void test_cq_backlog_reused(void **state)
 {
     struct rig_app *app = rig_app(rig_nic(0));
@@ -135,7 +135,7 @@ static void test_cq_backlog_reused(void **state)
     flush_receives(app, one, &mem, 1000);
     flush_receives(app, other, &mem, 1000);
     assert_true(rig_counter(rig_nics[0], "segs_bytes") > 0);
-    for (unsigned i = 0; i < 300; i++) { /* more often than a byte counts */
+    for (unsigned i = 0; i < 300; i++) { /* more often than the `gen` byte of an entry can count */
         assert_int_equal(nic_vi_destroy(app->session, one, rig_now), VIP_RC_SUCCESS);
         assert_int_equal(rig_vi_cq(app, VIP_LVL_DELIVERY, -1, (int32_t)cq), one);
     }
@@ -155,7 +155,7 @@ static void test_cq_backlog_reused(void **state)
     rig_mem_free(&mem);
 }
 
-/* What waits for CQs takes memory of vipd within the limit of the user. */
+/* The backlogs of CQs use vipd's memory up to the limit of the user. */
 static void test_cq_backlog_limit(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -174,7 +174,7 @@ static void test_cq_backlog_limit(void **state)
     assert_int_equal(rig_counter(nic, "cq_lost"),
                      20000 - VIP_CQ_RING_SLOTS - rig_counter(nic, "cq_backlogged"));
     assert_in_range(rig_counter(nic, "segs_bytes"), 1, 10000);
-    /* It is read, and then not again: the program hears of that, too. */
+    /* The program reads the CQ, and then stops again: it gets the error again. */
     assert_int_equal(app->event_count, 0);
     vip_store32_release(&vip_app_cq(app->app, cq)->cons,
                         vip_load32(&vip_vipd_cq(app->vipd, cq)->prod));
@@ -183,7 +183,7 @@ static void test_cq_backlog_limit(void **state)
     for (unsigned i = 0; i < 20; i++)
         flush_receives(app, vi[i % 12], &mem, 1000);
     assert_int_equal(rig_wait_event(app, 'e').code, VIP_EC_VI_OVERRUN);
-    /* It counts among the errors that a program may be told. */
+    /* This error counts in the limit of errors that vipd reports to a program. */
     vip_store32_release(&vip_app_cq(app->app, cq)->cons,
                         vip_load32(&vip_vipd_cq(app->vipd, cq)->prod));
     rig_pass(20000000);
@@ -195,7 +195,7 @@ static void test_cq_backlog_limit(void **state)
     rig_mem_free(&mem);
 }
 
-/* From one look at the clock to the next, what is moved out of a backlog takes dear_ns. */
+/* At each reading the clock goes on by dear_ns, the cost of entries moved out of a backlog. */
 static uint64_t dear_looks, dear_ns;
 
 static uint64_t dear_clock(void)
@@ -203,7 +203,7 @@ static uint64_t dear_clock(void)
     return rig_now + dear_ns * dear_looks++;
 }
 
-/* Many CQs that were full are read at once: each turn moves some of what waits. */
+/* The program reads many full CQs at once: each turn moves some of the entries that wait. */
 static void test_cq_backlogs_in_turns(void **state)
 {
     enum { CQS = 16, MORE = 600 };
@@ -250,8 +250,8 @@ static void test_cq_backlogs_in_turns(void **state)
     rig_mem_free(&mem);
 }
 
-/* A VI with a long backlog is destroyed: the request does not wait until all blocks are free, nor does a
- * turn, nor does the end of the session. What is not yet free is used again. */
+/* A VI with a long backlog is destroyed. vipd frees the blocks in portions, so that neither the request, nor
+ * a turn, nor (end) a step of the session's end takes long. New entries can use blocks that are not yet freed. */
 static void backlog_in_portions(bool end)
 {
     enum { ROUNDS = 100, BLOCK = 4096, PORTION = 32 };
@@ -272,7 +272,7 @@ static void backlog_in_portions(bool end)
         full[n] = rig_vi_cq(app, VIP_LVL_DELIVERY, -1, (int32_t)cq);
     for (unsigned n = 0; n < 17; n++)
         flush_receives(app, full[n], &mem, n < 16 ? VIP_CQ_RING_SLOTS / 16 : 1);
-    /* Entries of VIs that are gone stay behind the one of the last VI. */
+    /* Entries of destroyed VIs stay in the backlog, behind the entry of VI full[16]. */
     for (unsigned i = 0; i < ROUNDS; i++) {
         one = rig_vi_cq(app, VIP_LVL_DELIVERY, -1, (int32_t)cq);
         flush_receives(app, one, &mem, 1000);
@@ -324,7 +324,7 @@ static void test_cq_never_read(void **state)
     uint32_t cq = cq_new(app, 1024);
     uint16_t vi = rig_vi_cq(app, VIP_LVL_DELIVERY, -1, (int32_t)cq);
 
-    /* A hostile cons, ahead of everything that was ever written, is no room. */
+    /* A hostile `cons`, ahead of all entries that were ever written, makes no room. */
     vip_store32_release(&vip_app_cq(app->app, cq)->cons, 0x80000000u);
     for (unsigned i = 0; i < 30; i++)
         flush_receives(app, vi, &mem, 1000);
@@ -357,7 +357,7 @@ static void test_vi_numbers(void **state)
     assert_int_equal(app->comp_position[vi][VIP_Q_RECV], 5);
     assert_int_not_equal(app->vi_gen[vi], old_gen);
 
-    /* A post under the old generation goes nowhere. */
+    /* vipd drops a posting with the old generation. */
     app->vi_gen[vi]--;
     rig_post_recv(app, vi, rig_seg(&mem, 0, 64));
     app->vi_gen[vi]++;
@@ -433,7 +433,7 @@ static void test_bad_arguments(void **state)
     assert_int_equal(registry_ptag_destroy(app->registry, ptag), VIP_RC_SUCCESS);
 }
 
-/* Asleep is published; a post that came before it is seen, one after it would ring the bell. */
+/* vipd publishes that it sleeps. It finds a posting that came earlier; for a later one the program rings the bell. */
 static void test_sleep(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -490,7 +490,8 @@ static void test_half_posted(void **state)
     rig_mem_free(&mem);
 }
 
-/* The next turn wakes sleepers, others cost no system call; a CQ wakes both kinds of waiters. */
+/* The next turn wakes sleeping threads; without sleepers there is no system call. A completion with a CQ entry
+ * wakes the waiters of the queue and of the CQ. */
 static void test_wake(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -544,7 +545,7 @@ static void test_wake_many(void **state)
 
     for (unsigned i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, sleeper, NULL), 0);
-    while (asleep < THREADS) { /* from the gate to the queue */
+    while (asleep < THREADS) { /* move the sleepers from the gate to the word of the queue */
         asleep += syscall(SYS_futex, &gate, FUTEX_REQUEUE, 0, INT_MAX, word, 0);
         sched_yield();
     }

@@ -1,25 +1,25 @@
 /*
- * What one session may take of a turn, and what sessions of several users have of a NIC: slots of submission
- * rings, processor time, rings between programs, kept packets.
+ * Limits of one session in a turn, and the shares of several users of a NIC: slots of submission rings, errors,
+ * processor time, direct rings, kept packets.
  */
 #include "proto/capture.h"
 #include "unit/nic_rig.h"
 #include "vipd/nic/share.h"
 #include "vipd/nic/internal.h"
 
-#define PAIRS 30 /* of Unreliable VIs that a hostile session connects to each other */
-#define EVERY 32 /* one slot of so many is a send, the others are for a VI that does not exist */
+#define PAIRS 30 /* of Unreliable VIs that a hostile session connects, VI to VI */
+#define EVERY 32 /* each 32nd slot is a send; the other slots name a VI that does not exist */
 
 /*
- * A session that sends without pause into empty receive queues of its own. Its ring is full at each moment: what
- * vipd takes is replaced while vipd takes it, as a second thread of the program would do.
+ * A session that sends without pause to its own VIs, which have no receives. Its ring is always full: refill_now
+ * replaces slots while vipd takes them, as a second thread of the program would do.
  */
 struct refill {
     struct rig_app *app;
     uint16_t from[PAIRS], to[PAIRS];
     uint32_t written;
     unsigned every;
-    bool receives; /* posted instead of sends; their queues are full soon */
+    bool receives; /* post receives instead of sends; the receive queues are full soon */
 };
 
 static void refill_now(struct refill *r)
@@ -58,7 +58,7 @@ static struct refill refill_new(struct nic *nic, unsigned host, unsigned every)
     return r;
 }
 
-/* A turn, in which no more than one ring of the session was taken. */
+/* Run a turn. It must take no more than one ring of slots from the session. */
 static void turn_of(struct refill *r)
 {
     uint32_t before = r->app->session->sq_position;
@@ -68,7 +68,7 @@ static void turn_of(struct refill *r)
                     VIP_SQ_SLOTS + VIP_SQ_SLOTS_FOR(VIP_SEGS_PER_DESC_MAX));
 }
 
-/* Messages without a receive make vipd look for one in the ring: at most one ring of it in each turn. */
+/* A message without a receive makes vipd look for one in the submission ring: at most one ring of slots a turn. */
 static void test_one_ring_a_turn(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -77,7 +77,7 @@ static void test_one_ring_a_turn(void **state)
     nic_look_on(nic, on_seen, &r);
     refill_now(&r);
     for (unsigned turn = 0; turn < 200; turn++) {
-        /* Never throttled: the worst that it can do. */
+        /* The worst case: the session is never throttled. */
         r.app->session->faults_ns = 0;
         rig_now += RIG_STEP_NS;
         turn_of(&r);
@@ -85,7 +85,8 @@ static void test_one_ring_a_turn(void **state)
     nic_look_on(nic, NULL, NULL);
 }
 
-/* The loss of a peer: each of the connections looks for what was posted before, all together one ring a turn. */
+/* A peer is lost. For each of its connections vipd takes the slots that were posted before: together at most one
+ * ring of slots a turn. */
 static void test_lost_peer_one_ring(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -107,7 +108,7 @@ static void test_lost_peer_one_ring(void **state)
     nic_look_on(nic, NULL, NULL);
 }
 
-/* What has to wait for its turn is not taken because a message came for it. */
+/* A message for a throttled session does not make vipd take the postings of this session. */
 static void test_throttled_waits(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -131,7 +132,8 @@ static void test_throttled_waits(void **state)
     assert_int_equal(r.app->session->sq_position, before);
 }
 
-/* Errors that come without end: the program is told a thousand, then one in each millisecond; all are counted. */
+/* A program makes errors without end: vipd reports a thousand to the program, then one per millisecond, and counts
+ * all of them. */
 static void test_errors_told(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -150,11 +152,11 @@ static void test_errors_told(void **state)
 
 /* ---- time ------------------------------------------------------------------------------ */
 
-/* The clock of the NIC stands still but for what its work costs here: so much for each posting of a session (by its
- * number), each packet between sessions and each packet from the network. */
+/* Only work moves the clock of the NIC. The costs: of a posting of session `id`, of a packet that session `id` sends,
+ * of a packet from the network. */
 #define IDS 8
 static uint64_t clock_ns, cost_post_ns[IDS], cost_packet_ns[IDS], cost_rx_ns;
-static unsigned flood; /* messages of a strange connection manager in each turn */
+static unsigned flood; /* messages of another host's connection manager before each turn */
 static struct refill *refills[IDS];
 
 static uint64_t clock_of_cost(void)
@@ -192,7 +194,7 @@ static int cost_setup(void **state)
     return 0;
 }
 
-/* A session of a user, whose ring is always full, and which is number `id`. every 0: receives only. */
+/* Make session `id` of user `uid`, whose ring is always full. every: as EVERY; 0: post receives only. */
 static void contender(struct refill *r, struct nic *nic, uint32_t uid, unsigned id, unsigned every)
 {
     rig_uid = uid;
@@ -219,7 +221,7 @@ static void flood_now(unsigned host)
         rig_inject(&stranger, host, packet, (uint32_t)len);
 }
 
-/* Turns until users have competed for so long; each turn is short. */
+/* Run turns until users have competed for `ns`. Each turn must be short. */
 static void compete(struct nic *nic, uint64_t ns)
 {
     uint64_t end = rig_counter(nic, "shared_time") + ns;
@@ -237,13 +239,13 @@ static void compete(struct nic *nic, uint64_t ns)
         rig_now = clock_ns;
         flood_now(0);
         assert_true(nic_turn(nic, rig_now));
-        /* And what may come between two looks at the clock, in the dearest case, or one ring. */
+        /* The time limit, and the dearest work that vipd does between two readings of the clock. */
         assert_in_range(clock_ns - start, 0, NIC_TURN_SHARED_NS + 2 * 64 * 10000);
     }
     nic_look_on(nic, NULL, NULL);
 }
 
-/* Its postings cost ten times as much: it may make a tenth as many. */
+/* The postings of one session cost ten times as much: vipd takes fewer of them, for the same time. */
 static void test_dear_postings(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -277,7 +279,7 @@ static void test_equal_postings(void **state)
                     125 * nic_session_slots(two.app->session));
 }
 
-/* A flood that is for neither of two users takes as much from one as from the other. */
+/* A flood of packets for neither of two users takes the same time from both users. */
 static void test_flood_is_nobodys(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -295,7 +297,7 @@ static void test_flood_is_nobodys(void **state)
                     110 * nic_session_slots(two.app->session));
 }
 
-/* Five sessions of one user have together what one session of another user has. */
+/* Five sessions of one user together get the time that one session of another user gets. */
 static void test_many_sessions(void **state)
 {
     enum { EVIL = 5 };
@@ -320,7 +322,7 @@ static void test_many_sessions(void **state)
     assert_in_range(least * 100, 60 * most, 100 * most);
 }
 
-/* Packets that are dear, not postings: messages into empty receive queues of the same user. */
+/* Packets are dear, not postings: messages of a session to its own VIs, which have no receives. */
 static void test_dear_packets(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -335,8 +337,8 @@ static void test_dear_packets(void **state)
     assert_in_range(time_of(&victim) * 100, 40 * (RIG_SECOND / 10), 60 * (RIG_SECOND / 10));
 }
 
-/* Slots that cost little keep a neighbour waiting until they have caught up: many are taken in one turn then,
- * for a turn itself costs more than a few of them. */
+/* The slots of one session cost little, so vipd has to take many to give both sessions the same time. It takes many
+ * in one turn, because a turn itself costs more than a few slots. */
 static void test_cheap_slots(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -349,11 +351,11 @@ static void test_cheap_slots(void **state)
     cost_post_ns[2] = 50;
     compete(nic, RIG_SECOND / 20);
     slots = nic_session_slots(evil.app->session);
-    assert_true(slots > 100 * rig_counter(nic, "turns")); /* 16 if each turn takes a few and ends */
+    assert_true(slots > 100 * rig_counter(nic, "turns")); /* not 16 slots in each turn */
     assert_in_range(time_of(&victim) * 100, 90 * time_of(&evil), 110 * time_of(&evil));
 }
 
-/* What vipd spends on requests of a user counts like what it spends in turns. */
+/* Time that vipd spends on control requests of a user counts like the user's time in turns. */
 static void test_requests_count(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -373,7 +375,7 @@ static void test_requests_count(void **state)
                     110 * (time_of(&evil) + asked));
 }
 
-/* A user that had nothing to do for long has not saved up time: the others go on. */
+/* A user that had no work for long has not saved up time: the other users still get theirs. */
 static void test_no_savings(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -391,7 +393,8 @@ static void test_no_savings(void **state)
     assert_in_range(time_of(&idle), RIG_SECOND / 400, RIG_SECOND / 250);
 }
 
-/* The longest row of turns in which the one with much work got nothing, beside others that have a little in each turn. */
+/* Returns the longest row of turns that took no slot of the session with much work. Other sessions have a little work
+ * in each turn. */
 static unsigned longest_wait(uint32_t little_uid, uint32_t much_uid)
 {
     enum { LITTLE = 3, TURNS = 500 };
@@ -437,7 +440,8 @@ static void test_little_work_of_another(void **state)
     assert_in_range(longest_wait(1000, 1001), 0, 2);
 }
 
-/* A posting that comes behind its session's place in a turn waits for the next one: no more is due than it costs. */
+/* A posting that comes when the turn has already passed its session waits for the next turn. The fair part of the
+ * session (due) is no more than the time that it gets. */
 static struct {
     struct rig_app *app;
     uint16_t vi;
@@ -484,7 +488,7 @@ static void test_due_of_late_postings(void **state)
     assert_true(nic_session_due_ns(much.app->session) > 10 * due_ns);
 }
 
-/* One alone is not measured, and its turn ends after a millisecond all the same. */
+/* A session without competitors is not measured, but its turns still end after a millisecond. */
 static void test_turn_ends(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -498,7 +502,7 @@ static void test_turn_ends(void **state)
         uint64_t start = clock_ns;
 
         assert_true(nic_turn(nic, rig_now = clock_ns));
-        /* Messages that find no receive have vipd look through one ring. */
+        /* Messages that find no receive make vipd look through one ring. */
         assert_in_range(clock_ns - start, 1, NIC_TURN_NS + 64 * 100000 + VIP_SQ_SLOTS * 5000);
     }
     assert_true(rig_counter(nic, "turns_cut") > 10);
@@ -506,7 +510,7 @@ static void test_turn_ends(void **state)
     nic_look_on(nic, NULL, NULL);
 }
 
-/* Connections of one session with three hosts; to end one costs 0.1 ms. */
+/* Connections of one session with three hosts; the end of a connection costs 0.1 ms. */
 #define CONNECTIONS 60
 #define END_COST_NS 100000
 
@@ -520,11 +524,11 @@ static struct rig_app *connected(struct nic *nic)
     for (unsigned i = 0; i < CONNECTIONS; i++)
         rig_connect(app, rig_vi(app, VIP_LVL_DELIVERY), 0, far[i % 3],
                     rig_vi(far[i % 3], VIP_LVL_DELIVERY), 1 + i % 3);
-    cost_packet_ns[0] = END_COST_NS; /* it sends a CLOSE message */
+    cost_packet_ns[0] = END_COST_NS; /* for the CLOSE message that the end sends */
     return app;
 }
 
-/* Turns, each of which ends after a millisecond, until the counter has come to CONNECTIONS. */
+/* Run turns until the counter is CONNECTIONS. Each turn must end after a millisecond. */
 static void until_ended(struct nic *nic, const char *counter, uint64_t limit_ns)
 {
     uint64_t limit = clock_of_cost() + limit_ns;
@@ -551,7 +555,7 @@ static void test_lost_peers(void **state)
     until_ended(nic, "conns_lost", 20 * RIG_SECOND);
 }
 
-/* A program has all of its connections broken at once. */
+/* A program asks vipd to break all of its connections at once. */
 static void test_asked_breaks(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -562,7 +566,7 @@ static void test_asked_breaks(void **state)
     until_ended(nic, "ring_breaks", RIG_SECOND);
 }
 
-/* What a program asks for is done in its order, without a look at its other VIs, and once. */
+/* VIs with requests are in a list, in the order of the first requests, each VI once. */
 static void test_asks_in_order(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -575,7 +579,7 @@ static void test_asks_in_order(void **state)
     assert_ptr_equal(asks->next, &session->vis[5].in_asks);
     assert_ptr_equal(asks->next->next, &session->vis[1].in_asks);
     assert_ptr_equal(asks->next->next->next, asks);
-    /* It ends with the connection that it was about. */
+    /* The end of the connection removes its request. */
     nic_direct_ask(session, 9, VIP_ASK_BREAK);
     assert_int_equal(nic_vi_disconnect(session, 9, rig_now), VIP_RC_SUCCESS);
     assert_ptr_equal(asks->next->next->next, asks);
@@ -584,7 +588,7 @@ static void test_asks_in_order(void **state)
     assert_true(nic_list_empty(asks));
 }
 
-/* Packets that a turn had no time for are the first of the next one; none is lost. */
+/* A turn has no time for all packets: the next turn begins with the rest, and none is lost. */
 static void test_packets_left(void **state)
 {
     enum { MESSAGES = 60 };
@@ -621,7 +625,8 @@ static void test_packets_left(void **state)
     rig_mem_free(&mb);
 }
 
-/* Postings of many sessions that use up each turn do not keep packets waiting: the next turn goes on behind them. */
+/* The postings of many sessions use up each turn. Packets still do not wait: the next turn goes on behind the
+ * postings. */
 static void test_packets_beside_postings(void **state)
 {
     enum { EVIL = 64, MESSAGES = 50 };
@@ -643,7 +648,7 @@ static void test_packets_beside_postings(void **state)
     for (unsigned i = 0; i < MESSAGES; i++)
         rig_post_recv(b, vb, rig_seg(&mb, i * 1000, 1000));
     rig_pass(RIG_SECOND / 100);
-    /* All have 16 slots taken in a turn, less than one may be ahead of the others. */
+    /* 16 slots of each session in a turn: they cost less than a session may be ahead of the others. */
     cost_post_ns[1] = 1200;
     rig_uid = 1001;
     for (unsigned i = 0; i < EVIL; i++) {
@@ -681,7 +686,7 @@ static void test_packets_beside_postings(void **state)
 
 /* ---- room ------------------------------------------------------------------------------ */
 
-/* Packets that a session may still keep, each of len bytes, if nobody else keeps more meanwhile; they are counted. */
+/* Count packets of `len` bytes as kept by the session until it may keep no more. Returns their number. */
 static unsigned keep_all(struct nic_session *session, uint32_t len)
 {
     unsigned n = 0;
@@ -707,7 +712,7 @@ static void keep_none(struct nic_session *session)
     session->held_bytes = 0;
 }
 
-/* One user with many sessions, then users that come late. */
+/* One user with three sessions keeps all packets that it may. Then users that come late still have room. */
 static void test_kept_packets_shared(void **state)
 {
     static const uint32_t lens[] = {100, 60000};
@@ -737,7 +742,7 @@ static void test_kept_packets_shared(void **state)
     }
 }
 
-/* The same of rings: what is there for a user that has some, while another one has as many as it gets. */
+/* Direct rings: room for a late user, while another user has as many rings as it can get. */
 static void test_pool(void **state)
 {
     struct nic_pool greedy = {
@@ -755,7 +760,7 @@ static void test_pool(void **state)
         late.used++;
     }
     assert_true(late.have >= 3 * NIC_RINGS_RESERVE / 2);
-    /* What is kept for small ones goes to small ones only, and there is no more than there is. */
+    /* The reserve is for users with few rings only, and the maximum holds for each user. */
     late.used = NIC_RINGS_MAX - NIC_RINGS_RESERVE;
     late.have = NIC_RINGS_SMALL;
     assert_false(nic_pool_room(&late, 1));

@@ -1,6 +1,6 @@
 /*
- * vipd/nic tells an application of completions in the two ways that need no thread asleep on a queue:
- * the word for Notify registrations and the socket of a CQ. And: peers for auto-discovery.
+ * Two ways in which vipd/nic signals completions without a thread that sleeps on a queue: the word for
+ * Notify registrations, and the socket of a CQ. And: the list of peers for auto-discovery.
  */
 #include "unit/nic_rig.h"
 
@@ -18,7 +18,7 @@ static uint32_t cq_new(struct rig_app *app)
     return cq;
 }
 
-/* One flushed receive: a completion, and an entry if the VI has a CQ. */
+/* Flush one receive of the VI: this makes a completion, and an entry if the VI has a CQ. */
 static void flush_one(struct rig_app *app, uint16_t vi, const struct rig_mem *mem)
 {
     rig_post_recv(app, vi, rig_seg(mem, 0, 64));
@@ -40,7 +40,7 @@ static void test_notify_word(void **state)
     uint16_t plain = rig_vi(app, VIP_LVL_DELIVERY);
     uint16_t marked = rig_vi_cq(app, VIP_LVL_DELIVERY, -1, (int32_t)cq);
 
-    /* Marked, but nobody sleeps; asleep, but not marked: nothing happens. */
+    /* The queue is marked, but no thread sleeps; a thread sleeps, but the queue is not marked: the word stays. */
     vip_store32_release(vip_app_vi_waiters(app->app, marked, VIP_Q_RECV), VIP_APP_WAITERS_NOTIFY);
     flush_one(app, marked, &mem);
     assert_int_equal(notify_word(app), 0);
@@ -49,7 +49,7 @@ static void test_notify_word(void **state)
     assert_int_equal(notify_word(app), 0);
     flush_one(app, marked, &mem);
     assert_int_equal(notify_word(app), 1);
-    /* Both the queue and its CQ: once for the batch. */
+    /* The queue and its CQ are marked: the word changes once for both. */
     vip_store32_release(&vip_app_cq(app->app, cq)->waiters, VIP_APP_WAITERS_NOTIFY | 1);
     flush_one(app, marked, &mem);
     assert_int_equal(notify_word(app), 2);
@@ -66,7 +66,7 @@ static unsigned messages(int sock)
     return count;
 }
 
-/* Our end of a pair whose other one the CQ has. */
+/* Give the CQ one end of a socket pair. Returns the other end. */
 static int socket_of(struct rig_app *app, uint32_t cq, enum vip_rc expected)
 {
     int pair[2];
@@ -103,13 +103,13 @@ static void test_one_message_for_each_arm_word(void **state)
     flush_one(app, vi, &mem);
     assert_int_equal(messages(sock), 1);
     assert_int_equal(signaled(app, cq), 0);
-    /* A second one is refused and closed; the first one goes on. */
+    /* vipd refuses and closes a second socket; the first socket stays in use. */
     close(socket_of(app, cq, VIP_RC_ERROR_RESOURCE));
     vip_store32_release(arm, 1);
     flush_one(app, vi, &mem);
     assert_int_equal(messages(sock), 1);
     close(sock);
-    /* Nobody reads it: nothing happens to vipd. */
+    /* The other end of the socket is closed: vipd goes on. */
     vip_store32_release(arm, 2);
     flush_one(app, vi, &mem);
     rig_mem_free(&mem);
@@ -132,7 +132,7 @@ static void test_entries_that_are_there_are_told_at_once(void **state)
     rig_mem_free(&mem);
 }
 
-/* The application fills its own socket: vipd neither waits nor ends. */
+/* The application does not read its socket until it is full: vipd neither waits nor ends. */
 static void test_a_full_socket_holds_nobody_up(void **state)
 {
     struct rig_app *app = rig_app(rig_nic(0));
@@ -158,18 +158,18 @@ static void test_a_socket_ends_with_its_cq(void **state)
     int sock = socket_of(app, cq, VIP_RC_SUCCESS);
 
     assert_int_equal(nic_cq_destroy(app->session, cq), VIP_RC_SUCCESS);
-    assert_int_equal(recv(sock, &(char){0}, 1, MSG_DONTWAIT), 0); /* the end of it */
+    assert_int_equal(recv(sock, &(char){0}, 1, MSG_DONTWAIT), 0); /* end of file */
     close(sock);
     close(socket_of(app, cq, VIP_RC_INVALID_PARAMETER));
     close(socket_of(app, 0xFFFFFFFFu, VIP_RC_INVALID_PARAMETER));
-    /* As many as one likes, one after the other. */
+    /* There is no limit for sockets one after the other. */
     for (unsigned i = 0; i < 2 * NIC_CQ_SOCKS_MAX; i++) {
         close(socket_of(app, cq_new(app), VIP_RC_SUCCESS));
         assert_int_equal(nic_cq_destroy(app->session, cq), VIP_RC_SUCCESS);
     }
 }
 
-/* A CQ ends in the same pass as its last entry. The next CQ, which gets its number, hears nothing of that. */
+/* A CQ ends between its last entry and the next turn. The next CQ with its number gets no message for that entry. */
 static void test_no_message_after_the_end(void **state)
 {
     struct rig_app *app = rig_app(rig_nic(0));
@@ -195,7 +195,7 @@ static void test_no_message_after_the_end(void **state)
 
 /* ---- peers -------------------------------------------------------------------------------------- */
 
-/* What nic_peers called back with; `room` is what it may. */
+/* The peers that nic_peers reports. on_peer takes `room` more of them. */
 struct peers {
     unsigned count, room;
     struct link_addr last;

@@ -59,7 +59,7 @@ static void test_both_stop_idle(void **state)
     two_free(&t);
 }
 
-/* The same in the middle of a message, when packets are under way and some of them are lost. */
+/* Both hosts stop in the middle of a message, when packets are under way and some of them are lost. */
 static void test_both_stop_busy(void **state)
 {
     struct two t = two_new();
@@ -70,7 +70,7 @@ static void test_both_stop_busy(void **state)
         rig_post_send(t.a, t.va, rig_seg(&t.ma, 0, 60000));
         rig_loss_ppm = i % 2 ? 500000 : 0;
         rig_steps(1 + i % 5);
-        if (i % 3 == 0) { /* what was under way is gone, too */
+        if (i % 3 == 0) { /* the packets under way are lost, too */
             rig_loss_ppm = 1000000;
             rig_steps(3);
         }
@@ -85,7 +85,7 @@ static void test_both_stop_busy(void **state)
     two_free(&t);
 }
 
-/* After such a stop a host that is really silent is found, in bounded time. */
+/* After such a stop of both hosts, a silent peer is detected in bounded time. */
 static void test_silence_after_a_stop(void **state)
 {
     struct two t = two_new();
@@ -102,7 +102,7 @@ static void test_silence_after_a_stop(void **state)
     two_free(&t);
 }
 
-/* Host 0 loses the processor between its clock and its look at the link; host 1 runs meanwhile. */
+/* Host 0 loses the processor after it has read the clock, before it reads the link. Host 1 runs meanwhile. */
 static void stop_host_0(void)
 {
     uint64_t until_ns = rig_now + 6 * RIG_SECOND;
@@ -119,7 +119,7 @@ static void test_stop_before_the_look(void **state)
     struct two t;
 
     rig_nic(0);
-    rig_peer_dead_ns = 60 * RIG_SECOND; /* host 1 is patient */
+    rig_peer_dead_ns = 60 * RIG_SECOND; /* host 1 must not give up host 0 */
     rig_nic(1);
     t = (struct two){.a = rig_app(rig_nics[0]), .b = rig_app(rig_nics[1])};
     t.va = rig_vi(t.a, VIP_LVL_DELIVERY);
@@ -141,7 +141,7 @@ static void test_stop_before_the_look(void **state)
     two_free(&t);
 }
 
-/* What the network holds for host 1, which stands still for ever. */
+/* Lose all packets on the way to host 1, which is dead. */
 static void drop_for_host_1(void)
 {
     struct rig_host *dead = rig_hosts[1];
@@ -152,7 +152,7 @@ static void drop_for_host_1(void)
     }
 }
 
-/* A stranger's junk fills the link of host 0 in each turn: that host 1 is dead is found all the same. */
+/* Junk of another host fills the link of host 0 in each turn. Host 0 still detects the death of host 1. */
 static void test_death_under_a_flood(void **state)
 {
     struct two t = two_new();

@@ -1,6 +1,6 @@
 /*
- * Staged regions: RDMA Writes wait until the library has placed their bytes, in order, each once;
- * receives and sends work without it.
+ * Staged regions: RDMA Writes wait until the library has placed their bytes, in order and once.
+ * Receives and sends do not wait for the library.
  */
 #include "unit/nic_rig.h"
 
@@ -41,7 +41,7 @@ static void pair_free(struct pair *p)
     rig_mem_free(&p->plain);
 }
 
-/* Answer every place event that is there; how many. */
+/* Answer all place events. Returns their number. */
 static unsigned place_all(struct pair *p)
 {
     struct rig_event event;
@@ -79,7 +79,7 @@ static void one_write(unsigned host_b)
     event = rig_wait_event(p.b, 'p');
     assert_int_equal(event.offset, 50);
     assert_int_equal(event.bytes, 1000);
-    /* Nothing is acknowledged, and nothing placed twice, however often the peer tries. */
+    /* vipd does not acknowledge the write, and asks for no byte twice, although the peer sends again. */
     rig_pass(RIG_SECOND);
     assert_false(rig_done(p.b, p.vb, VIP_Q_RECV, &comp));
     assert_false(rig_done(p.a, p.va, VIP_Q_SEND, &comp));
@@ -145,8 +145,8 @@ static void test_stream(void **state)
     stream(0, VIP_LVL_UNRELIABLE, 0);
 }
 
-/* A large write, and a library that looks once in a millisecond: it is asked for many fragments at once, and no packet
- * is dropped meanwhile. */
+/* A large write, and a library that answers once per millisecond: a place event asks for many fragments, and vipd
+ * drops no packet meanwhile. */
 static void test_large_write(void **state)
 {
     enum { BYTES = 190000 };
@@ -169,7 +169,7 @@ static void test_large_write(void **state)
     pair_free(&p);
 }
 
-/* From one look at the clock to the next, a packet that is resumed takes 0.1 ms. */
+/* At each reading the clock goes on by 0.1 ms, the cost of one packet that is resumed. */
 static uint64_t dear_looks;
 
 static uint64_t dear_clock(void)
@@ -177,7 +177,7 @@ static uint64_t dear_clock(void)
     return rig_now + 100000 * dear_looks++;
 }
 
-/* A library says at once that many packets are placed. Each turn takes some, for 1 ms. */
+/* A library says at once that it has placed many packets. Each turn resumes some of them, for 1 ms. */
 static void test_placed_in_turns(void **state)
 {
     enum { BYTES = 190000, PACKETS = 20 };
@@ -212,8 +212,8 @@ static void test_placed_in_turns(void **state)
     pair_free(&p);
 }
 
-/* Two libraries say that many packets are placed. A packet that arrives meanwhile does not wait until
- * all of them have been resumed, and neither library waits for the other. */
+/* Two libraries say that they have placed many packets. A packet that arrives then does not wait until vipd
+ * has resumed all of these packets, and each turn resumes packets of both sessions. */
 static void test_placed_beside_packets(void **state)
 {
     enum { BYTES = 190000, PACKETS = 36 };
@@ -260,7 +260,7 @@ static void test_placed_beside_packets(void **state)
     pair_free(&third);
 }
 
-/* Receives into staged memory end in the "in" half, sends come from the "out" half. */
+/* Receives write to the "in" half of staged memory, sends read the "out" half. */
 static void test_send_recv(void **state)
 {
     struct pair p = pair_new(1, VIP_LVL_DELIVERY);
@@ -283,7 +283,7 @@ static void test_send_recv(void **state)
     pair_free(&p);
 }
 
-/* The library must answer what it was asked, once and in order. */
+/* The library must answer each place event once and in order. */
 static void test_lies(void **state)
 {
     struct pair p = pair_new(1, VIP_LVL_DELIVERY);
@@ -300,7 +300,7 @@ static void test_lies(void **state)
     pair_free(&p);
 }
 
-/* While bytes are on their way to the library: the region goes, the VI goes, the session goes. */
+/* While vipd waits for the library: deregister the region, disconnect either VI, end the session. */
 static void test_ends_while_parked(void **state)
 {
     for (unsigned how = 0; how < 4; how++) {
@@ -369,8 +369,9 @@ static void test_whole_range(void **state)
 }
 
 /*
- * The library says that memory did not take the bytes: with a receive for immediate data (1) it says
- * so, else the callback; then the connection is broken. Over the link and within the NIC.
+ * The library says that the memory did not take the bytes. With immediate data the receive completes with an
+ * error, otherwise the program gets an error callback. Then the connection is broken. Over the link and within
+ * the NIC.
  */
 static void spoiled(unsigned host_b, bool imm)
 {
@@ -401,7 +402,7 @@ static void test_spoiled(void **state)
     }
 }
 
-/* Several small writes in one packet, of which one, then another one, is not taken. */
+/* Several small writes in one packet. The memory does not take the bytes of one write, each write in turn. */
 static void test_spoiled_beside_good_ones(void **state)
 {
     enum { WRITES = 6 };

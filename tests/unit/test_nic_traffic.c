@@ -1,6 +1,6 @@
 /*
- * Two nics, an in-memory network, applications on both: data of every kind arrives as it was sent,
- * over the link with and without faults, over loopback, and when the link is full.
+ * Applications on two nics and a network in memory: data of each kind arrives as it was sent, over
+ * the link with and without faults, over loopback, and when the link is full.
  */
 #include "unit/nic_rig.h"
 
@@ -78,7 +78,7 @@ static void test_send_recv(void **state)
     }
 }
 
-/* Descriptors of many segments use continuation slots; the order of bytes is that of segments. */
+/* Descriptors of many segments use continuation slots; the bytes have the order of the segments. */
 static void test_many_segments(void **state)
 {
     struct pair p = pair_new(0, 1, VIP_LVL_DELIVERY, 65536);
@@ -168,7 +168,7 @@ static void test_loopback_one_session(void **state)
     rig_mem_free(&mem);
 }
 
-/* Behind the fault decorator loopback goes through it, to feel its faults. */
+/* If a link has planted faults, loopback goes through the link, so that the faults apply to it, too. */
 static void test_loopback_with_faults(void **state)
 {
     struct pair p;
@@ -235,8 +235,8 @@ static void test_pipelined(void **state)
 }
 
 /*
- * A full link: packets wait, in order, and unreliable sends complete only when their bytes have
- * been taken: the buffer is overwritten right after the completion here.
+ * A full link: packets wait, in order. Unreliable sends complete only when the link has taken their
+ * bytes: the test overwrites the buffer right after the completion.
  */
 static void test_full_link(void **state)
 {
@@ -263,7 +263,7 @@ static void test_full_link(void **state)
     pair_free(&p);
 }
 
-/* Memory that is deregistered while packets wait for the link is not touched any more. */
+/* Memory is deregistered while packets wait for the link: vipd does not read it any more. */
 static void test_full_link_deregister(void **state)
 {
     struct pair p = pair_new(0, 1, VIP_LVL_DELIVERY, 100000);
@@ -283,7 +283,7 @@ static void test_full_link_deregister(void **state)
     pair_free(&p);
 }
 
-/* A session that ends while its packets wait for the link takes them with it. */
+/* A session ends while its packets wait for the link: vipd drops these packets. */
 static void test_full_link_session_ends(void **state)
 {
     struct pair p = pair_new(0, 1, VIP_LVL_DELIVERY, 100000);

@@ -1,5 +1,5 @@
 /*
- * Control messages over a socket pair: round trip, descriptors and their fate, hostile packets.
+ * Control messages over a socket pair: round trip, file descriptors in messages, hostile packets.
  */
 #include "proto/control.h"
 
@@ -239,7 +239,8 @@ static void test_closed_and_full(void **state)
     assert_int_equal(recv_request(pair->a, &request, &fds), -EPIPE);
 }
 
-/* Who refuses a connection says why and hangs up, with the request unread or before it was sent. */
+/* vipd refuses a connection: it sends the reason and hangs up, before (late: after) the client sends its request.
+ * The client gets the reason. */
 static void test_ask_hears_who_hangs_up(void **state)
 {
     for (unsigned late = 0; late < 2; late++) {

@@ -1,4 +1,4 @@
-/* proto/crc.h: the checksum itself, and the state in which it leaves the processor. */
+/* proto/crc.h: the checksum, and the state of the processor's registers after it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -59,7 +59,7 @@ static void test_pieces_are_the_whole(void **state)
 
 #define XINUSE_AVX (1u << 2) /* upper halves of ymm0..15 */
 
-/* Whether the processor says which of its registers are in use: xgetbv with 1 (XGETBV_ECX_1). */
+/* Does the processor say which of its registers are in use? That is xgetbv with 1 (XGETBV_ECX_1). */
 static int tells_use(void)
 {
     unsigned a, b, c, d;
@@ -77,7 +77,7 @@ static uint32_t in_use(void)
     return low;
 }
 
-/* Dirty upper halves make each SSE instruction that follows wait: a third of vipd's time once. */
+/* Dirty upper halves slow down each SSE instruction that follows. */
 static void test_leaves_clean_registers(void **state)
 {
     uint8_t bytes[LARGE_BYTES] = {1};
@@ -89,7 +89,7 @@ static void test_leaves_clean_registers(void **state)
     }
     __asm__ volatile("vpcmpeqb %%xmm0, %%xmm0, %%xmm0\n\tvinsertf128 $1, %%xmm0, %%ymm0, %%ymm0" ::
                          : "xmm0");
-    assert_true(in_use() & XINUSE_AVX); /* the look itself sees dirt */
+    assert_true(in_use() & XINUSE_AVX); /* in_use detects dirty upper halves */
     (void)vip_crc_add(VIP_CRC_START, bytes, sizeof(bytes));
     assert_false(in_use() & XINUSE_AVX);
 }

@@ -1,6 +1,6 @@
 /*
- * The ring of the direct path (proto/direct.h): what goes in comes out, in order, whatever the sizes and
- * however slowly it is taken; and a peer that writes anything anywhere gets no end to leave its bounds.
+ * The ring of the direct path (proto/direct.h): messages of all sizes arrive in order, however slowly the
+ * receiver takes them. A peer that writes random values anywhere does not make the other end leave the ring.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -89,7 +89,7 @@ static void test_contents_and_order(void **state)
             read_one(way, taken++, lengths);
         assert_true(taken != out->sent || !vip_direct_there(way, taken));
     }
-    assert_true(full > 1000); /* both kinds of pressure were there */
+    assert_true(full > 1000); /* the ring was full many times */
     assert_true(way->sent == out->sent);
     free(out);
     free(way);
@@ -107,7 +107,7 @@ static void test_slots_run_out(void **state)
         vip_direct_send(out, 8, 0, 0);
     }
     assert_false(vip_direct_room(out, 0));
-    /* More than was ever sent: a lie. */
+    /* `taken` is more than was ever sent: a lie. */
     vip_store32_release(&way->taken, VIP_DIRECT_SLOTS + 1);
     assert_false(vip_direct_room(out, 0));
     vip_store32_release(&way->taken, 1);
@@ -126,13 +126,13 @@ static void test_offers(void **state)
     assert_true(vip_direct_lent(way, 0, 100));
     assert_false(vip_direct_lent(way, 0, 101));
     assert_false(vip_direct_lent(way, 1, 0));
-    assert_false(vip_direct_lent(way, VIP_DESC_PER_QUEUE_MAX, 0)); /* an old lap's */
+    assert_false(vip_direct_lent(way, VIP_DESC_PER_QUEUE_MAX, 0)); /* the offer of an old lap */
     vip_direct_lend(way, UINT32_MAX, 4);                           /* numbers wrap */
     assert_true(vip_direct_lent(way, UINT32_MAX, 4));
     free(way);
 }
 
-/* The sender writes at random: the receiver's pointers stay within the ring. */
+/* The sender writes random values: the receiver's pointers stay within the ring. */
 static void test_lying_sender(void **state)
 {
     struct vip_direct_way *way = calloc(1, sizeof(*way));
@@ -166,7 +166,7 @@ static void test_lying_sender(void **state)
     free(way);
 }
 
-/* The receiver writes at random: what the sender writes stays within the ring, too. */
+/* The receiver writes random values: the sender's pointers stay within the ring. */
 static void test_lying_receiver(void **state)
 {
     struct vip_direct_way *way = calloc(1, sizeof(*way));

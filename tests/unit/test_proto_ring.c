@@ -1,9 +1,9 @@
 /*
- * The three shared rings with both ends at work at once, as two threads (the thread sanitizer watches
- * the order of stores), and the rule for sleeping: publish, full barrier, look again.
+ * The three shared rings with both ends at work at once, as two threads (the thread sanitizer watches the
+ * order of stores), and the rule for sleeping: publish the sleep, full barrier, read the ring again.
  *
- * Every test hands over a fixed number of entries and ends when all have arrived: no time limit and
- * no sleep decides anything.
+ * Each test hands over a fixed number of entries and ends when all have arrived. Its result does not
+ * depend on time.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -51,8 +51,8 @@ static void run(struct bench *bench, void *(*writer)(void *), void (*reader)(str
 
     *bench = (struct bench){.memory = malloc(bytes), .consumed = FIRST};
     assert_non_null(bench->memory);
-    /* As if a lap had been written long ago: rings begin at 0 in real life, and a zeroed slot would
-     * look written at the one position whose stamp is 0. */
+    /* As if an earlier lap had been written. Real rings begin at position 0. Here a slot of zeros would
+     * look written at the position whose stamp is 0. */
     memset(bench->memory, 0xA5, bytes);
     assert_int_equal(pthread_create(&thread, NULL, writer, bench), 0);
     reader(bench);
@@ -75,7 +75,7 @@ static void *post_all(void *arg)
         slot.seg[1].len = i;
         await_room(bench, FIRST + i, VIP_SQ_SLOTS);
         vip_sq_write(ring, FIRST + i, &slot);
-        /* The poster's half of the sleeping rule. */
+        /* The poster's half of the rule for sleeping. */
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
         if (__atomic_load_n(&bench->asleep, __ATOMIC_RELAXED))
             __atomic_store_n(&bench->doorbell, 1, __ATOMIC_RELEASE);
@@ -111,7 +111,7 @@ static void test_submissions_arrive_whole_and_in_order(void **state)
     run(&bench, post_all, take_all, VIP_APP_BYTES);
 }
 
-/* The reader sleeps at every opportunity, and only a doorbell wakes it: a lost one hangs the test. */
+/* The reader sleeps at every opportunity, and only a doorbell wakes it: a lost doorbell hangs the test. */
 static void take_all_asleep(struct bench *bench)
 {
     const struct vip_sq_slot *ring = vip_app_sq(bench->memory);
@@ -224,7 +224,7 @@ static void test_slots_of_other_laps_are_not_taken(void **state)
     assert_true(vip_sq_read(ring, 5, &got));
     assert_int_equal(got.vi, 7);
     assert_false(vip_sq_read(ring, 5 + VIP_SQ_SLOTS, &got)); /* the next lap */
-    assert_false(vip_sq_read(ring, 5 - VIP_SQ_SLOTS, &got)); /* the one before */
+    assert_false(vip_sq_read(ring, 5 - VIP_SQ_SLOTS, &got)); /* the lap before */
     assert_false(vip_sq_read(ring, 6, &got));
 }
 

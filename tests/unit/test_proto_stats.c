@@ -20,7 +20,7 @@ static void test_every_value_has_its_counter(void **state)
         assert_true(next > low);
         assert_int_equal(vip_hist_index(low), i);
         assert_int_equal(vip_hist_index(next - 1), i);
-        /* A sixteenth of the value at most. */
+        /* The range of a counter is at most 1 ns plus 1/VIP_HIST_STEPS of its least value. */
         assert_true(next - low <= 1 + low / VIP_HIST_STEPS);
     }
     assert_int_equal(vip_hist_low_ns(VIP_HIST_BUCKETS), 1ull << VIP_HIST_TOP_BITS);
@@ -45,7 +45,7 @@ static void test_quantiles(void **state)
     assert_int_equal(vip_hist_quantile_ns(&hist, 1), UINT64_MAX / 2);
 }
 
-/* Texts of the table fit into the file, and what is shown of a histogram belongs to it. */
+/* Texts of the table fit into the file, and the statistics of a histogram have its name. */
 static void test_table_fits(void **state)
 {
     struct vip_stats_file *file = calloc(1, sizeof(*file));
@@ -73,7 +73,7 @@ static void test_table_fits(void **state)
     free(file);
 }
 
-/* Whatever a head says, no offset leads out of the bytes that are there. */
+/* A file with a hostile head is refused, so that no offset leads out of the file. */
 static void test_hostile_heads(void **state)
 {
     struct vip_stats_file *file = calloc(1, sizeof(*file));

@@ -1,5 +1,5 @@
 /*
- * Names of VIPL's numbers: each value has its own, and any other value has "?".
+ * Names of VIPL's numbers: each value has a name of its own, and all other values have "?".
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +26,7 @@ static const char *error_name(uint32_t value)
     return vip_error_code_name((enum vip_error_code)value);
 }
 
-/* Values 0..count-1 have different names that start with VIP_; the next ones have none. */
+/* Values 0..count-1 have different names that start with VIP_; higher values have "?". */
 static void check(const char *(*name)(uint32_t), uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {

@@ -1,6 +1,6 @@
 /*
- * Wire format against the vectors in tests/vectors/, which were written from doc/wire.md and not by
- * the code under test: each is decoded to the values named here, and these are encoded to it.
+ * Wire format against the vectors in tests/vectors/. The vectors follow doc/wire.md and are not made by
+ * the code under test. Each vector must decode to the values here, and these must encode to the vector.
  */
 #include "tests/unit/wire_vectors.h"
 
@@ -15,7 +15,7 @@
 #define EPOCH_A    0x1111111111111111ull
 #define EPOCH_B    0x2222222222222222ull
 
-/* CRC32C, bit by bit: slow and plainly right. */
+/* CRC32C bit by bit: slow, but simple. */
 static uint32_t crc_reference(const uint8_t *bytes, size_t len)
 {
     uint32_t crc = 0xffffffffu;
@@ -56,7 +56,7 @@ static void test_seal(void **state)
 
         for (size_t i = 0; i < len; i++)
             packet[i] = (uint8_t)vector_random(&random);
-        /* Cut anywhere behind the header, pieces of no bytes included. */
+        /* Divide the bytes behind the header anywhere; a piece may be empty. */
         for (; count < 4; count++) {
             size_t piece = vector_random(&random) % (len - at + 1);
 
@@ -370,7 +370,7 @@ static void test_cm_vectors(void **state)
     check_cm_vector(&longest);
 }
 
-/* Fields that a message does not use are not sent, whatever stands in them. */
+/* Fields that a message does not use are not sent, whatever their values. */
 static void test_unused_fields_are_not_sent(void **state)
 {
     struct vip_cm full;

@@ -1,7 +1,7 @@
 /*
  * Wire format against bad input: every verdict, every bit flipped, every length, and random packets.
- * The decoders are total: they answer for any bytes, and never read behind the length (each input is
- * an allocation of exactly its size, so that the address sanitizer would see it).
+ * The decoders take any bytes, and never read behind the length. (Each input is an allocation of exactly
+ * its size, so that the address sanitizer detects a read behind it.)
  */
 #include "tests/unit/wire_vectors.h"
 
@@ -30,8 +30,8 @@ static enum vip_wire_verdict judge(const uint8_t *bytes, size_t len)
 
 struct bad_case {
     const char *vector;
-    size_t offset;  /* where to change it */
-    unsigned bytes; /* how many */
+    size_t offset;  /* of the change in the packet */
+    unsigned bytes; /* length of the change */
     uint64_t value;
     enum vip_wire_verdict verdict;
 };
@@ -84,11 +84,11 @@ static const struct bad_case bad_cases[] = {
     {"data_send", 72, 1, 6, VIP_WIRE_FRAME_BAD},
     {"data_write_msg", 64, 1, VIP_FRM_WRITE, VIP_WIRE_RESERVED}, /* a message without the type */
     {"data_write_msg", 66, 2, 0, VIP_WIRE_FRAME_BAD},            /* the type without a message */
-    {"data_write_msg", 66, 2, 5, VIP_WIRE_OK},                   /* each frame for itself */
+    {"data_write_msg", 66, 2, 5, VIP_WIRE_OK},                   /* the frames are independent */
     {"data_write_msg", 66, 2, 6, VIP_WIRE_FRAME_BAD},            /* divided */
     {"data_write_msg", 66, 2, 10, VIP_WIRE_FRAME_BAD},           /* longer than all of it */
     {"data_write_msg", 66, 2, 257, VIP_WIRE_FRAME_BAD},          /* too long */
-    {"data_write_msg", 110, 2, 6, VIP_WIRE_FRAME_BAD},           /* it began before this frame */
+    {"data_write_msg", 110, 2, 6, VIP_WIRE_FRAME_BAD},           /* begins before this frame */
     {"data_write_msg", 80, 4, VIP_TRANSFER_BYTES_MAX + 3, VIP_WIRE_OK},
     {"data_write_msg", 80, 4, VIP_TRANSFER_BYTES_MAX + 4, VIP_WIRE_FRAME_BAD},
     {"data_mixed", 132, 8, UINT64_MAX, VIP_WIRE_OK}, /* an address is the receiver's to judge */
@@ -124,7 +124,7 @@ static const struct bad_case bad_cases[] = {
     {"cm_accept_data", 140, 1, 4, VIP_WIRE_TRAILING},
     {"cm_accept_data", 140, 1, 6, VIP_WIRE_SHORT},
     {"cm_reject_data", 140, 1, 65, VIP_WIRE_CM_BAD},
-    {"cm_pending", 140, 1, 1, VIP_WIRE_CM_BAD}, /* private data in a message without */
+    {"cm_pending", 140, 1, 1, VIP_WIRE_CM_BAD}, /* private data in a message that has none */
     {"cm_request", 136, 1, 25, VIP_WIRE_CM_BAD},
     {"cm_request", 137, 1, 129, VIP_WIRE_CM_BAD},
     {"cm_request", 138, 1, 25, VIP_WIRE_CM_BAD},
@@ -140,7 +140,7 @@ static const struct bad_case bad_cases[] = {
     {"cm_reject", 68, 4, 17, VIP_WIRE_CM_BAD},
     {"cm_close", 65, 1, 5, VIP_WIRE_CM_BAD},  /* reason */
     {"cm_close", 67, 1, 2, VIP_WIRE_CM_BAD},  /* ops_valid */
-    {"cm_close", 67, 1, 0, VIP_WIRE_CM_BAD},  /* figures although not valid */
+    {"cm_close", 67, 1, 0, VIP_WIRE_CM_BAD},  /* values of operations, although not valid */
     {"cm_close", 104, 4, 1, VIP_WIRE_CM_BAD}, /* DONE is not an error */
     {"cm_close", 104, 4, 0, VIP_WIRE_CM_BAD}, /* failed_op without a status */
     {"cm_close", 88, 8, 0, VIP_WIRE_CM_BAD},
@@ -163,7 +163,7 @@ static void test_every_verdict(void **state)
             fail_msg("case %u (%s, offset %zu): %s instead of %s", i, bad->vector, bad->offset,
                      vip_wire_verdict_name(got), vip_wire_verdict_name(bad->verdict));
         seen[got] = true;
-        /* The checksum, which is judged separately, notices each of them too. */
+        /* The checksum, which has a check of its own, detects each change, too. */
         assert_false(vip_wire_check_seal(bytes, len));
         seen[VIP_WIRE_CRC_BAD] = true;
     }
@@ -172,7 +172,7 @@ static void test_every_verdict(void **state)
             fail_msg("no case for %s", vip_wire_verdict_name((enum vip_wire_verdict)i));
 }
 
-/* Asking for the wrong kind is answered, not asserted. */
+/* A decoder that gets the wrong kind of packet returns a verdict. */
 static void test_kinds(void **state)
 {
     uint8_t bytes[VECTOR_BYTES_MAX];
@@ -230,7 +230,7 @@ static void test_every_length(void **state)
     }
 }
 
-/* Zeros behind the last frame, and no more of them than would hide a frame. */
+/* Padding is zeros behind the last frame, at most VIP_WIRE_PAD_MAX bytes. */
 static void test_padding(void **state)
 {
     uint8_t bytes[VECTOR_BYTES_MAX + VIP_WIRE_PAD_MAX + 1] = {0};
@@ -287,7 +287,7 @@ static void random_frame(uint64_t *random, struct vip_frame *frame, uint32_t roo
     if (frame->type == VIP_FRM_WRITE_MSG) {
         frame->message = (uint16_t)(1 + pick(random, VIP_MESSAGE_BYTES_MAX));
         frame->total += frame->message;
-        /* What would end the data, or stand alone, has the message with it. */
+        /* A frame with the last data can have the message, too; a frame without data has the message. */
         if (frame->offset + frame->length + frame->message == frame->total && pick(random, 2))
             frame->length += frame->message;
         else if (!frame->length)
@@ -318,7 +318,7 @@ static size_t random_data(uint64_t *random, struct vip_packet *packet, uint8_t *
     uint32_t floor = 1;
 
     memset(packet, 0, sizeof(*packet));
-    /* By members: padding stays zero, for whole packets are compared. */
+    /* Set single members: padding stays zero, because the test compares whole structs. */
     hdr->kind = VIP_PKT_DATA;
     hdr->flags = (uint16_t)pick(random, 8);
     hdr->conn_id = vector_random(random);
@@ -415,7 +415,7 @@ static void test_random_cm(void **state)
     }
 }
 
-/* Vectors with several bytes changed at random: any answer, but canonical if it is OK. */
+/* Vectors with several bytes changed at random: any verdict is right, but if it is OK, the bytes are canonical. */
 static void test_random_damage(void **state)
 {
     static const uint8_t likely[] = {0, 1, 2, 3, 4, 7, 0x10, 0x11, 0x12, 0x7f, 0x80, 0xff};

@@ -1,6 +1,6 @@
 /*
- * Missing pages: a memfd without seals is cut short under its mapping, so that each access raises
- * SIGBUS. Its owner is broken; the process, and other owners, go on.
+ * Missing pages: the test truncates a memfd without seals under its mapping, so that each access raises
+ * SIGBUS. This breaks the owner of the mapping; the process and other owners go on.
  */
 #include "vipd/registry/guard.h"
 
@@ -20,9 +20,9 @@
 #include <cmocka.h>
 
 #define PAGE  4096ul
-#define PAGES 200ul /* more than there are pages that stand in */
+#define PAGES 200ul /* more than the guard has stand-in pages */
 
-/* Memory whose pages can be taken away. */
+/* Memory from which the test can take pages away. */
 struct area {
     int fd;
     volatile uint8_t *at;
@@ -76,7 +76,7 @@ static void test_missing_pages_break_their_owner_only(void **state)
     assert_int_equal(bad.at[5 * PAGE + 7], 1);
     assert_int_equal(guard_faults(), before + 1);
 
-    /* Writes raise it too; what was written to a page that stood in is not seen in a later one. */
+    /* Writes raise SIGBUS, too. Bytes written to a stand-in page do not appear in a later one. */
     for (unsigned long i = 6; i < PAGES; i++) {
         bad.at[i * PAGE] = 0xee;
         assert_int_equal(bad.at[i * PAGE + 1], 0);
@@ -90,7 +90,7 @@ static void test_missing_pages_break_their_owner_only(void **state)
     area_free(&good);
 }
 
-/* A copy over a missing page goes on to its end, and the count tells that it is worthless. */
+/* A copy over a missing page goes on to its end, and the count of faults tells that it is worthless. */
 static void test_a_copy_goes_on(void **state)
 {
     struct area area = area_new();
@@ -117,7 +117,7 @@ static void *touch(void *area)
     return NULL;
 }
 
-/* A fault in one thread spoils no copy of another one; that there was one is known to all. */
+/* A fault in one thread does not spoil the copy of another thread, but guard_faults counts it for all. */
 static void test_a_fault_of_another_thread(void **state)
 {
     struct area area = area_new();
@@ -138,7 +138,7 @@ static void test_a_fault_of_another_thread(void **state)
     area_free(&area);
 }
 
-/* The table without the mapping, or after it was given back: SIGBUS ends the process as ever. */
+/* A child touches a missing page that is not in the table: SIGBUS must end the child. */
 static void dies_of_sigbus(const struct area *area)
 {
     pid_t child = fork();
@@ -199,7 +199,7 @@ static void test_the_table_is_bounded_and_used_again(void **state)
     }
 }
 
-/* ---- the table changes while others fault --------------------------------------------------- */
+/* ---- the table changes while another thread faults ------------------------------------------ */
 
 static bool changing = true;
 

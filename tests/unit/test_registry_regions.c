@@ -136,7 +136,7 @@ static void test_bounds_are_exact(void **state)
     assert_null(send_access(r, handle, 0x10001, UINT32_MAX));
     assert_null(send_access(r, handle, UINT64_MAX, 2));
     assert_null(send_access(r, handle, 0, UINT32_MAX));
-    /* No byte is touched, so any address will do; but not any handle. */
+    /* An access of no bytes may have any address, but not any handle. */
     assert_non_null(send_access(r, handle, 0x10064, 0));
     assert_non_null(send_access(r, handle, 0, 0));
     assert_non_null(send_access(r, handle, UINT64_MAX, 0));
@@ -183,8 +183,8 @@ static void test_handles_nobody_gave_out(void **state)
 }
 
 /*
- * A peer that knows one session's handles, and how handles are made, does not know another's: the
- * first handles of sessions differ by more than their index, and generations are spread evenly.
+ * A peer that knows the handles of one session, and how handles are made, cannot guess the handles of
+ * another session: its first handle has a random generation, and generations are spread evenly.
  */
 static void test_first_handles_are_random(void **state)
 {
@@ -204,7 +204,7 @@ static void test_first_handles_are_random(void **state)
         of_generation_1 += first >> 16 == 1;
         octant[first >> 29]++;
         equal_steps += first >> 16 == second >> 16;
-        /* What an attacker tries first. */
+        /* The handles that an attacker tries first. */
         for (uint32_t index = 0; index < 16; index++)
             if ((1u << 16 | index) != first && (1u << 16 | index) != second)
                 assert_null(registry_get(r, 1u << 16 | index));
@@ -215,7 +215,7 @@ static void test_first_handles_are_random(void **state)
         assert_in_range(octant[i], 32, 128);
 }
 
-/* Before Linux 5.9 inode numbers of memfds come again: vipd lives, the registration is refused. */
+/* Before Linux 5.9 two memfds can have the same inode number: vipd refuses the second registration. */
 static void test_two_files_of_one_number(void **state)
 {
     struct mappings all = {0};
@@ -338,7 +338,7 @@ static void test_ptag_life(void **state)
     assert_int_equal(registry_ptag_destroy(r, tags[3]), VIP_RC_INVALID_PARAMETER);
     assert_int_equal(registry_ptag_destroy(r, 0), VIP_RC_INVALID_PARAMETER);
     assert_int_equal(registry_ptag_destroy(r, UINT32_MAX), VIP_RC_INVALID_PARAMETER);
-    /* The place is used again, the number is not. */
+    /* A new tag can use the place again, but not the number. */
     assert_int_equal(registry_ptag_create(r, &extra), VIP_RC_SUCCESS);
     assert_int_not_equal(extra, tags[3]);
     assert_false(registry_ptag_valid(r, tags[3]));
@@ -398,7 +398,7 @@ static void test_staged_halves(void **state)
     in[0] = 7;
     assert_int_equal(pread(fd, &byte, 1, 2 * PAGE + 0x124), 1);
     assert_int_equal(byte, 7);
-    /* The last byte of the half is inside, the one after it is the other half. */
+    /* The last byte of the half is inside, the byte after it is in the other half. */
     region.bytes = 2 * PAGE - 0x123;
     assert_int_equal(add(r, &region, dup(fd), &access.handle), VIP_RC_SUCCESS);
     region.bytes++;
@@ -413,7 +413,7 @@ static void test_bad_regions(void **state)
     struct registry_usage usage;
     static const struct {
         struct registry_region region;
-        uint64_t fd_bytes; /* 0 = no fd */
+        uint64_t fd_bytes; /* size of the file; 0: no fd */
         enum vip_rc rc;
     } cases[] = {
         {{.addr = 1, .bytes = 0, .kind = REGISTRY_ADOPTED}, 0, VIP_RC_INVALID_PARAMETER},
@@ -456,7 +456,7 @@ static void test_bad_regions(void **state)
     assert_int_equal(usage.bytes, 0);
 }
 
-/* What an application might pass instead of a sealed memfd. */
+/* Descriptors that an application might pass instead of a sealed memfd. Returns their number. */
 static unsigned wrong_fds(int *fds, uint64_t bytes)
 {
     unsigned n = 0;
@@ -603,7 +603,7 @@ static void test_short_address_space_maps_parts(void **state)
     close(arena);
 }
 
-/* Bit 1 of the filter (core(5)), or a mark of the mapping: one of them keeps it out of a core. */
+/* A core file has no shared memory: bit 1 of the filter (core(5)) is clear, or the mapping has the mark dd. */
 static void test_no_part_of_a_core(void **state)
 {
     for (unsigned i = 0; i < 2; i++) {

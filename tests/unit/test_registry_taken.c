@@ -1,4 +1,4 @@
-/* What the files of users take: mapped, shared by sessions, left behind, gone. */
+/* Memory that the files of users take: files that are mapped, shared by sessions, left, or gone. */
 #include "vipd/registry/taken.h"
 
 #include <fcntl.h>
@@ -20,7 +20,7 @@ struct file {
     struct stat st;
 };
 
-/* 8 MiB of hole, as another user would make it. */
+/* A file of 8 MiB without pages. */
 static struct file file_new(void)
 {
     struct file file = {.fd = memfd_create("test", MFD_CLOEXEC)};
@@ -72,7 +72,7 @@ static void test_a_file_counts_once_per_user(void **state)
     assert_int_equal(taken_file_bytes(of_b), 2 * MIB);
     taken_put(taken, first);
     assert_int_equal(taken_by(taken, 1), 3 * MIB);
-    taken_put(taken, second); /* not grown: forgotten */
+    taken_put(taken, second); /* the file has not grown while it was mapped: forgotten */
     assert_int_equal(taken_by(taken, 1), 2 * MIB);
     assert_int_equal(taken_left(taken, 1), 0);
     taken_put(taken, of_other);
@@ -84,7 +84,7 @@ static void test_a_file_counts_once_per_user(void **state)
     taken_free(taken);
 }
 
-/* Each look is bounded, and a few looks see all. */
+/* Each look is bounded, and a few looks see all files. */
 static void test_looks_are_bounded(void **state)
 {
     struct taken *taken = taken_new();
@@ -109,7 +109,7 @@ static void test_looks_are_bounded(void **state)
     taken_free(taken);
 }
 
-/* A file that vipd filled counts until the program has dropped it, in the end its last mapping. */
+/* A file that grew while it was mapped counts until the program has dropped its last descriptor and mapping. */
 static void test_left_files_count_until_they_are_gone(void **state)
 {
     struct taken *taken = taken_new();
@@ -133,7 +133,7 @@ static void test_left_files_count_until_they_are_gone(void **state)
     taken_free(taken);
 }
 
-/* Registered again it is one file as before; that it did not grow since does not hide it. */
+/* A left file that is registered again is one file as before. It counts, although it has not grown since. */
 static void test_a_left_file_comes_back(void **state)
 {
     struct taken *taken = taken_new();
@@ -148,7 +148,7 @@ static void test_a_left_file_comes_back(void **state)
     assert_int_equal(taken_by(taken, 1), 2 * MIB);
     taken_put(taken, got);
     assert_int_equal(taken_by(taken, 1), 2 * MIB);
-    /* What the program gave back is seen when it is mapped again. */
+    /* Pages that the program has freed do not count when the file is mapped again. */
     assert_int_equal(fallocate(file.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 2 * MIB), 0);
     got = get(taken, 1, &file);
     assert_int_equal(taken_by(taken, 1), 0);
@@ -158,7 +158,7 @@ static void test_a_left_file_comes_back(void **state)
     taken_free(taken);
 }
 
-/* Left by several users, it ends for all of them; registered again by one, it stays left by the other. */
+/* Two users have left a file. If one registers it again, it stays left by the other. Its end is for both users. */
 static void test_a_file_left_by_two_users(void **state)
 {
     struct taken *taken = taken_new();
@@ -176,7 +176,7 @@ static void test_a_file_left_by_two_users(void **state)
         taken_put(taken, one);
         assert_int_equal(taken_left(taken, owner), 1);
     }
-    /* The one who is left alone hears of the end, too. */
+    /* The end of the file counts for both users. */
     one = get(taken, 1, &file);
     fill(&file, 2 * MIB);
     taken_put(taken, one);
@@ -203,7 +203,7 @@ static unsigned setting(const char *name)
     return value;
 }
 
-/* More files end at once than the kernel queues events for: those that are kept still count. */
+/* More files end at once than the kernel queues events for. A file that has not ended still counts. */
 static void test_lost_events(void **state)
 {
     enum { FILES_MAX = 50000 };
@@ -211,7 +211,7 @@ static void test_lost_events(void **state)
     struct taken *taken = taken_new();
     struct file kept = file_new();
     struct taken_file *got = get(taken, 2, &kept);
-    unsigned files = setting("max_queued_events") / 2 + 100; /* each has two events */
+    unsigned files = setting("max_queued_events") / 2 + 100; /* the end of a file is two events */
     unsigned most = setting("max_user_watches") / 2;
     struct rlimit was, none;
 
@@ -238,7 +238,7 @@ static void test_lost_events(void **state)
     assert_int_equal(taken_left(taken, 1), files - 1);
     for (unsigned i = 1; i < files; i++)
         munmap(map[i], 4096);
-    /* vipd has no descriptor left to read the list: nothing is forgotten until it has. */
+    /* vipd has no descriptor left to open the list of watches: it forgets no file until it has one. */
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
     none = (struct rlimit){.rlim_cur = 3, .rlim_max = was.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
@@ -256,7 +256,7 @@ static void test_lost_events(void **state)
     taken_free(taken);
 }
 
-/* Nothing is kept alive: with files left, vipd ends; and without a count all is fine. */
+/* The end with left files frees everything. And: all functions take NULL. */
 static void test_end_with_left_files(void **state)
 {
     struct taken *taken = taken_new();

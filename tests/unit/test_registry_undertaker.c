@@ -1,6 +1,6 @@
 /*
- * Memory is given back by the undertaker's thread: in pieces, behind a gate that this test opens, while the
- * caller goes on and what waits counts for its user.
+ * The undertaker's thread frees memory in pieces, behind a gate that this test opens. Meanwhile the caller
+ * goes on, and the memory that waits counts for its user.
  */
 #include "vipd/registry/undertaker.h"
 
@@ -36,11 +36,11 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t news = PTHREAD_COND_INITIALIZER;
 static pthread_t main_thread;
 static bool gate_open, at_gate;
-static uint64_t largest;       /* munmap outside the main thread */
-static unsigned main_unmapped; /* munmaps of GATED_BYTES in the main thread */
-static sigset_t mask;          /* of the thread at the gate */
+static uint64_t largest;       /* bytes of the largest munmap at the gate */
+static unsigned main_unmapped; /* munmaps of at least GATED_BYTES in the main thread */
+static sigset_t mask;          /* signals that the thread at the gate blocks */
 
-/* Instead of libc's, for the whole program. */
+/* Replaces libc's function in the whole program. */
 int munmap(void *base, size_t bytes)
 {
     if (pthread_equal(pthread_self(), main_thread)) {
@@ -130,7 +130,7 @@ static void assert_waits(struct undertaker *undertaker, uint32_t owner, uint64_t
     assert_int_equal(share.sessions, sessions);
 }
 
-/* The memory of a session with many regions is released in portions of 8 for each end. */
+/* The memory of a session with many regions is freed in portions: 8 regions for each of `ends`. */
 static void test_empty_in_portions(void **state)
 {
     struct registry_limits limits = {.regions_max = 1000, .bytes_max = 1ull << 32, .ptags_max = 4};
@@ -156,7 +156,7 @@ static void test_empty_in_portions(void **state)
     registry_free(registry);
 }
 
-/* A session with much memory ends: the caller unmaps none of it, and it counts until it is freed. */
+/* A session with much memory ends: the caller unmaps nothing, and the memory counts until it is freed. */
 static void test_end_of_a_session(void **state)
 {
     struct undertaker *undertaker = undertaker_new();
@@ -170,7 +170,7 @@ static void test_end_of_a_session(void **state)
     assert_int_equal(main_unmapped, 0);
     assert_waits(undertaker, 1000, 150 * MIB, 2, 1);
     assert_waits(undertaker, 1001, 0, 0, 0);
-    for (int s = 1; s < 32; s++) /* no signal of vipd's ends there */
+    for (int s = 1; s < 32; s++) /* the thread gets none of vipd's signals */
         assert_true(s == SIGKILL || s == SIGSTOP || sigismember(&mask, s));
     open_gate();
     undertaker_free(undertaker); /* waits for the rest */
@@ -178,7 +178,7 @@ static void test_end_of_a_session(void **state)
     assert_true(largest <= UNDERTAKER_EMPTY_PIECE_BYTES);
 }
 
-/* Pages are met in small pieces only. */
+/* A mapping with pages is unmapped in small pieces. */
 static void test_pieces(void **state)
 {
     struct undertaker *undertaker = undertaker_new();
@@ -186,7 +186,7 @@ static void test_pieces(void **state)
 
     (void)state;
     assert_true(base != MAP_FAILED);
-    (void)madvise(base, 128 * MIB, MADV_NOHUGEPAGE); /* a kernel without them says no */
+    (void)madvise(base, 128 * MIB, MADV_NOHUGEPAGE); /* fails if the kernel has no huge pages */
     memset(base, 1, 128 * MIB);
     open_gate();
     undertaker_unmap(undertaker, 1, base, 128 * MIB, NULL);
@@ -195,8 +195,8 @@ static void test_pieces(void **state)
 }
 
 /*
- * An arena goes in few pieces if the pages of its file are no more than a small piece has; else in many, also
- * if they are somewhere else.
+ * An arena is unmapped in few large pieces if the pages of its file together are no more than a small piece.
+ * Otherwise it is unmapped in many pieces, also where it has no pages.
  */
 static void test_sparse(void **state)
 {
@@ -228,7 +228,7 @@ static void test_sparse(void **state)
     }
 }
 
-/* One region of a living session: a large one waits, a small one is gone when the program hears of it. */
+/* Deregistration in a living session: a large region waits for the undertaker, a small one is unmapped at once. */
 static void test_deregistration(void **state)
 {
     struct undertaker *undertaker = undertaker_new();
@@ -249,7 +249,7 @@ static void test_deregistration(void **state)
     assert_int_equal(main_unmapped, 0);
 }
 
-/* The last descriptor of a file, also one that is in the queue of a socket: its memory goes there, too. */
+/* The undertaker closes descriptors, too: one may be the last of its file, or a socket with others in its queue. */
 static void test_descriptors(void **state)
 {
     struct undertaker *undertaker = undertaker_new();
@@ -270,7 +270,7 @@ static void test_descriptors(void **state)
     }
     for (unsigned i = 0; i < UNDERTAKER_FDS_MAX; i++)
         assert_true(fcntl(ends[i], F_GETFD) >= 0);
-    /* Many wait: vipd is to take no more, but never does the caller's thread close one. */
+    /* Many descriptors wait: vipd must accept no more, but the caller's thread never closes one. */
     assert_true(undertaker_full(undertaker, 7));
     assert_false(undertaker_full(undertaker, 8));
     undertaker_close(undertaker, 7, ends[UNDERTAKER_FDS_MAX]);
@@ -282,10 +282,10 @@ static void test_descriptors(void **state)
     close(pair[1]);
 }
 
-/* The kernel that the undertaker sees. */
+/* The release of the kernel that the undertaker sees. */
 static const char *kernel_release = "6.9.0";
 
-/* Instead of libc's, for the whole program. */
+/* Replaces libc's function in the whole program. */
 int uname(struct utsname *ret)
 {
     memset(ret, 0, sizeof(*ret));
@@ -293,7 +293,7 @@ int uname(struct utsname *ret)
     return 0;
 }
 
-/* Before Linux 6.9 the close of an empty socket may free what others have in flight, which may block. */
+/* Before Linux 6.9 the close of an empty socket may free descriptors in flight of other sockets, which may block. */
 static void test_old_kernels_close_in_the_undertaker(void **state)
 {
     static const char *const old[] = {"6.8.12-generic", "5.10.0", "6", ""};
@@ -317,7 +317,7 @@ static void test_old_kernels_close_in_the_undertaker(void **state)
     kernel_release = "6.9.0";
 }
 
-/* A socket without messages is closed at once, also if the other side has gone and has not read what was sent. */
+/* A socket without messages is closed at once, also if the other side has closed and not read its messages. */
 static void test_sockets_without_messages_do_not_wait(void **state)
 {
     struct undertaker *undertaker = undertaker_new();
@@ -340,7 +340,7 @@ static void test_sockets_without_messages_do_not_wait(void **state)
     assert_false(undertaker_hang_up(undertaker, 7, gone[0]));
     assert_int_equal(fcntl(gone[0], F_GETFD), -1);
 
-    /* The same with a message: the reset comes before it. An empty one counts, too. */
+    /* The same, but a message waits behind the reset: the undertaker closes. An empty message counts, too. */
     for (size_t bytes = 0; bytes < 2; bytes++) {
         assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, said), 0);
         assert_int_equal(send(said[0], "a", 1, 0), 1);
@@ -354,7 +354,7 @@ static void test_sockets_without_messages_do_not_wait(void **state)
     assert_int_equal(fcntl(said[0], F_GETFD), -1);
 }
 
-/* What one user handed over may take for ever (a socket that lingers): another user's is done meanwhile, and more of it. */
+/* An item of one user may take for ever (a socket that lingers). Meanwhile the items of other users are freed. */
 static void test_two_owners(void **state)
 {
     struct undertaker *undertaker = undertaker_new();
@@ -375,7 +375,7 @@ static void test_two_owners(void **state)
     undertaker_free(undertaker);
 }
 
-/* Without one the caller's thread does it. */
+/* Without an undertaker the caller's thread frees the memory. */
 static void test_without(void **state)
 {
     struct registry *registry = session(NULL, 1000);

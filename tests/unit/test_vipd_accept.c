@@ -1,6 +1,7 @@
 /*
- * A user has all connections that the limits allow, and connects again. vipd refuses many of these connections in one
- * look at the descriptors, with the reason. It keeps none of their sockets, even if much waits for the undertaker.
+ * A user has all connections that the limits allow, and connects again, many times. vipd refuses many of these further
+ * connections in one look at the descriptors, with the reason. It keeps none of their sockets, even if many
+ * descriptors of the user wait for the undertaker.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -38,7 +39,7 @@ static pthread_cond_t news = PTHREAD_COND_INITIALIZER;
 static void *gated;
 static bool gate_open, at_gate;
 
-/* Instead of libc's, for the whole program. */
+/* Replaces libc's function in the whole program. */
 int munmap(void *base, size_t bytes)
 {
     if (gated && base == gated) {
@@ -52,14 +53,14 @@ int munmap(void *base, size_t bytes)
     return (int)syscall(SYS_munmap, base, bytes);
 }
 
-/* Instead of libc's: a kernel that closes sockets without messages quickly (undertaker.c). */
+/* Replaces libc's function: a kernel that closes sockets without messages quickly (undertaker.c). */
 int uname(struct utsname *ret)
 {
     *ret = (struct utsname){.release = "6.9.0"};
     return 0;
 }
 
-/* ---- vipd without NICs, and what was seen between two looks ----------------------------------------------------- */
+/* ---- vipd without NICs, and the refusals between two looks ------------------------------------------------------ */
 
 struct world {
     struct vipd_config config;
@@ -70,7 +71,7 @@ struct world {
     int listening, held; /* held: the one connection that the user may have */
     int sock[FLOOD];
     uint64_t wanted, seen; /* refused connections */
-    unsigned looks, most;  /* looks that refused some; the most in one */
+    unsigned looks, most;  /* looks that refused connections; the most connections in a look */
 };
 
 static bool between(void *ctx, bool worked)
@@ -122,7 +123,7 @@ static void begin(struct world *w, unsigned waiting)
     w->held = pair[1];
     w->listening = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     assert_true(w->listening >= 0);
-    /* The kernel gives it a name. */
+    /* The kernel chooses the name of this socket. */
     assert_int_equal(bind(w->listening, (struct sockaddr *)&w->addr, sizeof(sa_family_t)), 0);
     assert_int_equal(getsockname(w->listening, (struct sockaddr *)&w->addr, &w->addr_len), 0);
     assert_int_equal(listen(w->listening, 2 * FLOOD), 0);
@@ -159,7 +160,7 @@ static void end(struct world *w)
     close(w->held);
 }
 
-/* The reason, and the end. */
+/* The client gets the reason and the end of the connection. */
 static void assert_refused(int sock)
 {
     ProtobufCMessage *message;
@@ -192,7 +193,7 @@ static void refuse_a_flood(unsigned waiting)
 static void test_many_connections_are_refused_in_one_look_and_closed_at_once(void **state)
 {
     (void)state;
-    refuse_a_flood(UNDERTAKER_FDS_MAX - 1); /* one more that waits would be seen */
+    refuse_a_flood(UNDERTAKER_FDS_MAX - 1); /* undertaker_full would report one more */
 }
 
 static void test_a_user_whose_descriptors_wait_does_not_stop_accepting(void **state)
@@ -201,7 +202,8 @@ static void test_a_user_whose_descriptors_wait_does_not_stop_accepting(void **st
     refuse_a_flood(UNDERTAKER_FDS_MAX);
 }
 
-/* A descriptor that came before vipd has accepted may be the last one: no loop of vipd closes it. */
+/* A client sends a descriptor before vipd refuses the connection. It may be the last one of its file, so the
+ * undertaker closes it and not a loop of vipd. */
 static void test_a_refused_socket_with_a_descriptor_waits_for_the_undertaker(void **state)
 {
     union {

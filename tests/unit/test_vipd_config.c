@@ -38,7 +38,7 @@ static struct vipd_config *good(const char *text)
     return config;
 }
 
-/* The text must be refused, and with "FILE:want" lines only. */
+/* vipd must refuse the text. The errors must be the lines of `want`, each behind "FILE:". */
 static void bad(const char *text, const char *want)
 {
     char errors[2048], lines[2048] = "", *rest = errors, *line;
@@ -158,7 +158,7 @@ static void test_values(void **state)
     assert_int_equal(config->nics[1].alias_count, 0);
     assert_string_equal(config->nics[1].faults_text, "");
 
-    /* A name without port has the first NIC's, though that section comes later. */
+    /* A name without a port gets the port of the first NIC, although this NIC's section comes later. */
     assert_int_equal(config->name_count, 2);
     assert_string_equal(config->names[0].name, "b");
     assert_memory_equal(config->names[0].addr[0].bytes, "\177\0\0\002\116\041", 6);
@@ -167,7 +167,7 @@ static void test_values(void **state)
     vipd_config_free(config);
 }
 
-/* NICs of the three links beside each other, and names of two. */
+/* NICs with different links in one file, and names with addresses of different links. */
 static void test_links(void **state)
 {
     struct vipd_config *config = good("[nic:a]\n"
@@ -208,7 +208,7 @@ static void test_links(void **state)
     assert_int_equal(x->addr_count, 3);
     assert_int_equal(x->kind[0], LINK_ETHER);
     assert_int_equal(x->kind[1], LINK_UDP);
-    /* Without a port: that of the first NIC that has one. */
+    /* An address without a port gets the port of the first NIC that has one. */
     assert_memory_equal(x->addr[1].bytes, "\177\0\0\002\116\041", 6);
     assert_memory_equal(x->addr[2].bytes, "\2\0\0\0\0\013", 6);
     assert_false(config->nics[0].keys.variant);
@@ -315,7 +315,7 @@ static void test_faults_of_keys(void **state)
 
 static void test_faults_of_values(void **state)
 {
-    /* A link-local address needs its interface, other ones have none; the port has a key of its own. */
+    /* A link-local address needs its interface, other addresses have none; the port has a key of its own. */
     static const char *const addresses[] = {
         "fe80::1",
         "2001:db8::1%eth0",
@@ -461,7 +461,7 @@ static void test_reference_has_every_key(void **state)
     free(text);
 }
 
-/* A default reads back as it is written, and is what the engine's own defaults are. */
+/* Each default is formatted as the table has it; the engine's defaults are those of ENG_CONFIG_DEFAULT. */
 static void test_table(void **state)
 {
     struct vipd_config *config = vipd_config_default();
@@ -479,7 +479,7 @@ static void test_table(void **state)
         assert_true(strlen(key->help) > 15);
         assert_ptr_equal(config_key_find(key->section, key->name), key);
         assert_true(nic || config_section_known(key->section));
-        /* What a reload does with the rest of a NIC is not written (vipd/reload.c). */
+        /* A reload changes no key of a NIC but aliases (vipd/reload.c). */
         if (nic && key->type != CONFIG_ALIASES)
             assert_int_equal(key->class, CONFIG_RESTART);
         assert_int_equal(nic && link_key_kinds(key->name, kinds) > 0, key->of_link);
@@ -493,12 +493,12 @@ static void test_table(void **state)
     vipd_config_free(config);
 }
 
-/* With every "#key = value" line switched on, the documented file is good and changes nothing. */
+/* The printed file is good if each "#key = value" line is no comment any more, and its values are the defaults. */
 static void test_documented_values_are_the_defaults(void **state)
 {
     char *text = print_reference(), *on = calloc(1, 65536), *rest = text, *line;
     struct vipd_config *defaults = vipd_config_default(), *config;
-    bool example = false; /* a section that is an example as a whole stays off */
+    bool example = false; /* a section that is only an example: it stays a comment */
 
     (void)state;
     while ((line = strsep(&rest, "\n")) != NULL) {
@@ -512,7 +512,7 @@ static void test_documented_values_are_the_defaults(void **state)
     assert_int_equal(config->name_count, 2);
     assert_true(config->nics[0].aliases_given);
     assert_int_equal(config->nics[0].alias_count, 2);
-    /* The only examples that are not defaults. */
+    /* Only these values are examples and not defaults. */
     config->nics[0].aliases_given = false;
     config->nics[0].alias_count = 0;
     memset(config->nics[0].aliases, 0, sizeof(config->nics[0].aliases));
@@ -585,7 +585,7 @@ static int remove_file(void **state)
     return unlink(path);
 }
 
-/* [listen]: patterns, users by name and number, faults, and what they decide. */
+/* [listen]: patterns, users by name and by number, decisions, and faults. */
 static bool may(const struct vipd_config *config, uid_t uid, const char *disc)
 {
     const char *pattern, *user;
@@ -616,7 +616,7 @@ static void test_listen(void **state)
     assert_string_equal(pattern, "0xab*");
     assert_string_equal(user, "1003");
     assert_true(config_may_listen(config, 1003, raw, 3, &pattern, &user));
-    /* A zero byte behind text is no way round. */
+    /* A zero byte behind the text does not evade the pattern. */
     assert_false(config_may_listen(config, 1003, (const uint8_t *)"web", 4, &pattern, &user));
     config_disc_text(NULL, 0, text);
     assert_string_equal(text, "(empty)");

@@ -71,7 +71,7 @@ static int end(void **state)
     return rmdir(root);
 }
 
-/* A vipd that root started and that is another user now does not read what that user's HOME has, also not at a reload. */
+/* A vipd that root started and that runs as another user does not read files of this user, not even at a reload. */
 static void test_files_of_user(void **state)
 {
     struct vipd_config_source source = {.root = root};
@@ -136,7 +136,7 @@ static void assert_value(const struct vipd_config *config, const char *key, cons
     assert_int_equal(found_line, line);
 }
 
-/* Vendor < /run < /etc, then drop-ins by name whatever their folder. */
+/* The files of the vendor, then /run, then /etc, then drop-ins by name, whatever their folder. The last value holds. */
 static void test_order(void **state)
 {
     char errors[1024];
@@ -168,7 +168,7 @@ static void test_order(void **state)
     assert_int_equal(config->nics[0].keys.mtu, 1500);
     assert_int_equal(config->nics[1].link, LINK_LOOP);
     assert_int_equal(config->name_count, 2);
-    /* The later file's address, with the port that the NIC has at last. */
+    /* The address of the later file, and the port that the NIC has after all files. */
     assert_memory_equal(config->names[0].addr[0].bytes, "\177\0\0\011\007\320", 6);
     assert_value(config, "x", "127.0.0.9:2000", "/etc/vipd/vipd.conf.d/90-c.conf", 6);
     vipd_config_free(config);
@@ -193,7 +193,7 @@ static void test_masked_drop_ins(void **state)
     vipd_config_free(config);
 }
 
-/* Faults of all files are told at once, each with its file. */
+/* vipd reports the faults of all files at once, each with its file. */
 static void test_faults_have_their_file(void **state)
 {
     char errors[2048], want[2048];
@@ -213,7 +213,7 @@ static void test_faults_have_their_file(void **state)
     assert_string_equal(errors, want);
 }
 
-/* A named file has its drop-ins beside it, and the system's files do not count. */
+/* A named file has its drop-ins beside it. vipd does not read the system's files then. */
 static void test_named_file(void **state)
 {
     char errors[1024], path[512];

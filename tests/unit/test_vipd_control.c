@@ -1,6 +1,6 @@
 /*
- * vipd's side of the control socket, spoken to in raw messages: what is right is answered once, what
- * is wrong ends that session and no other.
+ * vipd's side of the control socket, tested with raw messages: vipd answers a right message once; a
+ * wrong message ends its session and no other.
  */
 #include "unit/vipd_app.h"
 #include "vipd/registry/memfile.h"
@@ -18,7 +18,7 @@ static void test_open(void **state)
     assert_int_equal(head.abi, VIP_SHM_ABI);
     assert_int_equal(head.bytes, VIP_VIPD_BYTES);
     assert_int_equal(fcntl(app.segment, F_GET_SEALS), APP_SEALS);
-    /* No application can write what vipd writes. */
+    /* No application can write the segment that vipd writes. */
     assert_ptr_equal(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, app.segment, 0),
                      MAP_FAILED);
     assert_int_equal(pwrite(app.segment, "x", 1, 0), -1);
@@ -218,7 +218,7 @@ static void test_without_session(void **state)
     close(sock);
 }
 
-/* One that asks and never reads fills its own socket and is ended; others are served meanwhile. */
+/* A client sends requests and never reads: when its socket is full, vipd ends the client, and serves the others. */
 static void test_replies_unread(void **state)
 {
     Vip__ShowRequest show = VIP__SHOW_REQUEST__INIT;
@@ -239,7 +239,8 @@ static void test_replies_unread(void **state)
     close_app(&other);
 }
 
-/* An arena always, since a limit of file sizes may forbid a program to make it. */
+/* vipd makes each arena, because a limit of file sizes may forbid the program to make it. It makes other files only
+ * if it can make them immutable. */
 static void test_memory_files(void **state)
 {
     static const uint64_t bytes[] = {VIP_ARENA_BYTES, 4096};
@@ -273,7 +274,7 @@ static void test_event_socket(void **state)
 
     (void)state;
     done.has_number = true;
-    done.number = 5; /* nothing was asked to be placed */
+    done.number = 5; /* vipd has sent no place event */
     assert_int_equal(vip_control_send(app.events, &done.base, NULL, 0, 0), 0);
     assert_ended(&app);
 
@@ -287,8 +288,8 @@ static void test_event_socket(void **state)
 }
 
 /*
- * The doorbell's file is shared. Neither emptying it with O_NONBLOCK switched off, nor ringing it
- * when the session is gone, may stop vipd.
+ * vipd and the program share the eventfd of the doorbell. A program that clears O_NONBLOCK and empties it,
+ * or rings it after the session's end, must not stop vipd.
  */
 static void test_doorbell(void **state)
 {
@@ -316,7 +317,7 @@ static void test_doorbell(void **state)
     close(kept);
 }
 
-/* A continuation without a descriptor before it: no library writes that. */
+/* A continuation without a descriptor before it: libvipl never writes that. */
 static void test_broken_ring(void **state)
 {
     int fd = make_app_segment(VIP_APP_BYTES, 0, VIP_SHM_APP_MAGIC);
@@ -337,7 +338,7 @@ static void test_broken_ring(void **state)
     close_app(&other);
 }
 
-/* A program that is killed while its child keeps the socket open: the pidfd tells. */
+/* A program is killed while another process keeps its socket open: vipd detects the death by the pidfd. */
 static void test_death_with_inherited_socket(void **state)
 {
     struct app other = open_app("vip0");
@@ -355,7 +356,7 @@ static void test_death_with_inherited_socket(void **state)
     if (owner == 0) {
         struct app app = open_app("vip0");
 
-        if (fork() == 0) { /* hands its socket to the test and keeps it until told */
+        if (fork() == 0) { /* sends the socket to the test, which keeps it open */
             Vip__PlaceDone done = VIP__PLACE_DONE__INIT;
 
             done.has_number = true;
@@ -384,8 +385,8 @@ static void test_death_with_inherited_socket(void **state)
 }
 
 /*
- * Connection attempts that nobody answers each end in an event; a program that reads none of them is
- * ended when the socket and the queue behind it are full.
+ * Each connection attempt without a server ends in an event. vipd ends a program that reads no events when
+ * the socket and vipd's queue for it are full.
  */
 static void test_events_unread(void **state)
 {
@@ -405,7 +406,7 @@ static void test_events_unread(void **state)
     request.body_case = VIP__REQUEST__BODY_CONNECT;
     request.connect = &connect_request;
     connect_request.has_vi = connect_request.has_timeout_ms = true;
-    connect_request.timeout_ms = 50; /* by then each has its NO_MATCH, or this as its result */
+    connect_request.timeout_ms = 50; /* the result of an attempt is NO_MATCH, or TIMEOUT by then */
     connect_request.remote = &remote;
     remote.has_host = remote.has_discriminator = true;
     remote.host.data = app.address;
@@ -426,7 +427,7 @@ static void test_events_unread(void **state)
     close_app(&other);
 }
 
-/* Every way to be ended that the tests above used has been counted under its name. */
+/* vipd has counted each kind of end that the tests above have caused. */
 static void test_ends_are_counted(void **state)
 {
     static const char *const names[] = {
@@ -464,7 +465,7 @@ static void test_ends_are_counted(void **state)
                 fail_msg("%s is 0", counter->name);
             found++;
         }
-        /* Nothing of this was vipd's own fault. */
+        /* vipd ended no session because it had no resources. */
         if (strcmp(counter->name, "ended_no_resources") == 0)
             assert_int_equal(counter->value, 0);
     }

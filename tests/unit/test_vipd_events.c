@@ -1,6 +1,6 @@
 /*
- * Events towards a program that does not read them: what a peer can repeat without end is left out,
- * what comes once is kept.
+ * Events for a program that does not read them: vipd leaves out events that a peer can repeat without
+ * end, and keeps events that come once.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +26,7 @@ static void error(struct client *client, enum vip_error_code code)
     client_sink.error(client, VIP_RES_VI, code, 3, 1, 0, "why");
 }
 
-/* Read what is there, letting more come; the code of the last error. */
+/* Read all events; let vipd send the queued ones meanwhile. Returns the code of the last error. */
 static uint32_t read_all(struct client *client, int sock)
 {
     uint32_t last = UINT32_MAX;
@@ -69,7 +69,7 @@ static void test_repeated_errors(void **state)
         error(&client, VIP_EC_CONN_LOST);
     error(&client, VIP_EC_RDMAW_PROT);
     assert_int_equal(read_all(&client, pair[1]), VIP_EC_CONN_LOST);
-    /* With room again they are told again. */
+    /* When there is room again, vipd sends errors that can be repeated, too. */
     error(&client, VIP_EC_RECVQ_EMPTY);
     assert_int_equal(read_all(&client, pair[1]), VIP_EC_RECVQ_EMPTY);
     assert_int_equal(client.end, CLIENT_END_NONE);

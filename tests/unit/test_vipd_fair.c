@@ -1,6 +1,6 @@
 /*
- * Clients that ask without pause: each look at the descriptors serves a bounded part of it, so that
- * the NICs have their turns, and every client gets its share.
+ * Clients send requests without pause. Each look at the descriptors serves a bounded part of the
+ * requests, so that the NICs have their turns, and each client gets its share.
  */
 #include <fcntl.h>
 #include <setjmp.h>
@@ -24,7 +24,8 @@
 
 #define CLIENTS 8
 
-/* The session of one client, and its submission ring, full of what vipd has to take before it answers. */
+/* The session of one client. Its submission ring (or table) is full of postings that vipd has to take before it
+ * answers. */
 struct app {
     struct nic_session *nic_session;
     void *app, *vipd;
@@ -33,7 +34,7 @@ struct app {
     uint32_t generation, received;
 };
 
-/* As many receives as a VI may have, all with the same continuations. */
+/* Post receives until there are as many for the next reply as a VI may have; all have the same continuations. */
 static void refill_table(struct app *app, unsigned replies)
 {
     struct vip_sq_slot slot = {.seg_count = VIP_SEGS_PER_DESC_MAX, .vi_gen = app->generation};
@@ -53,11 +54,11 @@ static void refill(struct app *app)
         vip_sq_write(vip_app_sq(app->app), app->written++, &slot);
 }
 
-/* vipd without NICs that take turns, and what was seen between two turns. */
+/* vipd without NICs that take turns, and counts of replies between two turns. */
 struct world {
     struct vipd_config config;
     struct vipd vipd;
-    int sock[CLIENTS]; /* the clients' ends */
+    int sock[CLIENTS]; /* the clients' ends of the connections */
     unsigned wanted;   /* replies in all */
     unsigned got[CLIENTS], total;
     unsigned most;            /* replies between two turns */
@@ -96,7 +97,7 @@ static bool between(void *ctx, bool worked)
     return worked;
 }
 
-/* As much of a session as a request needs that disconnects a VI. */
+/* The members of a session that a request to disconnect a VI needs. */
 static struct session *session_of(struct vipd_loop *loop, const struct app *app)
 {
     struct session *session = calloc(1, sizeof(*session));
@@ -104,14 +105,14 @@ static struct session *session_of(struct vipd_loop *loop, const struct app *app)
     assert_non_null(session);
     session->events_tail = &session->events;
     session->doorbell = -1;
-    session->event_sock = eventfd(0, EFD_CLOEXEC); /* nothing ever comes by it */
+    session->event_sock = eventfd(0, EFD_CLOEXEC); /* never readable */
     session->event_watch = vipd_watch_new(loop, session->event_sock, 0, NULL, NULL);
     assert_non_null(session->event_watch);
     session->nic_session = app->nic_session;
     return session;
 }
 
-/* Every client sends the request so often at once; run until all are answered. */
+/* Each client sends the request `times` times at once. Run until vipd has answered all. */
 static void flood(struct world *w, const Vip__Request *request, unsigned times, struct app *apps,
                   struct nic *nic)
 {
@@ -188,7 +189,8 @@ static void *pages(size_t bytes)
     return at;
 }
 
-/* What was posted before a request is taken first: thousands of slots are worth more than a request. */
+/* vipd takes the postings before it answers a later request. The cost of thousands of slots counts, too: one reply in
+ * a look. */
 static void requests_that_take(bool table)
 {
     const struct nic_config config = {.name = "vip0",

@@ -1,4 +1,4 @@
-/* Descriptors that the service manager passes: what is taken, and that nothing stays open if one is wrong. */
+/* Descriptors that the service manager passes: vipd takes all of them, or closes all if one is wrong. */
 #include "vipd/fd_store.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-/* As sd_listen_fds_with_names finds them. */
+/* Pass fd as descriptor number `at`, where sd_listen_fds_with_names finds it. */
 static void pass(int at, int fd)
 {
     assert_true(fd >= 0);
@@ -63,7 +63,7 @@ static void test_all_are_taken(void **state)
     assert_int_equal(fcntl(SD_LISTEN_FDS_START + 1, F_GETFD), -1);
 }
 
-/* Also those taken before the wrong one. */
+/* vipd also closes descriptors that it took before the wrong one. */
 static void test_a_wrong_one_closes_all(void **state)
 {
     struct fd_store fd_store;

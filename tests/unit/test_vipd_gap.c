@@ -1,4 +1,4 @@
-/* How long a loop went without a turn, and what is said of the reason. */
+/* How long a loop went without a turn, and the text that tells the reason. */
 #include "vipd/turn_gap.h"
 
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 
 #define MS 1000000ull
 
-/* From turn to turn; from the end of a sleep, or from its deadline if vipd woke later. */
+/* A gap begins at the turn before, or at the end of a sleep, or at the deadline of the sleep if vipd woke later. */
 static void test_length(void **state)
 {
     struct gap gap = {.account = -1};
@@ -24,7 +24,7 @@ static void test_length(void **state)
     gap_begin(&gap, 1000 * MS);
     assert_int_equal(gap_end(&gap, 1000 * MS), 0);
     assert_int_equal(gap_end(&gap, 1003 * MS), 3 * MS);
-    gap_slept(&gap, UINT64_MAX, 9000 * MS); /* no timer: vipd slept as long as it wanted */
+    gap_slept(&gap, UINT64_MAX, 9000 * MS); /* no timer: no part of the sleep counts */
     assert_int_equal(gap_end(&gap, 9001 * MS), MS);
     gap_slept(&gap, 9500 * MS, 9400 * MS); /* something came before the deadline */
     assert_int_equal(gap_end(&gap, 9402 * MS), 2 * MS);
@@ -49,7 +49,7 @@ static void test_no_processor(void **state)
     assert_int_equal(gap.from_ns, 9010 * MS); /* too early for a look at the account */
     gap_slept(&gap, 9900 * MS, 9600 * MS);
     assert_int_equal(gap.from_ns, 9300 * MS);
-    assert_int_equal(gap.last.at_ns, 9000 * MS); /* the reason is told from here */
+    assert_int_equal(gap.last.at_ns, 9000 * MS); /* the account of the reason begins here */
     gap_slept(&gap, 9200 * MS, 9600 * MS);
     assert_int_equal(gap.from_ns, 9200 * MS);
     /* The timer was due long ago, although the thread did not wait for a processor (SIGSTOP). */
@@ -89,7 +89,7 @@ static void test_reason(void **state)
     assert_int_equal(strlen(text), 19);
 }
 
-/* What the kernel says of this thread: the processor time that it has just used. */
+/* The kernel's account of this thread: the processor time that the thread has just used. */
 static void test_account(void **state)
 {
     struct gap gap = {.account = -1};

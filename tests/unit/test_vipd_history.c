@@ -1,4 +1,4 @@
-/* Events in order, distinct errors counted, both bounded. */
+/* The history of vipd: events in order, and distinct errors with counts. Both are bounded, and users share the room. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,7 +39,7 @@ static void test_errors_are_counted(void **state)
     assert_string_equal(history->errors[0].last.program, "prog?");
     assert_int_equal(history->errors[1].count, 1);
 
-    /* The repetition within the same second is counted, not kept. */
+    /* The repetition within a second is counted, but is no event. */
     event = history_event_from(history, 0);
     assert_int_equal(event->number, 1);
     assert_int_equal(event->vi, 3);
@@ -116,7 +116,7 @@ static void note_opens(struct history *history, uid_t uid, unsigned times)
         history_note(history, 1, HISTORY_OPEN, false, &who, "open", NULL);
 }
 
-/* Events of the user; their numbers, and those of all events, go up. */
+/* Returns the number of the user's events. The numbers of all events must go up. */
 static unsigned events_of(const struct history *history, uid_t uid)
 {
     const struct history_event *event;
@@ -143,13 +143,13 @@ static void test_a_flood_of_one_user_takes_no_event_of_another(void **state)
     assert_int_equal(events_of(history, 1), 10);
     assert_int_equal(events_of(history, 2), HISTORY_EVENTS - 10);
     assert_int_equal(history_event_from(history, 0)->number, 1);
-    /* A reader that has seen the ten goes on with what is left of the flood, the newest. */
+    /* A reader that has read the ten events goes on with the newest events of the flood, which are left. */
     assert_int_equal(history_event_from(history, 11)->number,
                      10 + 3 * HISTORY_EVENTS - (HISTORY_EVENTS - 10) + 1);
     next = history->next;
     assert_null(history_event_from(history, next));
 
-    /* Between the two, others come at the cost of the flood only, until all have as many. */
+    /* New events of user 1 replace events of the flood only, until both users have the same number. */
     note_opens(history, 1, 1);
     assert_int_equal(history_event_from(history, next)->uid, 1);
     assert_int_equal(events_of(history, 1), 11);
@@ -160,7 +160,8 @@ static void test_a_flood_of_one_user_takes_no_event_of_another(void **state)
     history_free(history);
 }
 
-/* More users than there is room for: one goes for each that comes, and each that goes is forgotten. */
+/* More users than there is room for: the event of one user goes for each new event, and users without events and
+ * errors are forgotten. */
 static void test_many_users(void **state)
 {
     struct history *history = history_new();
@@ -202,7 +203,7 @@ static void test_errors_of_users_are_apart(void **state)
     assert_int_equal(history->errors[0].last.session, 7);
     assert_string_equal(history->errors[0].last.text, "its reason");
     assert_int_equal(history->errors[1].last.session, 8);
-    /* Any number of errors, all of them later: the victim's stays. */
+    /* The flood makes more errors than there is room for, all of them later: the victim's error stays. */
     for (unsigned i = 0; i < 2 * HISTORY_ERRORS; i++) {
         snprintf(key, sizeof(key), "error %u", i);
         history_note(history, (12 + i) * SEC, HISTORY_ASYNC, true, &flood, key, NULL);

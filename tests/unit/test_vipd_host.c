@@ -23,14 +23,14 @@ struct probe {
     int fd;
     unsigned watched, timed, between, idle_turns;
     uint64_t timed_ns;
-    unsigned stop_after_idle; /* turns; 0 = never */
+    unsigned stop_after_idle; /* number of turns; 0: never */
 };
 
 static bool on_between(void *ctx, bool worked)
 {
     struct probe *probe = ctx;
 
-    assert_false(worked); /* nobody does anything here */
+    assert_false(worked); /* there are no NICs that could work */
     probe->between++;
     if (++probe->idle_turns == probe->stop_after_idle)
         vipd_host_stop(probe->loop);
@@ -45,7 +45,7 @@ static void on_watch(void *ctx, unsigned events)
     assert_int_equal(events, VIPD_READ);
     assert_int_equal(read(probe->fd, &value, sizeof(value)), sizeof(value));
     probe->watched++;
-    /* Its own end is allowed from within. */
+    /* A callback may free its own watch. */
     vipd_watch_free(probe->watch);
     probe->watch = NULL;
 }
@@ -82,7 +82,7 @@ static void end(struct probe *probe, struct vipd_loop_stats *ret)
     vipd_host_free(probe->loop);
 }
 
-/* One run of a loop that a timer ends after `after_ns`; what happened in it. */
+/* Run a loop until a timer ends it after `after_ns`. Returns the loop's statistics. */
 static struct vipd_loop_stats run_for(enum vipd_wait wait, uint64_t after_ns)
 {
     struct vipd_loop_stats stats;
@@ -110,8 +110,8 @@ static void test_every_way_of_waiting(void **state)
         enum vipd_wait wait = i == 0 ? VIPD_WAIT_ADAPTIVE : VIPD_WAIT_BLOCK;
         struct vipd_loop_stats stats = {0};
 
-        /* On a busy machine we may get the processor only when the timer is due, and nothing is
-         * left to sleep for: then the timer gets longer. */
+        /* On a busy machine this thread may get the processor only when the timer is due, so that the loop
+         * does not sleep: then try a longer timer. */
         for (uint64_t after_ns = 20000000; stats.sleeps == 0; after_ns *= 4) {
             assert_true(after_ns < 60000000000ull);
             stats = run_for(wait, after_ns);
@@ -122,7 +122,7 @@ static void test_every_way_of_waiting(void **state)
     assert_int_equal(run_for(VIPD_WAIT_SPIN, 20000000).sleeps, 0);
 }
 
-/* Idle and blocked, a handful of turns is all: one per thing that happened, none by the clock. */
+/* An idle loop that blocks takes a turn for each thing that happens, and none by the clock: a handful here. */
 static void test_no_turn_without_reason(void **state)
 {
     struct vipd_loop_stats stats;
@@ -142,7 +142,7 @@ static void on_slow_watch(void *ctx, unsigned events)
     usleep(150000);
 }
 
-/* A long look at the descriptors is told with its reason: the kernel's account begins before it, not behind it. */
+/* vipd logs a long look at the descriptors with the reason. The kernel's account begins before the look. */
 static void test_the_account_of_a_long_look(void **state)
 {
     int log = memfd_create("log", MFD_CLOEXEC), before = dup(STDERR_FILENO);
@@ -230,7 +230,7 @@ static void test_stop(void **state)
     vipd_timer_free(NULL);
 }
 
-/* A request waits for data that are moving, but not for a loop that only looks around. */
+/* If NICs move data, a request waits longer than if the loop has no work. */
 static void test_gap_between_looks(void **state)
 {
     const uint64_t moving = 1000, quiet = 30000, long_ago = 1000000000;
@@ -238,7 +238,8 @@ static void test_gap_between_looks(void **state)
     assert_int_equal(poll_gap_ns(300, 1, moving), POLL_EVERY_NS);
     assert_int_equal(poll_gap_ns(300, 1, quiet), POLL_QUIET_NS);
     assert_int_equal(poll_gap_ns(300, 1, long_ago), POLL_QUIET_NS);
-    /* Whoever asks much gets a share of the time: a fifth, or an eleventh if many do, half without data. */
+    /* Long looks get a share of the time: a fifth; an eleventh if many descriptors have something; half if the NICs
+     * have had no work for long. */
     assert_int_equal(poll_gap_ns(20000, 1, moving), 4 * 20000);
     assert_int_equal(poll_gap_ns(20000, 1, quiet), 4 * 20000);
     assert_int_equal(poll_gap_ns(20000, 4, quiet), 10 * 20000);

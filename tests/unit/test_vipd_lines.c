@@ -1,4 +1,4 @@
-/* Lines for the administrator: whole, and never waited for. */
+/* Log lines for the administrator: they are whole, and vipd never waits for their reader. */
 #include "vipd/link/link.h"
 
 #include <errno.h>

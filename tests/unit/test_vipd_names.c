@@ -66,7 +66,7 @@ static void test_configured_aliases(void **state)
     config->nics[1].alias_count = 2;
     snprintf(config->nics[1].aliases[0], VIP_NIC_NAME_BYTES, "VINIC0");
     snprintf(config->nics[1].aliases[1], VIP_NIC_NAME_BYTES, "vip0");
-    /* A configured alias goes before a historical name, a NIC's own name before everything. */
+    /* A configured alias goes before a historical name, and a NIC's own name before both. */
     assert_int_equal(vipd_device_find(config, "VINIC0"), 1);
     assert_int_equal(vipd_device_find(config, "vip0"), 0);
     assert_int_equal(vipd_device_find(config, "nic0"), 0);
@@ -95,7 +95,7 @@ static void host(const struct vipd_config *config, enum link_kind kind, const ch
     struct link_addr addr;
     char text[64];
 
-    /* The only NIC of this medium: on eth1 if its address is bound to an interface at all. */
+    /* The only NIC of this medium. With IPv6 it is on eth1. */
     if (kind == LINK_UDP6)
         snprintf(nic.keys.address, sizeof(nic.keys.address), "fe80::1%%eth1");
     if (!vipd_host_find(config, &nic, name, index, &addr)) {
@@ -147,7 +147,7 @@ static void test_hosts(void **state)
     host(config, LINK_UDP, "10.0.0.1", 0, "10.0.0.4:1");
     host(config, LINK_UDP, "02:00:00:00:00:bb", 0, NULL);
 
-    /* Each medium has its own addresses of a name; MAC addresses are names of their own. */
+    /* A name has its own addresses on each medium; a MAC address is a name, too. */
     host(config, LINK_ETHER, "node1", 0, "02:00:00:00:00:aa");
     host(config, LINK_ETHER, "node1", 1, NULL);
     host(config, LINK_ETHER, "node2", 0, NULL);
@@ -157,7 +157,7 @@ static void test_hosts(void **state)
     host(config, LINK_LOOP, "localhost", 1, NULL);
     host(config, LINK_LOOP, "node1", 0, NULL);
 
-    /* Over IPv6 too; an address of another interface's link is none, in the table or in numbers. */
+    /* IPv6: an address on the link of another interface is unknown, as a name of the table or in digits. */
     host(config, LINK_UDP6, "node6", 0, "[2001:db8::7]:1");
     host(config, LINK_UDP6, "node6", 1, "[fe80::3]:7");
     host(config, LINK_UDP6, "node6", 2, NULL);
@@ -274,7 +274,7 @@ static void test_lock_and_socket(void **state)
     assert_int_equal(rmdir(top), 0);
 }
 
-/* Connects that wait in a queue that is as long as the kernel allows; at most those that this test makes. */
+/* The number of connects of this test: the kernel's longest queue, but at most 500. */
 static unsigned connects_that_wait(void)
 {
     FILE *file = fopen("/proc/sys/net/core/somaxconn", "re");
@@ -312,7 +312,8 @@ static void test_hundreds_of_connects_wait_without_a_look_of_vipd(void **state)
     assert_int_equal(rmdir(dir), 0);
 }
 
-/* Who can read the lock file can lock it, and no vipd would start again: nobody else can, also where an older one could be. */
+/* A user that can read the lock file can lock it, and then no vipd starts. So the file is private, also if an older
+ * vipd left a file that others can read. */
 static void test_lock_private(void **state)
 {
     static struct runtime runtime;
@@ -330,7 +331,7 @@ static void test_lock_private(void **state)
     assert_int_equal(runtime_open(dir, geteuid(), &runtime, err, sizeof(err)), 0);
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
-    /* What was open before is another file now. */
+    /* A descriptor that was opened before refers to another file now. */
     assert_int_equal(flock(held, LOCK_SH | LOCK_NB), 0);
     runtime_close(&runtime);
     assert_int_equal(runtime_open(dir, geteuid(), &runtime, err, sizeof(err)), 0);
@@ -340,7 +341,7 @@ static void test_lock_private(void **state)
     assert_int_equal(rmdir(dir), 0);
 }
 
-/* Of a file with two names the other may be anybody's: it is not written to. */
+/* A lock file with a second name may be the file of another user: vipd does not write to it. */
 static void test_lock_of_two_names(void **state)
 {
     static struct runtime runtime;
@@ -366,14 +367,15 @@ static void test_lock_of_two_names(void **state)
 
 static unsigned chmods;
 
-/* In the place of libc's. */
+/* Replaces libc's function. */
 int chmod(const char *path, mode_t mode)
 {
     chmods++;
     return fchmodat(AT_FDCWD, path, mode, 0);
 }
 
-/* The directory's owner could put another file in the socket's place, so that root changed that one's mode. */
+/* vipd must not change the socket's mode by name: the owner of the directory could put another file in its place, and
+ * root would change the mode of that file. */
 static void test_no_chmod_by_name(void **state)
 {
     static struct runtime runtime;
@@ -452,7 +454,7 @@ static void test_foreign_dirs(void **state)
     assert_int_equal(rmdir(dir), 0);
 }
 
-/* Root gives its files away, but no file of the system that has a second name there. */
+/* Root gives its files to the user, but no file of the system that has a second name in the directory. */
 static void test_give(void **state)
 {
     static struct runtime runtime;
@@ -513,7 +515,7 @@ static void test_log_clean(void **state)
     assert_string_equal(text, "a?[31m???z");
 }
 
-/* A reader that has stopped must not stop vipd. */
+/* A reader of the log that has stopped must not stop vipd. */
 static void test_log_unread(void **state)
 {
     int saved = dup(STDERR_FILENO), ends[2];
@@ -536,7 +538,7 @@ static void test_log_unread(void **state)
         if (left == 0)
             break;
     }
-    /* With room again lines come again. */
+    /* When there is room again, vipd writes lines again. */
     vipd_error("%s", "again");
     assert_true(read(ends[0], text, sizeof(text) - 1) > 0);
     assert_int_equal(dup2(saved, STDERR_FILENO), STDERR_FILENO);

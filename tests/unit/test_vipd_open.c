@@ -1,6 +1,6 @@
 /*
- * The memory of closed NIC handles is freed by another thread, which this test holds: further handles can be
- * opened up to a bound; at the bound the program hears when to ask again, and gets its handle then.
+ * Another thread of vipd frees the memory of closed NIC handles. This test holds that thread. A program can
+ * open further handles up to a bound. At the bound vipd says when to ask again, and opens the handle then.
  */
 #include "unit/vipd_app.h"
 
@@ -14,7 +14,8 @@
 static atomic_bool *gate_open;
 static pid_t test_pid;
 
-/* Instead of libc's, for the whole program: no thread but the first of the daemon frees memory. */
+/* Replaces libc's function in the whole program. While the gate is closed, only the daemon's first thread frees
+ * memory. */
 int munmap(void *base, size_t bytes)
 {
     struct timespec pause = {.tv_nsec = 1000000};
@@ -25,7 +26,7 @@ int munmap(void *base, size_t bytes)
     return (int)syscall(SYS_munmap, base, bytes);
 }
 
-/* How often the OpenRequests of this test were answered "again". */
+/* The number of OpenRequests that vipd has answered with "again". */
 static uint64_t counted_again(void)
 {
     Vip__ShowRequest show = VIP__SHOW_REQUEST__INIT;
@@ -47,7 +48,7 @@ static uint64_t counted_again(void)
     return count;
 }
 
-/* One OpenRequest on this connection: the pause until the next one, 0 if the NIC is open now. */
+/* Send an OpenRequest on this connection. Returns the pause until the next one, in ms; 0: the NIC is open now. */
 static uint32_t open_once(int sock)
 {
     struct vip_fds fds;
@@ -111,7 +112,7 @@ static int make_gate(void **state)
     return start_daemon(state);
 }
 
-/* The end of vipd waits until all is freed. */
+/* Open the gate, because the end of vipd waits until all memory is freed. */
 static int end(void **state)
 {
     atomic_store(gate_open, true);

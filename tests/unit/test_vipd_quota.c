@@ -1,6 +1,6 @@
 /*
- * What one user may have in all NIC handles together: at every limit, one beyond it, and again after
- * something was given back; and what a user is shown of others.
+ * The limits of one user for all NIC handles together: at each limit, one beyond it, and again after
+ * something was given back. And: what vipd shows a user of other users.
  */
 #define DAEMON_CONFIG(config)                                                                      \
     do {                                                                                           \
@@ -19,7 +19,7 @@
 
 #include <sys/stat.h>
 
-/* Any request; what vipd says to it, or said already because it does not take the connection. */
+/* Send a request. Check the reply; vipd may have sent it before the request, because it refuses the connection. */
 static void say_something(int sock, enum vip_rc code, const char *word)
 {
     Vip__Request request = VIP__REQUEST__INIT;
@@ -41,7 +41,7 @@ static void say_something(int sock, enum vip_rc code, const char *word)
     protobuf_c_message_free_unpacked(message, NULL);
 }
 
-/* A connection that vipd takes, or 0. */
+/* Connect. Returns the socket; 0: vipd refuses the connection. */
 static int try_connection(void)
 {
     Vip__Request request = VIP__REQUEST__INIT;
@@ -76,10 +76,10 @@ static void test_connections(void **state)
     say_something(one_more, VIP_RC_ERROR_RESOURCE, "connections_per_uid = 20");
     assert_closed(one_more);
     close(socks[0]);
-    /* vipd sees the end of that one before it accepts the next, or not. */
+    /* vipd may accept the next connection before it sees the end of socks[0]: then try again. */
     for (unsigned tries = 0; !(socks[0] = try_connection()); tries++)
         assert_true(tries < 10000);
-    /* Not only closed: vipd has forgotten them all before the next test counts its own. */
+    /* Wait until vipd has closed all connections, because the next test counts its own. */
     for (unsigned i = 0; i < 20; i++) {
         shutdown(socks[i], SHUT_WR);
         assert_closed(socks[i]);
@@ -150,7 +150,7 @@ static void test_regions(void **state)
     close_app(&two);
 }
 
-/* Whole pages count, and both halves of staged regions: that is what can be touched. */
+/* Whole pages count, and both halves of staged regions, because programs can fill all of these. */
 static void test_bytes(void **state)
 {
     struct app one = open_app("vip0"), two = open_app("vip0");
@@ -174,7 +174,7 @@ static void test_bytes(void **state)
     close_app(&one);
 }
 
-/* As soon as vipd has freed, on a thread of its own, what others before had mapped. */
+/* Ask until a thread of vipd has freed the memory that was mapped before. Returns the reply. */
 static Vip__Reply *ask_in_freed(struct app *app, const Vip__Request *request, int fd)
 {
     for (;;) {
@@ -211,8 +211,8 @@ static void test_staged_bytes(void **state)
 }
 
 /*
- * Files that grew while they were registered count, after that, until the program drops them: three may
- * be left, the fourth is refused, and when they are closed there is room again.
+ * Files that grew while they were registered still count after that, until the program drops them. Three
+ * files may be left, and vipd refuses the fourth. When the program closes the three, there is room again.
  */
 static void test_left_files_are_files_of_the_user(void **state)
 {
@@ -253,7 +253,7 @@ static void test_left_files_are_files_of_the_user(void **state)
     close_app(&app);
 }
 
-/* Register one byte in a file of its own; for a success, as soon as vipd has freed what others had. */
+/* Register one byte in a new file. If it must succeed, ask until vipd has freed the memory that was mapped before. */
 static void map_file(struct app *app, uint64_t file_bytes, enum vip_rc code, const char *word)
 {
     int fd = make_memfd(file_bytes, F_SEAL_SHRINK | F_SEAL_GROW);
@@ -353,7 +353,7 @@ static void test_connects(void **state)
     close_app(&two);
 }
 
-/* The one region and listener there are, as another connection sees them. */
+/* Check the views of the only region, listener and client, on another connection. all: its user may see all members. */
 static void look(int sock, bool all)
 {
     Vip__ShowRequest show = VIP__SHOW_REQUEST__INIT;
@@ -416,7 +416,7 @@ static void listen_on(int sock, uint8_t *disc, size_t len)
     ask_code(sock, &request, VIP_RC_SUCCESS, NULL);
 }
 
-/* What tells programs apart, or helps to attack them, is for their user and for administrators. */
+/* vipd shows members that identify programs, or help to attack them, only to their user and to administrators. */
 static void test_show_others(void **state)
 {
     struct app app;

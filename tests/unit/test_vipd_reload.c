@@ -1,6 +1,6 @@
 /*
- * Reload: what differs is told with its class, live keys hold at once, keys of class restart keep
- * their value and are remembered, and a bad file changes nothing at all.
+ * Reload: vipd reports each difference with its class. Live keys hold at once. Keys of class restart keep
+ * their value, and the new value is pending. A bad file changes nothing.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -105,7 +105,7 @@ static void test_classes(void **state)
 
     (void)state;
     assert_int_equal(reload(text, true), 9);
-    assert_int_equal(vipd.config->spin_ns, 10000); /* only looked */
+    assert_int_equal(vipd.config->spin_ns, 10000); /* a dry run changes nothing */
     assert_int_equal(reload(text, false), 9);
     assert_string_equal(told, "[daemon] socket_mode: 0666 -> 0600 (restart)\n"
                               "[engine] spin: 10us -> 20us (live)\n"
@@ -154,7 +154,7 @@ static void test_bad_file(void **state)
     write_file(BASE);
 }
 
-/* Going back to what runs leaves nothing pending; an empty list of aliases is not an absent one. */
+/* With the old values in the file again, nothing is pending. An empty list of aliases is not an absent list. */
 static void test_back(void **state)
 {
     (void)state;
@@ -175,7 +175,7 @@ static void test_back(void **state)
     assert_int_equal(vipd_device_find(vipd.config, "/dev/via_lo"), -1);
 }
 
-/* A key of class restart that is a text: it waits, and going back ends that. */
+/* A key of class restart with a text as its value: the new value is pending until the old one is in the file again. */
 static void test_cpus(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /*
- * Requests of a session and the views of vipctl, spoken in raw messages to a daemon.
+ * Requests of a session and the views of vipctl, as raw messages to a daemon.
  */
 #include "unit/vipd_app.h"
 
@@ -142,7 +142,7 @@ static void test_connect_addresses(void **state)
 
 /* ---- views ------------------------------------------------------------------------------- */
 
-/* All pages of a view; returns the rows and, in *ret_pages, how many pages they took. */
+/* Read all pages of a view. Returns the number of rows, and in *ret_pages the number of pages. */
 static size_t count_rows(int sock, Vip__ShowRequest__What what, unsigned *ret_pages)
 {
     Vip__ShowRequest show = VIP__SHOW_REQUEST__INIT;
@@ -235,7 +235,7 @@ static void test_show_summary(void **state)
     assert_string_equal(reply->show->summary->runtime_dir, dir);
     assert_true(reply->show->summary->epoch != 0);
     vip__reply__free_unpacked(reply, NULL);
-    /* A cursor from nowhere is an empty page, not an accident. */
+    /* A cursor that vipd never gave is no error. */
     show.what = VIP__SHOW_REQUEST__WHAT__VI;
     show.has_cursor = true;
     for (int bit = 0; bit < 64; bit++) {

@@ -1,7 +1,7 @@
 /*
- * Worker threads (vipd/host.h) and the lock that is given in the order of asking: what runs in the control
- * loop finds every NIC standing still, gets there however busy they are, and may touch what is
- * theirs. Plain variables are shared here on purpose: the thread sanitizer would see a gap.
+ * Worker threads (vipd/host.h) and the lock that is given in the order of asking. Callbacks in the control
+ * loop find all NICs standing still, come in time however busy the NICs are, and may change objects of the
+ * NICs. Plain variables are shared here on purpose: the thread sanitizer would detect a missing order.
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -23,10 +23,10 @@
 
 #define TAKES 200
 
-/* One who has it all the time, and gives it away when asked to. */
+/* A thread that holds the lock all the time, and gives it when another thread wants it. */
 struct hog {
     struct fair_lock lock;
-    uint64_t steps; /* with the lock */
+    uint64_t steps; /* counted with the lock */
     bool stop;
 };
 
@@ -46,7 +46,7 @@ static void *hog(void *arg)
     return NULL;
 }
 
-/* Both get on: the one who asks gets the lock, and so does the hog before it is asked again. */
+/* Both threads go on: the main thread gets the lock, and the hog gets it before the main thread gets it again. */
 static void test_lock_takes_turns(void **state)
 {
     struct hog h = {.steps = 0};
@@ -56,14 +56,14 @@ static void test_lock_takes_turns(void **state)
     (void)state;
     fair_lock_init(&h.lock);
     assert_int_equal(pthread_create(&thread, NULL, hog, &h), 0);
-    /* Without the hog there is nobody to take turns with. */
+    /* Wait until the hog has started. */
     for (uint64_t seen = 0; seen == 0;) {
         fair_lock_take(&h.lock);
         seen = h.steps;
         fair_lock_give(&h.lock);
     }
     for (unsigned i = 0; i < TAKES; i++) {
-        /* It holds the lock or waits for it, but for the moment between giving and taking again. */
+        /* The hog holds the lock or waits for it, except for the moment between give and take: then try again. */
         for (bool turn = false; !turn;) {
             fair_lock_take(&h.lock);
             turn = h.steps > before;
@@ -84,9 +84,9 @@ static void test_lock_takes_turns(void **state)
 #define WORKERS 2
 #define ROUNDS  40
 #define STOPS   50
-#define STOP_S  50 /* less than an epoll of libev that nobody ends */
+#define STOP_S  50 /* less than the time after which an epoll of libev ends without an event */
 
-/* What belongs to one NIC: a doorbell that its worker answers by ringing it again. */
+/* A doorbell of one NIC. Its worker answers each ring with another ring. */
 struct bell {
     struct rig *rig;
     struct nic *nic;
@@ -94,7 +94,7 @@ struct bell {
     struct vipd_watch *watch;
     int fd;
     bool inside;   /* its callback is running */
-    uint64_t rung; /* how often it has */
+    uint64_t rung; /* number of its calls */
 };
 
 struct rig {
@@ -103,7 +103,7 @@ struct rig {
     struct bell bell[NICS];
     unsigned rounds, between;
     uint64_t seen[NICS]; /* bell.rung at the last round */
-    time_t stopped_s;    /* when the end was asked for */
+    time_t stopped_s;    /* time of vipd_host_stop */
 };
 
 static time_t now_s(void)
@@ -137,7 +137,7 @@ static void on_bell(void *ctx, unsigned events)
     bell->inside = false;
 }
 
-/* In the control loop: nobody is inside, and every bell may be taken away and hung up again. */
+/* In the control loop: no worker is in on_bell, and each watch may be freed and made again. */
 static void on_timer(void *ctx)
 {
     struct rig *rig = ctx;
@@ -208,7 +208,7 @@ static void rig_nic(struct rig *rig, struct bell *bell)
     ring(bell);
 }
 
-/* Until every bell has rung in ROUNDS rounds; what the loops did. */
+/* Run until each bell has rung in ROUNDS rounds. Returns the statistics of the loops. */
 static struct vipd_loop_stats run(struct rig *rig, unsigned workers, enum vipd_wait wait)
 {
     const struct vipd_host_config host = {.wait = wait,
@@ -251,7 +251,7 @@ static void test_nics_stand_still(void **state)
         assert_int_equal(stats.engines, WORKERS);
         assert_true(stats.halts >= ROUNDS);
         assert_true(rig.between >= ROUNDS);
-        /* NICs are dealt out in turn. */
+        /* The workers get the NICs in turn. */
         assert_ptr_not_equal(rig.bell[0].loop, rig.loop);
         assert_ptr_not_equal(rig.bell[0].loop, rig.bell[1].loop);
         assert_ptr_equal(rig.bell[0].loop, rig.bell[2].loop);
@@ -269,7 +269,7 @@ static void test_without_workers(void **state)
     assert_ptr_equal(rig.bell[2].loop, rig.loop);
 }
 
-/* A worker hears of the end at any moment of its work; run() looks how long that takes. */
+/* The end comes at any moment of a worker's work. run() checks the time that the end takes. */
 static void test_stops_at_once(void **state)
 {
     (void)state;
@@ -280,7 +280,7 @@ static void test_stops_at_once(void **state)
     }
 }
 
-/* An idle vipd is idle in every thread: some turns for each pass, none by the clock. */
+/* Each thread of an idle vipd takes few turns, and none by the clock. */
 static void on_last_timer(void *ctx)
 {
     struct rig *rig = ctx;

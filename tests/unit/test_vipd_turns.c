@@ -10,11 +10,11 @@
 
 #define FLOOD 230
 
-static char flood[FLOOD], victim; /* clients are only told apart */
+static char flood[FLOOD], victim; /* the addresses identify the clients */
 static uint64_t now_ns;
 
-/* A look in which the flood asks for views, and the victim (if it has a request) for something cheap, last. Returns
- * whether that was served. */
+/* A look at the descriptors. Each connection of the flood has a request of this cost. The victim (unless `other` is
+ * NULL) comes last, with a cheap request. Returns whether this request is served. */
 static bool look(struct turns *turns, struct turns_user *evil, struct turns_user *other,
                  unsigned cost, unsigned *ret_served)
 {
@@ -40,18 +40,18 @@ static void test_a_flood_of_views(void **state)
     unsigned served = 0, looks, had = 0;
 
     (void)state;
-    /* Both begin in the same look. */
+    /* Both users begin in the same look. */
     for (looks = 1; !look(&turns, evil, honest, TURNS_COST_MAX, &served); looks++)
         assert_true(looks < 3);
     served = 0;
     for (unsigned i = 0; i < 1000; i++)
         look(&turns, evil, NULL, TURNS_COST_MAX, &served);
-    assert_in_range(served, 999, 1000); /* alone it has each look */
+    assert_in_range(served, 999, 1000); /* without the victim, one view in each look */
     for (unsigned i = 0; i < 100; i++) {
         for (looks = 1; !look(&turns, evil, honest, TURNS_COST_MAX, &served); looks++)
             assert_true(looks < 3);
     }
-    /* A victim with one request in each look has one of two looks, and the flood the other. */
+    /* A victim with a request in each look is served in at least every other look, and the flood in every other. */
     served = 0;
     for (unsigned i = 0; i < 1000; i++)
         had += look(&turns, evil, honest, TURNS_COST_MAX, &served);
@@ -62,7 +62,7 @@ static void test_a_flood_of_views(void **state)
     assert_null(turns.users);
 }
 
-/* Who has asked for much in a long life is not kept waiting by one that comes, goes and comes again, nor by one
+/* A user that has spent much in a long life does not wait for a user that comes, goes and comes again, nor for a user
  * whose requests all find room. */
 static void test_long_lives(void **state)
 {
@@ -93,13 +93,13 @@ static void test_long_lives(void **state)
                 served++;
             }
     }
-    /* A look ends at the last connection, here at each fourth one before its time is over. */
+    /* A look ends at the last connection. Here that ends each fourth look before its cost is used up. */
     assert_in_range(served, 80 * TURNS_COST_MAX, 100 * TURNS_COST_MAX);
     turns_leave(&turns, fresh);
     turns_leave(&turns, old);
 }
 
-/* Cheap requests of one user: each connection has its turn, and none waits for one that has gone. */
+/* Cheap requests of one user: each connection has its turn, and none waits for a connection that has gone. */
 static void test_connections_in_turn(void **state)
 {
     struct turns turns = {0};

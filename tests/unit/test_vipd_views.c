@@ -1,6 +1,6 @@
 /*
- * The views of objects, of statistics and of what happened, and the requests of administrators,
- * spoken in raw messages to a daemon.
+ * The views of objects, of statistics and of the history, and the requests of administrators, as raw
+ * messages to a daemon.
  */
 #include <grp.h>
 #include <sys/stat.h>
@@ -26,7 +26,7 @@ static Vip__Reply *show(int sock, Vip__ShowRequest__What what, uint64_t cursor)
     return reply;
 }
 
-/* Every id of the table comes exactly once per NIC or once at all, with its unit and meaning. */
+/* vipd shows each id of the table exactly once for the one NIC or for vipd, with its unit and help text. */
 static void test_every_statistic_is_shown(void **state)
 {
     unsigned seen[VIP_STATS] = {0};
@@ -184,7 +184,7 @@ static void test_configuration_has_pages(void **state)
     close(sock);
 }
 
-/* A refused request is an event and a distinct error, with the reason that the program was told. */
+/* A refused request is an event and a distinct error, with the reason that the program got. */
 static void test_what_happened(void **state)
 {
     struct app app = open_app("vip0");
@@ -291,7 +291,7 @@ static void test_disconnect_of_nothing(void **state)
     close_app(&app);
 }
 
-/* Without the group, an ordinary user may look but not touch. */
+/* A user outside of the administrators' group may read views, but change nothing. */
 static void test_permission(void **state)
 {
     pid_t pid;
@@ -329,7 +329,7 @@ static void test_permission(void **state)
         reply = show(sock, VIP__SHOW_REQUEST__WHAT__ERROR, 0);
         for (size_t i = 0; i < reply->show->n_errors; i++)
             if (reply->show->errors[i]->uid == 0 && reply->show->errors[i]->text)
-                _exit(14); /* another user's reasons may hold his addresses */
+                _exit(14); /* reasons of another user may have addresses of that user */
         _exit(0);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -337,7 +337,7 @@ static void test_permission(void **state)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-/* vipd of this very host answers a ping at the NIC's own address; a wrong one does not. */
+/* vipd of this host answers a ping to the NIC's own address, and refuses wrong pings with a reason. */
 static void test_ping(void **state)
 {
     Vip__PingRequest ping = VIP__PING_REQUEST__INIT;

@@ -1,6 +1,6 @@
 /*
- * Limits of a process that a program did not choose: libvipl keeps within them, or says which one is too low. Each
- * test is a child of its own, which a signal may end; the vipd that it talks to is a thread of the parent.
+ * Limits of a process that a program did not choose: libvipl keeps within them, or says which limit is too low. Each
+ * test is a child of its own, which a signal may end. The fake vipd is a thread of the parent.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@
 
 #define MEMORY_BYTES 65536u
 #define HANDLE       0x00020001u
-#define LIMIT_BYTES  (1ull << 30) /* below the table of receives and the arena */
+#define LIMIT_BYTES  (1ull << 30) /* less than the table of receives, and than the arena */
 
 /* In the child: the exit code is the line that failed, modulo 255, plus 1. */
 #define CHECK(is)                                                                                  \
@@ -80,7 +80,7 @@ static void *life_of_a_vi(void *arg)
     return arg;
 }
 
-/* The guard is larger than any frame: a frame that does not fit ends the program. */
+/* The guard of the stack is larger than any frame, so a frame that does not fit ends the program. */
 static void small_stack(void)
 {
     pthread_attr_t attr;
@@ -110,7 +110,7 @@ static void limit_files(uint64_t bytes)
     CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
 }
 
-/* The last reason names the limit, the size that was asked for and the one that is allowed. */
+/* The last reason names the limit, the size of the file and the size that the limit allows. */
 static void check_reason(uint64_t asked_bytes, uint64_t limit_bytes)
 {
     char words[128];
@@ -164,7 +164,7 @@ static void a_limit_of_file_sizes_is_the_reason_of_a_refused_open(void **state)
     run(&old, refused_arena);
 }
 
-/* Memory that cannot be written is staged: half of the staging area is written as a file. */
+/* Memory that cannot be written is staged. libvipl writes one half of the staging area, as a file. */
 static void refused_region(void)
 {
     void *memory = pages(2 * VIP_APP_BYTES, PROT_READ);

@@ -1,6 +1,7 @@
 /*
- * VipDisconnect waits for what was posted before (connect.c), against a fake vipd that completes sends
- * when the test says so. The speed of threads does not matter: a wait has an hour, or must have lasted.
+ * VipDisconnect waits for sends that were posted before (connect.c). The fake vipd completes sends when the
+ * test says so. The speed of threads does not matter: the limit of a wait is an hour, or the test checks
+ * that the wait lasted long enough.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +18,7 @@
 #define OK(call) assert_int_equal((call), VIP_SUCCESS)
 
 #define HOUR_MS 3600000u
-#define FIRST   1000u /* completions of the send queue before this VI */
+#define FIRST   1000u /* completions of this send queue before the VI was created */
 
 /* One opened NIC with one VI, number 7, and three sends posted. */
 struct setup {
@@ -78,7 +79,7 @@ static void *run_disconnect(void *arg)
     return NULL;
 }
 
-/* A thread in VipDisconnect, asleep. */
+/* Start a thread that calls VipDisconnect. Returns when this thread sleeps. */
 static pthread_t start(struct setup *s)
 {
     const struct vip_app_head *head = s->fake.app;
@@ -130,7 +131,7 @@ static void gives_up_after_the_time_limit(void **state)
     (void)state;
 }
 
-/* Each of these would last an hour if it waited. */
+/* VipDisconnect does not wait if no wait is needed or allowed. */
 static void does_not_wait_in_vain(void **state)
 {
     struct setup s;
@@ -146,7 +147,7 @@ static void does_not_wait_in_vain(void **state)
     set_up(&s, VIP_SERVICE_RELIABLE_DELIVERY, HOUR_MS);
     for (unsigned i = 0; i < 3; i++)
         complete(&s, i, 0);
-    OK(VipDisconnect(s.vi)); /* nothing is under way, and nothing was taken */
+    OK(VipDisconnect(s.vi)); /* all sends are complete, although the program has not taken them */
     OK(VipDisconnect(s.vi));
     assert_int_equal(asked(&s), 2);
     tear_down(&s);

@@ -1,6 +1,6 @@
 /*
- * What the tests of registered memory share: vipd's view of a registration (the same memfd mapped a
- * second time), the number of mappings of this process, and the pretended limits of the kernel.
+ * Helpers for the tests of registered memory: vipd's view of a registration (the same memfd mapped a
+ * second time), the number of mappings of this process, and pretended limits of the kernel.
  */
 #ifndef TEST_VIPL_MEM_H
 #define TEST_VIPL_MEM_H
@@ -38,14 +38,14 @@ static inline int lock_memory(const void *addr, size_t bytes)
     return (int)syscall(SYS_mlock, addr, bytes);
 }
 
-/* A small generator of our own, so that every run does the same. */
+/* A small random generator, so that each run does the same. */
 static inline uint32_t next_random(uint64_t *seed)
 {
     *seed = *seed * 6364136223846793005ull + 1442695040888963407ull;
     return (uint32_t)(*seed >> 33);
 }
 
-/* vipd's mapping of a shared or adopted range; vipd_view_close with the same length. */
+/* Map a shared or adopted range as vipd does. vipd_view_close, with the same length, ends the mapping. */
 static inline uint8_t *vipd_view_open(const struct vipl__mem *mem)
 {
     bool adopted = mem->kind == VIPL__MEM_ADOPTED;
@@ -67,7 +67,7 @@ static inline void vipd_view_close(uint8_t *view, size_t bytes)
     munmap((void *)start, (uintptr_t)view + bytes - start);
 }
 
-/* Mappings of this process, counted without taking memory. */
+/* Number of mappings of this process. The count allocates no memory. */
 static inline size_t count_mappings(void)
 {
     char buf[4096];
@@ -83,14 +83,14 @@ static inline size_t count_mappings(void)
     return lines;
 }
 
-/* At most that many mappings now. Sanitizers map memory of their own meanwhile: nothing to say. */
+/* The process must have at most `most` mappings now. No check under sanitizers, which map memory of their own. */
 static inline void expect_mappings(size_t most)
 {
     if (!SANITIZED)
         assert_in_range(count_mappings(), 1, most);
 }
 
-/* Begin again with these limits; nothing may be registered. */
+/* Start again with these pretended limits. No memory may be registered. */
 static inline void pretend(struct mem_switches limits)
 {
     struct mem_state *st = vipl__mem_state();

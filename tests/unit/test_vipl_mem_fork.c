@@ -1,6 +1,6 @@
 /*
- * Registered memory and fork: the child has copies of its own before user code runs, as they were
- * at the fork; whatever it does, the parent's memory and registrations are as before.
+ * Registered memory and fork: before user code runs, the child has its own copies of the pages, as they
+ * were at the fork. Whatever the child does, the parent's memory and registrations are as before.
  */
 #include "test_vipl_mem.h"
 
@@ -38,7 +38,8 @@ static void expect_success(pid_t child)
                  WIFSIGNALED(status) ? WTERMSIG(status) : 0);
 }
 
-/* Two registered blocks of 10,000 bytes: one of malloc's with ones in it, adopted, one of the library's with twos. */
+/* Make two registered blocks of 10,000 bytes: one by malloc, adopted, filled with 1; one by libvipl, shared, filled
+ * with 2. */
 static void two_blocks(uint8_t **ret_block, uint8_t **ret_born, struct vipl__mem mem[2])
 {
     uint8_t *block = malloc(10000), *born = vipl__mem_alloc(10000);
@@ -71,11 +72,11 @@ static void test_child_writes_its_own_copy(void **state)
         memset(block, 3, 10000);
         memset(born, 4, 10000);
         CHILD_CHECK(vipl__mem_state()->runs.n == 0);
-        /* What the parent registered means nothing here; releasing it harms nobody. */
+        /* The parent's registrations mean nothing here; their release does no harm. */
         vipl__mem_release(&mem[0]);
         vipl__mem_release(&mem[1]);
         CHILD_CHECK(vipl__mem_free(born) == -EINVAL);
-        /* The child may register for itself. */
+        /* The child can make its own registrations. */
         CHILD_CHECK(vipl__mem_prepare(block + 10, 500, NULL, &own, &why) == 0);
         CHILD_CHECK(own.kind == VIPL__MEM_ADOPTED || own.kind == VIPL__MEM_STAGED);
         CHILD_CHECK(block[10] == 3);
@@ -129,7 +130,7 @@ static void test_child_has_the_bytes_of_the_fork(void **state)
     munmap(map, 3 * PAGE);
 }
 
-/* Pages of address space this process uses. */
+/* Pages of address space that this process uses. */
 static size_t pages_used(void)
 {
     char text[64] = "";
@@ -140,7 +141,7 @@ static size_t pages_used(void)
     return strtoul(text, NULL, 10);
 }
 
-/* No memory for copies: the child may see its parent's later writes, but never makes any. */
+/* There is no memory for copies: the child may see later writes of the parent, but its own do not reach the parent. */
 static void test_child_without_memory(void **state)
 {
 #if SANITIZED
@@ -175,7 +176,7 @@ static void test_child_without_memory(void **state)
     munmap(map, 100 * PAGE);
 }
 
-/* Without /proc nobody tells what is mapped: memory that is there is copied, and what is not is refused. */
+/* Without /proc libvipl does not know the mappings: it stages memory that exists, and refuses memory that does not. */
 static void test_child_without_proc(void **state)
 {
     char empty[] = "/tmp/test_vipl_mem_XXXXXX";
@@ -201,7 +202,7 @@ static void test_child_without_proc(void **state)
     rmdir(empty);
 }
 
-/* No descriptor is left to ask the kernel what is mapped: the child has its own pages all the same. */
+/* No descriptor is left to ask the kernel for the mappings: the child still has its own pages. */
 static void test_child_without_descriptors(void **state)
 {
     struct rlimit limit, none;

@@ -1,7 +1,7 @@
 /*
- * Registered memory, one thread: which kind every sort of memory gets, that its contents survive
- * registration and release, that vipd's view and ours are the same bytes, and that the mappings of
- * the process are afterwards as they were.
+ * Registered memory: the kind that each sort of memory gets. Its contents survive registration and
+ * release, vipd and the program see the same bytes, and afterwards the mappings of the process are as
+ * before.
  */
 #include "test_vipl_mem.h"
 
@@ -32,7 +32,7 @@ static void check(const uint8_t *at, size_t bytes, unsigned seed)
             fail_msg("byte %zu is %u", i, at[i]);
 }
 
-/* Register, look from both sides, release; the range must be of that kind. */
+/* Register the range, which must get this kind. Read and write it from both sides, then release it. */
 static void round_trip(uint8_t *at, size_t bytes, enum vipl__mem_kind kind)
 {
     struct vipl__mem mem;
@@ -56,7 +56,7 @@ static void round_trip(uint8_t *at, size_t bytes, enum vipl__mem_kind kind)
     check(at, bytes, 5);
 }
 
-/* Staged: bytes go out and come in by copies. */
+/* The range must be staged: copies move its bytes out and in. */
 static void staged_trip(uint8_t *at, size_t bytes)
 {
     struct vipl__mem mem;
@@ -93,7 +93,7 @@ static void test_mappings_are_as_before(void **state)
     uint8_t *map = map_pages(2000);
     size_t before;
 
-    /* The first trip also touches what a sanitizer maps beside. */
+    /* The first trip also makes a sanitizer's own mappings for this memory. */
     round_trip(map, 2000 * PAGE, VIPL__MEM_ADOPTED);
     before = count_mappings();
     round_trip(map + 10, 100, VIPL__MEM_ADOPTED);
@@ -123,7 +123,7 @@ static void test_untouched_pages(void **state)
     munmap(map, 700 * PAGE);
 }
 
-/* The file of the arena must not be written behind the limit, or SIGXFSZ ends this test. */
+/* libvipl must not write the file of the arena behind the limit; otherwise SIGXFSZ ends this test. */
 static void test_adopted_behind_a_limit_of_file_sizes(void **state)
 {
     struct rlimit before, limit;
@@ -252,7 +252,7 @@ static void in_coroutine(void)
     staged_trip(local, sizeof(local));
 }
 
-/* The stack a coroutine runs on is a piece of the heap like any other, except that we stand on it. */
+/* The stack of a coroutine is memory like any other, except that libvipl's caller runs on it. */
 static void test_stack_of_a_coroutine(void **state)
 {
     uint8_t *stack;
@@ -292,7 +292,7 @@ static void *thread_that_waits(void *arg)
     return NULL;
 }
 
-/* Its last page holds the word that pthread_join waits on, so it must not move. */
+/* The page with a thread's control block has the word on which pthread_join waits, so this page must not move. */
 static void test_control_block_of_another_thread(void **state)
 {
     struct waiter w = {.lock = PTHREAD_MUTEX_INITIALIZER, .change = PTHREAD_COND_INITIALIZER};
@@ -329,7 +329,7 @@ static void test_read_only_memory(void **state)
     vipl__mem_stage_out(&mem, (uintptr_t)map + 100, 2 * PAGE);
     assert_memory_equal(mem.stage_out, map + 100, 2 * PAGE);
 
-    /* Writable parts take what comes in, the read-only page does not. */
+    /* The writable parts take the incoming bytes, the read-only page does not. */
     memset(mem.stage_in, 0xee, 2 * PAGE);
     vipl__mem_stage_in(&mem, (uintptr_t)map + 100, 2 * PAGE);
     assert_int_equal(map[100], 0xee);
@@ -399,7 +399,7 @@ static void test_protection_changed_meanwhile(void **state)
     assert_int_equal(mprotect(map + PAGE, PAGE, PROT_READ), 0);
     assert_int_equal(mprotect(map + 3 * PAGE, PAGE, PROT_NONE), 0);
     vipl__mem_release(&mem);
-    /* Still as protected as the program wants it: the kernel refuses to write there. */
+    /* The page still has the protection that the program wants: the kernel refuses to write there. */
     assert_int_equal(read(zero, map + PAGE, 1), -1);
     assert_int_equal(errno, EFAULT);
     close(zero);
@@ -451,7 +451,7 @@ static void test_shared_from_birth(void **state)
     assert_int_equal(errno, ENOMEM);
 }
 
-/* A program that closes every descriptor may have its own file where the arena was. */
+/* After a program has closed each descriptor, the arena's number may be a file of the program. */
 static void test_descriptor_taken_away(void **state)
 {
     uint8_t *block = malloc(5000);
@@ -472,7 +472,7 @@ static void test_descriptor_taken_away(void **state)
     free(block);
 }
 
-/* The end of a test with no_holes: its pages would be in the way of others. */
+/* End a test with no_holes: free the arena's pages, which would change the results of other tests. */
 static void give_back(int arena, struct mem_switches was)
 {
     struct mem_state *st = vipl__mem_state();
@@ -487,7 +487,8 @@ static void give_back(int arena, struct mem_switches was)
         fallocate(arena, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, VIP_ARENA_BYTES), 0);
 }
 
-/* A file that takes no holes keeps the pages: programs whose memory wanders get the same ones again and again. */
+/* A file that takes no holes keeps its pages. A program that registers one range after the other, each elsewhere, gets
+ * the same pages again. */
 static void test_pages_that_stay(void **state)
 {
     enum { PAGES = 100, BLOCKS = 64 };
@@ -508,9 +509,9 @@ static void test_pages_that_stay(void **state)
         round_trip(at, PAGES * PAGE, VIPL__MEM_ADOPTED);
         fstat(arena, i == 0 ? &before : &after);
     }
-    /* Each begins a page later in its block than the one before; two blocks may take turns. */
+    /* Each range begins a page later in its block than the range before; two blocks of the arena may take turns. */
     assert_in_range((after.st_blocks - before.st_blocks) * 512, 0, (BLOCKS + PAGES) * PAGE);
-    /* Two at a time, side by side, and one that spans both. */
+    /* Two ranges at a time, in one block and across the border to the next block. */
     assert_int_equal(mprotect(area, 2 * MEM_BLOCK_BYTES, PROT_READ | PROT_WRITE), 0);
     assert_int_equal(prepare(area, PAGES * PAGE, &mem), 0);
     round_trip(area + MEM_BLOCK_BYTES - 2 * PAGE, 4 * PAGE, VIPL__MEM_ADOPTED);
@@ -520,7 +521,7 @@ static void test_pages_that_stay(void **state)
     vipl__mem_arena_put();
 }
 
-/* Memory of any block that has its place where idle pages are takes them. New pages are limited. */
+/* Memory of any block whose place in the arena has idle pages uses them. New pages are limited. */
 static void test_idle_pages_are_used(void **state)
 {
     enum { PIECE = 1 << 20, IDLE = 4 * PIECE, BYTES = IDLE + PIECE };
@@ -547,7 +548,7 @@ static void test_idle_pages_are_used(void **state)
     round_trip(block + 5 * MEM_BLOCK_BYTES, PIECE, VIPL__MEM_ADOPTED);
     round_trip(block + 5 * MEM_BLOCK_BYTES + PIECE, BYTES, VIPL__MEM_ADOPTED);
     round_trip(block + MEM_BLOCK_BYTES, PIECE, VIPL__MEM_ADOPTED);
-    /* New pages: as many as the double of what was adopted at one time, and IDLE. */
+    /* The limit of pages: twice the most memory that was adopted at one time, plus IDLE. */
     fstat(arena, &before);
     for (pieces = 0; kind == VIPL__MEM_ADOPTED && pieces < 50; pieces++) {
         assert_int_equal(prepare(block + (100 + pieces) * PIECE, PIECE, &mem), 0);
@@ -563,8 +564,8 @@ static void test_idle_pages_are_used(void **state)
 }
 
 /*
- * Memory that is registered piece by piece, never two at once: the arena does not come to hold all of it. Where pages
- * are, it is adopted as before.
+ * Memory is registered piece by piece, never two pieces at once: the arena does not get pages for all of it. Pieces
+ * whose places have pages are adopted as before.
  */
 static void test_idle_pages_are_few(void **state)
 {
@@ -596,7 +597,7 @@ static void test_idle_pages_are_few(void **state)
     vipl__mem_arena_put();
 }
 
-/* Pages that are registered a second time count once in what may be adopted. */
+/* Pages that are registered a second time count once in the limit of adopted memory. */
 static void test_idle_pages_and_overlap(void **state)
 {
     enum { PIECE = 1 << 20, USED = 4 * PIECE, WASTE = 10 * PIECE };
@@ -615,17 +616,17 @@ static void test_idle_pages_and_overlap(void **state)
     assert_int_equal(prepare(block, USED, &used), 0);
     assert_int_equal(used.kind, VIPL__MEM_ADOPTED);
     vipl__mem_state()->most_bytes = USED;
-    /* 14 pieces in the file; with one more, 5 would be adopted at one time: 11 are allowed. */
+    /* The file has 14 pieces. With one more, 5 would be adopted at one time; then 11 pieces are allowed. */
     assert_int_equal(prepare(block, USED + PIECE, &more), 0);
     assert_int_equal(more.kind, VIPL__MEM_STAGED);
     vipl__mem_release(&more);
-    /* 14 in the file, and 15 with one more: 15 are allowed if 7 were adopted at one time. */
+    /* The file has 14 pieces, and 15 with one more. 15 are allowed if 7 were adopted at one time. */
     vipl__mem_state()->most_bytes = USED + 3 * PIECE;
     assert_int_equal(prepare(block, USED + PIECE, &more), 0);
     assert_int_equal(more.kind, VIPL__MEM_ADOPTED);
     vipl__mem_release(&more);
     vipl__mem_release(&used);
-    /* Half of what comes next has pages that are idle: only the other half is new. */
+    /* Half of the next range has idle pages: only the other half needs new pages. */
     vipl__mem_state()->most_bytes = 8 * PIECE;
     assert_int_equal(prepare(block + 108 * PIECE, 4 * PIECE, &more), 0);
     assert_int_equal(more.kind, VIPL__MEM_ADOPTED);
@@ -635,7 +636,8 @@ static void test_idle_pages_and_overlap(void **state)
     vipl__mem_arena_put();
 }
 
-/* Two blocks with pages, apart from each other, are free: neighbours in memory still get neighbours in the arena. */
+/* Two blocks of the arena are free and have pages, but are not neighbours. Neighbours in memory still get neighbours
+ * in the arena. */
 static void test_pages_that_stay_elsewhere(void **state)
 {
     enum { PAGES = 4, BLOCKS = 12 };
@@ -664,7 +666,7 @@ static void test_pages_that_stay_elsewhere(void **state)
     vipl__mem_arena_put();
 }
 
-/* Two NIC handles, the first of which is closed while the second is being opened: the arena stays. */
+/* The program closes a NIC handle while it opens a second one: the arena stays. */
 static void test_arena_is_held(void **state)
 {
     int arena = vipl__mem_arena_get(-1);
@@ -678,7 +680,7 @@ static void test_arena_is_held(void **state)
     vipl__mem_arena_put();
 }
 
-/* Memory that vipd does not take as it is, is copied. */
+/* Shared memory that vipd does not accept is staged. */
 static void test_shared_that_is_not_taken(void **state)
 {
     const struct vipl__mem_files files = {.make = NULL, .no_shared = true};
@@ -718,7 +720,7 @@ static int in_a_container(void **state)
     return 0;
 }
 
-/* A sanitizer's own threads make every process one with several threads. */
+/* Under a sanitizer with threads of its own, each process has several threads. */
 static bool has_other_threads(void)
 {
     return vipl__mem_guard(vipl__mem_state()) == MEM_GUARD_IMPOSSIBLE;

@@ -1,6 +1,6 @@
 /*
- * What belongs to the mapping and not to its pages: locked memory, memory that is not to be in core
- * dumps, memory that children are not to see. It is staged, so that it stays as it is while it, or its
+ * Marks of a mapping, not of its pages: locked memory, memory that must not be in core dumps, memory that
+ * children must not see. Such memory is staged, so that its mapping keeps the mark while the memory, or a
  * neighbour on the same page, is registered.
  */
 #include "test_vipl_mem.h"
@@ -10,7 +10,7 @@
 
 #define PAGE MEM_PAGE_BYTES
 
-/* "rd wr mr ..." of the mapping that holds addr, and how long it is. */
+/* Copy the flags ("rd wr mr ...") of the mapping that holds addr. Returns the length of the mapping, in bytes. */
 static size_t flags_of(const void *addr, char *flags, size_t flags_bytes)
 {
     FILE *file = fopen("/proc/self/smaps", "re");
@@ -33,7 +33,7 @@ static size_t flags_of(const void *addr, char *flags, size_t flags_bytes)
     return 0;
 }
 
-/* Pages between two others, so that the mapping is as long as it is. */
+/* Map `count` pages between two pages without access, so that the kernel merges the mapping with no other. */
 static uint8_t *pages(size_t count)
 {
     uint8_t *map = mmap(NULL, (count + 2) * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -47,7 +47,7 @@ static uint8_t *pages(size_t count)
 static const struct {
     const char *flag; /* in smaps */
     int advice;       /* 0: mlock */
-    int other;        /* one more, or 0 */
+    int other;        /* a second advice; 0: none */
 } marks[] = {
     {" lo ", 0, 0},
     {" dd ", MADV_DONTDUMP, 0},
@@ -72,7 +72,7 @@ static void check_mark(unsigned at, size_t count)
     assert_int_equal(flags_of(map, before, sizeof(before)), count * PAGE);
     assert_non_null(strstr(before, marks[at].flag));
 
-    /* A buffer in the middle of it, and all of it. */
+    /* Register a buffer in the mapping, then the whole mapping. */
     for (unsigned all = 0; all < 2; all++) {
         assert_int_equal(
             vipl__mem_prepare(map + (all ? 0 : 100), all ? count * PAGE : 50, NULL, &mem, &why), 0);
@@ -97,12 +97,12 @@ static void test_marked_memory_is_staged(void **state)
         check_mark(i, 1);
         check_mark(i, 2);
         check_mark(i, 7);
-        /* More than one move, with a last one of a single page. 1.1 MiB may be locked by any user. */
+        /* More than one move; the last move is a single page. Any user may lock this much memory. */
         check_mark(i, MEM_MOVE_BYTES_MAX / PAGE + 1);
     }
 }
 
-/* The others are adopted as ever, and their mapping is afterwards what it was. */
+/* Memory without marks is adopted, and afterwards its mapping is as before. */
 static void test_other_memory_is_adopted(void **state)
 {
     static const size_t counts[] = {1, 2, 7, MEM_MOVE_BYTES_MAX / PAGE + 1};
@@ -125,7 +125,7 @@ static void test_other_memory_is_adopted(void **state)
     }
 }
 
-/* A marked page beside others: the buffer that covers both is staged, the one beside it adopted. */
+/* A marked page beside others: a buffer that covers the marked page is staged, a buffer beside it is adopted. */
 static void test_a_marked_neighbour(void **state)
 {
     uint8_t *map = pages(4);

@@ -1,7 +1,7 @@
 /*
- * Registered memory against a model: overlapping registrations in random order, ranges that the
- * program unmaps, maps anew, moves or protects while they are registered, and thousands of rounds
- * after which the process's mappings are as they were.
+ * Registered memory against a model: overlapping registrations in random order; ranges that the program
+ * unmaps, maps anew or moves while they are registered; and thousands of rounds, after which the mappings
+ * of the process are as before.
  */
 #include "test_vipl_mem.h"
 
@@ -19,7 +19,7 @@
 #define ROUNDS 8000
 #endif
 
-/* Every page says which page it is and how often it was written. */
+/* Write `value` to the beginning and the end of a page, and of the same page of the model. */
 static void stamp(uint8_t *map, uint8_t *model, size_t page, uint32_t value)
 {
     memset(map + page * PAGE, (int)value, 16);
@@ -52,7 +52,7 @@ static void test_random_overlaps(void **state)
         } else {
             assert_int_equal(prepare(map + from, len, &live[slot]), 0);
             assert_int_equal(live[slot].kind, VIPL__MEM_ADOPTED);
-            /* Each page has one place in the arena, for as long as anybody has it registered. */
+            /* Each page has one place in the arena as long as a registration covers it. */
             assert_int_equal(live[slot].offset,
                              vipl__mem_zone_offset(vipl__mem_state(), (uintptr_t)map + from));
         }
@@ -128,12 +128,12 @@ static void test_mapped_anew_between(void **state)
     assert_int_equal(map[2 * PAGE], 3);
     assert_int_equal(map[4 * PAGE - 1], 1);
     assert_int_equal(vipl__mem_state()->runs.n, 0);
-    /* What was mapped between shared neighbours had nothing to merge with. */
+    /* The new mapping between shared neighbours could not merge with them. */
     expect_mappings(before + 2);
     munmap(map, 4 * PAGE);
 }
 
-/* Gone for good before the release: nothing of it may come back, nothing may stay behind. */
+/* The program unmaps the memory before the release. The release must map no page again and leave nothing behind. */
 static void test_unmapped_before_release(void **state)
 {
     uint8_t *map = map_pages(3);
@@ -209,7 +209,7 @@ static void test_far_apart(void **state)
 
     assert_true(reserve != MAP_FAILED);
     for (size_t i = 0; i < 40; i++) {
-        /* From above downwards and upwards in turn. */
+        /* In turn the next block from below and the next block from above. */
         size_t at = i % 2 == 0 ? i / 2 : 39 - i / 2;
         uint8_t *page = (uint8_t *)border + at * MEM_BLOCK_BYTES - PAGE;
         assert_int_equal(mprotect(page, 2 * PAGE, PROT_READ | PROT_WRITE), 0);
@@ -221,7 +221,7 @@ static void test_far_apart(void **state)
         size_t at = i % 2 == 0 ? i / 2 : 39 - i / 2;
         uint8_t *page = (uint8_t *)border + at * MEM_BLOCK_BYTES - PAGE;
         assert_int_equal(prepare(page, 2 * PAGE, &across), 0);
-        /* Never refused; adopted unless its two blocks were given places far apart before. */
+        /* Never refused; adopted, unless its two blocks have places far apart in the arena. */
         vipl__mem_release(&across);
         assert_int_equal(page[0], at);
         assert_int_equal(page[2 * PAGE - 1], at);
@@ -234,7 +234,7 @@ static void test_far_apart(void **state)
     munmap(reserve, 12ul << 30);
 }
 
-/* More blocks of the address space than the arena has: old ones are taken back, or it is staged. */
+/* More blocks of the address space than the arena has: libvipl takes an old block of the arena back. */
 static void test_more_blocks_than_the_arena(void **state)
 {
     struct mem_state *st = vipl__mem_state();

@@ -1,7 +1,7 @@
 /*
- * Registered memory while other threads write: no write may be lost, by user code or by system
- * calls, whether the page is being moved in or out. Each writer owns its words, knows what it wrote
- * last, and looks at every turn.
+ * Registered memory while other threads write: no write by user code or by system calls may be lost,
+ * whether libvipl moves the page in or out. Each writer has its own words, knows what it wrote last, and
+ * checks that before each write.
  */
 #include "test_vipl_mem.h"
 
@@ -27,7 +27,7 @@ struct writer {
     size_t index;
     atomic_bool *stop;
     atomic_bool ready;
-    uint64_t writes;  /* done in all */
+    uint64_t writes;  /* writes in all */
     uint64_t lost;    /* times a word was not what this writer last wrote */
     uint64_t refused; /* system calls that got EFAULT */
 };
@@ -63,7 +63,7 @@ static void *write_and_look(void *arg)
     return NULL;
 }
 
-/* The same, but the kernel is who writes: read(2) into the page. */
+/* As write_and_look, but the kernel writes: pread(2) into the page. */
 static void *write_by_system_call(void *arg)
 {
     struct writer *w = arg;
@@ -95,7 +95,7 @@ static void start(struct writer *w, void *(*run)(void *))
         sched_yield();
 }
 
-/* Register and release random parts of [base, base + bytes), with vipd writing meanwhile. */
+/* Register and release random parts of [base + lead_bytes, base + bytes). */
 static void churn(uint8_t *base, size_t bytes, size_t lead_bytes, unsigned rounds)
 {
     uint64_t seed = bytes;
@@ -150,7 +150,7 @@ static void test_pages_under_writers(void **state)
     munmap(map, 16 * PAGE);
 }
 
-/* The registered part is a malloc'ed block's middle: its edge pages are everybody's. */
+/* The registered part is the middle of a malloc'ed block: its edge pages have other data, too. */
 static void test_edge_pages_of_the_heap(void **state)
 {
     uint8_t *block = calloc(3, PAGE);
@@ -177,7 +177,7 @@ static void test_large_range_under_writers(void **state)
     munmap(map, bytes);
 }
 
-/* Where the kernel grants the full mode, not even a system call notices. */
+/* If the kernel grants userfaultfd's full mode, no system call fails either. */
 static void test_system_calls_into_moving_pages(void **state)
 {
     uint8_t *map = map_pages(1);
@@ -194,10 +194,10 @@ static void test_system_calls_into_moving_pages(void **state)
     munmap(map, PAGE);
 }
 
-/* Two threads register the same pages while a third writes, and vipd writes what is registered. */
+/* Two threads register the same pages while a third thread writes, and vipd writes to the registered words. */
 struct registrar {
     uint8_t *base;
-    size_t own; /* the word vipd counts in for this registrar */
+    size_t own; /* offset of the word in which vipd counts for this registrar */
     uint64_t counted;
 };
 
@@ -248,7 +248,7 @@ static void test_two_registrars_and_vipd(void **state)
     munmap(map, PAGE);
 }
 
-/* Several threads and no userfaultfd: staged; what was adopted before stays so, and works. */
+/* Several threads and no userfaultfd: new memory is staged. Memory that was adopted before stays adopted and works. */
 static void test_without_userfaultfd(void **state)
 {
     uint8_t *map = map_pages(4);
@@ -266,7 +266,7 @@ static void test_without_userfaultfd(void **state)
     assert_int_equal(mem.kind, VIPL__MEM_STAGED);
     vipl__mem_release(&mem);
     vipl__mem_release(&adopted);
-    /* Nothing could be moved back safely: the pages wait for the next registration. */
+    /* No page could be moved back safely: the pages stay in the arena for the next registration. */
     assert_int_equal(prepare(map + PAGE + 100, 100, &mem), 0);
     assert_int_equal(mem.kind, VIPL__MEM_ADOPTED);
     stop = true;

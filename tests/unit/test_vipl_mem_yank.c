@@ -1,9 +1,9 @@
 /*
- * Staged memory that is protected or unmapped by another thread exactly while it is copied: an error
- * for what could not be copied, never a fault of this process.
+ * Another thread protects or unmaps staged memory exactly while libvipl copies it: the copy may fail, but
+ * the process gets no fault.
  *
- * The worst moment is the one after the kernel has said that the pages are there. So madvise here is
- * our own: after each MADV_POPULATE_READ or _WRITE of the range it takes the range away.
+ * The worst moment is just after the kernel has said that the pages are there. So this test replaces
+ * madvise: after each MADV_POPULATE_READ or _WRITE of the range, the test takes the range away.
  */
 #include "test_vipl_mem.h"
 
@@ -14,9 +14,9 @@
 #define PAGE  MEM_PAGE_BYTES
 #define PAGES 4ul
 
-/* The range that is taken away behind the kernel's word; 0 none. */
+/* Start of the range that madvise takes away; 0: none. */
 static uintptr_t yank_start;
-static int yank_prot = -1; /* -1 unmap, else mprotect */
+static int yank_prot = -1; /* the new protection of the range; -1: unmap it */
 
 static void yank(void)
 {
@@ -58,7 +58,7 @@ static int file(void)
     return fd;
 }
 
-/* What happens between the kernel's word and the copy does not matter: in, out, unmapped, protected. */
+/* Between madvise and the copy the range is unmapped, or loses access, or becomes read-only; copies out and in. */
 static void test_taken_away_after_the_look(void **state)
 {
     int fd = file();
@@ -75,7 +75,7 @@ static void test_taken_away_after_the_look(void **state)
         done = (in ? vipl__mem_stage_in : vipl__mem_stage_out)(&mem, (uintptr_t)map + 10,
                                                                2 * PAGE + 10);
         yank();
-        /* Now it is gone for certain. */
+        /* Now the range is gone for certain. */
         assert_int_equal((in ? vipl__mem_stage_in : vipl__mem_stage_out)(&mem, (uintptr_t)map + 10,
                                                                          2 * PAGE + 10),
                          !in && yank_prot == PROT_READ);
@@ -92,7 +92,7 @@ static void test_taken_away_after_the_look(void **state)
 
 static bool stop;
 
-/* Raw calls: to a sanitizer this is a race of the program, which it is, and the point. */
+/* System calls without libc's functions: a sanitizer would report this race of the program, which the test needs. */
 static void *protect_and_unmap(void *arg)
 {
     uint8_t *map = arg;
@@ -129,7 +129,7 @@ static void test_taken_away_by_a_thread(void **state)
     close(fd);
 }
 
-/* ---- memory in one's own name ---------------------------------------------------------------- */
+/* ---- memory that the kernel charges to the program ------------------------------------------- */
 
 static uint64_t file_bytes(int fd)
 {
@@ -139,7 +139,7 @@ static uint64_t file_bytes(int fd)
     return (uint64_t)st.st_blocks * 512;
 }
 
-/* What is registered has its pages before vipd touches them, up to a size; larger regions do not. */
+/* A region of up to MEM_POPULATE_BYTES_MAX has its pages before vipd touches them; a larger region does not. */
 static void test_registration_takes_the_memory(void **state)
 {
     struct vipl__mem mem;
@@ -159,7 +159,7 @@ static void test_registration_takes_the_memory(void **state)
     vipl__mem_free(shared);
 
     map = staged(fd, &mem);
-    /* The half that comes in; the other one is written by this library before vipd reads it. */
+    /* The "in" half has its pages. libvipl writes the "out" half before vipd reads it. */
     assert_true(file_bytes(mem.fd) >= PAGES * PAGE);
     vipl__mem_release(&mem);
     munmap(map, PAGES * PAGE);

@@ -1,6 +1,6 @@
 /*
- * VipOpenNic while vipd frees the memory of NIC handles that were closed: it asks again, and gives up after 30 s.
- * No time passes: the pauses of the library are only added up.
+ * VipOpenNic while vipd frees the memory of NIC handles that were closed: libvipl asks again, and gives up after 30 s.
+ * No time passes: the test only adds up the pauses of libvipl.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 static pthread_t main_thread;
 static uint64_t paused_ms; /* by the main thread, which calls VipOpenNic */
 
-/* Instead of libc's, for the whole program. */
+/* Replaces libc's function in the whole program. */
 int nanosleep(const struct timespec *pause, struct timespec *rest)
 {
     (void)rest;
@@ -26,7 +26,7 @@ int nanosleep(const struct timespec *pause, struct timespec *rest)
     return 0;
 }
 
-/* Each time with the same descriptors, on the same connection. */
+/* libvipl sends the OpenRequest again on the same connection. */
 static void an_open_waits_until_memory_is_freed(void **state)
 {
     struct fake fake = {.fault = FAKE_AGAIN, .again = 200};

@@ -1,6 +1,6 @@
 /*
- * libvipl against a fake vipd: what it writes into shared memory, what it makes of what it reads
- * there, and that a vipd which errs or dies hurts nobody.
+ * libvipl against a fake vipd: what libvipl writes into shared memory, how it handles what it reads
+ * there, and that a faulty or dead vipd does no harm.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -57,7 +57,7 @@ static int set_up(void **state)
     s->fake.number = 0x00020001;
     OK(VipRegisterMem(s->nic, s->memory, 65536, NULL, &s->handle));
     assert_int_equal(s->handle, 0x00020001);
-    /* Positions just before the wrap: everything below works across it. */
+    /* Positions just before the wrap, so that all tests here pass the wrap. */
     s->fake.vi = 7;
     s->fake.generation = 0x1FE;
     s->fake.send_position = 0xFFFFFFFEu;
@@ -171,7 +171,8 @@ static void long_descriptors_continue(void **state)
     }
 }
 
-/* Without the agreement of the other end nothing is posted; with it the slots say what goes. */
+/* If the other end does not support an extension, libvipl posts nothing. Otherwise it posts slots with the flag and
+ * the bytes of the extension. */
 static void extensions_need_both_ends(void **state)
 {
     struct setup *s = *state;
@@ -225,7 +226,7 @@ static void an_impossible_segment_count_reads_no_segments(void **state)
     VIP_DESCRIPTOR *desc = (VIP_DESCRIPTOR *)(void *)(s->memory + 65536 - 64);
     struct vip_sq_slot slot;
 
-    desc->CS.SegCount = 65535; /* they would lie far behind the region */
+    desc->CS.SegCount = 65535; /* the segments would lie far behind the region */
     OK(VipPostSend(s->vi, desc, s->handle));
     assert_int_equal(slot_at(s, 0).seg_count, 65535);
     assert_false(vip_sq_read(vip_app_sq(s->fake.app), 1, &slot));
@@ -303,7 +304,7 @@ static void cq_entries_name_live_vis_only(void **state)
     VIP_BOOLEAN recv = 5;
 
     assert_int_equal(VipCQDone(s->cq, &vi, &recv), VIP_NOT_DONE);
-    vip_cq_write(ring, at++, 7, VIP_Q_RECV, 0xFD);     /* the VI before it in this place */
+    vip_cq_write(ring, at++, 7, VIP_Q_RECV, 0xFD);     /* an earlier VI with this number */
     vip_cq_write(ring, at++, 8, VIP_Q_RECV, 0xFE);     /* no VI */
     vip_cq_write(ring, at++, 65535, VIP_Q_RECV, 0xFE); /* impossible */
     vip_cq_write(ring, at++, 7, 9, 0xFE);              /* impossible queue */
@@ -368,7 +369,7 @@ static void a_full_ring_waits_for_vipd(void **state)
     VIP_DESCRIPTOR *desc = desc_at(s, 0), *got;
     struct vip_comp comp = {.status = VIP_ST_DONE};
 
-    /* 253 segments take 85 slots: 48 of them fill 4080 of 4096. */
+    /* 253 segments take 85 slots: 48 such descriptors fill 4080 of 4096 slots. */
     desc->CS.SegCount = 253;
     for (unsigned i = 0; i < 48; i++) {
         OK(VipPostSend(s->vi, desc, s->handle));
@@ -425,7 +426,7 @@ static void death_flushes_wakes_and_tells(void **state)
                      VIP_STATUS_DONE | VIP_STATUS_DESC_FLUSHED_ERROR | VIP_STATUS_OP_RECEIVE);
     await_errors(s, 2);
     assert_int_equal(s->error.ErrorCode, VIP_ERROR_CATASTROPHIC);
-    /* What vipd still had written comes first. */
+    /* Completions that vipd still wrote come before flushed ones. */
     fake_complete(&s->fake, 7, VIP_Q_RECV, s->fake.recv_position + 1, &comp);
     assert_int_equal(VipRecvDone(s->vi, &got), VIP_SUCCESS);
     assert_int_equal(got->CS.Length, 5);
@@ -496,7 +497,7 @@ static void a_result_of_another_generation_is_not_ours(void **state)
     result.code = VIP_RC_NO_MATCH;
     s->fake.after_reply = &event;
     assert_int_equal(VipConnectRequest(s->vi, &address, &address, 1000, &attributes), VIP_NO_MATCH);
-    /* An unknown code is not passed on. */
+    /* libvipl does not return an unknown code to the program. */
     result.code = 4711;
     assert_int_equal(VipConnectRequest(s->vi, &address, &address, 1000, &attributes),
                      VIP_ERROR_RESOURCE);
@@ -519,7 +520,7 @@ static void a_wait_that_gives_up_too_late_gets_its_request(void **state)
     incoming.has_wait_id = incoming.has_conn_handle = 1;
     incoming.wait_id = s->fake.wait_id = 55;
     incoming.conn_handle = 77;
-    /* Nothing was found: the cancel says so, and no request is taken from somebody else's wait. */
+    /* The reply to the cancel says that no request was found: libvipl takes no request of another wait. */
     assert_int_equal(VipConnectWait(s->nic, &address.net, 1, &from.net, &attrs, &request),
                      VIP_TIMEOUT);
     assert_int_equal(s->fake.requests[VIP__REQUEST__BODY_CONNECT_WAIT_CANCEL], 1);
@@ -559,7 +560,7 @@ static void every_fault_of_opening_is_told(void **state)
     }
 }
 
-/* The arena of a program is vipd's file, if that is as it was asked for; else one of its own. */
+/* The arena of a program is the file that vipd has made, if this file is right; otherwise libvipl makes one. */
 static void a_memory_file_of_vipd_is_looked_at(void **state)
 {
     static const enum fake_memory memories[] = {FAKE_MEM_NONE, FAKE_MEM_GOOD, FAKE_MEM_TWO,

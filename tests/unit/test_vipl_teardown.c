@@ -1,6 +1,6 @@
 /*
- * Ends of a session that libvipl must survive in the right order: a child that goes away, and a
- * vipd that places bytes until it has noticed that the connection is broken.
+ * Ends of a session: the exit of a child of the program, and a vipd that places bytes until it notices
+ * that the connection is broken.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,9 +18,9 @@
 #define OK(call) assert_int_equal((call), VIP_SUCCESS)
 
 /*
- * The program registers memory that shares pages with the library's own objects, as any block next
- * to them on the heap does. The child's handler invalidates the handles of its parent: in its own
- * copy.
+ * The program registers memory that shares pages with libvipl's own objects, as any block next to them
+ * on the heap does. After fork, the child's handler invalidates the handles of the parent. It must do
+ * that in the child's copy of the objects only.
  */
 static void a_childs_exit_leaves_the_parents_objects_alone(void **state)
 {
@@ -57,10 +57,10 @@ static void a_childs_exit_leaves_the_parents_objects_alone(void **state)
     fake_stop(&fake);
 }
 
-/* A vipd whose reply makes no sense, and which places bytes until it sees the connection end. */
+/* A vipd that sends a reply without sense, and places bytes until it sees the end of the connection. */
 struct placer {
     int listener, control;
-    int arena; /* the program's */
+    int arena; /* descriptor of the program's arena */
     uint64_t offset, bytes;
     int event;
 };
@@ -105,7 +105,7 @@ static void *placer_run(void *arg)
         vip_fds_close(&fds);
         protobuf_c_message_free_unpacked(message, NULL);
     }
-    /* The program has given up on us. Only now do we stop placing, and say so by closing. */
+    /* The program has shut down the connection. Place the bytes now, then close the connection. */
     for (uint64_t i = 0; i < placer->bytes; i++)
         if (pwrite(placer->arena, "\xA5", 1, (off_t)(placer->offset + i)) != 1)
             break;
@@ -117,7 +117,7 @@ static void *placer_run(void *arg)
     return NULL;
 }
 
-/* What vipd placed before it let go is in the program's memory after VipCloseNic. */
+/* Bytes that vipd places before it closes the connection are in the program's memory after VipCloseNic. */
 static void closing_waits_for_a_vipd_that_still_places(void **state)
 {
     struct fake fake = {0};

@@ -1,6 +1,6 @@
 /*
- * libvipl's side of what vipd tells it, against a fake vipd: the word for Notify registrations, the
- * descriptor of a CQ, and the processor that empty polls give away.
+ * libvipl's side of wake-ups, against a fake vipd: the word for Notify registrations, and empty polls,
+ * which give away the processor.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@ struct setup {
     VIP_CQ_HANDLE cq;
     VIP_MEM_HANDLE handle;
     VIP_DESCRIPTOR *desc; /* 64 of them */
-    unsigned calls;       /* atomic; of handlers */
+    unsigned calls;       /* calls of the handler; atomic */
     VIP_DESCRIPTOR *last;
 };
 
@@ -85,7 +85,8 @@ static void await_calls(struct setup *s, unsigned count)
         sched_yield();
 }
 
-/* As the daemon does: the entry first, and the notify word only if somebody sleeps and the bit asks. */
+/* Complete a receive as vipd does: write the entry, then change the notify word, but only if a thread sleeps and the
+ * queue has the notify bit. Returns whether the word was changed. */
 static bool complete(struct setup *s, uint32_t position)
 {
     struct vip_vipd_head *head = s->fake.vipd;
@@ -110,7 +111,7 @@ static void one_word_wakes_for_registrations(void **state)
     for (unsigned i = 0; i < 32; i++) {
         OK(VipRecvNotify(s->vi, s, on_desc));
         assert_int_equal(waiter_word(s), VIP_APP_WAITERS_NOTIFY);
-        /* Every other time the thread is certainly about to sleep, else somewhere on its way. */
+        /* In every other round the thread is certainly about to sleep; otherwise it may be anywhere before. */
         while (i % 2 == 0 && sleepers(s) == 0)
             sched_yield();
         complete(s, i);
@@ -120,7 +121,7 @@ static void one_word_wakes_for_registrations(void **state)
     }
 }
 
-/* A registration that finds its completion needs no word of vipd's. */
+/* A registration that finds its completion needs no change of the notify word. */
 static void what_is_there_needs_no_wake_up(void **state)
 {
     struct setup *s = *state;
@@ -134,7 +135,7 @@ static void what_is_there_needs_no_wake_up(void **state)
         __atomic_load_n(&((struct vip_vipd_head *)s->fake.vipd)->notify, __ATOMIC_SEQ_CST), 0);
 }
 
-/* Every 128th empty Done call in a row yields: seen by the count that starts again. */
+/* After VIPL__POLLS_PER_YIELD empty Done calls in a row libvipl yields, and its count starts again. */
 static void empty_polls_are_counted(void **state)
 {
     struct setup *s = *state;

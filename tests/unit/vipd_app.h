@@ -120,7 +120,7 @@ static inline void close_app(struct app *app)
     close(app->segment);
 }
 
-/* It was ended by vipd. */
+/* vipd has ended the session of this application. */
 static inline void assert_ended(struct app *app)
 {
     assert_closed(app->sock);
@@ -129,7 +129,7 @@ static inline void assert_ended(struct app *app)
     close(app->segment);
 }
 
-/* Any request that needs a session and changes little. */
+/* The session still answers: create and destroy a protection tag. */
 static inline void assert_alive(const struct app *app)
 {
     Vip__PtagRequest ptag = VIP__PTAG_REQUEST__INIT;

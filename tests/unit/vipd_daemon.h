@@ -1,8 +1,8 @@
 /*
- * A daemon in a child process, and raw control messages to it, for the tests of vipd's control
- * socket. It runs everything but main.c's command line, with one NIC on 127.0.0.1, and must end with
- * exit code 0 after SIGTERM, under the sanitizers too. A test that wants other settings defines
- * DAEMON_CONFIG(config) before.
+ * A daemon in a child process, and raw control messages to it, for the tests of vipd's control socket. The
+ * daemon is vipd without the command line of main.c, with one NIC on 127.0.0.1. After SIGTERM it must end
+ * with exit code 0, under the sanitizers, too. A test that needs other settings defines
+ * DAEMON_CONFIG(config) before it includes this file.
  */
 #ifndef TESTS_UNIT_VIPD_DAEMON_H
 #define TESTS_UNIT_VIPD_DAEMON_H
@@ -108,7 +108,7 @@ static inline int start_daemon(void **state)
     daemon_pid = fork();
     if (daemon_pid == 0)
         exit(run_daemon(port));
-    /* It can be connected to as soon as the socket is there; a daemon that fails ends. */
+    /* Try until the daemon listens; if it fails, its process ends. */
     while (sock < 0 && waitpid(daemon_pid, NULL, WNOHANG) == 0) {
         sock = vip_control_connect(socket_path);
         if (sock < 0)
@@ -165,7 +165,8 @@ static inline Vip__Reply *ask(int sock, const Vip__Request *request, const int *
     return reply;
 }
 
-/* Send a request, look at the code (and a word of the reason), forget the reply. */
+/* Send a request. Check the code of the reply, and that the reason contains `word` (NULL: any reason). Return
+ * the reply's number. */
 static inline uint32_t ask_code(int sock, const Vip__Request *request, enum vip_rc code,
                                 const char *word)
 {

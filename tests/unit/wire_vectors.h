@@ -1,6 +1,6 @@
 /*
- * Reads tests/vectors/NAME.hex: bytes in hexadecimal, '#' starts a comment. Included by the
- * test_proto_wire*.c programs only.
+ * Reads tests/vectors/NAME.hex: bytes in hexadecimal, '#' starts a comment. Only the test_proto_wire*.c
+ * programs include it.
  */
 #ifndef TESTS_UNIT_WIRE_VECTORS_H
 #define TESTS_UNIT_WIRE_VECTORS_H
@@ -58,7 +58,7 @@ static inline size_t vector_load(const char *name, uint8_t ret[VECTOR_BYTES_MAX]
     return len;
 }
 
-/* Repeatable randomness. */
+/* The next number of a random sequence that follows from *state. */
 static inline uint64_t vector_random(uint64_t *state)
 {
     *state ^= *state << 13;
@@ -68,8 +68,8 @@ static inline uint64_t vector_random(uint64_t *state)
 }
 
 /*
- * There is one way to write each message: what decodes must encode to the same bytes again, the
- * checksum aside. Returns the verdict.
+ * There is one way to write each message: if the bytes can be decoded, encoding must give the same bytes
+ * again, except for the checksum. Returns the verdict of the decoder.
  */
 static inline enum vip_wire_verdict vector_check_canonical(const uint8_t *bytes, size_t len)
 {
