@@ -1,6 +1,6 @@
 /*
- * Handlers of the Notify calls that write down what they were called with; for the programs about
- * these calls. Handlers of one NIC handle run one after the other.
+ * Handlers of the Notify calls, for the test programs about these calls: a handler records its arguments.
+ * The handlers of one NIC handle run one after the other.
  */
 #ifndef TESTS_CONF_CALLS_H
 #define TESTS_CONF_CALLS_H
@@ -22,7 +22,7 @@ struct call {
     pthread_t thread;
 };
 
-/* Calls so far. */
+/* The calls of handlers since reset(). */
 static struct call calls[CALLS_MAX];
 static __attribute__((unused)) unsigned call_count; /* atomic */
 
@@ -81,7 +81,7 @@ static __attribute__((unused)) void *number(uintptr_t n)
     return (void *)n;
 }
 
-/* Two connected ends; B's queues are bound to a CQ if there shall be one. */
+/* Connect two ends; if `cq`, bind B's two queues to a CQ. */
 static __attribute__((unused)) void pair(struct end *a, struct end *b, bool cq)
 {
     reset();
@@ -94,7 +94,7 @@ static __attribute__((unused)) void pair(struct end *a, struct end *b, bool cq)
     conf_connect(a, b);
 }
 
-/* One message from A; it has been received when this returns (Reliable Delivery). */
+/* Send one message from A. When the function returns, B has received it (Reliable Delivery). */
 static __attribute__((unused)) void send_one(struct end *a)
 {
     VIP_DESCRIPTOR *desc = conf_desc(a, CONF_DESCS - 1, 0, 64);

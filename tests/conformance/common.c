@@ -85,7 +85,7 @@ void conf_local(union conf_address *ret, const void *disc, size_t disc_bytes)
 {
     memset(ret, 0, sizeof(*ret));
     ret->net.HostAddressLen = 6;
-    memset(ret->bytes + 4, 0xEE, 6); /* a local host part means nothing */
+    memset(ret->bytes + 4, 0xEE, 6); /* the host part of a local address is ignored */
     ret->net.DiscriminatorLen = (VIP_UINT16)disc_bytes;
     memcpy(ret->bytes + 10, disc, disc_bytes);
 }
@@ -111,7 +111,7 @@ VIP_RETURN conf_ask(VIP_VI_HANDLE vi, const union conf_address *local,
     return rc;
 }
 
-/* The client's half of conf_connect; cmocka's macros may not be used outside the test's thread. */
+/* The client's half of conf_connect. It runs in a thread, in which cmocka's macros are not allowed. */
 struct client {
     struct end *end;
     union conf_address local, remote;
@@ -443,7 +443,7 @@ VIP_DESCRIPTOR *conf_read(struct end *end, unsigned i, size_t offset, size_t byt
     return desc;
 }
 
-/* How long an unreliable message may take before it counts as lost; and how often it is repeated. */
+/* Time limit of an unreliable message, after which it counts as lost; and the number of repetitions. */
 #define CONF_LOST_MS 100
 #define CONF_REPEATS 60
 
@@ -470,7 +470,7 @@ VIP_RETURN conf_carry(struct end *a, VIP_DESCRIPTOR *send, struct end *b, VIP_DE
             conf_expected_status(1, recv->CS.Status);
         if (ret_send != NULL)
             *ret_send = sent;
-        conf_expect_nothing(); /* what is returned is not what the last call returned */
+        conf_expect_nothing(); /* the returned code is not that of the last call */
         if (rc != VIP_TIMEOUT)
             return rc;
         if (!may_be_lost(a))

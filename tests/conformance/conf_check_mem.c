@@ -1,5 +1,5 @@
 /*
- * The extension VipxCheckMem: does a registered region still stand for the memory at its addresses?
+ * The extension VipxCheckMem: tells whether a registered region still matches the memory at its addresses.
  */
 #include "suite.h"
 
@@ -33,7 +33,7 @@ static int file(void)
     return fd;
 }
 
-/* Memory of every kind that is used, but left where it is, stays good; after VipDeregisterMem not. */
+/* Memory of every kind that is used, but not moved, stays valid until VipDeregisterMem. */
 static void untouched(void **state)
 {
     enum kind kind = (enum kind)conf_arg(state);
@@ -69,7 +69,7 @@ static void untouched(void **state)
     conf_close(&a);
 }
 
-/* Unmapped memory, whole or one page of it, and memory that is other memory now. */
+/* Unmapped memory (all of it or one page), and memory that was replaced by other memory. */
 static void unmapped(void **state)
 {
     VIP_MEM_HANDLE handle;

@@ -1,7 +1,7 @@
 /*
- * Section 2: every return code that each function can give is produced by a test here, one test per
- * function and code. What needs a vipd that has ended is in conf_gone.c, what needs a silent network in
- * conf_silence.c; peer-to-peer, Notify and the name service have programs of their own.
+ * Section 2: a test for each return code that each function can give, one test per function and code.
+ * Codes that need a vipd that has ended are in conf_gone.c, codes that need a silent network in
+ * conf_silence.c; peer-to-peer, Notify and the name service have their own programs.
  */
 #include "suite.h"
 
@@ -13,7 +13,7 @@
 
 const size_t conf_buffer_bytes = 4194304;
 
-/* A signal stops the threads of another process one after the other, and not before kill returns. */
+/* True if every thread of the process is stopped. SIGSTOP stops them one after the other, some after kill returns. */
 static bool stands_still(pid_t pid)
 {
     char path[300], state = '?';
@@ -85,7 +85,7 @@ static void open_nic_error_resource(void **state)
     CONF_RETURNS(VIP_ERROR_RESOURCE, VipOpenNic("vip0", &nic[0]));
     conf_use('A');
     while (n < 200 && (rc = VipOpenNic("vip0", &nic[n])) == VIP_SUCCESS)
-        n++; /* [limits] sessions_per_uid */
+        n++; /* up to [limits] sessions_per_uid */
     CONF_RETURNS(VIP_ERROR_RESOURCE, rc);
     assert_true(n >= 60);
     while (n > 0)
@@ -121,7 +121,7 @@ static void query_nic_codes(void **state)
 
 /* ---- VI ----------------------------------------------------------------------------------- */
 
-/* VipCreateVi and VipSetViAttributes judge attributes alike: number of a case, expected code. */
+/* VipCreateVi and VipSetViAttributes check attributes in the same way. The argument is the expected code. */
 static void vi_attributes(void **state)
 {
     struct end a;
@@ -470,8 +470,8 @@ static void post_codes(void **state)
 }
 
 /*
- * vipd takes nothing from the submission ring: posting fails and never blocks for long. Receives pass
- * that ring only without direct rings.
+ * vipd is stopped and takes nothing from the submission ring: posting must fail, and must not block for long.
+ * Receives pass that ring only without direct rings.
  */
 static void post_error_resource(void **state)
 {
@@ -513,7 +513,7 @@ static VIP_RETURN any_wait(bool recv, VIP_VI_HANDLE vi, VIP_ULONG ms, VIP_DESCRI
     return recv ? VipRecvWait(vi, ms, ret) : VipSendWait(vi, ms, ret);
 }
 
-/* A descriptor of that queue has completed, and is there for a Done call. */
+/* Complete one descriptor of that queue; a Done call can then take it. */
 static void complete_one(struct end *a, struct end *b, bool recv)
 {
     conf_post_recv(a, conf_desc(a, 40, 0, 64));
@@ -574,11 +574,11 @@ static void done_not_done_and_timeout(void **state)
     pid_t vipd = (pid_t)atol(getenv("VIP_PID_A"));
 
     conf_pair(&a, &b, VIP_SERVICE_RELIABLE_RECEPTION);
-    if (!recv) /* a send that cannot complete: its vipd sleeps */
+    if (!recv) /* its vipd is stopped, so a send cannot complete */
         stop(vipd);
     CONF_OK(any_post(recv, a.vi, conf_desc(&a, 0, 0, 10), a.handle));
     VIP_RETURN done = any_done(recv, a.vi, &got);
-    conf_expected(VIP_NOT_DONE); /* judged below, when vipd runs again */
+    conf_expected(VIP_NOT_DONE); /* checked below, when vipd runs again */
     VIP_RETURN wait = any_wait(recv, a.vi, 30, &got), look = any_wait(recv, a.vi, 0, &got);
     kill(vipd, SIGCONT);
     CONF_RETURNS(VIP_TIMEOUT, look);

@@ -77,7 +77,7 @@ static void a_bound_cq_is_not_destroyed(void **state)
     conf_close(&end);
 }
 
-/* One entry per completion, the descriptor is there at once (checklist 10) and still queued. */
+/* One entry per completion; its descriptor is available at once (checklist 10) and still queued. */
 static void every_completion_is_reported_once(void **state)
 {
     struct end a, b;
@@ -87,7 +87,7 @@ static void every_completion_is_reported_once(void **state)
     VIP_BOOLEAN recv;
 
     (void)state;
-    pair_with_cq(&a, &b, 4); /* smaller than what comes: no entry may be lost */
+    pair_with_cq(&a, &b, 4); /* smaller than the number of completions: no entry may be lost */
     for (unsigned i = 0; i < N; i++)
         conf_post_recv(&b, conf_desc(&b, i, 0, 64));
     for (unsigned i = 0; i < N; i++)
@@ -162,7 +162,7 @@ static void flushed_descriptors_are_reported(void **state)
     conf_close(&b);
 }
 
-/* 3.8: destroying a VI removes its entries, also when a new VI takes its place. */
+/* 3.8: destroying a VI removes its entries, even if a new VI gets the same place. */
 static void entries_of_a_destroyed_vi_are_gone(void **state)
 {
     struct end end;
@@ -199,7 +199,7 @@ static void a_large_backlog_loses_no_entry(void **state)
     unsigned got[VIS] = {0};
 
     (void)state;
-    /* More than the shared ring holds: 20 VIs with 1000 flushed receives each. */
+    /* More entries than the shared ring holds: 20 VIs with 1000 flushed receives each. */
     conf_open(&a, 'A');
     conf_open(&b, 'A');
     CONF_OK(VipCreateCQ(b.nic, 10, &b.cq));
@@ -227,7 +227,7 @@ static void a_large_backlog_loses_no_entry(void **state)
     conf_close(&b);
 }
 
-/* A thread sleeps in VipCQWait while others use the library, create VIs and resize its CQ. */
+/* A thread sleeps in VipCQWait while other threads call libvipl, create VIs and resize its CQ. */
 struct sleeper {
     struct end *end;
     unsigned wanted;

@@ -23,7 +23,7 @@ static void pair(struct end *a, struct end *b)
     conf_connect(a, b);
 }
 
-/* An end with a VI on a CQ, and `count` flushed receives waiting there. */
+/* Open an end with a VI on a CQ, and `count` flushed receives in the CQ. */
 static void flushed(struct end *end, unsigned count)
 {
     conf_open(end, 'A');
@@ -42,7 +42,7 @@ static bool readable(int fd, int limit_ms)
     return poll_fd.revents != 0;
 }
 
-/* Take entries until the CQ is empty; how many there were. */
+/* Take entries until the CQ is empty; returns their number. */
 static unsigned drain(struct end *end)
 {
     VIP_DESCRIPTOR *desc;
@@ -101,7 +101,7 @@ static void descriptors_have_a_limit(void **state)
     }
     assert_int_equal(rc, VIP_ERROR_RESOURCE);
     assert_true(count > 16);
-    /* Destroying one makes room. */
+    /* Destroying one queue makes room for another. */
     CONF_OK(VipDestroyCQ(cq));
     CONF_RETURNS(VIP_INVALID_PARAMETER, VipxCQGetFd(cq, &fd));
     conf_close(&end);
@@ -132,7 +132,7 @@ static void readable_while_there_are_entries(void **state)
             CONF_OK(VipRecvDone(vi, &desc));
         }
         CONF_RETURNS(VIP_NOT_DONE, VipCQDone(b.cq, &vi, &recv));
-        /* vipd tells that it has sent its message a moment after it has. */
+        /* vipd's message, which makes fd readable, may come late: a further VipCQDone takes it out. */
         while (readable(fd, 0))
             CONF_RETURNS(VIP_NOT_DONE, VipCQDone(b.cq, &vi, &recv));
     }
@@ -153,7 +153,7 @@ static void readable_at_once_if_entries_are_there(void **state)
     conf_close(&end);
 }
 
-/* The queue's number is used again: nothing of the earlier descriptor is left. */
+/* A new queue gets the number of an old one; its descriptor must not be readable because of the old one. */
 static void a_new_queue_starts_unreadable(void **state)
 {
     struct end end;
@@ -178,7 +178,7 @@ static void a_new_queue_starts_unreadable(void **state)
     conf_close(&end);
 }
 
-/* More entries than the shared ring holds: the rest comes when vipd hears that there is room. */
+/* More entries than the shared ring holds: vipd adds the others when it learns that there is room. */
 static void a_backlog_keeps_it_readable(void **state)
 {
     enum { VIS = 20, EACH = 1000 };
@@ -215,12 +215,12 @@ static void a_backlog_keeps_it_readable(void **state)
 struct sender {
     struct end *end;
     unsigned count; /* atomic in a waiter */
-    unsigned ahead; /* most messages that the receiver has not taken yet */
-    unsigned taken; /* atomic; by the receiver */
+    unsigned ahead; /* most messages that the receiver has not taken */
+    unsigned taken; /* atomic; messages that the receiver has taken */
     VIP_RETURN result;
 };
 
-/* One message at a time, so that the receiver's queue is empty again and again. */
+/* Send one message at a time, so that the receiver's queue is often empty. */
 static void *run_sender(void *arg)
 {
     struct sender *sender = arg;
@@ -238,7 +238,7 @@ static void *run_sender(void *arg)
     return NULL;
 }
 
-/* How entries are taken after a wake-up. */
+/* How the test takes entries after a wake-up. */
 enum { UNTIL_EMPTY, ONE_AT_A_TIME, EDGE };
 
 static void every_entry_wakes(void **state)
@@ -282,7 +282,7 @@ static void every_entry_wakes(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* A thread in VipCQWait and one in poll share a queue: whoever comes first has the entry. */
+/* A thread in VipCQWait and one in poll share a queue: the first of them gets the entry. */
 static void *run_waiter(void *arg)
 {
     struct sender *waiter = arg;

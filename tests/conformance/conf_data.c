@@ -12,10 +12,10 @@ const size_t conf_buffer_bytes = 4194304;
 static const VIP_RELIABILITY_LEVEL levels[] = {VIP_SERVICE_UNRELIABLE,
                                                VIP_SERVICE_RELIABLE_DELIVERY};
 
-/* What fits the smallest socket buffer: more may be lost at an unreliable level, and rightly so. */
+/* Bytes that fit the smallest socket buffer; of a longer unreliable message, packets may be lost. */
 #define UNRELIABLE_BYTES 65472
 
-/* Writes of the unreliable level are not repeated here (conf_levels.c does). */
+/* The first level to test: these tests do not repeat unreliable writes that a network loses (conf_levels.c does). */
 static unsigned first_level(void)
 {
     return conf_lossy() ? 1 : 0;
@@ -87,7 +87,7 @@ static void empty_messages_with_and_without_immediate(void **state)
             assert_int_equal(recv->CS.Length, 0);
             assert_int_equal((recv->CS.Status & VIP_STATUS_IMMEDIATE) != 0, (kind & 2) != 0);
             assert_int_equal(recv->CS.ImmediateData, kind & 2 ? 0xC0FFEE00u + kind : 0x11111111u);
-            if (kind & 2) /* that of a completed send is left as it was */
+            if (kind & 2) /* ImmediateData of a completed send does not change */
                 assert_int_equal(send->CS.ImmediateData, 0xC0FFEE00u + kind);
         }
         close_pair(&a, &b);
@@ -118,7 +118,7 @@ static void segments_scatter_and_gather(void **state)
                 send->DS[i].Local.Handle = a.handle;
                 send->DS[i].Local.Length = (VIP_UINT32)(total / from);
             }
-            /* Scattered with a gap of 5 bytes, which must stay untouched. */
+            /* Scatter with gaps of 5 bytes, which must not change. */
             for (unsigned i = 0; i < to; i++) {
                 recv->DS[i].Local.Data.Address = b.buffer + i * (total / to + 5);
                 recv->DS[i].Local.Handle = b.handle;
@@ -149,7 +149,7 @@ static void the_longest_descriptor_works(void **state)
     (void)state;
     pair(&a, &b, VIP_SERVICE_RELIABLE_DELIVERY);
     conf_fill(a.buffer, SEGS * EACH, 9);
-    send = conf_empty(&a, 0); /* it and the next ones: 32 + 252 * 16 bytes */
+    send = conf_empty(&a, 0); /* with the memory of the next ones: 32 + 252 * 16 bytes */
     memset((void *)send, 0, 32 + SEGS * 16);
     send->CS.SegCount = SEGS;
     send->CS.Length = SEGS * EACH;
@@ -196,7 +196,7 @@ static void queues_are_first_in_first_out(void **state)
     close_pair(&a, &b);
 }
 
-/* Checklist 3: a completed descriptor is posted again without clearing its status. */
+/* Checklist 3: a completed descriptor may be posted again with its old status. */
 static void a_post_clears_status_and_next(void **state)
 {
     struct end a, b;
@@ -221,7 +221,7 @@ static void a_post_clears_status_and_next(void **state)
     close_pair(&a, &b);
 }
 
-/* Checklist 4. */
+/* Checklist 4: a Done or Wait call without a descriptor sets the pointer to NULL. */
 static void done_sets_the_pointer_to_null(void **state)
 {
     struct end a, b;
@@ -309,7 +309,7 @@ static void rdma_write_needs_no_descriptor_at_the_target(void **state)
         conf_sent(&a, write);
         assert_int_equal(write->CS.Status & VIP_STATUS_OP_MASK, VIP_STATUS_OP_RDMA_WRITE);
         conf_sent(&a, flag);
-        /* Checklist 17: the flag, written second, is seen second. */
+        /* Checklist 17: the flag is written second, so it must be visible second. */
         watched = b.buffer + 600000;
         started = 0;
         while (__atomic_load_n(watched, __ATOMIC_ACQUIRE) == 0)
@@ -342,13 +342,13 @@ static void rdma_write_with_immediate_consumes_a_receive(void **state)
         assert_int_equal(recv->CS.Status & VIP_STATUS_IMMEDIATE, VIP_STATUS_IMMEDIATE);
         assert_int_equal(recv->CS.ImmediateData, 0xABCD0123u);
         conf_same(b.buffer, 60000, 6);
-        for (unsigned i = 0; i < 64; i++) /* its own buffers are not touched */
+        for (unsigned i = 0; i < 64; i++) /* the buffers of the receive do not change */
             assert_int_equal(b.buffer[100000 + i], 0);
         close_pair(&a, &b);
     }
 }
 
-/* Memory that can only be staged: a file mapping. Sends, receives and RDMA Writes work as well. */
+/* Memory that can only be staged (a file mapping) works for sends, receives and RDMA Writes. */
 static void every_kind_of_memory_carries_data(void **state)
 {
     struct end a, b;
@@ -375,14 +375,14 @@ static void every_kind_of_memory_carries_data(void **state)
         conf_fill(map_a, BYTES, 40 + round);
         memset(map_b, 0, BYTES);
         memset(shared, 0, BYTES);
-        if (round < 2) { /* send into staged, then into shared memory */
+        if (round < 2) { /* send into staged memory, then into shared memory */
             recv = conf_desc(&b, 0, 0, BYTES - 1);
             recv->DS[0].Local.Data.Address = round == 0 ? map_b + 1 : (char *)shared + 1;
             recv->DS[0].Local.Handle = round == 0 ? handle_b : handle_shared;
             send = conf_desc(&a, 0, 0, BYTES - 1);
             send->DS[0].Local.Data.Address = map_a + 1;
             send->DS[0].Local.Handle = handle_a;
-        } else { /* RDMA Write with immediate data, likewise */
+        } else { /* the same with RDMA Write with immediate data */
             recv = conf_desc(&b, 0, 0, 0);
             send = conf_write(&a, 0, 0, BYTES - 1, &b, 0);
             send->CS.Control |= VIP_CONTROL_IMMEDIATE;
@@ -408,7 +408,7 @@ static void every_kind_of_memory_carries_data(void **state)
     close_pair(&a, &b);
 }
 
-/* A posted receive of one thread, taken by a Wait in it; sends from two others; 3.12. */
+/* 3.12: one thread posts receives and takes them with a Wait call; two other threads send. */
 struct sender {
     struct end *end;
     unsigned first, count;
@@ -448,7 +448,7 @@ static void threads_share_a_vi(void **state)
     pair(&a, &b, VIP_SERVICE_RELIABLE_DELIVERY);
     for (unsigned i = 0; i < 16; i++)
         conf_empty(&a, i)->CS.Control = VIP_CONTROL_IMMEDIATE;
-    /* A receive for every message: there is no flow control. */
+    /* Post a receive for every message, because there is no flow control. */
     memset(b.buffer, 0, 2 * EACH * 64);
     for (unsigned i = 0; i < 2 * EACH; i++)
         conf_post_recv(&b, (VIP_DESCRIPTOR *)(void *)(b.buffer + i * 64));
@@ -473,7 +473,7 @@ static void threads_share_a_vi(void **state)
     close_pair(&a, &b);
 }
 
-/* 2.6: Done never blocks behind a thread that sits in the Wait call of the same queue. */
+/* 2.6: a Done call never blocks because another thread is in the Wait call of the same queue. */
 static void *run_recv_wait(void *arg)
 {
     VIP_DESCRIPTOR *desc;
@@ -499,12 +499,12 @@ static void done_does_not_block_behind_wait(void **state)
     }
     conf_post_send(&a, conf_desc(&a, 0, 0, 10));
     pthread_join(thread, &result);
-    /* One that blocked would have done so until the wait ended with its time limit, before the send. */
+    /* A Done call that blocked would return only after the wait's time limit, and so before the send. */
     assert_ptr_equal(result, &b);
     close_pair(&a, &b);
 }
 
-/* A thread with a NIC handle of its own: messages to itself, of a VI pair on that handle. */
+/* A thread with its own NIC handle: it sends messages to itself, over a pair of VIs of that handle. */
 static void *run_own_handle(void *arg)
 {
     struct end *end = arg;

@@ -1,6 +1,6 @@
 /*
- * What a program with Notify registrations, or with a descriptor of a completion queue, sees when
- * its vipd dies. Kills the daemon that two_vipd.sh started as B.
+ * The death of a program's own vipd, if the program has Notify registrations or a descriptor of a
+ * completion queue. Kills the vipd that two_vipd.sh started as B.
  */
 #include "calls.h"
 
@@ -64,7 +64,7 @@ static void registrations_are_served_after_vipds_death(void **state)
     CONF_RETURNS(VIP_NOT_DONE, VipCQDone(fd_cq, &vi, &recv));
     assert_false(readable(fd, 0));
 
-    /* What is posted from now on is flushed at once. */
+    /* New posts are flushed at once. */
     conf_post_recv(&end, conf_desc(&end, 2, 0, 64));
     await_calls(3);
     assert_ptr_equal(calls[2].context, number(2));

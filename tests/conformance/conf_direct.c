@@ -1,7 +1,7 @@
 /*
- * Small messages that take now the direct ring between two programs of one host, now the way through vipd:
- * contents, order, and one receive for one message, whatever the way of each; and the end of a connection
- * with messages in the ring. Over a network there are no rings, and all must be the same.
+ * Small messages that take either the direct ring between two programs of one host, or the way through vipd.
+ * Tests contents, order, and one receive for one message, on any way; and the end of a connection
+ * with messages in the ring. Over a network there are no rings, and the results must be the same.
  */
 #include "suite.h"
 
@@ -13,13 +13,13 @@ const size_t conf_buffer_bytes = 4194304;
 
 #define MESSAGES   6000
 #define WINDOW     16                        /* receives posted */
-#define SLOT_BYTES 16384                     /* of one receive or send */
-#define BULK_AT    (2 * WINDOW * SLOT_BYTES) /* where RDMA Writes go */
+#define SLOT_BYTES 16384                     /* bytes of one receive or send */
+#define BULK_AT    (2 * WINDOW * SLOT_BYTES) /* offset of RDMA Writes */
 #define BULK_BYTES 512
 
-/* One way of sending and waiting. */
+/* One way to send and to wait. */
 struct plan {
-    const char *direct; /* VIPL_DIRECT */
+    const char *direct; /* value of VIPL_DIRECT */
     VIP_RELIABILITY_LEVEL level;
     bool cq;
     bool rdma;
@@ -29,7 +29,7 @@ struct run {
     const struct plan *plan;
     struct end a, b;
     unsigned received; /* atomic */
-    char wrong[160];   /* the receiver's complaint */
+    char wrong[160];   /* the receiver's error message */
     uint64_t random;
 };
 
@@ -41,7 +41,7 @@ static unsigned chance(uint64_t *random, unsigned below)
     return (unsigned)(*random >> 33) % below;
 }
 
-/* What message i is like; both ends know it from its number. */
+/* The properties of message i; both ends compute them from its number. */
 struct shape {
     enum { SMALL, LARGE, BULK, BULK_IMM } kind;
     size_t bytes;
@@ -89,7 +89,7 @@ static bool same(const char *memory, size_t bytes, unsigned i)
     return true;
 }
 
-/* ---- the receiver: a thread, in which cmocka's macros may not be used ----------------------- */
+/* ---- the receiver: a thread, in which cmocka's macros are not allowed ----------------------- */
 
 static void post_recv(struct run *run, unsigned i)
 {
@@ -108,7 +108,7 @@ static void post_recv(struct run *run, unsigned i)
         snprintf(run->wrong, sizeof(run->wrong), "VipPostRecv: %s", VipxLastError());
 }
 
-/* The next receive, waited for in one of the ways that there are. */
+/* Take the next receive; the way of waiting is random. */
 static VIP_RETURN take(struct run *run, VIP_DESCRIPTOR **desc)
 {
     uint64_t end_ns = conf_now_ns() + CONF_LIMIT_MS * 1000000ull;
@@ -195,7 +195,7 @@ static void reap_one(struct run *run)
     assert_int_equal(desc->CS.Status & VIP_STATUS_ERROR_MASK, 0);
 }
 
-/* Send message i; how many descriptors that took. */
+/* Send message i; returns the number of descriptors used. */
 static unsigned send_one(struct run *run, unsigned i, unsigned slot)
 {
     struct shape shape = shape_of(run->plan, i);
@@ -256,7 +256,7 @@ static void stress(const struct plan *plan)
         for (; used[i % WINDOW] > 0; used[i % WINDOW]--)
             reap_one(&run);
         if (i % 500 == 499)
-            usleep(3000); /* the receiver falls asleep, if it waits */
+            usleep(3000); /* a receiver that waits falls asleep */
         used[i % WINDOW] = send_one(&run, i, i % WINDOW);
     }
     pthread_join(thread, NULL);
@@ -282,7 +282,7 @@ static void every_message_either_way(void **state)
 
     (void)state;
     for (unsigned i = 0; i < sizeof(plans) / sizeof(plans[0]); i++) {
-        /* A receive for each message: unreliable ones may only be lost where the network loses. */
+        /* There is a receive for each message, so an unreliable message is lost only by a network. */
         if (plans[i].level == VIP_SERVICE_UNRELIABLE && strcmp(getenv("VIP_LINK"), "loop") != 0)
             continue;
         stress(&plans[i]);
@@ -291,13 +291,13 @@ static void every_message_either_way(void **state)
 
 /* ---- threads ---------------------------------------------------------------------------------- */
 
-#define SHARERS      2    /* threads that send on one VI, and that take from the other */
+#define SHARERS      2    /* threads that send on one VI, and as many that take from the other */
 #define SHARED_EACH  3000 /* messages of each */
 #define SHARED_SLOTS 16   /* descriptors of each */
 
 struct shared {
     struct end a, b;
-    bool free[SHARERS * SHARED_SLOTS]; /* atomic; of the sends */
+    bool free[SHARERS * SHARED_SLOTS]; /* atomic; send descriptors that are free */
     unsigned char came[SHARERS * SHARED_EACH];
     unsigned posted, received; /* atomic */
     unsigned next;             /* atomic; number of the next thread */
@@ -314,7 +314,7 @@ static size_t shared_bytes(unsigned message)
     return 8 + message * 13 % 120;
 }
 
-/* Each message needs a receive that is posted; all threads may be here at once. */
+/* True if a receive is posted for one more message; all threads may check this at once. */
 static bool receives_left(const struct shared *shared)
 {
     return __atomic_load_n(&shared->posted, __ATOMIC_RELAXED) -
@@ -345,7 +345,7 @@ static void *run_sharing_sender(void *arg)
                 shared_wrong(shared, "VipPostSend", rc);
             i++;
         }
-        /* The oldest one, whoever has sent it. */
+        /* Take the oldest send, from any thread. */
         rc = VipSendDone(shared->a.vi, &desc);
         if (desc != NULL) {
             slot = (unsigned)(((char *)desc - shared->a.memory) / CONF_DESC_BYTES);
@@ -392,7 +392,7 @@ static void *run_sharing_receiver(void *arg)
     return NULL;
 }
 
-/* Several threads post on one queue, and several take from one, while messages go by the ring. */
+/* Several threads post on one queue, and several take from one, while messages pass through the ring. */
 static void threads_share_a_ring(void **state)
 {
     static struct shared shared;
@@ -421,7 +421,7 @@ static void threads_share_a_ring(void **state)
 
 /* ---- completion queues ------------------------------------------------------------------------- */
 
-/* A program may take from a queue without asking its CQ; the CQ's entries wait meanwhile. */
+/* A program may take from a queue without its CQ; the CQ's entries stay meanwhile. */
 static void entries_of_what_was_taken_without_the_cq(void **state)
 {
     struct end a, b;
@@ -437,7 +437,7 @@ static void entries_of_what_was_taken_without_the_cq(void **state)
     conf_vi(&a, VIP_SERVICE_RELIABLE_DELIVERY);
     conf_vi(&b, VIP_SERVICE_RELIABLE_DELIVERY);
     conf_connect(&a, &b);
-    /* More than a ring has slots. */
+    /* More messages than a ring has slots. */
     for (unsigned i = 0; i < 2500; i++) {
         uint64_t started = 0;
 
@@ -457,7 +457,7 @@ static void entries_of_what_was_taken_without_the_cq(void **state)
 
 /* ---- the end of a connection ------------------------------------------------------------------ */
 
-/* Until the connection has a ring, where there is one; then messages go by it. */
+/* Send messages until the connection has a ring, if it gets one; later messages pass through the ring. */
 static void warm_up(struct end *a, struct end *b)
 {
     for (unsigned i = 0; i < 200; i++) {
@@ -495,7 +495,7 @@ static void what_was_sent_before_the_end_arrives(void **state)
     }
 }
 
-/* A receive whose memory is deregistered while it is posted cannot take the message: as ever. */
+/* A receive whose memory is deregistered while it is posted cannot take a message, with or without a ring. */
 static void a_receive_that_has_lost_its_memory(void **state)
 {
     struct end a, b;
@@ -522,7 +522,7 @@ static void a_receive_that_has_lost_its_memory(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* A receive may be longer than its region: small messages take the ring all the same, others vipd. */
+/* A receive may be longer than its region: small messages still take the ring, larger ones vipd. */
 static void receives_longer_than_their_region(void **state)
 {
     VIP_MEM_ATTRIBUTES mem = {NULL, VIP_FALSE, VIP_FALSE};

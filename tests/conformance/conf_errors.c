@@ -1,6 +1,6 @@
 /*
- * Specification 3.2, 3.4, 3.5, 3.6, 3.9: faults of descriptors, states and protection, and what the
- * error callback hears.
+ * Specification 3.2, 3.4, 3.5, 3.6, 3.9: faults of descriptors, states and protection, and the
+ * calls of the error callback.
  */
 #include "suite.h"
 
@@ -23,7 +23,7 @@ static void close_both(struct end *a, struct end *b)
     conf_close(b);
 }
 
-/* 3.2: a send without a connection completes as flushed; a receive is kept. */
+/* 3.2: without a connection a send completes as flushed; a receive is kept. */
 static void posting_in_idle(void **state)
 {
     struct end end;
@@ -85,7 +85,7 @@ static void disconnect_flushes_both_queues_in_order(void **state)
     close_both(&a, &b);
 }
 
-/* 3.4: faults of the descriptor as an object are told asynchronously; nothing is queued. */
+/* 3.4: faults of the descriptor's place are reported asynchronously; nothing is queued. */
 static void misplaced_descriptors_are_told_asynchronously(void **state)
 {
     struct end end;
@@ -110,7 +110,7 @@ static void misplaced_descriptors_are_told_asynchronously(void **state)
     conf_await_error(&end, VIP_ERROR_POST_DESC);
 
     conf_forget_errors(&end);
-    desc = (VIP_DESCRIPTOR *)(((uintptr_t)outside + 63) & ~(uintptr_t)63); /* not in it */
+    desc = (VIP_DESCRIPTOR *)(((uintptr_t)outside + 63) & ~(uintptr_t)63); /* not in the region */
     CONF_OK(VipPostRecv(vi, desc, end.handle));
     conf_await_error(&end, VIP_ERROR_POST_DESC);
 
@@ -169,7 +169,7 @@ static void too_many_descriptors_overrun(void **state)
     conf_close(&end);
 }
 
-/* 3.4, 3.6: the format of a send; at an unreliable level the queue goes on. */
+/* 3.4, 3.6: format errors of a send; at the unreliable level the queue continues. */
 static void bad_formats_are_format_errors(void **state)
 {
     struct end a, b;
@@ -196,7 +196,7 @@ static void bad_formats_are_format_errors(void **state)
             desc = conf_empty(&a, 0);
             desc->CS.Control = VIP_CONTROL_OP_RDMAWRITE;
             break;
-        default: /* no RDMA Read here */
+        default: /* an RDMA Read, if the NIC has none */
             desc->CS.SegCount = 2;
             desc->CS.Control = VIP_CONTROL_OP_RDMAREAD;
             if (a.attrs.RDMAReadSupport != 0)
@@ -206,7 +206,7 @@ static void bad_formats_are_format_errors(void **state)
         conf_post_send(&a, desc);
         conf_failed(&a, false, desc, VIP_STATUS_FORMAT_ERROR);
     }
-    /* The connection stands. */
+    /* The connection must still work. */
     conf_alive(&a, &b);
     close_both(&a, &b);
 }
@@ -227,7 +227,7 @@ static void bad_segments_are_protection_errors(void **state)
         case 1:
             desc->DS[0].Local.Data.Address = NULL;
             break;
-        case 2: /* one byte too far */
+        case 2: /* ends one byte behind the region */
             desc->DS[0].Local.Data.Address = a.buffer + conf_buffer_bytes - 63;
             break;
         default: /* wraps around */
@@ -248,10 +248,10 @@ static void wrong_lengths_are_length_errors(void **state)
     (void)state;
     pair(&a, &b, VIP_SERVICE_UNRELIABLE);
     desc = conf_desc(&a, 0, 0, 64);
-    desc->CS.Length = 63; /* on the send queue it must be the sum */
+    desc->CS.Length = 63; /* on the send queue Length must be the sum */
     conf_post_send(&a, desc);
     conf_failed(&a, false, desc, VIP_STATUS_LENGTH_ERROR);
-    /* On the receive queue the room is that of the segments. */
+    /* On the receive queue the segments alone define the room. */
     desc = conf_desc(&b, 0, 0, 64);
     desc->CS.Length = 0;
     conf_post_recv(&b, desc);
@@ -305,7 +305,7 @@ static void a_message_without_receive_unreliable(void **state)
     (void)state;
     conf_pair(&a, &b, VIP_SERVICE_UNRELIABLE);
     conf_provoke(&a, conf_desc(&a, 0, 0, 64), &b, VIP_ERROR_RECVQ_EMPTY, true);
-    conf_alive(&a, &b); /* dropped; the next one arrives */
+    conf_alive(&a, &b); /* the message was dropped; the next one arrives */
     close_both(&a, &b);
 }
 
@@ -349,7 +349,7 @@ static void rdma_write_needs_the_vis_permission(void **state)
     close_both(&a, &b);
 }
 
-/* 3.5, 2.3: after VipDeregisterMem the region is gone for both sides. */
+/* 3.5, 2.3: after VipDeregisterMem neither side can use the region. */
 static void deregistered_memory_is_not_reached(void **state)
 {
     struct end a, b;
@@ -367,7 +367,7 @@ static void deregistered_memory_is_not_reached(void **state)
     close_both(&a, &b);
 }
 
-/* 3.9: the handler may call any VIPL function, also one that waits for vipd. */
+/* 3.9: the handler may call any VIPL function, even one that waits for vipd. */
 static void reconnect_in_handler(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
 {
     struct end *end = context;
@@ -402,7 +402,7 @@ static void a_handler_may_call_anything(void **state)
     close_both(&a, &b);
 }
 
-/* Standard error of this program, kept in a file while `saved` lasts. */
+/* Standard error of this program, redirected to a file until restore_stderr. */
 struct kept_stderr {
     int saved;
     FILE *file;
@@ -417,7 +417,7 @@ static void keep_stderr(struct kept_stderr *kept)
     assert_true(dup2(fileno(kept->file), STDERR_FILENO) >= 0);
 }
 
-/* What was written: the whole of it once it has a line, else as far as it is when time is over. */
+/* Get the text that was written: wait for a whole line, but not longer than the time limit. */
 static void restore_stderr(struct kept_stderr *kept, char *text, size_t size)
 {
     uint64_t started = 0;
@@ -480,7 +480,7 @@ static void a_handler_may_close_its_nic(void **state)
     conf_close(&a);
 }
 
-/* The handler's life as its program sees it: 1 it runs, 2 it has ended; and where it waits. */
+/* State of the handler: 1 it runs, 2 it has ended; and the lock for which it waits. */
 static unsigned handler_is;
 static pthread_mutex_t handler_needs = PTHREAD_MUTEX_INITIALIZER;
 
@@ -500,7 +500,7 @@ static void slow_handler(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
 
 static void a_replaced_handler_has_ended(void **state)
 {
-    bool locked = conf_arg(state) != 0; /* the caller has a lock that the handler wants: a bound */
+    bool locked = conf_arg(state) != 0; /* the caller holds a lock that the handler needs */
     struct end a, b;
     uint64_t started = 0;
 
@@ -519,7 +519,7 @@ static void a_replaced_handler_has_ended(void **state)
     close_both(&a, &b);
 }
 
-/* A child process has none of its parent's handles, can open its own, and harms nothing. */
+/* A child process has none of its parent's handles, can open its own, and does no harm. */
 static int child_looks(struct end *end)
 {
     VIP_NIC_ATTRIBUTES attrs;

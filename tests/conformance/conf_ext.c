@@ -7,16 +7,16 @@ const size_t conf_buffer_bytes = 4194304;
 
 #define IMM 0xFEDCBA9876543210ull
 
-/* Longest wait for an unreliable message before it is sent again, and how often. */
+/* Time limit of an unreliable message, after which it is sent again; and the most attempts. */
 #define LOST_MS 200
 #define REPEATS 60
 
 static char message[VIPX_MESSAGE_MAX + 1];
 
-/* What a test posts: one of the two calls. */
+/* Arguments of one of the two calls. */
 struct what {
     VIP_DESCRIPTOR *send;
-    VIP_ULONG bytes; /* of the message; 0 = 64-bit immediate data */
+    VIP_ULONG bytes; /* of the message; 0 means 64-bit immediate data */
 };
 
 static void post(struct end *a, const struct what *what)
@@ -27,7 +27,7 @@ static void post(struct end *a, const struct what *what)
         CONF_OK(VipxPostSendImm64(a->vi, what->send, a->handle, IMM));
 }
 
-/* Post, and take what comes of it, which must be `recv`; again where it may be lost. */
+/* Post, and wait for the receive, which must be `recv`; if the message may be lost, repeat. */
 static VIP_RETURN carry(struct end *a, const struct what *what, struct end *b, VIP_DESCRIPTOR *recv)
 {
     bool may_be_lost = conf_lossy() && a->level == VIP_SERVICE_UNRELIABLE;
@@ -75,7 +75,7 @@ static void all_64_bits_arrive(void **state)
         assert_true(imm == IMM);
         assert_int_equal(recv->CS.Length, 100);
         conf_same(b.buffer + (write ? 1000 : 0), 100, 3 + write);
-        /* The descriptor is as it was. */
+        /* The descriptor's own fields do not change. */
         assert_int_equal(what.send->CS.ImmediateData, 5);
         assert_int_equal(what.send->CS.Control & VIP_CONTROL_IMMEDIATE, 0);
     }
@@ -120,10 +120,10 @@ static void data_first_then_the_message(void **state)
 
     conf_pair(&a, &b, conf_level(state));
     for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        /* What fits the smallest socket buffer: more may be lost at an unreliable level. */
+        /* Only sizes that fit the smallest socket buffer: of more, packets may be lost at the unreliable level. */
         if (a.level == VIP_SERVICE_UNRELIABLE && sizes[i] > (conf_lossy() ? 9000 : 60000))
             continue;
-        /* The receive is at the end of the buffer, where the largest write does not begin. */
+        /* The message goes to the end of the buffer. */
         fill_message(i);
         conf_fill(a.buffer, sizes[i], i + 1);
         what.send = conf_write(&a, 0, 0, sizes[i], &b, 0);
@@ -215,7 +215,7 @@ static void a_receive_that_is_too_short_fails(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* A receive may be longer than its region; what the message reaches counts. */
+/* A receive may be longer than its region; only the bytes of the message must be inside. */
 static void a_receive_longer_than_its_region(void **state)
 {
     for (unsigned bytes = 63; bytes <= 64; bytes++) {
@@ -271,7 +271,7 @@ static void what_cannot_be_posted(void **state)
                  VipxPostWriteMessage(a.vi, desc, a.handle, message, VIPX_MESSAGE_MAX + 1));
     CONF_RETURNS(VIP_INVALID_PARAMETER, VipxPostWriteMessage(NULL, desc, a.handle, message, 1));
     CONF_RETURNS(VIP_INVALID_PARAMETER, VipxPostSendImm64(a.vi, NULL, a.handle, 1));
-    /* A send cannot have a message, a read no immediate data. */
+    /* A send cannot have a message; a read cannot have immediate data. */
     desc = conf_desc(&a, 0, 0, 10);
     CONF_OK(VipxPostWriteMessage(a.vi, desc, a.handle, message, 10));
     conf_failed(&a, false, desc, VIP_STATUS_FORMAT_ERROR);

@@ -1,6 +1,5 @@
 /*
- * Specification 3.6, second table: which status bit for which fault, at each reliability level, seen
- * at both ends.
+ * Specification 3.6, second table: the status bit of each fault, at each reliability level, at both ends.
  */
 #include "suite.h"
 
@@ -13,7 +12,7 @@ static bool reliable(VIP_RELIABILITY_LEVEL level)
     return level != VIP_SERVICE_UNRELIABLE;
 }
 
-/* Unreliable: the connection stands and carries. Reliable: both ends are in Error and know it. */
+/* Unreliable: the connection still works. Reliable: both ends are in Error and have got the error. */
 static void outcome(struct end *a, struct end *b)
 {
     if (!reliable(a->level)) {
@@ -27,8 +26,8 @@ static void outcome(struct end *a, struct end *b)
 }
 
 /*
- * A faulty send between good ones: the first is good, the second gets `errors`, the third goes on or
- * is flushed.
+ * A faulty send between good ones: the first is good, the second gets `errors`, the third is sent or
+ * flushed.
  */
 static void faulty_send(struct end *a, struct end *b, VIP_DESCRIPTOR *faulty, VIP_UINT32 errors)
 {
@@ -102,7 +101,7 @@ static void send_of_exactly_the_maximum(void **state)
 }
 
 /*
- * The fault is in the receive descriptor: its status at b; the message is lost; with Reliable
+ * The fault is in the receive descriptor: b's descriptor has the status, and the message is lost. With Reliable
  * Reception the sender gets REMOTE_DESC_ERROR.
  */
 static void faulty_receive(struct end *a, struct end *b, VIP_DESCRIPTOR *recv, size_t bytes,
@@ -196,7 +195,7 @@ static void message_and_the_receive_queue_is_empty(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* Wait for the first byte of something that is being written; false: it never came. */
+/* Wait for the first byte of an operation under way; false: the byte never came. */
 static bool begins(volatile char *at, char content)
 {
     uint64_t started = conf_now_ns();
@@ -208,13 +207,13 @@ static bool begins(volatile char *at, char content)
 }
 
 /*
- * Operations for about a second of a processor's time, so that the end comes in the midst of them
+ * Operations for about a second of a processor's time, so that the connection ends while they are under way
  * even if this program does not get a processor at once.
  */
 #define LONG_COUNT 900u
 #define LONG_BYTES 4000000u
 
-/* Descriptor i of so many, in the buffer behind the bytes that are sent. */
+/* Descriptor i of LONG_COUNT, in the buffer behind the sent bytes. */
 static VIP_DESCRIPTOR *long_desc(struct end *end, unsigned i, const VIP_DESCRIPTOR *like)
 {
     VIP_DESCRIPTOR *desc;
@@ -227,8 +226,8 @@ static VIP_DESCRIPTOR *long_desc(struct end *end, unsigned i, const VIP_DESCRIPT
 }
 
 /*
- * Connect, let b's buffer begin to change by what a posts, and disconnect a. Whether that hits the
- * midst of one operation (61 of 62 packets do) is a matter of luck, so callers try again.
+ * Connect, post at a, wait until b's buffer begins to change, and disconnect a. That ends one operation in its
+ * middle with a high probability (61 of 62 packets), but not always, so callers try again.
  */
 static void break_off(struct end *a, struct end *b, bool write)
 {
@@ -276,7 +275,7 @@ static void message_that_breaks_off(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* The same with RDMA Writes: the target's callback hears VIP_ERROR_RDMAW_ABORT. */
+/* The same with RDMA Writes: the target's callback gets VIP_ERROR_RDMAW_ABORT. */
 static void rdma_write_that_breaks_off(void **state)
 {
     enum { TRIES = 30 };
@@ -302,7 +301,7 @@ static void rdma_write_that_breaks_off(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* Many messages, each checked: what is damaged on its way is repeated or dropped, never delivered. */
+/* Many messages, each checked: a packet damaged on its way is repeated or dropped, never delivered. */
 static void corrupt_data_is_not_delivered(void **state)
 {
     enum { MESSAGES = 300, BYTES = 3000 };
@@ -341,11 +340,11 @@ static void corrupt_data_is_not_delivered(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* Wrong places for an RDMA operation: 0 no right on the region, 1 no such handle, 2 too far, 3 below
- * the region, 4 no right on the VI. */
+/* Forbidden places of an RDMA operation: 0 the region does not allow it, 1 the handle does not exist, 2 beyond the
+ * region, 3 before the region, 4 the VI does not allow it. */
 #define PLACES 5u
 
-/* A pair whose b may (not) be written to; `write` aims at a place that case `n` forbids. */
+/* A connected pair for case n; in case 4, b's VI does not allow RDMA. forbid() aims the operation. */
 static void forbidden_pair(struct end *a, struct end *b, VIP_RELIABILITY_LEVEL level, unsigned n)
 {
     VIP_VI_ATTRIBUTES attrs = {level, 100000, NULL, NULL, VIP_TRUE, VIP_FALSE};
@@ -507,7 +506,7 @@ static void what_is_queued_at_the_end_is_flushed(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* One send fails at the target: those before are delivered, those behind it are not. */
+/* One send fails at the target: earlier sends are delivered, later ones are not. */
 static void sends_behind_a_failed_one_are_not_delivered(void **state)
 {
     struct end a, b;

@@ -1,6 +1,6 @@
 /*
- * Specification 3.4: the format rules of descriptors; 3.3: what a post and a completion leave in a
- * descriptor; every completion has DONE and the operation field (3.6).
+ * Specification 3.4: the format rules of descriptors; 3.3: the fields that a post and a completion write in a
+ * descriptor; 3.6: every completion has DONE and the operation field.
  */
 #include "suite.h"
 
@@ -64,7 +64,7 @@ static VIP_DESCRIPTOR *make_fault(struct end *a, const struct end *b, enum fault
         desc = conf_read(a, 0, 0, 64, b, 0);
         desc->DS[0].Remote.Reserved = 1;
         break;
-    case TOO_MANY_SEGMENTS: /* 253 of them, in the buffer */
+    case TOO_MANY_SEGMENTS: /* 253 segments, in the buffer */
         desc = (VIP_DESCRIPTOR *)(void *)a->buffer;
         memset((void *)desc, 0, 8192);
         desc->CS.SegCount = 253;
@@ -168,7 +168,7 @@ static void send_fault(void **state)
     }
 }
 
-/* Faults of a receive: they show when its message comes. */
+/* A faulty receive completes with its error when its message arrives. */
 static void receive_fault(void **state)
 {
     unsigned fault = (unsigned)conf_arg(state);
@@ -197,7 +197,7 @@ static void receive_fault(void **state)
     case 5:
         recv->CS.SegCount = 65535;
         break;
-    case 6: /* one too many, all of them in registered memory */
+    case 6: /* one segment too many, all in registered memory */
         recv = (VIP_DESCRIPTOR *)(void *)b.buffer;
         memset((void *)recv, 0, 8192);
         recv->CS.SegCount = 253;
@@ -264,7 +264,7 @@ static void fence_flag_of_any_operation_is_no_fault(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* ---- faults of the descriptor as an object: the callback ---------------------------------- */
+/* ---- faults of the descriptor's place: the callback --------------------------------------- */
 
 enum misplaced {
     MISALIGNED,
@@ -428,12 +428,12 @@ static void overrun(void **state)
                  : VipSendWait(a.vi, CONF_LIMIT_MS, &got)) == VIP_DESCRIPTOR_ERROR &&
            got != NULL)
         n++;
-    assert_int_equal(n, max); /* the one too many was dropped */
+    assert_int_equal(n, max); /* the entry beyond the limit was dropped */
     CONF_OK(VipDestroyVi(a.vi));
     conf_close(&a);
 }
 
-/* ---- what a post and a completion leave --------------------------------------------------- */
+/* ---- fields that a post and a completion write --------------------------------------------- */
 
 static void post_resets_status_and_next(void **state)
 {
@@ -447,7 +447,7 @@ static void post_resets_status_and_next(void **state)
     conf_post_recv(&b, desc);
     assert_int_equal(*(volatile VIP_UINT32 *)&desc->CS.Status & VIP_STATUS_DONE, 0);
     assert_int_not_equal(desc->CS.Next.AddressBits, ~0ull);
-    for (unsigned n = 0; n < 3; n++) { /* posted again and again as it came back */
+    for (unsigned n = 0; n < 3; n++) { /* posted again without changes */
         CONF_OK(conf_carry(&a, conf_desc(&a, 0, 0, n), &b, desc, NULL));
         assert_int_equal(desc->CS.Length, n);
         desc->CS.Length = 64;
@@ -476,7 +476,7 @@ static void completed_send_keeps_length_and_immediate_data(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* The status word of each good operation, whole. */
+/* The complete status word of each good operation. */
 static void status_of_each_operation(void **state)
 {
     struct end a, b;

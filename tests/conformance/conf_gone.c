@@ -1,6 +1,6 @@
 /*
- * After the death of the own vipd every call returns at once and says VIP_ERROR_RESOURCE, or does
- * what can still be done (sections 2, 3.9). Kills the vipd of end B.
+ * After the death of the program's own vipd every call returns at once with VIP_ERROR_RESOURCE, or does
+ * what is still possible (sections 2, 3.9). Kills the vipd of end B.
  */
 #include "suite.h"
 
@@ -8,12 +8,12 @@
 #include <signal.h>
 #include <sys/types.h>
 
-static struct end b;              /* its vipd is dead once `die` has run */
-static VIP_CONN_HANDLE accept_me; /* a request that waited for an answer then */
+static struct end b;              /* its vipd is dead after `die` */
+static VIP_CONN_HANDLE accept_me; /* a request that waited for an answer at that time */
 static VIP_CONN_HANDLE reject_me;
 static VIP_PROTECTION_HANDLE ptag;
-static VIP_VI_HANDLE peers[2]; /* their peer requests were under way then */
-static VIP_VI_HANDLE idle;     /* a VI that was Idle */
+static VIP_VI_HANDLE peers[2]; /* their peer requests were under way at that time */
+static VIP_VI_HANDLE idle;     /* a VI that was Idle at that time */
 
 struct asker {
     struct end end;
@@ -46,7 +46,7 @@ static VIP_CONN_HANDLE ask(struct asker *asker)
     return request;
 }
 
-/* A VI of b that waits for a peer which never asks. */
+/* A VI of b that waits for a peer which never connects. */
 static VIP_VI_HANDLE ask_peer(void)
 {
     VIP_VI_HANDLE before = b.vi, vi;
@@ -62,7 +62,7 @@ static VIP_VI_HANDLE ask_peer(void)
     return vi;
 }
 
-/* The first test of the table; the others look at what is left. */
+/* The first test of the table; the others use the objects that remain. */
 static void die(void **state)
 {
     VIP_ERROR_DESCRIPTOR error;
@@ -174,7 +174,7 @@ static void call(void **state)
     assert_string_not_equal(VipxLastError(), "");
 }
 
-/* What needs no vipd goes on working. */
+/* Calls that need no vipd still work. */
 static void local_calls_go_on(void **state)
 {
     VIP_NIC_ATTRIBUTES nic;

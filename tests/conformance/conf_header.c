@@ -1,13 +1,13 @@
 /*
  * Specification 1.1-1.3, 1.5, 1.6, 1.10-1.12: types, handles, structures, callback types and tags of
  * vipl.h, as programs declare, initialize and overlay them. header.sh compiles the header in every
- * language; conf_values.c has the values.
+ * language; conf_values.c tests the values.
  */
 #include "suite.h"
 
 #include <dlfcn.h>
 
-/* Is the type of that expression exactly this one? */
+/* True if the expression has exactly this type. */
 #define IS(type, expression) _Generic((expression), type : 1, default : 0)
 
 static void scalar_types(void **state)
@@ -34,7 +34,7 @@ static void scalar_types(void **state)
 
 static void infinite_and_markers(void **state)
 {
-    IN VIP_ULONG infinite = VIP_INFINITE; /* IN and OUT are nothing */
+    IN VIP_ULONG infinite = VIP_INFINITE; /* IN and OUT expand to nothing */
     OUT VIP_ULONG all_ones = ~0ul;
 
     (void)state;
@@ -54,7 +54,7 @@ static void handle_types(void **state)
     assert_true(IS(VIP_UINT32, (VIP_MEM_HANDLE)0));
 }
 
-/* Handles are lookup keys: what the calls hand back compares equal to what VipCreateVi gave. */
+/* Programs use handles as keys: a handle from a call equals the one from VipCreateVi. */
 static void handles_compare_equal(void **state)
 {
     struct end a, b;
@@ -78,7 +78,7 @@ static void handles_compare_equal(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* In 40 bytes, as programs of the time had: the discriminator follows the host part, unaligned. */
+/* In 40 bytes, as in programs of the time: the discriminator follows the host part, unaligned. */
 static void net_address(void **state)
 {
     unsigned char bytes[40] = {0};
@@ -143,7 +143,7 @@ static void attributes_by_position(void **state)
 
 static void autodiscovery_types(void **state)
 {
-    VIP_AUTODISCOVERY_LIST list = {3, NULL, 4}; /* the order of the members */
+    VIP_AUTODISCOVERY_LIST list = {3, NULL, 4}; /* tests the order of the members */
 
     (void)state;
     assert_int_equal(VIP_SMI_AUTODISCOVERY, 1);
@@ -203,7 +203,7 @@ static void struct_tags(void **state)
     assert_int_equal((enum _VIP_RESOURCE_CODE)VIP_RESOURCE_DESCRIPTOR, 3);
 }
 
-/* Programs that load the library take every function by its plain name; those they test for NULL. */
+/* Programs that load the library look up every function by its plain name and compare it with NULL. */
 static void functions_by_name(void **state)
 {
     static const char *const names[] = {"VipOpenNic",

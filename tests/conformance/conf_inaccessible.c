@@ -1,21 +1,21 @@
 /*
- * Memory that the program itself makes inaccessible after it has registered it (3.5, 3.6, 3.9): it
- * cuts the file short, protects or unmaps the pages, or deregisters the region in which descriptors
- * lie. Nothing faults, and what could not be stored or read is told.
+ * Memory that the program itself makes inaccessible after registration (3.5, 3.6, 3.9): it
+ * cuts the file short, protects or unmaps the pages, or deregisters the region that contains descriptors.
+ * No page fault may end a process, and bytes that could not be stored or read must be reported.
  */
 #include "suite.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* How memory goes: the file under it is cut short, the pages are protected, they are unmapped (in the
- * end another mapping lies there, so that nothing else of the process comes to lie there). */
+/* How memory becomes inaccessible: its file is cut short, its pages are protected, or its pages are unmapped (another
+ * mapping takes their place at last, so that no other memory of the process gets these addresses). */
 enum way { CUT_SHORT, PROTECTED, UNMAPPED, WAYS };
 
 #define AREA_BYTES 65536
-#define HOLE       40960 /* from here on it goes; a page boundary */
+#define HOLE       40960 /* first byte that becomes inaccessible; a page boundary */
 
-/* Registered memory of an end that can go. */
+/* Registered memory of an end that can become inaccessible. */
 struct area {
     char *at;
     VIP_MEM_HANDLE handle;
@@ -64,7 +64,7 @@ static bool reliable(VIP_RELIABILITY_LEVEL level)
     return level != VIP_SERVICE_UNRELIABLE;
 }
 
-/* Unreliable: the connection stands and carries. Reliable: both ends are in Error and know it. */
+/* Unreliable: the connection still works. Reliable: both ends are in Error and have got the error. */
 static void outcome(struct end *a, struct end *b)
 {
     if (reliable(a->level)) {
@@ -75,7 +75,7 @@ static void outcome(struct end *a, struct end *b)
     }
 }
 
-/* A pair whose VIs may read and write each other's memory as far as the level allows, and an area. */
+/* Connect a pair whose VIs allow all RDMA of the level; make an area at b if of_b, otherwise at a. */
 static void pair_with_area(struct end *a, struct end *b, VIP_RELIABILITY_LEVEL level,
                            struct area *area, bool of_b)
 {
@@ -86,7 +86,7 @@ static void pair_with_area(struct end *a, struct end *b, VIP_RELIABILITY_LEVEL l
     area_new(area, of_b ? b : a);
 }
 
-/* An RDMA Write or Read of `bytes` up to 32 bytes beyond the border of what goes. */
+/* An RDMA Write or Read whose last 32 bytes are inaccessible. */
 static VIP_DESCRIPTOR *across(VIP_DESCRIPTOR *rdma, const struct area *area, size_t bytes)
 {
     rdma->DS[0].Remote.Data.Address = area->at + HOLE + 32 - bytes;
@@ -96,7 +96,7 @@ static VIP_DESCRIPTOR *across(VIP_DESCRIPTOR *rdma, const struct area *area, siz
 
 static void write_to_memory_that_is_gone(void **state)
 {
-    static const size_t sizes[WAYS] = {32, 64, 20000}; /* all in it, in one packet, in several */
+    static const size_t sizes[WAYS] = {32, 64, 20000}; /* all bytes; in one packet; in several */
     struct end a, b;
     struct area area;
     VIP_DESCRIPTOR *write;
@@ -148,7 +148,7 @@ static void write_with_immediate_to_memory_that_is_gone(void **state)
     }
 }
 
-/* Has the callback heard of it? Waits a moment, for a message may be lost. */
+/* True if the callback gets this error. Waits only a moment, because a message may be lost. */
 static bool heard(const struct end *end, VIP_ERROR_CODE code)
 {
     uint64_t started = conf_now_ns(), pause = 0;
@@ -162,7 +162,7 @@ static bool heard(const struct end *end, VIP_ERROR_CODE code)
     return false;
 }
 
-/* Only the write whose memory is gone fails; those before and behind it, perhaps in one packet, do not. */
+/* Only the write to inaccessible memory fails; writes before and behind it, perhaps in the same packet, do not. */
 static void writes_beside_it_are_in_place(void **state)
 {
     struct end a, b;
@@ -234,7 +234,7 @@ static void send_from_memory_that_is_gone(void **state)
     }
 }
 
-/* late: the memory goes when the receive is posted already. */
+/* late: the memory becomes inaccessible when the receive is already posted. */
 static void receive(VIP_RELIABILITY_LEVEL level, enum way way, bool late)
 {
     struct end a, b;
@@ -277,8 +277,8 @@ static void receive_into_memory_that_goes(void **state)
 }
 
 /*
- * The descriptor's own memory. 0: deregistered; 1: also unmapped; 2: it got another tag. With a CQ if
- * `cq`. The descriptor comes back, nothing is written to it, and the callback hears of it.
+ * The descriptor's own memory. `how` 0: deregistered; 1: also unmapped; 2: another tag was set. With a CQ if
+ * `cq`. The descriptor comes back, its memory is not written, and the callback gets an error.
  */
 static void completion(bool cq, unsigned how)
 {
@@ -336,7 +336,7 @@ static void completion_errors_name_the_operation(void **state)
     (void)state;
     conf_ready(&a, 'A', VIP_SERVICE_RELIABLE_DELIVERY);
     for (unsigned i = 0; i < 3; i++) {
-        /* Flushed at once: the VI is Idle. */
+        /* It is flushed at once, because the VI is Idle. */
         desc = i == VIP_CONTROL_OP_SENDRECV ? conf_desc(&a, 0, 0, 64)
                                             : conf_write(&a, 0, 0, 64, &a, 0);
         desc->CS.Control = (VIP_UINT16)i;
@@ -358,7 +358,7 @@ static void completion_in_a_region_that_is_gone(void **state)
         completion(conf_arg(state) != 0, how);
 }
 
-/* Other regions may come and go while descriptors are posted. */
+/* Other regions may be registered and deregistered while descriptors are posted. */
 static void completions_beside_it_are_written(void **state)
 {
     struct end a, b;

@@ -1,5 +1,5 @@
 /*
- * Specification 3.13: minimum limits, and that what VipQueryNic promises can be had; 3.8: completion
+ * Specification 3.13: minimum limits, and that a program gets what VipQueryNic promises; 3.8: completion
  * queues shared by VIs; 3.11: the connection model; 3.12: threads.
  */
 #include "suite.h"
@@ -43,7 +43,7 @@ static void attributes_of_the_address_and_services(void **state)
     assert_int_equal(a.attrs.ThreadSafe, VIP_TRUE);
     assert_string_not_equal(a.attrs.Name, "");
     CONF_OK(VipQueryNic(a.nic, &again));
-    assert_memory_equal(&again, &a.attrs, sizeof(again)); /* constant */
+    assert_memory_equal(&again, &a.attrs, sizeof(again)); /* the attributes are constant */
     conf_close(&a);
 }
 
@@ -102,7 +102,7 @@ static void as_many_regions_as_promised(void **state)
 
     (void)state;
     conf_open(&a, 'A');
-    room = a.attrs.MaxRegisterRegions - 1; /* conf_open has one */
+    room = a.attrs.MaxRegisterRegions - 1; /* conf_open has registered one */
     for (VIP_ULONG i = 0; i < room; i++)
         CONF_OK(VipRegisterMem(a.nic, a.buffer + i, 100, NULL, &handle));
     CONF_RETURNS(VIP_ERROR_RESOURCE, VipRegisterMem(a.nic, a.buffer, 100, NULL, &more));
@@ -178,7 +178,7 @@ static void queues_with_and_without_cq(void **state)
     a.level = b.level = VIP_SERVICE_RELIABLE_DELIVERY;
     CONF_OK(VipCreateCQ(b.nic, 4, &b.cq));
     CONF_OK(VipCreateVi(a.nic, &attrs, NULL, NULL, &a.vi));
-    CONF_OK(VipCreateVi(b.nic, &attrs, NULL, b.cq, &b.vi)); /* receives only */
+    CONF_OK(VipCreateVi(b.nic, &attrs, NULL, b.cq, &b.vi)); /* only receives */
     conf_connect(&a, &b);
     conf_post_recv(&b, conf_desc(&b, 0, 0, 64));
     conf_post_recv(&a, conf_desc(&a, 0, 0, 64));
@@ -212,7 +212,7 @@ static void resizing_in_use_loses_nothing(void **state)
         conf_post_recv(&b, conf_desc(&b, i, 0, 64));
     for (unsigned i = 0; i < N; i++) {
         conf_post_send(&a, conf_desc(&a, i, 0, 1));
-        CONF_OK(VipResizeCQ(b.cq, i % 2 ? 1 : 1000 + i)); /* smaller than what is in it, too */
+        CONF_OK(VipResizeCQ(b.cq, i % 2 ? 1 : 1000 + i)); /* also too small for its entries */
     }
     for (unsigned i = 0; i < N; i++) {
         CONF_OK(VipCQWait(b.cq, CONF_LIMIT_MS, &vi, &recv));

@@ -1,7 +1,7 @@
 /*
- * Programs that send and call VipDisconnect at once (2.4), as Madeleine does: at the reliable levels
- * what was posted before arrives. The environment gives vipd a long [reliability] linger, and times
- * that a stopped vipd outlives, so that no test depends on the speed of the machine.
+ * Programs that send and call VipDisconnect at once (2.4), as Madeleine does: at the reliable levels the messages
+ * posted before must arrive. The environment gives vipd a long [reliability] linger, and time limits
+ * longer than a stop of vipd, so that no test depends on the speed of the machine.
  */
 #include "suite.h"
 
@@ -14,7 +14,7 @@ const size_t conf_buffer_bytes = 4194304;
 #define MESSAGES   24
 #define SLOT_BYTES 65536
 
-/* By the ring where there is one, or in one packet, or in several. */
+/* Sizes for a direct ring if there is one, for one packet, and for several. */
 static size_t size_of(unsigned i)
 {
     static const size_t sizes[] = {32, 60000, 700, 5000};
@@ -114,7 +114,7 @@ static void rdma_is_complete(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* What no receive takes is an error of the connection, which ends the wait. */
+/* A message without a receive is an error of the connection, which ends the wait. */
 static void sends_without_receives_end_it(void **state)
 {
     struct end a, b;
@@ -138,7 +138,7 @@ static void *run_disconnect(void *arg)
     return VipDisconnect(end->vi) == VIP_SUCCESS ? NULL : end;
 }
 
-/* How many of a queue's descriptors were good: first these, then those that were flushed. */
+/* The number of good descriptors of a queue: good ones must come first, then flushed ones. */
 static unsigned good_of(struct end *end, bool recv)
 {
     unsigned good = 0;
@@ -153,7 +153,7 @@ static unsigned good_of(struct end *end, bool recv)
     return good;
 }
 
-/* The first one ends the connection for both; what completed well has arrived. */
+/* Both ends disconnect. The first one ends the connection for both; messages that completed well have arrived. */
 static void both_at_once(void **state)
 {
     struct end a, b;
@@ -201,7 +201,7 @@ static void *run_waiter(void *arg)
     return NULL;
 }
 
-/* One thread waits because the other host stands still: the calls of another thread do not. */
+/* One thread waits because the other host is stopped: calls of another thread must not wait. */
 static void other_threads_go_on(void **state)
 {
     VIP_VI_ATTRIBUTES attrs = {
@@ -230,7 +230,7 @@ static void other_threads_go_on(void **state)
                VipDisconnect(vi) == VIP_SUCCESS && VipDestroyVi(vi) == VIP_SUCCESS &&
                VipDeregisterMem(a.nic, a.buffer, handle) == VIP_SUCCESS;
     over = __atomic_load_n(&waiter.over, __ATOMIC_SEQ_CST) != 0;
-    assert_int_equal(kill(host_b, SIGCONT), 0); /* before anything can fail */
+    assert_int_equal(kill(host_b, SIGCONT), 0); /* before any check can fail */
     pthread_join(thread, NULL);
     assert_true(good);
     assert_false(over);

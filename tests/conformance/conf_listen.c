@@ -1,5 +1,5 @@
 /*
- * Conformance: servers with many clients. A loop over plain VipConnectWait loses no request (spec
+ * Servers with many clients. A loop of plain VipConnectWait calls loses no request (spec
  * 3.11); listeners, asynchronous connect, private data and free discriminators of vipl_ext.h.
  */
 #include "conf.h"
@@ -38,7 +38,7 @@ static void start(struct end *end, VIP_VI_HANDLE vi, char to, const void *disc, 
     CONF_OK(VipxConnectStart(vi, &local.net, &remote.net, timeout_ms, 0, data));
 }
 
-/* Wait, with poll, for the result of an asynchronous attempt. */
+/* Wait with poll for the result of an asynchronous attempt. */
 static VIP_RETURN finish(VIP_VI_HANDLE vi, VIP_VI_ATTRIBUTES *attrs, VIPX_PRIVATE_DATA *data)
 {
     struct pollfd pollfd = {.events = POLLIN};
@@ -49,7 +49,7 @@ static VIP_RETURN finish(VIP_VI_HANDLE vi, VIP_VI_ATTRIBUTES *attrs, VIPX_PRIVAT
         fail_msg("no result of an attempt within the time limit");
     rc = VipxConnectFinish(vi, attrs, data);
     assert_int_not_equal(rc, VIP_NOT_DONE);
-    assert_int_equal(poll(&pollfd, 1, 0), 0); /* it is fetched */
+    assert_int_equal(poll(&pollfd, 1, 0), 0); /* the result was fetched */
     return rc;
 }
 
@@ -62,8 +62,9 @@ static uint64_t now_ms(void)
 }
 
 /*
- * No request has come for a while. On a slow machine the server may not have waited for GRACE_MS. Then VIP_NO_MATCH is
- * right, and these clients ask again. away_ms: the longest time from the call of one wait to the end of the next one.
+ * Called when no request has come for a while. On a slow machine the server may not have waited for GRACE_MS. Then
+ * VIP_NO_MATCH is correct, and these clients connect again. away_ms: the longest time from the call of one wait to the
+ * end of the next one.
  */
 static void lost_are_legal(struct many *a, uint64_t away_ms, const unsigned *disc)
 {
@@ -82,7 +83,7 @@ static void lost_are_legal(struct many *a, uint64_t away_ms, const unsigned *dis
     }
 }
 
-/* All clients ask at once; the server takes one after the other with plain waits. */
+/* All clients connect at once; the server takes one after the other with plain waits. */
 static void a_looping_server_loses_no_request(void **state)
 {
     static struct many a, b;
@@ -97,7 +98,7 @@ static void a_looping_server_loses_no_request(void **state)
     many_open(&a, 'A');
     many_open(&b, 'B');
     conf_local(&local, &disc, sizeof(disc));
-    /* It has waited again and again: so it is known to loop. */
+    /* The server has waited again and again, so vipd expects it to wait once more. */
     for (unsigned i = 0; i < 2; i++)
         CONF_RETURNS(VIP_TIMEOUT,
                      VipConnectWait(b.end.nic, &local.net, 0, &from.net, &attrs, &request));
@@ -119,7 +120,7 @@ static void a_looping_server_loses_no_request(void **state)
         }
         CONF_OK(rc);
         if (taken % 16 == 0)
-            nanosleep(&pause, NULL); /* it has something else to do */
+            nanosleep(&pause, NULL); /* the server is busy for a while */
         CONF_OK(VipConnectAccept(request, b.vi[taken++]));
         end_ms = now_ms() + CONF_LIMIT_MS;
     }
@@ -150,7 +151,7 @@ static void a_listener_keeps_every_request(void **state)
     assert_int_equal(poll(&pollfd, 1, 0), 0);
     CONF_RETURNS(VIP_TIMEOUT, VipxListenWait(listener, 0, NULL, NULL, NULL, &request));
     CONF_RETURNS(VIP_TIMEOUT, VipxListenWait(listener, 20, NULL, NULL, NULL, &request));
-    /* Twice as many as it has room for, and nobody looks for longer than any grace. */
+    /* Twice as many requests as the listener has room for; the program waits for none for longer than any grace. */
     for (unsigned i = 0; i < CLIENTS; i++)
         start(&a.end, a.vi[i], 'B', &disc, sizeof(disc), VIP_INFINITE, NULL);
     nanosleep(&pause, NULL);
@@ -172,7 +173,7 @@ static void a_listener_keeps_every_request(void **state)
     conf_close(&b.end);
 }
 
-/* What nobody has taken is rejected, what was taken stays, who comes later finds nobody. */
+/* Requests not taken are rejected, taken ones stay, and later ones find no listener. */
 static void closing_a_listener(void **state)
 {
     struct end a, b;
@@ -197,7 +198,7 @@ static void closing_a_listener(void **state)
     nanosleep(&pause, NULL);
     CONF_OK(VipxListenClose(listener));
     {
-        /* A request that was under way yet finds nobody instead. */
+        /* A request that was still under way finds no listener. */
         VIP_RETURN rc = finish(second, NULL, NULL);
 
         assert_true(rc == VIP_REJECT || rc == VIP_NO_MATCH);
@@ -206,7 +207,7 @@ static void closing_a_listener(void **state)
     CONF_OK(finish(first, NULL, NULL));
     start(&a, second, 'B', &disc, sizeof(disc), VIP_INFINITE, NULL);
     CONF_RETURNS(VIP_NO_MATCH, finish(second, NULL, NULL));
-    /* The object is used again, the old handle is not. */
+    /* The new listener may use the same object, but the old handle stays invalid. */
     CONF_OK(VipxListen(b.nic, &local.net, 1, &again));
     assert_ptr_not_equal(again, listener);
     CONF_RETURNS(VIP_INVALID_PARAMETER, VipxListenWait(listener, 0, NULL, NULL, NULL, &request));
@@ -285,7 +286,7 @@ static void private_data_reaches_the_other_side(void **state)
     assert_memory_equal(got.Data, "hello", 5);
     CONF_OK(VipxListenClose(listener));
 
-    /* Of peers each sees the other's. */
+    /* Peer to peer, each side gets the other's data. */
     CONF_OK(VipDisconnect(a.vi));
     CONF_OK(VipDisconnect(b.vi));
     conf_address(&remote, &a, 'B', &disc, sizeof(disc));
@@ -321,7 +322,7 @@ static void asynchronous_connect(void **state)
     start(&a, a.vi, 'B', &disc, sizeof(disc), VIP_INFINITE, NULL);
     CONF_RETURNS(VIP_NO_MATCH, finish(a.vi, &attrs, NULL));
     assert_int_equal(conf_state(&a), VIP_STATE_IDLE);
-    /* A result that nobody fetches makes room for the next attempt, whoever starts it. */
+    /* A result that the program does not fetch makes room for the next attempt of any kind. */
     start(&a, a.vi, 'B', &disc, sizeof(disc), VIP_INFINITE, NULL);
     assert_int_equal(poll(&pollfd, 1, CONF_LIMIT_MS), 1);
     conf_connect(&a, &b);

@@ -1,6 +1,6 @@
 /*
- * Section 2.3: registered memory of every kind carries data, and registering leaves a process as it
- * was: contents, memory map, children.
+ * Section 2.3: registered memory of every kind carries data, and registration does not change a process:
+ * contents, memory map, children.
  */
 #include "suite.h"
 
@@ -26,7 +26,7 @@ enum kind { STACK, HEAP, BSS, ANONYMOUS, FILE_SHARED, FILE_PRIVATE, READ_ONLY, E
 #define BYTES 20000
 static char in_bss[BYTES];
 
-/* From memory of that kind at a into memory of that kind at b (read-only memory only sends). */
+/* Carry data from memory of one kind at a to memory of that kind at b (read-only memory only sends). */
 static void carry_kind(struct end *a, struct end *b, char *from, char *to, unsigned seed)
 {
     VIP_MEM_HANDLE handle_from, handle_to, handle_back;
@@ -65,7 +65,7 @@ static void carry_kind(struct end *a, struct end *b, char *from, char *to, unsig
         desc->DS[0].Remote.Handle = handle_to;
         desc->DS[1].Local.Data.Address = from + 1;
         desc->DS[1].Local.Handle = handle_from;
-        if (op == 2) { /* back from b, into the buffer of a */
+        if (op == 2) { /* read from b into the buffer of a */
             conf_fill(to + 1, BYTES - 1, 99);
             desc->CS.Control = VIP_CONTROL_OP_RDMAREAD;
             desc->DS[1].Local.Data.Address = back + 1;
@@ -75,7 +75,7 @@ static void carry_kind(struct end *a, struct end *b, char *from, char *to, unsig
         conf_sent(a, desc);
         assert_memory_equal(to + 1, op == 2 ? back + 1 : from + 1, BYTES - 1);
     }
-    if (back == from) /* it was the destination of a read */
+    if (back == from) /* it was the target of the read */
         conf_fill(from, BYTES, seed);
     CONF_OK(VipDeregisterMem(a->nic, from + 1, handle_from));
     if (to != b->buffer)
@@ -224,7 +224,7 @@ static void overlapping_regions(void **state)
     conf_fill(heap, 400000, 8);
     for (unsigned i = 0; i < N; i++)
         CONF_OK(VipRegisterMem(a.nic, heap + i * 7001, 200000, NULL, &handles[i]));
-    for (unsigned i = 0; i < N; i++) { /* each in use while others go */
+    for (unsigned i = 0; i < N; i++) { /* each region is in use while others are deregistered */
         VIP_DESCRIPTOR *send = conf_desc(&a, 0, 0, 200000);
 
         send->DS[0].Local.Data.Address = heap + i * 7001;
@@ -239,7 +239,7 @@ static void overlapping_regions(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* ---- nothing is left ----------------------------------------------------------------------- */
+/* ---- nothing remains ----------------------------------------------------------------------- */
 
 static unsigned maps_lines(void)
 {
@@ -254,7 +254,7 @@ static unsigned maps_lines(void)
     return lines;
 }
 
-/* The whole number takes minutes where system calls are slow: ./check --long has it (VIP_LONG), ./check a part. */
+/* The number of registrations. All take minutes where system calls are slow: ./check --long (VIP_LONG) does all. */
 static unsigned registrations(void)
 {
     if (getenv("VIP_LONG"))
@@ -300,7 +300,7 @@ static void registering_100000_times(void **state)
 
 #define HUGE_BYTES ((size_t)8 << 20)
 
-/* Is one of these words the chosen one of the system's setting? false without such a setting. */
+/* True if one of these words is the system's current setting; false if there is no such setting. */
 static bool shmem_huge_is(const char *const *words)
 {
     FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "r");
@@ -317,7 +317,7 @@ static bool shmem_huge_is(const char *const *words)
     return is;
 }
 
-/* A number of a file of lines "NAME[:] NUMBER"; with `from`, the first one behind a line that begins so. */
+/* A number in a file of lines "NAME[:] NUMBER"; with `from`, the first one after a line that begins with `from`. */
 static unsigned long number_in(const char *path, const char *from, const char *name)
 {
     FILE *file = fopen(path, "r");
@@ -385,7 +385,7 @@ static void opening_and_closing_leaves_nothing(void **state)
 
 /* ---- fork ---------------------------------------------------------------------------------- */
 
-/* A child that exits, writes its memory, or execs: the parent's regions go on working. */
+/* A child exits, writes its memory, or calls exec: the parent's regions must still work. */
 static void forked_child(void **state)
 {
     unsigned what = (unsigned)conf_arg(state);

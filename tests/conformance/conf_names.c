@@ -1,5 +1,5 @@
 /*
- * Specification 2.8 - 2.10: the name service backwards, auto-discovery, user data of a VI.
+ * Specification 2.8 - 2.10: the name of an address, auto-discovery, user data of a VI.
  */
 #include "suite.h"
 
@@ -7,14 +7,14 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-/* First of all in tests about other hosts. */
+/* The first call of tests about other hosts. */
 static void only_with_other_hosts(void)
 {
     if (conf_medium("lo"))
         CONF_NOT_HERE("a loop NIC reaches no other host");
 }
 
-/* Address of end B's NIC, without a discriminator. */
+/* The address of end B's NIC, without a discriminator. */
 static void address_of_b(struct end *end, union conf_address *ret)
 {
     VIP_CHAR node[] = "node-b";
@@ -41,7 +41,7 @@ static void the_buffer_may_be_exactly_large_enough(void **state)
         if (room < sizeof(expected)) {
             CONF_RETURNS(VIP_ERROR_RESOURCE, VipNSGetHostByAddr(end.nic, &address.net, name, &len));
             assert_int_equal(name[0], '#');
-            assert_int_equal(len, sizeof(expected)); /* so much is needed, the zero included */
+            assert_int_equal(len, sizeof(expected)); /* the number of bytes needed, with the zero */
         } else {
             CONF_OK(VipNSGetHostByAddr(end.nic, &address.net, name, &len));
             assert_string_equal(name, expected);
@@ -89,7 +89,7 @@ static void wrong_arguments_of_the_name_service(void **state)
     CONF_RETURNS(VIP_INVALID_PARAMETER, VipNSGetHostByAddr(end.nic, &address.net, name, &len));
     address.net.HostAddressLen = 25;
     CONF_RETURNS(VIP_INVALID_PARAMETER, VipNSGetHostByAddr(end.nic, &address.net, name, &len));
-    address.net.HostAddressLen = 5; /* not of this NIC's kind, so nobody else is asked */
+    address.net.HostAddressLen = 5; /* not of this NIC's kind, so no resolver is asked */
     CONF_RETURNS(VIP_ERROR_NAMESERVICE, VipNSGetHostByAddr(end.nic, &address.net, name, &len));
     assert_int_equal(len, sizeof(name));
     address.net.HostAddressLen = CONF_HOST_BYTES;
@@ -103,7 +103,7 @@ static void wrong_arguments_of_the_name_service(void **state)
     CONF_RETURNS(VIP_INVALID_PARAMETER, VipNSGetHostByAddr(closed, &address.net, name, &len));
 }
 
-/* Not in [names], because of its port: the system's resolver knows the host or does not. */
+/* Not in [names], because of its port: the result depends on the system's resolver. */
 static void the_systems_resolver_is_asked_last(void **state)
 {
     struct sockaddr_in in4 = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
@@ -162,13 +162,13 @@ static void reachable_nics_are_listed(void **state)
     memset(&list, 0xAA, sizeof(list));
     CONF_OK(VipQuerySystemManagementInfo(end.nic, VIP_SMI_AUTODISCOVERY, &list));
     assert_int_equal(list.NumberOfHops, 1);
-    assert_int_equal(list.NumAdAddrs, 2); /* itself, which is in [names] too, and node-b */
+    assert_int_equal(list.NumAdAddrs, 2); /* this host, which is in [names] too, and node-b */
     assert_int_equal(list.ADAddrArray[0]->HostAddressLen, end.attrs.NicAddressLen);
     assert_memory_equal(list.ADAddrArray[0]->HostAddress, end.attrs.LocalNicAddress,
                         end.attrs.NicAddressLen);
     assert_true(listed(&list, end.attrs.LocalNicAddress, end.attrs.NicAddressLen));
     assert_true(listed(&list, b.bytes + 4, b.net.HostAddressLen));
-    /* The list belongs to the library; while it is the same it is the same memory. */
+    /* The list belongs to libvipl; while it does not change, it stays at the same address. */
     for (unsigned i = 0; i < 100; i++) {
         CONF_OK(VipQuerySystemManagementInfo(end.nic, VIP_SMI_AUTODISCOVERY, &again));
         assert_ptr_equal(again.ADAddrArray, list.ADAddrArray);
@@ -176,7 +176,7 @@ static void reachable_nics_are_listed(void **state)
     conf_close(&end);
 }
 
-/* An address out of the list is one to connect to. */
+/* A program can connect to an address of the list. */
 static void a_listed_address_can_be_connected_to(void **state)
 {
     VIP_AUTODISCOVERY_LIST list, connected;
@@ -202,7 +202,7 @@ static void a_listed_address_can_be_connected_to(void **state)
         memcpy(remote.bytes + 4 + address->HostAddressLen, &disc, sizeof(disc));
         rc = VipConnectRequest(a.vi, &local.net, &remote.net, CONF_LIMIT_MS, &attrs);
     }
-    assert_int_equal(rc, VIP_NO_MATCH); /* its vipd answered: nobody waits there */
+    assert_int_equal(rc, VIP_NO_MATCH); /* its vipd answered: no server waits there */
     conf_connect(&a, &b);
     CONF_OK(VipQuerySystemManagementInfo(a.nic, VIP_SMI_AUTODISCOVERY, &connected));
     assert_true(listed(&connected, b.attrs.LocalNicAddress, b.attrs.NicAddressLen));

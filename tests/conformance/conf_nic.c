@@ -19,7 +19,7 @@ static void open_gives_working_attributes(void **state)
     assert_int_equal(nic->NicAddressLen, CONF_HOST_BYTES);
     assert_non_null(nic->LocalNicAddress);
     assert_int_equal(nic->ThreadSafe, VIP_TRUE);
-    /* Minimum limits, 3.13, and what the programs of the families need. */
+    /* Minimum limits (3.13), and the needs of old programs. */
     assert_true(nic->MaxDiscriminatorLen >= 16);
     assert_true(nic->MaxTransferSize >= 1048576);
     assert_true(nic->MaxSegmentsPerDesc >= 252);
@@ -192,7 +192,7 @@ static void register_takes_any_range(void **state)
     CONF_OK(VipRegisterMem(end.nic, from_heap + 3, 1234561, NULL, &handle[3]));
     CONF_OK(
         VipRegisterMem(end.nic, (void *)(uintptr_t)constant, sizeof(constant), NULL, &handle[4]));
-    /* The same bytes twice give two handles. */
+    /* Registering the same bytes twice gives two handles. */
     CONF_OK(VipRegisterMem(end.nic, in_bss + 1, 1, NULL, &handle[5]));
     for (unsigned i = 0; i < 6; i++) {
         assert_int_not_equal(handle[i], 0);
@@ -308,7 +308,7 @@ static void extension_memory_can_be_registered(void **state)
     conf_close(&end);
 }
 
-/* The system's resolver is asked last; a machine without /etc/hosts need not know this name. */
+/* The system's resolver is asked last; on a machine without /etc/hosts it may not know this name. */
 static void the_resolver_knows_localhost(struct end *end)
 {
     struct addrinfo hints = {.ai_family = conf_medium("udp6") ? AF_INET6 : AF_INET}, *found;
@@ -316,7 +316,7 @@ static void the_resolver_knows_localhost(struct end *end)
     union conf_address address;
     VIP_RETURN rc = VipNSGetHostByName(end->nic, localhost, &address.net, 0);
 
-    /* No resolver has addresses of cards. */
+    /* No resolver has Ethernet addresses. */
     if (!conf_medium("ether") && getaddrinfo("localhost", NULL, &hints, &found) == 0) {
         freeaddrinfo(found);
         assert_int_equal(rc, VIP_SUCCESS);
@@ -326,7 +326,7 @@ static void the_resolver_knows_localhost(struct end *end)
     }
 }
 
-/* The own address in numbers, and of UDP without the port. */
+/* The own address in numbers; for UDP without the port. */
 static const char *own_number(void)
 {
     if (conf_medium("ether"))
@@ -345,7 +345,7 @@ static void names_resolve_short_full_and_numeric(void **state)
     if (conf_medium("lo"))
         CONF_NOT_HERE("a NIC with link = loop knows the names of this host only");
     conf_open(&end, 'A');
-    memset(&one, 0xAA, sizeof(one)); /* output only: HostAddressLen is not looked at */
+    memset(&one, 0xAA, sizeof(one)); /* output only: libvipl must not read HostAddressLen */
     CONF_OK(VipNSGetHostByName(end.nic, (VIP_CHAR *)(uintptr_t) "node-b", &one.net, 0));
     assert_int_equal(one.net.HostAddressLen, len);
     assert_int_equal(one.bytes[4 + len], 0xAA);
@@ -390,7 +390,7 @@ static void name_service_is_initialised_and_shut_down(void **state)
     if (conf_medium("lo"))
         CONF_NOT_HERE("a NIC with link = loop knows the names of this host only");
     conf_open(&end, 'A');
-    CONF_OK(VipNSInit(end.nic, NULL)); /* once more, as a program does for every connection */
+    CONF_OK(VipNSInit(end.nic, NULL)); /* a second time, as programs do for every connection */
     CONF_OK(VipNSShutdown(end.nic));
     CONF_RETURNS(VIP_ERROR_NAMESERVICE, VipNSGetHostByName(end.nic, node, &address.net, 0));
     CONF_RETURNS(VIP_ERROR_NAMESERVICE, VipNSShutdown(end.nic));

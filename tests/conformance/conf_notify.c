@@ -34,7 +34,7 @@ static void what_is_there_is_removed_and_handed_over(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* Flushed descriptors are there for certain when VipDisconnect returns. */
+/* When VipDisconnect returns, flushed descriptors are on the queue for certain. */
 static void it_is_removed_before_the_call_returns(void **state)
 {
     VIP_DESCRIPTOR *got = NULL;
@@ -128,7 +128,7 @@ static void registrations_are_served_in_order(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* More registrations than descriptors: the rest waits for descriptors posted later. */
+/* More registrations than descriptors: the other registrations wait for later descriptors. */
 static void a_registration_outlives_an_empty_queue(void **state)
 {
     struct end a, b;
@@ -279,9 +279,9 @@ static void a_cq_entry_that_is_there_is_taken_at_once(void **state)
     conf_close(&end);
 }
 
-/* ---- what a handler may do --------------------------------------------------------------------- */
+/* ---- calls inside a handler -------------------------------------------------------------------- */
 
-/* A server that lives in its handler: posts again, registers again. */
+/* A server that works only in its handler: the handler posts and registers again. */
 struct server {
     struct end *end;
     unsigned left; /* atomic; messages to come */
@@ -327,7 +327,7 @@ static void a_handler_may_register_again(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* What a handler did, told to the test. */
+/* Results of the calls in a handler, for the test. */
 static VIP_RETURN results[4];
 static unsigned done_count; /* atomic */
 
@@ -386,7 +386,7 @@ static void close_nic(VIP_PVOID context, VIP_NIC_HANDLE nic, VIP_VI_HANDLE vi, V
     __atomic_add_fetch(&done_count, 1, __ATOMIC_RELEASE);
 }
 
-/* The session object is used again at once, while the thread of the old one is still leaving. */
+/* A new session may use the old one's object at once, while the old session's thread still ends. */
 static void a_handler_may_close_its_nic(void **state)
 {
     (void)state;
@@ -401,7 +401,7 @@ static void a_handler_may_close_its_nic(void **state)
         CONF_OK(VipRecvNotify(end.vi, NULL, close_nic));
         for (unsigned i = 0; i < 4; i++)
             CONF_OK(VipRecvNotify(end.vi, NULL, on_desc)); /* never called */
-        VipDisconnect(end.vi);                             /* flushes; the NIC may be closed then */
+        VipDisconnect(end.vi);                             /* flushes; then the NIC may be closed */
         await_done(round + 1);
         assert_int_equal(results[0], VIP_SUCCESS);
         assert_int_equal(results[1], VIP_INVALID_PARAMETER);
@@ -419,7 +419,7 @@ static void wait_in_handler(VIP_PVOID context, VIP_NIC_HANDLE nic, VIP_VI_HANDLE
 
     (void)nic;
     (void)desc;
-    /* The peer's answer must arrive while this thread waits for it. */
+    /* The peer's answer must arrive while this thread waits for the answer. */
     results[0] =
         VipPostSend(a->vi, (VIP_DESCRIPTOR *)(void *)(a->memory + 5 * CONF_DESC_BYTES), a->handle);
     results[1] = VipRecvWait(vi, CONF_LIMIT_MS, &got);
@@ -461,7 +461,7 @@ static void destroying_a_vi_cancels(void **state)
         conf_vi(&end, VIP_SERVICE_RELIABLE_DELIVERY);
         conf_post_recv(&end, conf_desc(&end, 0, 0, 64));
         if (round > 0) {
-            /* The registrations of the VI before, at the same place, are gone. */
+            /* The registrations of the earlier VI at the same place must be gone. */
             CONF_OK(VipDisconnect(end.vi));
             conf_pause(&started);
             CONF_RETURNS(VIP_DESCRIPTOR_ERROR, VipRecvDone(end.vi, &got));

@@ -1,6 +1,6 @@
 /*
- * Specification 3.10, 3.12: the Notify calls on many queues, in many threads, and while nothing
- * happens.
+ * Specification 3.10, 3.12: the Notify calls on many queues, in many threads, and without any
+ * completion.
  */
 #include "calls.h"
 
@@ -47,7 +47,7 @@ static void many_vis_are_served_by_one_thread(void **state)
     conf_close(&end);
 }
 
-/* How often the threads of this process other than the calling one have gone to sleep. */
+/* How many times the other threads of this process have gone to sleep. */
 static unsigned long sleeps_of_others(void)
 {
     char path[300], line[256];
@@ -88,7 +88,7 @@ static void nothing_runs_while_nothing_happens(void **state)
     conf_post_recv(&b, conf_desc(&b, 0, 0, 64));
     CONF_OK(VipRecvNotify(b.vi, NULL, on_desc));
     CONF_OK(VipCQNotify(b.cq, NULL, on_entry));
-    /* On a busy machine the threads come to rest late. One that wakes now and then would never leave such a time. */
+    /* On a busy machine the threads come to rest late. A thread that woke regularly would never let this loop end. */
     do {
         assert_true(conf_pause(&started));
         before = sleeps_of_others();
@@ -104,14 +104,14 @@ static void nothing_runs_while_nothing_happens(void **state)
 
 struct race {
     struct end *end;
-    unsigned taken;            /* atomic; descriptors that somebody got */
-    unsigned by_notify;        /* atomic; of these by a handler */
+    unsigned taken;            /* atomic; descriptors taken */
+    unsigned by_notify;        /* atomic; of these, by a handler */
     unsigned stop;             /* atomic */
-    unsigned seen[CONF_DESCS]; /* atomic; times each descriptor is out */
+    unsigned seen[CONF_DESCS]; /* atomic; times that each descriptor is out of the queue */
     unsigned wrong;            /* atomic */
 };
 
-/* A descriptor came out: it must have been posted exactly once. Then it is posted again. */
+/* Check a descriptor that was taken: it must have been posted exactly once. Then post it again. */
 static void race_took(struct race *race, VIP_DESCRIPTOR *desc)
 {
     size_t i = (size_t)((char *)desc - race->end->memory) / CONF_DESC_BYTES;

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What refers to memory: each is checked against the VI whose tag counts. */
+/* Uses of memory: each is checked against the tag of a VI. */
 enum use {
     USE_SEND,
     USE_RECV,
@@ -17,7 +17,7 @@ enum use {
     USE_READ_TARGET
 };
 
-/* Two connected VIs with tag `ptag_a`, `ptag_b`; everything enabled. Memory of `end` is without tag. */
+/* Two connected VIs, with tags if tag_a, tag_b; all RDMA enabled. The registered memory of both ends has no tag. */
 static void tagged_pair(struct end *a, struct end *b, bool tag_a, bool tag_b,
                         VIP_PROTECTION_HANDLE *ret_a, VIP_PROTECTION_HANDLE *ret_b)
 {
@@ -41,7 +41,7 @@ static bool local_at_a(enum use use)
     return use == USE_SEND || use == USE_WRITE_SOURCE || use == USE_READ_TARGET;
 }
 
-/* Use `address`, `handle` in that way once, 64 bytes; whether it worked. The pair is worn out else. */
+/* Use 64 bytes at `address` with `handle` once, in the way `use`. True if it worked; otherwise the pair is broken. */
 static bool try_use(struct end *a, struct end *b, enum use use, char *address,
                     VIP_MEM_HANDLE handle)
 {
@@ -86,7 +86,7 @@ static bool try_use(struct end *a, struct end *b, enum use use, char *address,
     return status == 0;
 }
 
-/* A region of that end with these attributes. */
+/* Register a region of that end with these attributes. */
 static VIP_MEM_HANDLE region_of(struct end *end, char *address, VIP_ULONG bytes,
                                 VIP_PROTECTION_HANDLE ptag, VIP_BOOLEAN write, VIP_BOOLEAN read)
 {
@@ -97,7 +97,7 @@ static VIP_MEM_HANDLE region_of(struct end *end, char *address, VIP_ULONG bytes,
     return handle;
 }
 
-/* The six uses, one after the other; each with a fresh pair, since a refusal breaks it. */
+/* The six uses, one after the other, each with a new pair, because a refusal breaks the pair. */
 static void equal_tags(void **state)
 {
     enum use use = (enum use)conf_arg(state);
@@ -149,7 +149,7 @@ static void no_tag_at_the_region(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* Bounds: every way to move a byte outside is refused, the whole region is not. */
+/* Bounds: every range with a byte outside is refused; the whole region is not. */
 static void bounds(void **state)
 {
     enum use use = (enum use)conf_arg(state);
@@ -177,10 +177,10 @@ static void bounds(void **state)
 
 /* ---- receives that are longer than their regions --------------------------------------------- */
 
-/* One receive: what each segment says, what its region has from there on, and the message that comes. */
+/* One receive: the length of each segment, the bytes of its region from there on, and the message's length. */
 struct longer {
-    uint32_t segment[2]; /* 0 in the second one: there is none */
-    uint32_t room[2];    /* 0: the address is beyond the region */
+    uint32_t segment[2]; /* 0 in the second one: there is no second segment */
+    uint32_t room[2];    /* 0: the address is behind the region */
     uint32_t message;
     VIP_UINT32 errors;
 };
@@ -202,11 +202,11 @@ static const struct longer longer[] = {
     {{64, 64}, {64, 32}, 97, VIP_STATUS_PROTECTION_ERROR},
     {{64, 64}, {63, 64}, 64, VIP_STATUS_PROTECTION_ERROR},
 };
-#define LONGER_AT 65536 /* of the second segment, in the memory of the receives */
+#define LONGER_AT 65536 /* offset of the second segment in the memory of the receives */
 
 /*
- * Memory for them: of a mapped file it is staged, else libvipl can adopt it. It ends with no page behind it, so that
- * a store beyond a region is one into other bytes of the same mapping.
+ * Memory for these receives: a mapped file is staged; other memory can be adopted. The regions do not end at the end of
+ * the mapping, so a store beyond a region changes other bytes of the same mapping.
  */
 static char *longer_memory(bool staged)
 {
@@ -232,7 +232,7 @@ static bool untouched(const char *memory, size_t bytes)
     return at == bytes;
 }
 
-/* Is the message where it belongs, and no other byte written? */
+/* Check that the message is in its place, and that no other byte was written. */
 static void longer_arrived(const struct longer *c, const char *memory, const char *message)
 {
     uint32_t first = c->message < c->segment[0] ? c->message : c->segment[0];
@@ -282,7 +282,7 @@ static void longer_once(const struct longer *c, struct end *a, struct end *b, ch
         CONF_OK(VipDeregisterMem(b->nic, memory + i * LONGER_AT, handle[i]));
 }
 
-/* Programs post them: ARMCI's VIA device gives every receive the length of the longest message. */
+/* Programs post such receives: ARMCI's VIA device gives every receive the length of the longest message. */
 static void receive_longer_than_its_region(void **state)
 {
     VIP_VI_ATTRIBUTES attrs = {conf_level(state), 100000, NULL, NULL, VIP_FALSE, VIP_FALSE};
@@ -304,7 +304,7 @@ static void receive_longer_than_its_region(void **state)
     munmap(memory[1], 2 * LONGER_AT);
 }
 
-/* Also in a segment that no byte of the message reaches. */
+/* The handle or tag is also checked in a segment that no byte of the message reaches. */
 static void receive_with_a_wrong_handle_or_tag_behind_the_message(void **state)
 {
     for (unsigned n = 0; n < 3; n++) {
@@ -328,7 +328,7 @@ static void receive_with_a_wrong_handle_or_tag_behind_the_message(void **state)
     }
 }
 
-/* Handles of somebody else: the other end's, and another NIC handle's. */
+/* Foreign handles: the other end's, and another NIC handle's. */
 static void foreign_handles(void **state)
 {
     enum use use = (enum use)conf_arg(state);
@@ -341,7 +341,7 @@ static void foreign_handles(void **state)
         tagged_pair(&a, &b, false, false, &tag_a, &tag_b);
         of = local_at_a(use) ? &a : &b;
         conf_open(&c, of->side);
-        /* Many of them, so that the number is none that the VI's own session has. */
+        /* Make many, so that the number is not one of the VI's own session. */
         for (unsigned i = 0; i < 20; i++)
             handle = region_of(n == 0 ? &c : of == &a ? &b : &a, of->buffer, 4096, NULL, 1, 1);
         assert_false(try_use(&a, &b, use, of->buffer, handle));
@@ -350,7 +350,7 @@ static void foreign_handles(void **state)
     }
 }
 
-/* Rights at the target: on its VI and on its region, for each operation. */
+/* Rights at the target: of its VI and of its region, for each operation. */
 static void remote_rights(void **state)
 {
     bool read = conf_arg(state) != 0;
@@ -365,7 +365,7 @@ static void remote_rights(void **state)
         conf_open(&a, 'A');
         conf_open(&b, 'B');
         a.level = b.level = VIP_SERVICE_RELIABLE_DELIVERY;
-        CONF_OK(VipCreateVi(a.nic, &attrs, NULL, NULL, &a.vi)); /* the initiator needs none */
+        CONF_OK(VipCreateVi(a.nic, &attrs, NULL, NULL, &a.vi)); /* the initiator needs no right */
         attrs.EnableRdmaWrite = read ? !vi_right : vi_right;
         attrs.EnableRdmaRead = read ? vi_right : !vi_right;
         CONF_OK(VipCreateVi(b.nic, &attrs, NULL, NULL, &b.vi));
@@ -428,7 +428,7 @@ static void any_address_inside_the_region_is_valid(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* Tags of another NIC handle and made-up ones are invalid wherever a tag is given. */
+/* Tags of another NIC handle and invented tags are invalid in every call that takes a tag. */
 static void foreign_tags_are_invalid(void **state)
 {
     struct end a, c;

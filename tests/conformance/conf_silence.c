@@ -1,7 +1,7 @@
 /*
- * What only a network that has fallen silent shows (3.6, 3.9, 2.4): data that cannot be delivered, a
- * server that does not answer. The vipd of end B is stopped for a while; it needs short time limits,
- * which the test's environment sets. Over loop both ends are one vipd: nothing lies between them.
+ * Faults that only a silent network shows (3.6, 3.9, 2.4): data that cannot be delivered, a
+ * server that does not answer. The test stops the vipd of end B for a while. The environment sets short time
+ * limits. Over loop both ends are on one vipd, and there is no network between them.
  */
 #include "suite.h"
 
@@ -70,7 +70,7 @@ static void read_that_cannot_be_delivered(void **state)
     undeliverable(conf_level(state), 2);
 }
 
-/* Has the callback heard this code? Then what came with it is recorded. */
+/* True if the callback has got this code; *ret is its error descriptor, which is recorded. */
 static bool heard(struct end *end, VIP_ERROR_CODE code, VIP_ERROR_DESCRIPTOR *ret)
 {
     for (unsigned i = 0; i < conf_error_count(end) && i < CONF_ERRORS; i++)
@@ -82,9 +82,9 @@ static bool heard(struct end *end, VIP_ERROR_CODE code, VIP_ERROR_DESCRIPTOR *re
 }
 
 /*
- * a's RDMA Read has left (a later message of the same vipd has) when a's vipd stops; b's vipd, which
- * was stopped until then, finds it in its socket and cannot deliver the answer. A lossy network may
- * have lost the request, or the other session had its turn before a's: then again.
+ * a's vipd stops when a's RDMA Read has left (because a later message of the same vipd has). b's vipd
+ * was stopped until then, finds the read in its socket and cannot deliver the answer. A lossy network may
+ * have lost the request, or the other session was served before a's: then the test tries again.
  */
 static void answer_that_cannot_be_delivered(void **state)
 {
@@ -131,7 +131,7 @@ static void idle_connection_to_a_dead_peer(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* The calls that give codes because nobody answers. */
+/* The calls that return codes because no host answers. */
 static void request_to_a_silent_server(void **state)
 {
     VIP_RETURN expected = (VIP_RETURN)conf_arg(state), got;

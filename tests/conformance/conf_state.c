@@ -5,7 +5,7 @@
 
 #include <pthread.h>
 
-/* One VipConnectRequest in a thread. */
+/* One VipConnectRequest in its own thread. */
 struct asker {
     struct end *end;
     union conf_address local, remote;
@@ -21,7 +21,7 @@ static void *run_asker(void *arg)
     return NULL;
 }
 
-/* `a` asks, and b's VipConnectWait has the request: a is Connect Pending until somebody decides. */
+/* `a` connects, and b's VipConnectWait has the request: a is Connect Pending until b answers. */
 static VIP_CONN_HANDLE pending(struct asker *asker, struct end *a, struct end *b)
 {
     unsigned disc = conf_disc();
@@ -123,7 +123,7 @@ static void receives_posted_before_are_usable_when_connected(void **state)
 
 enum failure { REJECTED, TIMED_OUT, NO_MATCH, UNREACHABLE, CONFLICT };
 
-/* Idle again after an attempt that failed in one way or the other; receives stay posted. */
+/* After an attempt that failed in any way the VI is Idle again; receives stay posted. */
 static void failed_attempt(void **state)
 {
     enum failure failure = (enum failure)conf_arg(state);
@@ -158,7 +158,7 @@ static void failed_attempt(void **state)
         CONF_RETURNS(VIP_NO_MATCH,
                      VipConnectRequest(a.vi, &local.net, &remote.net, CONF_LIMIT_MS, &attrs));
         break;
-    case UNREACHABLE: /* a port where nobody listens */
+    case UNREACHABLE: /* no vipd listens at this address */
         remote.bytes[4 + 3] = 77;
         CONF_RETURNS(VIP_TIMEOUT, VipConnectRequest(a.vi, &local.net, &remote.net, 200, &attrs));
         break;
@@ -169,7 +169,7 @@ static void failed_attempt(void **state)
         CONF_OK(VipDestroyVi(b.vi));
         conf_vi(&b, VIP_SERVICE_RELIABLE_DELIVERY);
     }
-    conf_connect(&a, &b); /* clients simply call again */
+    conf_connect(&a, &b); /* clients just call again */
     CONF_OK(conf_carry(&b, conf_desc(&b, 5, 0, 10), &a, conf_at(&a, 0), NULL));
     conf_close_pair(&a, &b);
 }
@@ -204,7 +204,7 @@ static void disconnect_here_makes_idle_and_flushes(void **state)
     assert_int_equal(conf_state(&a), VIP_STATE_IDLE);
     for (unsigned i = 0; i < 3; i++)
         conf_failed(&a, true, conf_at(&a, i), VIP_STATUS_DESC_FLUSHED_ERROR);
-    assert_int_equal(conf_error_count(&a), 0); /* it knows what it did */
+    assert_int_equal(conf_error_count(&a), 0); /* no error for its own disconnect */
     conf_close_pair(&a, &b);
 }
 
@@ -273,7 +273,7 @@ static void destroy_in_each_state(void **state)
     CONF_RETURNS(VIP_INVALID_STATE, VipDestroyVi(a.vi)); /* Error */
     CONF_OK(VipDisconnect(a.vi));
     conf_post_recv(&a, conf_desc(&a, 0, 0, 64));
-    CONF_RETURNS(VIP_ERROR_RESOURCE, VipDestroyVi(a.vi)); /* Idle, a descriptor is left */
+    CONF_RETURNS(VIP_ERROR_RESOURCE, VipDestroyVi(a.vi)); /* Idle, but a descriptor is left */
     conf_drop_vi(&a);
     CONF_OK(VipDestroyVi(b.vi)); /* Idle */
     conf_close_pair(&a, &b);
@@ -324,7 +324,7 @@ static void accept_wants_an_idle_vi(void **state)
 
 /* ---- 3.2 --------------------------------------------------------------------------------- */
 
-/* A send that is posted now completes at once as flushed; so does an RDMA operation. */
+/* A send now completes at once as flushed; so does an RDMA operation. */
 static void send_is_flushed(struct end *a)
 {
     for (unsigned op = 0; op < 3; op++) {
@@ -405,7 +405,7 @@ static void post_in_error(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* A faulty descriptor without connection is flushed like any other: it never had its turn. */
+/* Without a connection a faulty descriptor is flushed like any other, because vipd never processes it. */
 static void faulty_posts_without_connection(void **state)
 {
     struct end a;

@@ -1,10 +1,10 @@
 /*
- * Section 1: the values of every name and the layout of every structure that programs are compiled
- * against. Needs no vipd; it is here because each row of the tables is a rule.
+ * Section 1: the values of every name and the layout of every structure in programs' binaries.
+ * Needs no vipd; it is in the suite because each row of the tables is a rule.
  */
 #include "suite.h"
 
-/* What a test compares: the header's value with the specification's. */
+/* Pairs to compare: the header's value and the specification's. */
 static const unsigned long values[][2] = {
     {VIP_SUCCESS, 0},
     {VIP_NOT_DONE, 1},

@@ -1,7 +1,7 @@
 /*
  * Specification 3.3: a program may watch VIP_STATUS_DONE in memory, without calling Done or Wait. Here
- * with VIPL_STATUS_IN_MEMORY=1 in its environment (conformance_notes.md says why). What is seen there
- * must be whole, and Done must still return it, once.
+ * the environment has VIPL_STATUS_IN_MEMORY=1 (conformance_notes.md says why). The status seen in memory
+ * must be complete, and Done must still return the descriptor, once.
  */
 #include "suite.h"
 
@@ -14,7 +14,7 @@ static VIP_UINT32 seen(const VIP_DESCRIPTOR *desc)
     return __atomic_load_n(&desc->CS.Status, __ATOMIC_ACQUIRE);
 }
 
-/* Look at the descriptor until it is done; no call of VIPL. */
+/* Read the descriptor's status until it is done; call no VIPL function. */
 static void watch(const VIP_DESCRIPTOR *desc, VIP_UINT32 status)
 {
     uint64_t started = 0;
@@ -25,7 +25,7 @@ static void watch(const VIP_DESCRIPTOR *desc, VIP_UINT32 status)
     assert_int_equal(seen(desc), status | VIP_STATUS_DONE);
 }
 
-/* Watch a receive; an unreliable message that a lossy network has swallowed is sent again. */
+/* Watch a receive; an unreliable message that a lossy network has lost is sent again. */
 static void watch_receive(struct end *a, VIP_DESCRIPTOR *send, VIP_DESCRIPTOR *recv,
                           VIP_UINT32 sent, VIP_UINT32 received)
 {
@@ -51,7 +51,7 @@ static void watched_pair(struct end *a, struct end *b, VIP_RELIABILITY_LEVEL lev
     unsetenv("VIPL_STATUS_IN_MEMORY");
 }
 
-/* Taken once, with this result; then the queue is empty. */
+/* Take the descriptor once, with this result; then the queue must be empty. */
 static void take_once(struct end *end, bool recv, VIP_DESCRIPTOR *desc, VIP_RETURN code)
 {
     VIP_RETURN (*done)(VIP_VI_HANDLE, VIP_DESCRIPTOR **) = recv ? VipRecvDone : VipSendDone;
@@ -132,7 +132,7 @@ static void rdma_reads(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* Several at once, all seen, then taken in order; and flushed ones when the connection ends. */
+/* Several descriptors at once: all are watched, then taken in order; and flushed ones when the connection ends. */
 static void several_and_flushed(void **state)
 {
     enum { N = 10 };
@@ -163,7 +163,7 @@ static void several_and_flushed(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* Data in memory that libvipl copies is in place before the status says so, and copied once. */
+/* libvipl copies data to this memory: the data is in place before the status shows it, and is copied once. */
 static void staged_memory(void **state)
 {
     struct end a, b;
@@ -196,7 +196,7 @@ static void staged_memory(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* Its region has gone: nothing is written there, and Done tells of it as ever. */
+/* The descriptor's region is gone: its status is not written, and Done reports that, as without watching. */
 static void memory_that_was_deregistered(void **state)
 {
     struct end a, b;

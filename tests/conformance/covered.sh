@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Compare codes.txt, what must come of the calls, with what passing tests asked for and got, and see
-# that the tests of each row in rows.txt have passed; and no call may have given a code that codes.txt does
-# not list or says never comes, whether the test asked for it or not: files DIR/*.codes, written by the conformance
-# programs with VIP_CONF_CODES (record.c). Prints both tables as Markdown; on standard error what is
-# missing, and what came although codes.txt does not know it. Exit status 1 if there is such a thing.
-# tests/am has lists of its own, of codes with whole names.
+# Compares codes.txt, the codes that each call must return, with the codes that passing tests expected and got. Checks
+# that the tests of each row in rows.txt have passed. A call must never return a code that codes.txt does
+# not list or excludes, even if no test expected that code. Input: the files DIR/*.codes, which the conformance
+# programs write with VIP_CONF_CODES (record.c). Prints both tables as Markdown; on standard error the missing codes
+# and the codes that codes.txt does not have. Exit status 1 if there is one of these.
+# tests/am has its own lists, of codes with whole names.
 # usage: covered.sh DIR [LISTS [PREFIX]]     LISTS: the folder of codes.txt and rows.txt; PREFIX of their codes (VIP_)
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -38,7 +38,7 @@ awk -v rules="$lists/codes.txt" -v rows="$lists/rows.txt" -v prefix="$prefix" '
     }
     $1 == "passed" { passed[$3] = 1; next }
     $1 == "came" { came[$2, $4] = $3; next }
-    { # the first test of a pair, one of those made for return codes before others
+    { # the first test of a pair; a test of conf_codes wins
         pair = $1 SUBSEP $2
         if (!(pair in test) || ($3 ~ /^conf_codes:/ && test[pair] !~ /^conf_codes:/))
             test[pair] = $3
@@ -79,7 +79,7 @@ awk -v rules="$lists/codes.txt" -v rows="$lists/rows.txt" -v prefix="$prefix" '
         row_table()
         exit bad
     }
-    # The tests that one word of rows.txt stands for, into names; how many.
+    # Put the names of the tests that one word of rows.txt stands for into names; returns their number.
     function expand(word, names) {
         if (word ~ /@2$/) {
             sub(/@2$/, "", word)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Run an example of examples/ and see that it finds everything good. Run by two_vipd.sh.
+# Run an example of examples/ and check that it reports no error. Run by two_vipd.sh.
 # usage: examples.sh KIND PROGRAM, KIND is credits, gnping, peers or notify
 set -u
 kind=$1
@@ -7,7 +7,7 @@ program=$2
 pids=()
 bad=0
 
-at() { # at SIDE ARGUMENTS...: start the program there
+at() { # at SIDE ARGUMENTS...: start the program with the vipd of SIDE
     local dir=VIPD_RUNTIME_DIR_$1
     shift
     VIPD_RUNTIME_DIR=${!dir} timeout 600 "$program" "$@" &
@@ -31,7 +31,7 @@ notify)
     at B client "$VIP_ADDRESS_B"
     ;;
 peers)
-    # Its threads are one process and so at one vipd: over udp that is one of its own, with two NICs.
+    # Its threads are one process and so use one vipd: over udp, start a separate vipd with two NICs.
     if [ "$VIP_LINK" = udp ]; then
         # shellcheck source=/dev/null
         . "$(dirname "$0")/../../scripts/daemons.sh"

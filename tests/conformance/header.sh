@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# vipl.h and vipl_ext.h compile without a warning in every language they must be valid in, with and
-# without VIPL095; both descriptor spellings, self-defining names and initializers work, and with VIPL095
-# a descriptor initialized by position has the values where they belong (compiled and run).
+# vipl.h and vipl_ext.h compile without a warning in every language for which they must be valid, with and
+# without VIPL095. Both spellings of descriptor members, self-defining names and initializers work. With VIPL095
+# a descriptor that is initialized by position has its values in the right members (compiled and run).
 set -u
 include=$(cd "$(dirname "$0")/../../libvipl" && pwd)
 source=$(cd "$(dirname "$0")" && pwd)/header_use.c
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 bad=0
-c=0   # compilations as C, and as C++
+c=0   # number of compilations as C, and as C++
 cxx=0
 
 try() { # try COMPILER LANGUAGE STANDARD

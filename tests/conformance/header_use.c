@@ -1,11 +1,11 @@
 /*
- * Uses the header in the ways that programs of both descriptor spellings do. Compiled by header.sh;
+ * Uses the header like programs of both descriptor spellings. Compiled by header.sh;
  * with HEADER_POSITIONAL also linked, without the library, and run. C89 and C++98.
  */
 #include <vipl.h>
 #include <vipl_ext.h>
 
-/* Programs would define their own values if these were not names to the preprocessor. */
+/* Programs define their own values if these names are not macros. */
 #ifndef VIP_NOT_REACHABLE
 #error VIP_NOT_REACHABLE
 #endif
@@ -30,7 +30,7 @@ static void intel(VIP_DESCRIPTOR *desc, void *data, VIP_MEM_HANDLE handle)
 }
 
 #ifdef VIPL095
-/* By position. */
+/* Initialized by position. */
 static VIP_DESCRIPTOR positional = {
     {{0}, 0, 2, VIP_CONTROL_OP_RDMAWRITE, 0, 7, 4, 0},
     {{{{0}, 11, 0}}, {{{0}, 12, 4}}},

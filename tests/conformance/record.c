@@ -112,7 +112,7 @@ static const char *const status_names[] = {
     "VIP_STATUS_RDMA_PROT_ERROR", "VIP_STATUS_REMOTE_DESC_ERROR"};
 #define STATUS_COUNT (sizeof(status_names) / sizeof(status_names[0]))
 
-/* Of the running test; atomic, its threads write them. What it asked for, and all that came. */
+/* Of the running test; atomic, because its threads write them: the expected codes, and all codes returned. */
 static bool codes[FUNCTION_COUNT + 1][CODE_COUNT];
 static bool came[FUNCTION_COUNT][CODE_COUNT];
 static bool errors[ERROR_COUNT][RESOURCE_COUNT];

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Run the conformance suite over loop, udp and lossy (udp that loses packets), and write
-# conformance.md: each rule of the specification, its tests, their results, and which test shows each
-# return code. Exit status 1 if any test failed or was not run, or a code has no test. Programs without a table (suite.h) are run, and listed by the names of their tests.
+# Runs the conformance suite over loop, udp and lossy (udp that loses packets), and writes
+# conformance.md: each rule of the specification, its tests, their results, and the tests that show each
+# return code. Exit status 1 if any test failed or was not run, or a code has no test. Programs without a table
+# (suite.h) are run, too; the report lists them by the names of their tests.
 # usage: report.sh BUILD_DIR [OUTPUT]   (OUTPUT: BUILD_DIR/conformance.md)
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -14,7 +15,7 @@ trap 'rm -rf "$work"' EXIT
 links="loop udp lossy"
 started=$SECONDS
 
-run() { # run PROGRAM LINK: its results as "program name link result reason", tab-separated
+run() { # run PROGRAM LINK: print its results as "program name link result reason", tab-separated
     local program=$1 link=$2
     export VIP_CONF_CODES=$work/$program.$link.codes
     case $program in
@@ -51,7 +52,7 @@ for source in "$here"/conf_*.c; do
     program=$(basename "$source" .c)
     [ -x "$bin/$program" ] || { echo "$bin/$program is not built" >&2; exit 1; }
     ! grep -q 'CONF_MAIN' "$source" || "$bin/$program" --list >>"$work/rules"
-    # At the same time: much of a run is waiting, and the runs have vipd of their own.
+    # Run the links at the same time: a run mostly waits, and each run has its own vipd.
     for link in $links; do
         run "$program" "$link" &
     done
@@ -148,7 +149,7 @@ awk -F '\t' -v links="$links" -v seconds="$seconds" '
         }
         return c < length(y)
     }' "$work/results" "$work/rules" >"$work/report" || exit 1
-# Over udp every test makes sense; what it showed is compared with the lists of codes and rows.
+# Every test has a meaning over udp, so the udp results are compared with the lists of codes and rows.
 covered=0
 {
     echo

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A conformance program over several links at the same time, each with vipd of its own: for programs that
-# mostly wait. What failed is shown. Exit status 1 if any failed; 77, with the reason, if none did but a link
-# cannot be had here.
+# Runs a conformance program over several links at the same time, each with its own vipd: for programs that
+# mostly wait. Shows the output of failed runs. Exit status 1 if any run failed; 77, with the reason, if none failed
+# but a link is not possible here.
 # usage: side_by_side.sh BUILD_DIR PROGRAM LINK...
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -13,7 +13,7 @@ runs=()
 failed=0
 skipped=0
 trap 'rm -rf "$work"' EXIT
-# What was started cleans up itself.
+# Each run stops its own processes.
 trap 'kill "${runs[@]}" 2>/dev/null; wait; exit 130' INT TERM
 
 for link in "$@"; do

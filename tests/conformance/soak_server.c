@@ -1,9 +1,9 @@
 /*
- * A server with two threads, as message layers and file systems had: one sits in
- * VipConnectWait(VIP_INFINITE) and accepts, the other in VipCQWait(VIP_INFINITE), answers, and puts
- * away the connections that their clients have ended. 64 clients, threads of four processes,
+ * A server with two threads, like those of message layers and file systems. One thread waits in
+ * VipConnectWait(VIP_INFINITE) and accepts. The other waits in VipCQWait(VIP_INFINITE), answers, and keeps
+ * the VIs of ended connections for later use. 64 clients, threads of four processes,
  * connect, exchange messages, disconnect and connect again until the time is over. Every return code,
- * status and asynchronous error that the specification does not call for ends the test.
+ * status and asynchronous error that the specification does not require ends the test.
  *
  * Run by two_vipd.sh: the clients are on A, the server on B.
  * usage: soak_server SECONDS [MESSAGES PER CONNECTION]
@@ -25,9 +25,9 @@
 #define PROCESSES   4
 #define THREADS     16    /* clients of one process */
 #define WINDOW      8     /* messages under way to the server, and as many answers */
-#define ROOM_BYTES  2048  /* of one message */
-#define CONNS_MAX   512   /* VIs of the server: those in use, and those not drained yet */
-#define LIMIT_MS    60000 /* longest time that anything which must happen may take */
+#define ROOM_BYTES  2048  /* bytes of one message */
+#define CONNS_MAX   512   /* VIs of the server: in use, or not drained yet */
+#define LIMIT_MS    60000 /* longest wait for any expected event */
 #define ADDR_BYTES  160   /* an address that VIPL returns has 156 at most */
 #define STOP_CLIENT 0xFFFFFFFFu
 
@@ -42,7 +42,7 @@ union address {
     unsigned char bytes[ADDR_BYTES];
 };
 
-/* What one client process, or the server, has counted. */
+/* Counts of one client process, or of the server. */
 struct counts {
     unsigned long connections, messages, no_match;
     unsigned long late_no_match; /* after the first connection */
@@ -79,7 +79,7 @@ static double now_seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* ---- messages: their length and contents follow from client, connection-wide number, direction - */
+/* ---- messages: length and contents follow from client, number in the connection, direction ------ */
 
 static unsigned message_bytes(unsigned client, unsigned number)
 {
@@ -125,7 +125,7 @@ static void put_discriminator(union address *address, uint32_t value)
     memcpy(address->net.HostAddress + address->net.HostAddressLen, &value, sizeof(value));
 }
 
-/* The service's discriminator: the same in all processes, another for every run. */
+/* The service's discriminator: the same in all processes, a new one for every run. */
 static uint32_t service;
 
 /* ---- server ---------------------------------------------------------------------------------- */
@@ -134,7 +134,7 @@ struct conn {
     VIP_VI_HANDLE vi;
     VIP_MEM_HANDLE handle;
     struct room *room;
-    struct conn *next; /* on the list of free ones */
+    struct conn *next; /* in the list of free ones */
     VIP_RELIABILITY_LEVEL level;
     unsigned client;
     unsigned received, answered; /* messages of this connection */
@@ -154,7 +154,7 @@ static struct counts served;
 static double longest_away;   /* seconds between two VipConnectWait of the server */
 static double longest_accept; /* seconds in VipConnectAccept */
 
-/* Every client ends its connections, and each end is told. */
+/* Every client ends its connections; the server gets one error for each end. */
 static void server_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
 {
     (void)context;
@@ -164,7 +164,7 @@ static void server_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
     __atomic_add_fetch(&conns_lost, 1, __ATOMIC_RELAXED);
 }
 
-/* A VI that is Idle with empty queues; the CQ grows with every new one, while the other thread waits. */
+/* A VI that is Idle with empty queues. For a new VI the CQ grows, while the other thread waits on it. */
 static struct conn *conn_get(VIP_RELIABILITY_LEVEL level)
 {
     VIP_VI_ATTRIBUTES attrs = {level, ROOM_BYTES, 0, NULL, VIP_FALSE, VIP_FALSE};
@@ -229,7 +229,7 @@ static void *accept_thread(void *arg)
     return NULL;
 }
 
-/* Answer what has been received, as far as there are free send descriptors. */
+/* Answer received messages, while there are free send descriptors. */
 static void conn_answer(struct conn *conn)
 {
     unsigned i;
@@ -269,7 +269,7 @@ static bool conn_received(struct conn *conn)
     return false;
 }
 
-/* One entry of the CQ: a send. An answer that has arrived may still be flushed before it is known. */
+/* One entry of the CQ: a sent answer. It may be flushed although the client has received it. */
 static void conn_sent(struct conn *conn)
 {
     VIP_DESCRIPTOR *desc, *oldest;
@@ -285,7 +285,7 @@ static void conn_sent(struct conn *conn)
     conn_answer(conn);
 }
 
-/* Everything has come back flushed: the client is gone. The VI is put away for the next one. */
+/* All descriptors have come back flushed: the client has left. Put the VI into the free list. */
 static void conn_ended(struct conn *conn)
 {
     VIP_VI_ATTRIBUTES attrs;
@@ -359,7 +359,7 @@ static void client_connect(struct client *client)
         rc = VipConnectRequest(client->vi, &local.net, &remote.net, LIMIT_MS, &attrs);
         if (rc != VIP_NO_MATCH)
             break;
-        /* Right only while the server has not begun: one that loops loses no request (main checks). */
+        /* VIP_NO_MATCH is correct only before the server begins: a server that loops loses no request (see main). */
         if (client->counts.connections)
             client->counts.late_no_match++;
         else
@@ -386,7 +386,7 @@ static void client_post_recv(struct client *client, unsigned i)
     OK(VipPostRecv(client->vi, &client->room->recv[i], client->handle));
 }
 
-/* One connection: as many messages as the server will answer, WINDOW of them under way. */
+/* One connection: send `messages` messages, WINDOW of them under way. */
 static void client_serve(struct client *client)
 {
     VIP_DESCRIPTOR *desc;
@@ -441,7 +441,7 @@ static void client_close(struct client *client)
     free(client->room);
 }
 
-/* At least two connections each, so that every client has come back. */
+/* Make at least two connections, so that every client has connected again. */
 static void *client_thread(void *arg)
 {
     struct client *client = arg;
@@ -451,7 +451,7 @@ static void *client_thread(void *arg)
     return NULL;
 }
 
-/* A process of clients; it writes what it has counted to the pipe. */
+/* A process of clients; it writes its counts to the pipe. */
 static void __attribute__((noreturn)) run_clients(unsigned process, int pipe_fd)
 {
     static struct client clients[THREADS];
@@ -483,7 +483,7 @@ static void __attribute__((noreturn)) run_clients(unsigned process, int pipe_fd)
     _exit(0);
 }
 
-/* A last client tells both threads of the server to end. */
+/* Make both threads of the server end, with a last client. */
 static void stop_server(void)
 {
     static struct client client;
@@ -502,7 +502,7 @@ int main(int argc, char **argv)
 {
     struct timespec pause = {.tv_nsec = 10000000};
     struct counts one, sum = {0, 0, 0, 0};
-    unsigned long lost = 0; /* connections whose end the server heard of */
+    unsigned long lost = 0; /* ends of connections that were errors at the server */
     pthread_t accepting, working;
     int pipe_fds[2], status;
     pid_t pids[PROCESSES];

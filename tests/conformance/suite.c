@@ -5,7 +5,7 @@
 
 static const char *program;
 
-/* Each test runs in here, so that what it showed is recorded if it ends well. */
+/* Run one test; record its codes if it passes. */
 static void run(void **state)
 {
     const struct conf_test *test = *state;

@@ -1,8 +1,8 @@
 /*
- * The tables of the conformance suite. A program has one table; each row is one named test of one
- * sentence of the specification, in the group of the historical suite (section 3.14) in which it
- * belongs. `PROGRAM --list` prints the table for report.sh, `PROGRAM PATTERN` runs the tests whose
- * name contains PATTERN, `PROGRAM` runs all.
+ * The tables of the conformance suite. A program has one table. Each row is one named test of one sentence of the
+ * specification, and has the sentence's group in the historical suite (section 3.14).
+ * `PROGRAM --list` prints the table for report.sh, `PROGRAM PATTERN` runs the tests whose
+ * name contains PATTERN, `PROGRAM` runs all tests.
  */
 #ifndef TESTS_CONF_SUITE_H
 #define TESTS_CONF_SUITE_H
@@ -12,10 +12,10 @@
 struct conf_test {
     const char *name;       /* unique in the program */
     CMUnitTestFunction run; /* cmocka test; *state is `arg` */
-    uintptr_t arg;          /* reliability level, or number of a case */
-    const char *section;    /* where the specification says it, "3.6" */
+    uintptr_t arg;          /* reliability level, or number of the test's variant */
+    const char *section;    /* of the specification, such as "3.6" */
     char group;             /* CONF_EARLY, CONF_FUNCTIONAL, CONF_FULL */
-    bool doubt;             /* the specification marks the sentence as unconfirmed */
+    bool doubt;             /* the specification marks the rule as unconfirmed */
     const char *sentence;   /* the rule, in our words */
 };
 
@@ -24,7 +24,7 @@ struct conf_test {
 #define CONF_FUNCTIONAL 'F'
 #define CONF_FULL       'L'
 
-/* One test; with a number (and a suffix of the name); and of a sentence that is unconfirmed. */
+/* A row: a test (T); a test with an argument and a suffix of its name (N); DT, DN: of an unconfirmed rule. */
 #define CONF_T(section, group, fn, sentence)                                                       \
     {                                                                                              \
 #fn, fn, 0, section, group, false, sentence                                                \
@@ -51,7 +51,7 @@ struct conf_test {
     CONF_DN(section, group, fn, "ud", VIP_SERVICE_UNRELIABLE, sentence),                           \
         CONF_DN(section, group, fn, "rd", VIP_SERVICE_RELIABLE_DELIVERY, sentence),                \
         CONF_DN(section, group, fn, "rr", VIP_SERVICE_RELIABLE_RECEPTION, sentence)
-/* At the two reliable levels. */
+/* The same test at the two reliable levels. */
 #define CONF_DRELIABLE(section, group, fn, sentence)                                               \
     CONF_DN(section, group, fn, "rd", VIP_SERVICE_RELIABLE_DELIVERY, sentence),                    \
         CONF_DN(section, group, fn, "rr", VIP_SERVICE_RELIABLE_RECEPTION, sentence)
@@ -64,7 +64,7 @@ int conf_main(int argc, char **argv, const struct conf_test *tests, size_t count
         return conf_main(argc, argv, tests, sizeof(tests) / sizeof((tests)[0]));                   \
     }
 
-/* What the row of the running test says. */
+/* The argument in the row of the running test. */
 static inline uintptr_t conf_arg(void **state)
 {
     return (uintptr_t)*state;
@@ -74,7 +74,7 @@ static inline VIP_RELIABILITY_LEVEL conf_level(void **state)
     return (VIP_RELIABILITY_LEVEL)(uintptr_t)*state;
 }
 
-/* End the running test without a verdict; the reason is printed and stands in the report. */
+/* End the running test as skipped; print the reason, which also stands in the report. */
 #define CONF_NOT_HERE(reason)                                                                      \
     do {                                                                                           \
         print_message("[  REASON  ] %s\n", reason);                                                \

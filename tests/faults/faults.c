@@ -1,4 +1,4 @@
-/* What can be made to fail, and the loop over all n. */
+/* The calls that can be made to fail, and the loop over all n. */
 #include "faults/faults.h"
 
 #include <dirent.h>
@@ -23,8 +23,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LIVE_SLOTS 65536u /* more than any test allocates */
-#define N_MAX      2000u  /* no set-up makes so many calls */
+#define LIVE_SLOTS 65536u /* more than the allocations of any test */
+#define N_MAX      2000u  /* more than the calls of any set-up */
 
 static _Thread_local unsigned wanted, counted;
 static _Thread_local const char *failed;
@@ -63,7 +63,7 @@ bool fault_of_resources(void)
     }
 }
 
-/* Does this call fail? Then with `error`, which is in errno. */
+/* True if this call must fail; then errno is `error`. */
 static bool due(const char *name, int error)
 {
     if (!wanted || ++counted != wanted)
@@ -95,7 +95,7 @@ static void *live_add(void *memory)
     return memory;
 }
 
-/* What libc allocated is not known here, and may be freed all the same. */
+/* Memory that libc allocated is not in the table; it may be freed, too. */
 static void live_del(const void *memory)
 {
     if (!memory)
@@ -261,7 +261,7 @@ int __wrap_pthread_create(pthread_t *ret, const pthread_attr_t *attr, void *(*fn
     return due("pthread_create", EAGAIN) ? EAGAIN : __real_pthread_create(ret, attr, fn, arg);
 }
 
-/* With arguments that depend on the command; each of ours fits a long. */
+/* A call whose arguments depend on the command; each argument of ours fits in a long. */
 #define CALL_VARIADIC(name, error, first, command_type)                                            \
     int __real_##name(first, command_type command, ...);                                           \
     int __wrap_##name(first, command_type command, ...);
@@ -326,7 +326,7 @@ void *__wrap_mremap(void *from, size_t bytes, size_t want, int flags, ...)
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, ...);
 
-/* Those that can fail for lack of something; waking, waiting and masks of signals do not. */
+/* True if this system call must fail. Only calls that need a resource fail: not waking, waiting or signal masks. */
 static bool syscall_due(long number, unsigned long second)
 {
     switch (number) {
@@ -375,9 +375,9 @@ unsigned fault_fds(void)
     return count;
 }
 
-#define EXIT_UNTOUCHED 3 /* there were fewer than n */
+#define EXIT_UNTOUCHED 3 /* there were fewer than n calls */
 
-/* One attempt in a process of its own; its exit code, or 128 and the signal. */
+/* Make one attempt in a child process; returns its exit code, or 128 and the signal. */
 static int in_child(const struct fault_case *one, unsigned n)
 {
     pid_t pid;
@@ -393,7 +393,7 @@ static int in_child(const struct fault_case *one, unsigned n)
         if (getenv("FAULTS_VERBOSE"))
             fprintf(stderr, "%s %u: %s\n", one->name, n, what ? what : "-");
         fflush(NULL);
-        exit(what ? 0 : EXIT_UNTOUCHED); /* not _Exit: the leak sanitizer looks now */
+        exit(what ? 0 : EXIT_UNTOUCHED); /* not _Exit: the leak sanitizer looks at exit */
     }
     FAULT_CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

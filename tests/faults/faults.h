@@ -1,9 +1,9 @@
 /*
- * The n-th allocation or system call fails, for every n. Linked with -Wl,--wrap for each function of
- * faults.c, so that what our own objects (and protobuf-c's) call can be made to fail, under sanitizers
- * too. Calls that libc, libev and libeconf make inside themselves are not counted.
+ * The n-th allocation or system call fails, for every n. Programs are linked with -Wl,--wrap for each function of
+ * faults.c. So every call of our own objects and of protobuf-c can be made to fail, under sanitizers too.
+ * Calls inside libc, libev and libeconf are not counted.
  *
- * Each attempt runs in a process of its own: a crash is seen, and nothing is left for the next one.
+ * Each attempt runs in its own process: a crash is detected, and no state remains for the next attempt.
  */
 #ifndef TESTS_FAULTS_FAULTS_H
 #define TESTS_FAULTS_FAULTS_H
@@ -12,11 +12,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* From here on in this thread, the n-th (from 1) allocation or call fails; the others do not. */
+/* From now on, in this thread, the n-th (from 1) allocation or call fails; the others do not. */
 void fault_arm(unsigned n);
-/* No more. Returns the name of what has failed, or NULL: there were fewer than n. */
+/* No further failure. Returns the name of the call that failed, or NULL: there were fewer than n calls. */
 const char *fault_disarm(void);
-/* Was the last failure of this thread one of resources: memory, descriptors, room, threads? */
+/* True if the last failure of this thread was one of resources: memory, descriptors, room or threads. */
 bool fault_of_resources(void);
 
 /* Allocations made through the wrapped functions and not freed. */
@@ -34,11 +34,11 @@ unsigned fault_fds(void);
 
 struct fault_case {
     const char *name;
-    /* One attempt. Returns the name of what has failed (all was checked), or NULL if nothing did. */
+    /* One attempt. Returns the name of the call that failed (after all checks), or NULL if no call failed. */
     const char *(*attempt)(unsigned n);
 };
 
-/* Run each case for n = 1, 2, ... until nothing fails any more. The exit code for main. */
+/* Run each case for n = 1, 2, ... until no call fails any more. Returns the exit code for main. */
 int fault_run(const struct fault_case *cases, unsigned count, const char *only);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * vipd while it starts, and while a program opens a NIC, creates VIs and CQs, registers memory,
- * connects and accepts: each allocation and each system call fails once. The program gets an answer
- * with a code and a reason, or its connection ends for lack of resources; nothing is left behind, and
- * vipd serves the next program.
+ * vipd starts; then a program opens a NIC, creates VIs and CQs, registers memory,
+ * connects and accepts. Each allocation and each system call of vipd fails once. The program must get an answer
+ * with a code and a reason, or its connection must end for lack of resources. Nothing may remain, and
+ * vipd must serve the next program.
  */
 #include "faults/faults.h"
 
@@ -35,14 +35,14 @@ static struct vipd_config *config;
 static struct runtime runtime;
 static struct client_listener *listener;
 static uint64_t now_ns;
-static const char *hit; /* what has failed while vipd served; the tests' own calls never do */
+static const char *hit; /* the call that failed while vipd served; never a call of the test */
 
-/* A program that has, or wants, a NIC. */
+/* A program that has a NIC, or that opens one. */
 struct program {
     int sock, events, doorbell, segment;
 };
 
-/* What became of a request. */
+/* The result of a request. */
 struct outcome {
     bool ended;    /* vipd closed the connection */
     uint32_t code; /* enum vip_rc, unless ended */
@@ -62,7 +62,7 @@ static void daemon_stop(void)
     config = NULL;
 }
 
-/* In the order of main.c. 0 or negative errno; then err says why. */
+/* Start vipd's parts in the order of main.c. 0 or negative errno; then err has the reason. */
 static int daemon_start(char *err, size_t err_bytes)
 {
     int r = -ENOMEM;
@@ -76,7 +76,7 @@ static int daemon_start(char *err, size_t err_bytes)
         return r;
     snprintf(config->nics[0].keys.address, sizeof(config->nics[0].keys.address), "127.0.0.1");
     config->nics[0].keys.port = port;
-    config->threads = 2; /* a loop more, whose set-up can fail too; nothing here runs it */
+    config->threads = 2; /* one more worker, whose set-up can fail too; it never runs */
     err[0] = '\0';
     r = runtime_open(dir, geteuid(), &runtime, err, err_bytes);
     if (r == 0)
@@ -152,7 +152,7 @@ static struct outcome hear(struct program *program)
     return outcome;
 }
 
-/* For lack of resources a program is told that, or its connection ends with that. */
+/* If resources lack, the code must say so, or vipd must have ended the connection for that reason. */
 static struct outcome right_code(struct outcome outcome)
 {
     if (hit && fault_of_resources() && !outcome.ended)
@@ -160,11 +160,11 @@ static struct outcome right_code(struct outcome outcome)
     return outcome;
 }
 
-/* Send a request, let vipd serve it while call n of it fails (0: none), hear the answer. */
+/* Send a request; vipd serves it while its n-th call fails (0: no call fails); read the answer. */
 static struct outcome ask(struct program *program, const Vip__Request *request, const int *fds,
                           unsigned fd_count, unsigned n)
 {
-    /* It may have been ended meanwhile, because a call for it failed. */
+    /* vipd may have ended the connection, because one of its calls failed. */
     if (vip_control_send(program->sock, &request->base, fds, fd_count, MSG_DONTWAIT) < 0)
         return (struct outcome){.ended = true};
     fault_arm(n);
@@ -203,7 +203,7 @@ static struct outcome open_nic(struct program *program, unsigned n)
     if (n)
         hit = fault_disarm();
     outcome = right_code(hear(program));
-    /* A connection that is not taken is told why. */
+    /* When vipd refuses a connection, the program must get the reason. */
     FAULT_CHECK(r == 0 || (!outcome.ended && outcome.code == VIP_RC_ERROR_RESOURCE));
     close(fds[0]);
     close(fds[1]);
@@ -308,8 +308,8 @@ static bool readable(int sock)
     return recv(sock, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN;
 }
 
-/* The next event, if time brings one; NOT_SET: vipd has ended the program, or the other one heard
- * something first (other may be NULL). */
+/* Advance the time until the next event. NOT_SET: vipd has ended the program's connection, or the other program (may
+ * be NULL) has got an event first. */
 static Vip__Event__BodyCase next_event(struct program *program, const struct program *other,
                                        uint64_t *ret_handle, uint32_t *ret_code)
 {
@@ -362,8 +362,8 @@ static bool good(struct outcome outcome)
 }
 
 /*
- * Two programs connect; in one of the stages call n fails. Outcome: true they are connected. What
- * fails ends somehow at both ends: with a result, or with the connection to vipd.
+ * Two programs connect; in one of the stages the n-th call fails. True if they are connected. A failed
+ * connection must end at both ends: with a result, or with the end of the connection to vipd.
  */
 static bool connect_both(struct program *server, struct program *client, enum stage stage,
                          unsigned n)
@@ -392,7 +392,7 @@ static bool connect_both(struct program *server, struct program *client, enum st
 
 /* ---- attempts ---------------------------------------------------------------------------------- */
 
-/* vipd does all of its work for new programs. */
+/* Check that vipd does all of its work for new programs. */
 static void check_serving(void)
 {
     struct program a, b;
@@ -406,7 +406,7 @@ static void check_serving(void)
     FAULT_CHECK(!vipd.clients);
 }
 
-/* An ended connection was not blamed on the program. */
+/* Check that no end of a connection was counted as the program's fault. */
 static void check_ends(void)
 {
     const uint64_t *ended = vipd.counters.ended;

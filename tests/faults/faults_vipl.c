@@ -1,8 +1,8 @@
 /*
- * libvipl while a program opens a NIC, creates VIs and CQs, registers memory, connects and accepts:
- * each allocation and each system call of the calling thread fails once. The call says so with a code
- * and a reason in VipxLastError, or gets along. After VipCloseNic nothing is left, and everything
- * works in a NIC that is opened again. Run by tests/lib/two_vipd.sh against a vipd.
+ * A program opens a NIC, creates VIs and CQs, registers memory, connects and accepts. Each
+ * allocation and each system call of libvipl in the calling thread fails once. The VIPL call must return a code
+ * and a reason in VipxLastError, or must succeed. After VipCloseNic nothing may remain, and everything
+ * must work in a NIC that is opened again. Run by tests/lib/two_vipd.sh against a vipd.
  */
 #include "faults/faults.h"
 
@@ -19,10 +19,10 @@
 
 #define MEMORY_BYTES 65536u
 
-static const char *hit;  /* what has failed */
-static const char *last; /* in the call that is over */
+static const char *hit;  /* the call that has failed */
+static const char *last; /* the call that has failed in the latest VIPL call */
 
-/* What a call may say when something of it has failed: a reason; for lack of resources, that. */
+/* Check a VIPL call in which something failed: it has a reason; for lack of resources, the code says so. */
 static void right_code(const char *call, VIP_RETURN rc)
 {
     if (rc == VIP_SUCCESS)
@@ -33,7 +33,7 @@ static void right_code(const char *call, VIP_RETURN rc)
     FAULT_CHECK(strlen(VipxLastError()) > 5);
 }
 
-/* A call while its n-th allocation or system call fails; with n = 0 it must succeed. */
+/* Make a VIPL call while its n-th allocation or system call fails; with n = 0 the call must succeed. */
 #define CALL_WITH(n, call)                                                                         \
     ({                                                                                             \
         VIP_RETURN call_rc;                                                                        \
@@ -65,7 +65,7 @@ enum what {
     WHAT_ACCEPT
 };
 
-/* ---- what programs do ------------------------------------------------------------------------ */
+/* ---- calls of programs ----------------------------------------------------------------------- */
 
 static VIP_VI_ATTRIBUTES vi_attributes(void)
 {
@@ -97,7 +97,7 @@ static void use_ptag(VIP_NIC_HANDLE nic, unsigned n)
         MUST(VipDestroyPtag(nic, ptag));
 }
 
-/* Memory of any kind; what it holds must not change, whatever fails. */
+/* Use memory of any kind. Its content must not change, whatever fails. */
 static void use_memory(VIP_NIC_HANDLE nic, unsigned n)
 {
     VIP_MEM_ATTRIBUTES attributes = {.EnableRdmaWrite = VIP_TRUE};
@@ -118,7 +118,7 @@ static void use_memory(VIP_NIC_HANDLE nic, unsigned n)
     free(memory);
 }
 
-/* Memory that cannot be adopted, because it is a file's. */
+/* Use memory that cannot be adopted, because it belongs to a file. */
 static void use_staged(VIP_NIC_HANDLE nic, unsigned n)
 {
     VIP_MEM_ATTRIBUTES attributes = {.EnableRdmaWrite = VIP_TRUE};
@@ -140,7 +140,7 @@ static void use_staged(VIP_NIC_HANDLE nic, unsigned n)
 #define CHILD_UNHIT 20
 #define CHILD_HIT   21
 
-/* What a child finds and does. It may have become read-only to it: then it dies, and its parent not. */
+/* In the child: check the memory and write to it. If it is read-only, the child dies, but its parent does not. */
 static void child(char *memory, char *alloc)
 {
     const char *what = fault_disarm();
@@ -198,14 +198,14 @@ static void use_cq_fd(VIP_NIC_HANDLE nic, unsigned n)
     MUST(VipCreateCQ(nic, 64, &cq));
     if (CALL_WITH(n, VipxCQGetFd(cq, &fd)) == VIP_SUCCESS)
         FAULT_CHECK(fd >= 0);
-    (void)VipDestroyCQ(cq); /* says so if vipd had to be given up */
+    (void)VipDestroyCQ(cq); /* fails if libvipl gave up its connection to vipd */
 }
 
 /* ---- connecting -------------------------------------------------------------------------------- */
 
 union address {
     VIP_NET_ADDRESS net;
-    unsigned char bytes[4 + 24 + 128]; /* the longest that a call returns */
+    unsigned char bytes[4 + 24 + 128]; /* the longest address that a call returns */
 };
 
 static void fill_address(union address *ret, const VIP_NIC_ATTRIBUTES *nic)
@@ -261,7 +261,7 @@ static void *serve(void *arg)
     return NULL;
 }
 
-/* Two VIs of the NIC connect. If nothing fails, both calls must succeed. */
+/* Connect two VIs of the NIC. If no call fails, both sides must succeed. */
 static void use_connection(VIP_NIC_HANDLE nic, unsigned request_n, unsigned accept_n)
 {
     const char *failed = NULL;
@@ -281,7 +281,7 @@ static void use_connection(VIP_NIC_HANDLE nic, unsigned request_n, unsigned acce
         rc = VipConnectRequest(client, &server.address.net, &server.address.net, 3000,
                                &remote_attributes);
         failed = fault_disarm();
-    } while (rc == VIP_NO_MATCH && !failed); /* the server's thread has not come so far */
+    } while (rc == VIP_NO_MATCH && !failed); /* the server's thread does not wait yet */
     right_code("VipConnectRequest", rc);
     FAULT_CHECK(pthread_join(thread, NULL) == 0);
     if (server.hit)
@@ -355,7 +355,7 @@ static VIP_NIC_HANDLE open_nic(void)
     return nic;
 }
 
-/* Before the attempt everything is used once: what the library keeps for ever is there then. */
+/* Use everything once before the attempt: then the memory and files that libvipl keeps for ever exist. */
 static const char *attempt(enum what what, unsigned n)
 {
     VIP_NIC_HANDLE nic = open_nic();
@@ -373,7 +373,7 @@ static const char *attempt(enum what what, unsigned n)
         nic = open_nic();
         work(nic, what, n);
     }
-    VipCloseNic(nic); /* says so if vipd had to be given up */
+    VipCloseNic(nic); /* fails if libvipl gave up its connection to vipd */
     FAULT_CHECK(fault_fds() == fds);
     nic = open_nic();
     work(nic, what, 0);

@@ -1,9 +1,9 @@
 /*
- * A program that leaves vipd descriptors to close while vipd's undertaker stands at a gate
- * (tests/lib/slow_unmap.c, tests/hostile/bury.sh): vipd has to stop reading, and to go on afterwards.
+ * A program that leaves descriptors to vipd to close while vipd's undertaker waits at a gate
+ * (tests/lib/slow_unmap.c, tests/hostile/bury.sh): vipd must stop reading from this program, and read again later.
  *
- *   bury DIR      DIR/begun says that the undertaker is at the gate; DIR/held is made when vipd reads no more.
- *                 Ends when all requests were answered, or vipd has ended.
+ *   bury DIR      The file DIR/begun says that the undertaker is at the gate. bury makes DIR/held when vipd reads no
+ *                 more. bury ends when vipd has answered all requests, or when vipd has ended.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -16,10 +16,10 @@
 #include "tests/hostile/raw.h"
 
 #define REQUESTS 400u
-#define FULL     240u /* of 256: the sockets of the session that ended are among those that wait */
+#define FULL     240u /* of 256 that may wait; the sockets of the ended session are among them */
 #define QUIET_MS 2000
 
-/* One descriptor that vipd does not take: the file has no seal. */
+/* Send one descriptor that vipd refuses, because the file has no seal. */
 static bool ask(int sock)
 {
     Vip__RegisterMemRequest mem = VIP__REGISTER_MEM_REQUEST__INIT;
@@ -43,7 +43,7 @@ static bool ask(int sock)
     return r == 0;
 }
 
-/* No PlaceDone has a descriptor. */
+/* Send a PlaceDone with a descriptor, which breaks the rules. */
 static bool say_wrong(int events)
 {
     Vip__PlaceDone done = VIP__PLACE_DONE__INIT;
@@ -55,7 +55,7 @@ static bool say_wrong(int events)
     return r == 0;
 }
 
-/* Has vipd ended the session, within so many ms (-1: it will)? */
+/* True if vipd ends the session within wait_ms; -1 waits without a limit. */
 static bool hung_up(int sock, int wait_ms)
 {
     struct pollfd at = {.fd = sock, .events = POLLRDHUP};
@@ -100,8 +100,8 @@ int main(int argc, char **argv)
             sent++;
         if (poll(&at, 1, answered < FULL || held ? -1 : QUIET_MS) == 0) {
             held = answered;
-            raw_close(&dies); /* its end waits, too */
-            /* What ends a session is not read while it would be one descriptor more. */
+            raw_close(&dies); /* the sockets of this session wait for the undertaker, too */
+            /* vipd must not read a message that ends a session now, because that would add a descriptor. */
             if (!say_wrong(says.events) || hung_up(says.events, QUIET_MS)) {
                 printf("FAILED: vipd read the event socket of a user who is held back\n");
                 return 1;

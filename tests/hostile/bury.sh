@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# A user's descriptors wait for the undertaker, which stands at a gate: vipd reads no more from this user and does not
-# run in circles over it, others are served, and it goes on when the undertaker does. Once more, and vipd ends.
+# A user's descriptors wait for the undertaker, which waits at a gate. vipd must stop reading from this user, must not
+# poll in a loop meanwhile, must serve others, and must read again when the undertaker goes on. Then the same once
+# more, and vipd ends.
 # usage: bury.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -22,7 +23,7 @@ failed() {
     bad=1
 }
 
-bury_starts() { # returns when vipd reads no more of it
+bury_starts() { # returns when vipd no longer reads from bury
     rm -f "$WORK"/gate/*
     start_in A "$WORK/bury.log" setpriv --reuid 20002 --regid 20002 --clear-groups "$OTHERS/bury" "$WORK/gate"
     bury=$STARTED
@@ -56,7 +57,7 @@ for threads in 1 2; do
 
     bury_starts || exit 1
     kill -TERM "${DAEMON_PID[A]}"
-    wait "$bury" # its connections are shut
+    wait "$bury" # vipd has closed bury's connections
     [ $? -eq 2 ] || failed "bury at the end of vipd: $(cat "$WORK/bury.log")"
     kill -0 "${DAEMON_PID[A]}" 2>/dev/null || failed "vipd ended while descriptors waited"
     touch "$WORK/gate/go"

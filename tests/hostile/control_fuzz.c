@@ -1,9 +1,9 @@
 /*
- * Hostile use of the control socket and of what a session is given: garbage, strange descriptors, half-
- * open sessions, guessed handles, doorbell storms, never reaping, addresses that wrap.
+ * Hostile use of the control socket and of the objects of a session: garbage, strange descriptors, half-
+ * open sessions, guessed handles, doorbell storms, completions never reaped, addresses that wrap.
  *
- * vipd may end such a session; it must not end itself, nor let a guess succeed. What it has to be like
- * afterwards, control_fuzz.sh checks. usage: control_fuzz ROUNDS GUESSES SEED
+ * vipd may end such a session. vipd itself must not end, and no guess may succeed. control_fuzz.sh checks
+ * vipd's state afterwards. usage: control_fuzz ROUNDS GUESSES SEED
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -22,12 +22,12 @@
 #define STORM        200000
 #define REGION_BYTES 65536
 
-/* Guesses: bytes that each tries to write, how many are open at once, and after how many parts of them the
- * right handle is tried. */
+/* Guesses: the bytes that each guess tries to write; the most guesses posted at once; the number of parts, before each
+ * of which the right handle is tried. */
 #define REACH        64u
 #define GUESSES_OPEN 512u
 #define GUESS_PARTS  4u
-#define BYTE_KEPT    0x5au /* in the memory that is to stay as it is */
+#define BYTE_KEPT    0x5au /* content of the memory that must not change */
 #define BYTE_SENT    0xeeu
 
 static uint64_t seed, guesses;
@@ -46,7 +46,7 @@ static void fail(const char *what)
 
 /* ---- messages and descriptors ------------------------------------------------------------ */
 
-/* Some descriptor that is not what vipd wants; sock is the connection itself. */
+/* A descriptor of a kind that vipd does not expect; sock is the connection. */
 static int strange_fd(int sock)
 {
     int pair[2];
@@ -99,7 +99,7 @@ static void send_raw(int sock, const uint8_t *bytes, size_t len, const int *fds,
     (void)sendmsg(sock, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* A message of any type, well packed; some bits of it may be flipped by the caller. */
+/* A well-formed message of any type; the caller may flip some bits of it. */
 static size_t some_message(uint8_t *out)
 {
     Vip__OpenRequest open = VIP__OPEN_REQUEST__INIT;
@@ -207,7 +207,7 @@ static void two_close(struct two *t)
     raw_close(&t->b);
 }
 
-/* An RDMA Write of REACH bytes of a's memory to an address of b's. */
+/* Post an RDMA Write of REACH bytes of a's memory to an address of b's. */
 static void write_to(struct two *t, uint64_t addr, uint32_t handle)
 {
     struct vip_shm_seg segs[2] = {
@@ -218,8 +218,8 @@ static void write_to(struct two *t, uint64_t addr, uint32_t handle)
 }
 
 /*
- * A handle that an attacker would try: an early generation of an early slot, the generations and slots
- * beside the one that he was given, or his own one.
+ * A handle that an attacker would try: an early generation of an early slot, or a generation or slot
+ * near b's handle or near the attacker's own handle.
  */
 static uint32_t likely(const struct two *t)
 {
@@ -237,7 +237,7 @@ static uint32_t likely(const struct two *t)
     }
 }
 
-/* A handle that is none, random or likely, or the right one with an address that is partly outside, or wraps. */
+/* Write with a wrong handle (random or likely), or with the right handle and an address partly outside or wrapping. */
 static void guess(struct two *t)
 {
     const struct raw_region *right = &t->b.region[0];
@@ -255,7 +255,7 @@ static void guess(struct two *t)
     write_to(t, addr, handle);
 }
 
-/* Until as many have completed as were posted. */
+/* Count the completions so far in *done. */
 static void reap(struct two *t, uint64_t *done)
 {
     struct vip_comp comp;
@@ -274,8 +274,8 @@ static bool holds(const struct two *t, uint8_t value, uint32_t bytes)
 }
 
 /*
- * What guesses try works with the right handle: the same write, on the same connection, reaches the
- * peer's memory. The level is unreliable, so it may be lost; not every time, though.
+ * A check of the method: with the right handle, the same write on the same connection reaches the
+ * peer's memory. The level is unreliable, so a write may be lost; not all 1000 tries, however.
  */
 static void right_handle(struct two *t)
 {
@@ -291,7 +291,7 @@ static void right_handle(struct two *t)
             usleep(100);
         }
     }
-    /* A copy of it that is still under way comes before its completion. */
+    /* Every write here is complete, so no late copy can change the memory after this line. */
     memset(t->b.region[0].at, BYTE_KEPT, REACH);
 }
 
@@ -310,7 +310,7 @@ static void guess_some(struct two *t, uint64_t count)
     }
 }
 
-/* Guessed handles reach nothing: the peer's memory stays as it was. The right one is tried in between. */
+/* Guessed handles must reach nothing: the peer's memory does not change. The right handle is tried in between. */
 static void guess_handles(void)
 {
     struct two t;
@@ -329,7 +329,7 @@ static void guess_handles(void)
     two_close(&t);
 }
 
-/* Never reap, never read events; posts to a queue that is full; holes under everything. */
+/* Never reap, never read events; post to a full queue; punch holes into all shared memory. */
 static void never_reap(void)
 {
     struct two t;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# control_fuzz.c against a vipd: it lives, and has afterwards what it had before: descriptors, sessions,
-# regions, gauges, and about as much memory.
+# control_fuzz.c against a vipd: afterwards vipd lives and has as many descriptors, sessions and
+# regions as before, the same gauges, and about as much memory.
 # usage: control_fuzz.sh BUILD_DIR [ROUNDS [SEED]]     long form: control_fuzz.sh build/asan 200000
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -24,7 +24,7 @@ inventory_back A "$WORK/before" || bad=1
 grown=$(($(memory_kb A) - memory))
 echo "memory of vipd grew by $grown KiB"
 case $build in
-*asan*) ;; # keeps what is freed
+*asan*) ;; # AddressSanitizer keeps freed memory
 *) [ $grown -le 8192 ] || { echo "FAILED: more than 8 MiB"; bad=1; } ;;
 esac
 kill -TERM "${DAEMON_PID[A]}"

@@ -1,6 +1,6 @@
 /*
- * The detector detects: a double load within one transaction ends the process, whether the loads are
- * equally wide or not, and in inner transactions too; loads in different transactions do not.
+ * Tests the double-fetch detector: two loads of the same memory within one transaction end the process. That holds
+ * for loads of different widths and in inner transactions. Loads in different transactions do not end it.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -55,7 +55,7 @@ static void read_outside(void)
     (void)vip_load32(&ring[0].length);
 }
 
-/* The signal that the function ends a process with, 0 = none. */
+/* The signal that ends a process which runs the function; 0 if no signal ends it. */
 static int ends_with(void (*function)(void))
 {
     pid_t pid = fork();

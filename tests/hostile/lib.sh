@@ -1,9 +1,9 @@
-# For the scripts of tests/hostile: one vipd or two, a checked victim, and what must be as before.
+# For the scripts of tests/hostile: one vipd or two, a checked victim, and state that must be as before.
 # Sourced by bash after scripts/daemons.sh; $build is the build tree.
 
-# Attackers and what they are compared with get the last processor for themselves, everything else the others:
-# who runs beside whom is then not the scheduler's choice, which would decide more than vipd does. For
-# background commands: ${ATTACK_CPU} goes in front of them.
+# Attackers and controls get the last processor for themselves; all other processes share the other processors.
+# Otherwise the scheduler's placement would change the result more than vipd does. In a
+# background command, write ${ATTACK_CPU} in front.
 ATTACK_CPU=""
 take_processors() {
     local allowed last
@@ -18,8 +18,8 @@ take_processors() {
 }
 
 # The victim: verified bulk data from here to the server at ADDRESS, for SECONDS; prints bytes per second, or
-# nothing if a byte was wrong or it failed.
-victim() { # victim HOST ADDRESS SECONDS; its pid is in $WORK/victim.pid meanwhile
+# nothing if a byte was wrong or the transfer failed.
+victim() { # victim HOST ADDRESS SECONDS; $WORK/victim.pid has its pid while it runs
     local status
     start_in "$1" "$WORK/victim.log" "$build/tools/vipperf" bw "$2" --verify --size 16K \
         --duration "$3s" --json "$WORK/victim.json"
@@ -29,14 +29,14 @@ victim() { # victim HOST ADDRESS SECONDS; its pid is in $WORK/victim.pid meanwhi
     rm "$WORK/victim.pid"
     [ $status -eq 0 ] || return
     grep -q '"verified": true' "$WORK/victim.json" || return
-    # As a whole number: the file may say 1.2e+09.
+    # As a whole number, because the file may contain 1.2e+09.
     jq '.results[0].bytes_per_s | floor' "$WORK/victim.json"
 }
 
-# In the middle of the numbers on stdin.
+# The median of the numbers on stdin.
 median() { sort -n | awk '{v[NR] = $1} END {print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2}'; }
 
-# A process may be stopped when the end comes.
+# Processes that may be stopped (SIGSTOP) when the script ends.
 STOPPED=()
 hostile_end() {
     local pid
@@ -47,23 +47,23 @@ hostile_end() {
     daemons_end
 }
 
-# End an attacker that may be stopped; its status.
+# End an attacker that may be stopped; returns the attacker's exit status.
 attack_ends() {
     kill -TERM "$1"
     kill -CONT "$1"
     wait "$1"
 }
 
-# The victim keeps PERCENT of its rate beside CONTROL_PID (0: beside nothing) while ATTACK_PID works; HOST is
-# the one whose vipd is asked for the victim's progress, the others are victim's arguments. Takes $pairs
-# pairs of slots of $slot_ms, each after $settle_ms, and up to twice as many again if the first ones say no.
+# The victim must keep PERCENT of its rate beside CONTROL_PID (0: beside no process) while ATTACK_PID works. HOST is
+# the host whose vipd reports the victim's progress; the last two arguments are victim's. Takes $pairs
+# pairs of slots of $slot_ms, each after $settle_ms; if they are not enough, up to twice as many again.
 keeps_share() { # keeps_share WHAT PERCENT HOST CONTROL_PID ATTACK_PID VICTIM_HOST VICTIM_ADDRESS
     local what=$1 percent=$2 host=$3 control=$4 attack=$5 try ratio transfer seconds
     STOPPED+=("$control" "$attack")
     kill -STOP "$control" "$attack"
     : >"$WORK/slots"
     for try in 1 2 3; do
-        # Longer than the slots take.
+        # More seconds than the slots take.
         seconds=$((pairs * 2 * (slot_ms + settle_ms + 120) / 1000 + 2))
         ! grep -q '^VIP_SANITIZE:STRING=.' "$build/CMakeCache.txt" || seconds=$((seconds * 2))
         victim "$6" "$7" $seconds >"$WORK/rate" &
@@ -94,12 +94,12 @@ keeps_share() { # keeps_share WHAT PERCENT HOST CONTROL_PID ATTACK_PID VICTIM_HO
     return 1
 }
 
-stat_of() { # stat_of HOST COUNTER: of all scopes
+stat_of() { # stat_of HOST COUNTER: the sum over all scopes
     in_host "$1" "$build/tools/vipctl" show stats --json | tr -d ' \n' |
         grep -o "\"name\":\"$2\",\"value\":[0-9]*" | awk -F: '{sum += $NF} END {print sum + 0}'
 }
 
-# Descriptors, sessions, and gauges of a vipd, one per line. What a session leaves behind would show.
+# Descriptors, sessions and gauges of a vipd, one per line. Anything that a session leaves behind shows here.
 inventory() { # inventory HOST
     echo "descriptors $(find "/proc/${DAEMON_PID[$1]}/fd" -mindepth 1 | wc -l)"
     in_host "$1" "$build/tools/vipctl" show stats --json | tr -d ' \n' |
@@ -108,7 +108,7 @@ inventory() { # inventory HOST
         grep -oE '"(vis|clients|regions|region_bytes)":[0-9]+'
 }
 
-# Wait until the inventory is the one in FILE.
+# Wait until the inventory is the same as in FILE.
 inventory_back() { # inventory_back HOST FILE
     for _ in $(seq 600); do
         inventory "$1" >"$WORK/now"

@@ -1,11 +1,11 @@
 /*
- * Two programs with a direct ring between them (proto/direct.h), one of which is no friend: it writes anything
- * into the ring while the other sends and receives; or it is killed. Both talk through libvipl; the hostile one
- * finds the ring among its mappings.
+ * Two programs with a direct ring between them (proto/direct.h). One is hostile: it writes random values into the
+ * ring while the other sends and receives; or it is killed. Both use libvipl; the hostile program finds the ring among
+ * its mappings.
  *
- * The other one must see: descriptors back in the order posted, with a status that the specification knows; memory
- * outside of what it registered, and between its buffers, as it was; everything that is posted back in time
- * when the connection has ended; no end of its own.
+ * The other program (the victim) must see: descriptors back in the order posted, with a status of the specification;
+ * memory outside of its regions, and between its buffers, unchanged; every posted descriptor back in time
+ * when the connection has ended. The victim itself must not end.
  *
  * usage: live_ring scribble|kill ROUNDS SEED     in tests/lib/two_vipd.sh, with [engine] direct = yes
  */
@@ -31,27 +31,27 @@
 
 #define RECVS       32
 #define SENDS       16
-#define WINDOW      12   /* messages ahead of those that came back; twice that is below RECVS */
-#define ROOM        4096 /* of a receive, and the longest send */
-#define FENCE       64   /* bytes between buffers that nobody may touch */
+#define WINDOW      12   /* most messages sent beyond those received; twice that is below RECVS */
+#define ROOM        4096 /* bytes of a receive, and of the longest send */
+#define FENCE       64   /* bytes between buffers that must not change */
 #define STRIDE      (ROOM + FENCE)
-#define OUTSIDE     32768 /* memory before and behind the registered one */
+#define OUTSIDE     32768 /* bytes before and behind the registered memory */
 #define DESC_BYTES  128
 #define BUFFERS     ((RECVS + SENDS) * DESC_BYTES)
 #define REGION      ((BUFFERS + (RECVS + SENDS) * STRIDE + 4095) & ~4095)
 #define WARM_UP     300
-#define PLAY_NS     250000000ull  /* how long a round goes on */
-#define LIMIT_NS    5000000000ull /* in which everything must have ended */
-#define TOLD_NS     2000000000ull /* in which the death of the peer must be known */
-#define ROUND_LIMIT 30            /* seconds: nothing may hang */
+#define PLAY_NS     250000000ull  /* length of a round */
+#define LIMIT_NS    5000000000ull /* limit for the end of everything in a round */
+#define TOLD_NS     2000000000ull /* limit for the victim to learn of the peer's death */
+#define ROUND_LIMIT 30            /* seconds: a process that hangs is ended */
 #define PATTERN     0xA5
 
-/* What the processes of a round share. */
+/* Memory that the processes of a round share. */
 struct shared {
-    uint64_t killed_ns; /* atomic; 0 = not yet */
-    uint32_t warm;      /* atomic; the peers that have done WARM_UP messages */
-    uint32_t ring_seen; /* rounds in which messages went by a ring */
-    uint32_t lost;      /* rounds in which the connection was lost before its time */
+    uint64_t killed_ns; /* atomic; 0 while the peer is not killed */
+    uint32_t warm;      /* atomic; processes that have exchanged WARM_UP messages */
+    uint32_t ring_seen; /* rounds in which messages went through a ring */
+    uint32_t lost;      /* rounds in which the connection was lost too early */
     uint64_t messages;  /* received by the victims */
 };
 
@@ -93,7 +93,7 @@ static uint64_t rnd(uint64_t *random)
 
 struct peer {
     uint64_t random;
-    bool friendly; /* the other end keeps the rules: contents are as they should be */
+    bool friendly; /* the other end keeps the rules: contents must be correct */
     VIP_NIC_HANDLE nic;
     VIP_VI_HANDLE vi;
     VIP_CQ_HANDLE cq; /* NULL = none */
@@ -101,10 +101,10 @@ struct peer {
     VIP_MEM_HANDLE handle;
     uint8_t *memory, *region;
     unsigned posted[2], done[2];
-    unsigned sent, received; /* good ones */
-    bool lost;               /* atomic; the callback has said so */
+    unsigned sent, received; /* messages without an error */
+    bool lost;               /* atomic; the error callback has reported it */
     bool failed;             /* a descriptor has come back with an error */
-    uint64_t told_ns;        /* when either was seen first */
+    uint64_t told_ns;        /* when lost or failed was first true */
 };
 
 static void on_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
@@ -172,7 +172,7 @@ static void open_end(struct peer *peer, uint64_t seed)
     CHECK(peer->memory != MAP_FAILED, "no memory");
     memset(peer->memory, PATTERN, REGION + 2 * OUTSIDE);
     peer->region = peer->memory + OUTSIDE;
-    /* Both ends of a round come to the same level. */
+    /* Both ends of a round must choose the same level. */
     if (seed / 2 % 4 == 3)
         attrs.ReliabilityLevel = VIP_SERVICE_UNRELIABLE;
     OK(VipOpenNic("vip0", &peer->nic));
@@ -228,7 +228,7 @@ static void ask(const struct peer *peer, unsigned disc)
     CHECK(rc == VIP_SUCCESS, "VipConnectRequest: %d: %s", (int)rc, VipxLastError());
 }
 
-/* The ring among the mappings; NULL: there is none. */
+/* The ring among the mappings; NULL if there is none. */
 static struct vip_direct *find_ring(void)
 {
     FILE *maps = fopen("/proc/self/maps", "r");
@@ -245,7 +245,7 @@ static struct vip_direct *find_ring(void)
     return ring;
 }
 
-/* Whoever may make a file immutable has a vipd that may, too: then a ring takes no holes, which would hold its peer. */
+/* If this process may make a file immutable, so may vipd: then a ring accepts no holes, which would stop the peer. */
 static void check_no_holes(struct vip_direct *ring)
 {
     int fd = memfd_create("probe", MFD_CLOEXEC), flags = FS_IMMUTABLE_FL;
@@ -257,7 +257,7 @@ static void check_no_holes(struct vip_direct *ring)
     close(fd);
 }
 
-/* ---- what comes back ----------------------------------------------------------------------- */
+/* ---- descriptors that come back ------------------------------------------------------------ */
 
 static void told(struct peer *peer)
 {
@@ -285,7 +285,7 @@ static void check_message(const struct peer *peer, const VIP_DESCRIPTOR *desc, u
         CHECK(bytes[at] == byte_of(peer->received, at), "message %u: byte %zu", peer->received, at);
 }
 
-/* A descriptor is back. */
+/* Check a descriptor that has come back. */
 static void taken(struct peer *peer, bool recv, const VIP_DESCRIPTOR *desc)
 {
     const uint32_t known =
@@ -309,7 +309,7 @@ static void taken(struct peer *peer, bool recv, const VIP_DESCRIPTOR *desc)
     }
 }
 
-/* One look; whether something came back. `wait`: sleep for it, until it comes or 20 ms have passed. */
+/* Look once at a queue; true if a descriptor came back. `wait`: sleep until one comes, at most 20 ms. */
 static bool look(struct peer *peer, bool recv, bool wait)
 {
     VIP_DESCRIPTOR *desc = NULL;
@@ -331,7 +331,7 @@ static bool look(struct peer *peer, bool recv, bool wait)
     else
         rc = wait ? VipSendWait(peer->vi, 20, &desc) : VipSendDone(peer->vi, &desc);
     if (desc == NULL) {
-        /* With everything back a CQ may have an entry too many, if the peer lies about its messages. */
+        /* When all descriptors are back, a CQ may have one entry too many if the peer lies about its messages. */
         CHECK((!by_cq && (rc == VIP_NOT_DONE || rc == VIP_TIMEOUT)) ||
                   (rc == VIP_DESCRIPTOR_ERROR && peer->posted[recv] == peer->done[recv] &&
                    !(by_cq && peer->friendly)),
@@ -351,7 +351,7 @@ static bool over(struct peer *peer)
     return peer->told_ns != 0;
 }
 
-/* Each message needs a receive over there. Of those who do not keep the rules none may be left. */
+/* Each message needs a receive at the peer. In mode scribble, sometimes send although the peer may have none. */
 static bool may_send(struct peer *peer)
 {
     return peer->posted[0] < peer->received + WINDOW ||
@@ -359,7 +359,7 @@ static bool may_send(struct peer *peer)
             rnd(&peer->random) % 256 == 0);
 }
 
-/* Send and receive, until the time is up or the connection is over. */
+/* Send and receive, until the time is up or the connection has ended. */
 static void play(struct peer *peer, uint64_t end_ns, unsigned messages)
 {
     unsigned until = peer->received + messages;
@@ -377,7 +377,7 @@ static void play(struct peer *peer, uint64_t end_ns, unsigned messages)
     }
 }
 
-/* The connection is over: all that is posted comes back. */
+/* The connection has ended: every posted descriptor must come back. */
 static void drain(struct peer *peer)
 {
     uint64_t end_ns = now_ns() + LIMIT_NS;
@@ -400,7 +400,7 @@ static void check_outside(const struct peer *peer)
     }
 }
 
-/* The ring, when it is there: vipd passes it on while the two already talk. */
+/* Wait for the ring: vipd makes the ring after the two programs have begun to exchange messages. */
 static const struct vip_direct *await_ring(struct peer *peer)
 {
     uint64_t end_ns = now_ns() + LIMIT_NS;
@@ -413,7 +413,7 @@ static const struct vip_direct *await_ring(struct peer *peer)
     return ring;
 }
 
-/* ---- the one who is watched ------------------------------------------------------------------ */
+/* ---- the victim ------------------------------------------------------------------------------ */
 
 static int victim(uint64_t seed, unsigned disc)
 {
@@ -440,7 +440,7 @@ static int victim(uint64_t seed, unsigned disc)
     if (over(&peer))
         shared->lost++;
     else
-        (void)VipDisconnect(peer.vi); /* it may be lost in this moment */
+        (void)VipDisconnect(peer.vi); /* the connection may be lost at this moment */
     drain(&peer);
     check_outside(&peer);
     shared->messages += peer.received;
@@ -448,9 +448,9 @@ static int victim(uint64_t seed, unsigned disc)
     return 0;
 }
 
-/* ---- the other one --------------------------------------------------------------------------- */
+/* ---- the hostile program --------------------------------------------------------------------- */
 
-/* Words that hit: near what is there, or anything. */
+/* A harmful value: near the current one, or any. */
 static uint32_t odd(uint64_t *random, uint32_t now)
 {
     switch (rnd(random) % 4) {
@@ -478,7 +478,7 @@ static void scribble_once(struct vip_direct *ring, unsigned kind, uint64_t *rand
         way->taken = odd(random, way->taken);
         way->asleep = (uint32_t)(rnd(random) % 2);
         break;
-    case 1: /* what is lent */
+    case 1: /* lent receives */
         way->lend[near & VIP_DIRECT_MASK] = (uint64_t)(near + 1) << 32 | odd(random, ROOM);
         break;
     case 2: /* lengths, flags, lines */
@@ -494,7 +494,7 @@ static void scribble_once(struct vip_direct *ring, unsigned kind, uint64_t *rand
         word += rnd(random) % (sizeof(*ring) / 4);
         *word = odd(random, *word);
         break;
-    default: /* one after the other */
+    default: /* each of the other kinds, at random */
         scribble_once(ring, (unsigned)(rnd(random) % 5), random);
         break;
     }
@@ -521,7 +521,7 @@ static void *scribble(void *arg)
     return NULL;
 }
 
-/* Its own library meets the same memory, and its own checks do not count: it may fail as it likes. */
+/* The hostile program's own libvipl uses the same memory. Its own checks do not count: it may fail in any way. */
 static _Noreturn void other(uint64_t seed, unsigned disc)
 {
     struct scribbler scribbler = {.random = seed + 77, .kind = seed / 2 % 6};
@@ -546,7 +546,7 @@ static _Noreturn void other(uint64_t seed, unsigned disc)
 
 /* ---- rounds ---------------------------------------------------------------------------------- */
 
-/* 0, or what is wrong with how the watched one ended. */
+/* 0, or a description of how the victim failed. */
 static int run_round(uint64_t seed, unsigned disc)
 {
     uint64_t random = seed + 12345, started;

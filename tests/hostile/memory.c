@@ -1,17 +1,16 @@
 /*
- * A program that has vipd allocate memory, or whose memory goes missing, beside one of another user.
+ * A hostile program that has vipd allocate memory, or whose memory is missing, beside a program of another user.
  *
  * usage: memory holes | unread | left | grow | segments | tables | missing
- * holes: it punches holes into memory that it shares with vipd, which would hold vipd up.
- * unread: it asks for memory files and does not read the replies, until vipd could send descriptors to no program.
- * left: it lets vipd fill one file after another and keeps them without registration, for a vipd that
- * allows its user 64 MiB.
- * grow: it registers no more than the limit, but with what it has kept before vipd would fill more.
- * segments: it keeps what vipd wrote for one session after another.
- * tables: the same with the tables of receives, into which it never writes.
- * missing: its files are cut short while vipd uses them, for a vipd with unsealed.c.
- * Exit status 0: what it did ended its session or was refused, and the other one's connection works on.
- * Started by root, each is a user of its own; else both are the user who started it.
+ * holes: tries to punch holes into memory shared with vipd; such holes would hold vipd up.
+ * unread: asks for memory files and does not read the replies, until vipd could send descriptors to no program.
+ * left: has vipd fill one file after another and keeps the files without registration; its user may have 64 MiB.
+ * grow: registers no more than the limit; but together with its kept files, vipd would fill more than the limit.
+ * segments: keeps vipd's segment of one session after another.
+ * tables: the same with the tables of receives, into which the program never writes.
+ * missing: cuts its files short while vipd uses them, for a vipd with unsealed.c.
+ * Exit status 0: vipd refused the request or ended the session, and the other program's connection still works.
+ * If root starts this program, the two programs run as two other users; otherwise both run as the caller.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -44,7 +43,7 @@
         }                                                                                          \
     } while (0)
 
-/* One session with two VIs that are connected to each other, and 1 MiB to send from. */
+/* One session with two VIs that are connected to each other, and 1 MiB of memory to send from. */
 struct pair {
     struct raw raw;
     int a, b;
@@ -71,7 +70,7 @@ static void post_write(struct pair *pair, uint64_t offset, uint32_t bytes)
     raw_ring(&pair->raw);
 }
 
-/* RDMA Write of part of region 0 into region 1. Whether it was done before the session ended. */
+/* RDMA Write of part of region 0 into region 1. True if it completed without an error before the session ended. */
 static bool write_to(struct pair *pair, uint64_t offset, uint32_t bytes)
 {
     struct vip_comp comp;
@@ -113,13 +112,13 @@ static void victim(int ready, int go)
 
 #define FILE_BYTES (16 * MIB)
 
-/* Region 1: a file that is one hole. Has it been accepted? */
+/* Register region 1: a file that is one hole. True if vipd accepted it. */
 static bool hole(struct pair *pair, uint64_t bytes)
 {
     return raw_region(&pair->raw, 1, VIP__MEM_KIND__MEM_SHARED, bytes) == 0;
 }
 
-/* vipd writes all of it. Whether the session lives. */
+/* Have vipd write all of region 1. True if the session still lives. */
 static bool fill(struct pair *pair)
 {
     for (uint64_t at = 0; at < pair->raw.region[1].bytes; at += MIB)
@@ -128,7 +127,7 @@ static bool fill(struct pair *pair)
     return true;
 }
 
-/* Have vipd fill a file, and keep it. */
+/* Have vipd fill a file, deregister the file, and keep it. */
 static int fill_and_keep(struct pair *pair)
 {
     int fd;
@@ -152,7 +151,7 @@ static void left(void)
     pair_open(&pair);
     for (unsigned i = 0; i < 3; i++)
         CHECK((fd[i] = fill_and_keep(&pair)) >= 0);
-    /* 49 MiB are taken, 48 of them by files that are not registered: 32 more are too many. */
+    /* 49 MiB are in use, 48 of them by files without registration: 32 MiB more exceed the limit. */
     CHECK(full >= 0);
     for (uint64_t at = 0; at < 2 * FILE_BYTES; at += 4096)
         CHECK(pwrite(full, "x", 1, (off_t)at) == 1);
@@ -172,7 +171,7 @@ static void grow(void)
     for (unsigned i = 0; i < 3; i++)
         CHECK(fill_and_keep(&pair) >= 0);
     CHECK(hole(&pair, 2 * FILE_BYTES));
-    /* vipd ends it while it works or when it looks next. */
+    /* vipd ends the session while vipd works, or when vipd checks the memory next. */
     while (fill(&pair))
         continue;
     CHECK(raw_ended(&pair.raw));
@@ -180,7 +179,7 @@ static void grow(void)
 
 /* ---- memory that is taken away ---------------------------------------------------------------- */
 
-/* May root make a file immutable here? Then vipd protects the memory files that it makes. */
+/* True if root may make a file immutable here. Then vipd protects the memory files that vipd makes. */
 static bool can_protect;
 
 static bool make_immutable(int fd)
@@ -237,7 +236,7 @@ static void holes(void)
     refused(pair.raw.arena, pair.raw.region[1].at);
     CHECK(raw_region_of(&pair.raw, 2, VIP__MEM_KIND__MEM_SHARED, MIB, ours) < 0);
     CHECK(!raw_ended(&pair.raw));
-    CHECK(raw_open(&other) < 0); /* with an arena of its own */
+    CHECK(raw_open(&other) < 0); /* refused: this session has an arena of its own making */
 }
 
 static void unread(void)
@@ -250,7 +249,7 @@ static void unread(void)
     CHECK(sock >= 0);
     for (unsigned i = 0; i < 3; i++)
         CHECK(raw_memory_ask(sock, MIB) == 0);
-    /* When vipd has taken the last request, it has answered those before. */
+    /* When vipd has read the last request, it has answered the earlier ones. */
     do {
         CHECK(usleep(1000) == 0 && ioctl(sock, SIOCOUTQ, &waiting) == 0);
     } while (waiting > 0);
@@ -275,8 +274,8 @@ static void wait_for_end(struct pair *pair)
           (comp.status & VIP_ST_ERROR_MASK) != 0);
 }
 
-/* A new session makes 2,000 VIs and ends. That takes some 8 MiB of what vipd writes, and if it
- * disconnects them, of the table of receives. Keep one of the two files. */
+/* Open a session, make 2,000 VIs, and end the session. That takes some 8 MiB of vipd's segment; with `table`, of the
+ * table of receives, because the VIs are disconnected. Keeps the file of that memory. */
 static int open_and_keep(bool table)
 {
     struct raw raw;
@@ -291,7 +290,7 @@ static int open_and_keep(bool table)
         if (raw_vi(&raw, VIP_LVL_DELIVERY, -1) < 0)
             break;
         if (table)
-            (void)raw_disconnect(&raw, 0); /* vipd looks for receives */
+            (void)raw_disconnect(&raw, 0); /* vipd then looks for receives in the table */
     }
     if (!table)
         fd = dup(raw.vipd_fd);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# memory.c against a vipd: what one user has it allocate is bounded, and a missing page ends one session.
+# memory.c against a vipd: the memory that vipd allocates for one user is bounded; a missing page ends only one session.
 # usage: memory.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -8,12 +8,12 @@ build=$(realpath "${1:?build directory}")
 trap daemons_end EXIT
 trap 'exit 130' INT TERM
 daemons_begin "$build/vipd"
-chmod 711 "$WORK" # for programs of other users
+chmod 711 "$WORK" # so that programs of other users can enter
 bad=0
 
 counter() { in_host A "$build/tools/vipctl" -rn -o value show stats "name=$1"; }
 
-run() { # run MODE [COUNTER EXPECTED]: what it says, and how many sessions vipd has ended for that reason
+run() { # run MODE [COUNTER EXPECTED]: EXPECTED sessions must have ended for the reason COUNTER
     local ended
     in_host A "$build/tests/hostile/memory" "$1" || { echo "FAILED: $1"; bad=1; }
     [ $# -gt 1 ] || return 0
@@ -36,11 +36,11 @@ run left ended_memory_limit 0
 run grow ended_memory_limit 1
 grep -q 'register_bytes_per_uid is 67108864' "$WORK/A.log" ||
     { echo "FAILED: the log does not say which limit"; bad=1; }
-run segments # the session that takes too much is ended, or the next one refused: what vipd sees first
+run segments # vipd ends the session that takes too much, or refuses the next one
 run tables
 stop
 
-# A sanitizer wants to be loaded first; its own handler of SIGBUS gives way to vipd's.
+# A sanitizer must be loaded first; vipd's SIGBUS handler replaces the sanitizer's.
 DAEMON_AS="env LD_PRELOAD=$build/tests/hostile/libunsealed.so ASAN_OPTIONS=verify_asan_link_order=0:${ASAN_OPTIONS-}"
 daemon_start A 127.0.0.1 $port || exit 1
 run missing ended_missing_page 4

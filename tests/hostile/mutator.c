@@ -1,10 +1,11 @@
 /*
- * A hostile program: random and targeted values, at full rate, into every byte that an application
- * can write, while it keeps its session alive as long as vipd lets it. "storm" breaks no rule, but
- * rings the doorbell without pause, whether vipd sleeps or not, and posts as much as the ring takes.
- * "drain" fills its ring with messages into empty receive queues of its own, which make vipd look for receives.
- * "ask" has no session but asks for the dearest view over several connections as fast as it is answered.
- * "bulk" breaks no rule at all: it keeps 64 messages of 64 KiB under way between two VIs of its own.
+ * A hostile program. Its kinds:
+ * "evil" writes random and targeted values, at full rate, into every byte that an application can write, and keeps its
+ * session alive as long as vipd allows it.
+ * "storm" breaks no rule, but rings the doorbell without pause, whether vipd sleeps or not, and fills the ring.
+ * "drain" fills its ring with messages for its own empty receive queues, so that vipd looks for receives.
+ * "ask" has no session; over several connections it asks for the most expensive view, as fast as vipd answers.
+ * "bulk" breaks no rule: it keeps 64 messages of 64 KiB posted between two of its own VIs.
  *
  * usage: mutator evil|storm|drain|ask|bulk SECONDS SEED    (SIGTERM ends it earlier)
  */
@@ -58,7 +59,7 @@ static bool over(double until)
     return stopping || now_s() >= until;
 }
 
-/* Pairs at each level, regions of each kind. -1: vipd refused (quota), or there is none. */
+/* Make pairs of VIs at each level and regions of each kind. -1: vipd refused (quota), or there is no vipd. */
 static int set_up(struct raw *raw)
 {
     static const unsigned levels[] = {VIP_LVL_UNRELIABLE, VIP_LVL_DELIVERY, VIP_LVL_RECEPTION};
@@ -94,7 +95,7 @@ static void bulk(struct raw *raw, double until)
         .addr = raw->region[0].addr, .handle = raw->region[0].handle, .len = REGION_BYTES};
     struct vip_comp comp;
 
-    for (unsigned i = 0; i < 2 * BULK_DEPTH; i++) /* so many that they stay ahead */
+    for (unsigned i = 0; i < 2 * BULK_DEPTH; i++) /* twice the sends: never too few */
         raw_post(raw, 3, VIP_SQ_RECV, VIP_CTL_OP_SENDRECV, &seg, 1);
     for (unsigned i = 0; i < BULK_DEPTH; i++)
         raw_post(raw, 2, VIP_SQ_SEND, VIP_CTL_OP_SENDRECV, &seg, 1);
@@ -103,7 +104,7 @@ static void bulk(struct raw *raw, double until)
         bool did = false;
 
         for (unsigned i = 0; i < LOOK_EVERY; i++) {
-            /* One receive and one send more for each that is done. */
+            /* Post one more receive and one more send for each that is done. */
             while (raw_room(raw, 1) && raw_reap(raw, 3, VIP_Q_RECV, &comp)) {
                 raw_post(raw, 3, VIP_SQ_RECV, VIP_CTL_OP_SENDRECV, &seg, 1);
                 did = true;
@@ -122,7 +123,7 @@ static void bulk(struct raw *raw, double until)
             fprintf(stderr, "mutator: the legal session was ended\n");
             exit(1);
         }
-        /* It wants vipd's time: with the processors for itself neither vipd nor the victim would have work. */
+        /* Sleep: with the processors always busy here, neither vipd nor the victim would have work to compare. */
         nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
     }
 }
@@ -166,7 +167,7 @@ static struct vip_shm_seg evil_seg(const struct raw *raw)
 
 #define MESSAGE_SLOTS 2
 
-/* Slots of a message behind the next slot, nearly right. */
+/* Write the slots of a message behind the next slot, sometimes with a wrong length. */
 static void evil_message(struct raw *raw, uint16_t vi)
 {
     uint16_t len = any() % 4 ? 100 : (uint16_t)raw_odd_number(&seed);
@@ -180,14 +181,14 @@ static void evil_message(struct raw *raw, uint16_t vi)
     }
 }
 
-/* A descriptor with about one fault, where the next one belongs. */
+/* Post a descriptor with about one fault in the next slot. */
 static void evil_post(struct raw *raw)
 {
     struct vip_shm_seg segs[2] = {evil_seg(raw), evil_seg(raw)};
     struct vip_sq_slot slot = {.kind = any() % 2 ? VIP_SQ_SEND : VIP_SQ_RECV, .seg_count = 1};
     unsigned at = (unsigned)(any() % raw->vi_count);
 
-    /* When vipd waits for a stamp that was taken back, go on from where it waits. */
+    /* If vipd waits for a stamp that was taken back, continue from the slot at which vipd waits. */
     if (!raw_room(raw, 1)) {
         const struct vip_vipd_head *head = (const void *)raw->vipd;
 
@@ -240,7 +241,7 @@ static void evil_post(struct raw *raw)
     tally.posts++;
 }
 
-/* Change what vipd may be reading at this moment: slots that are posted and not taken. */
+/* Change slots that vipd may be reading at this moment: they are posted and not yet taken. */
 static void evil_race(struct raw *raw)
 {
     const struct vip_vipd_head *head = (const void *)raw->vipd;
@@ -251,7 +252,7 @@ static void evil_race(struct raw *raw)
                (uint32_t)raw_odd_number(&seed));
 }
 
-/* Stamps: of the lap before and after, of the neighbours, taken back, and at the wrap. */
+/* Write stamps: of the lap before and after, of neighbour slots, taken back, and at the wrap. */
 static void evil_stamp(struct raw *raw)
 {
     const struct vip_vipd_head *head = (const void *)raw->vipd;
@@ -263,7 +264,7 @@ static void evil_stamp(struct raw *raw)
     poke32(raw, VIP_APP_SQ_OFF + (at & (VIP_SQ_SLOTS - 1)) * 64, stamps[any() % 8]);
 }
 
-/* Words about sleeping, and how far CQs are read. */
+/* Write the words about sleeping, and the positions to which CQs are read. */
 static void evil_words(struct raw *raw)
 {
     uint32_t value = (uint32_t)raw_odd_number(&seed);
@@ -284,7 +285,7 @@ static void evil_words(struct raw *raw)
     }
 }
 
-/* The memory that vipd copies from and to: contents and holes. */
+/* Change the memory that vipd copies from and to: contents and holes. */
 static void evil_memory(struct raw *raw)
 {
     const struct raw_region *region = &raw->region[any() % RAW_REGIONS];
@@ -293,10 +294,10 @@ static void evil_memory(struct raw *raw)
         (void)fallocate(region->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, REGION_BYTES);
     else
         region->at[any() % REGION_BYTES] = (uint8_t)any();
-    (void)ftruncate(region->fd, (off_t)(any() % 8192)); /* sealed: refused */
+    (void)ftruncate(region->fd, (off_t)(any() % 8192)); /* refused, because the file is sealed */
 }
 
-/* A control request about a number that is right, nearly right, or not. */
+/* Send a control request about a number that is right, nearly right, or wrong. */
 static void evil_ask(struct raw *raw)
 {
     Vip__ViRequest vi = VIP__VI_REQUEST__INIT;
@@ -340,7 +341,7 @@ static void evil_ask(struct raw *raw)
     tally.asked++;
 }
 
-/* Answer places as a library would, or lie. */
+/* Answer place requests as libvipl would; with `lie`, wrongly. */
 static void evil_events(struct raw *raw, bool lie)
 {
     Vip__PlaceDone done = VIP__PLACE_DONE__INIT;
@@ -360,7 +361,7 @@ static void evil_events(struct raw *raw, bool lie)
     }
 }
 
-/* wild: bytes anywhere, which soon breaks the ring; else faults that cost single descriptors. */
+/* One step. `wild`: write anywhere, which soon breaks the ring; otherwise faults that cost only single descriptors. */
 static void evil_step(struct raw *raw, bool wild)
 {
     uint64_t choice = any() % 100;
@@ -375,7 +376,7 @@ static void evil_step(struct raw *raw, bool wild)
     else if (choice < 85)
         raw_ring(raw);
     else if (choice < 88)
-        (void)!write(raw->doorbell, &one, sizeof(one)); /* asleep or not */
+        (void)!write(raw->doorbell, &one, sizeof(one)); /* whether vipd sleeps or not */
     else if (wild && choice < 93)
         evil_race(raw);
     else if (wild && choice < 97)
@@ -400,7 +401,7 @@ static void evil(struct raw *raw, double until, bool wild)
 
 /* ---- storm ------------------------------------------------------------------------------- */
 
-/* Receives that are never completed until the queue is full, then errors; bells all the time. */
+/* Fill the queue with receives that never complete; then every post is an error. Ring the doorbell all the time. */
 static void storm(struct raw *raw, double until)
 {
     struct vip_shm_seg seg = {
@@ -424,9 +425,9 @@ static void storm(struct raw *raw, double until)
 /* ---- drain ------------------------------------------------------------------------------- */
 
 #define DRAIN_EVERY                                                                                \
-    32 /* one slot of so many is a message, the others are for a VI that does not exist */
+    32 /* one slot in 32 is a message, the others are for a VI that does not exist */
 
-/* Unreliable VIs, the first of each two connected to the second. */
+/* Make pairs of Unreliable VIs; the first VI of each pair is connected to the second. */
 static int set_up_drain(struct raw *raw)
 {
     if (raw_open(raw) < 0)
@@ -469,7 +470,7 @@ static void drain(struct raw *raw, double until)
 /* ---- ask --------------------------------------------------------------------------------- */
 
 #define ASKERS    8
-#define ASK_AHEAD 4 /* requests under way on each: vipd ends who does not read what it is told */
+#define ASK_AHEAD 4 /* requests on each; vipd ends a connection whose replies wait */
 
 static void ask(double until)
 {
@@ -549,6 +550,6 @@ int main(int argc, char **argv)
            argv[1], (unsigned long long)tally.sessions, (unsigned long long)tally.steps,
            (unsigned long long)tally.posts, (unsigned long long)tally.pokes,
            (unsigned long long)tally.asked, (unsigned long long)tally.refused);
-    /* One that had nothing to do with vipd proves nothing. */
+    /* A run in which vipd gave neither a session nor an answer proves nothing. */
     return !tally.sessions && !tally.asked;
 }

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Hostile programs (mutator.c: evil, storm, drain, bulk, ask) of one user beside a checked victim of another user in one
-# vipd: vipd lives and leaks nothing, the victim's data is intact, and vipd gives the victim its part.
+# vipd. vipd must live and leak nothing, the victim's data must be intact, and vipd must give the victim its part.
 #
-# Which part? Of the processor time that vipd spends in turns in which several sessions have work, and which leave work of
-# the victim waiting, the victim gets at least 80 % of one half (spent.c); 90 % beside "bulk", which wants all that it can
-# get. That is vipd's own account, compared with the kernel's; how fast the machine is, and what else it does, only decides
+# The part is a part of the processor time of certain turns: several sessions have work, and work of the victim is
+# left waiting. The victim must get at least 80 % of one half (spent.c); 90 % beside "bulk", which takes all that it can
+# get. The time is vipd's own account, compared with the kernel's. So the machine's speed and other load only decide
 # how long the test takes. "ask" has no session: there, requests may take half of the time.
 # usage: mutator.sh BUILD_DIR [NEED_MS [SEED [KIND...]]]     long form: mutator.sh build/asan 10000
 set -u
@@ -37,8 +37,8 @@ sleep 0.5
 echo "seed $seed"
 bad=0
 
-# Verified data between two programs of the victim, until it is stopped. So much is under way that the victim nearly
-# always has work waiting: otherwise it needs less than its part, and nothing can be judged.
+# Verified data between two programs of the victim, until they are stopped. The window is large, so that the victim
+# nearly always has work waiting. Otherwise the victim needs less than its part, and the test cannot judge.
 victim_starts() {
     local tries
     start_in A "$WORK/victim.log" "${as_victim[@]}" "$OTHERS/vipperf" bw "127.0.0.1:$port" --verify --size 16K --window 500 \
@@ -54,7 +54,7 @@ victim_starts() {
     return 1
 }
 
-# It must have gone on until now: a wrong byte ends it.
+# The victim must have run until now: a wrong byte ends it.
 victim_ends() {
     if ! kill -0 "$client" 2>/dev/null; then
         echo "FAILED: the victim has ended:"
@@ -66,9 +66,9 @@ victim_ends() {
     return 0
 }
 
-# Requests without a session. A look at sockets that are busy is followed by at least its own length without one, on
-# the clock: so no more than half of that is processor time for requests, on a busy machine much less.
-asks_judged() { # asks_judged ATTACK_PID: which has to go on until then
+# Requests without a session. After each look at busy sockets vipd takes at least the same time, by the wall clock,
+# for other work. So at most half of vipd's processor time goes to requests; on a busy machine much less.
+asks_judged() { # asks_judged ATTACK_PID: the attack must run until the function returns
     local a b start spent=0
     a=$(date +%s%N)
     start=$(stat_of A request_time)
@@ -82,7 +82,7 @@ asks_judged() { # asks_judged ATTACK_PID: which has to go on until then
     [ $((spent * 2)) -le $((b - a)) ] || { echo "FAILED: more than half"; return 1; }
 }
 
-# Once for what a first use leaves (caches of the allocator), then the state to come back to.
+# Run each kind once, because a first use leaves memory (caches of the allocator); then record the state to return to.
 for kind in evil storm drain bulk ask; do
     in_host A "${as_evil[@]}" "$OTHERS/mutator" $kind 0.5 "$seed" >/dev/null
 done
@@ -119,7 +119,7 @@ inventory_back A "$WORK/before" || bad=1
 grown=$(($(memory_kb A) - memory))
 echo "memory of vipd grew by $grown KiB"
 case $build in
-*asan*) ;; # keeps what is freed
+*asan*) ;; # AddressSanitizer keeps freed memory
 *) [ $grown -le 8192 ] || { echo "FAILED: more than 8 MiB"; bad=1; } ;;
 esac
 kill -TERM "${DAEMON_PID[A]}"

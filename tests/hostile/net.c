@@ -1,21 +1,21 @@
 /*
  * A hostile network: packets from strangers to a vipd, at a given rate for a given time.
  *
- *   forge    from 127.0.0.3: random bytes, well-formed packets with guessed ids, truncated, oversized,
- *            and, if it may listen on the wire (root), packets of the connections that live meanwhile,
- *            from 127.0.0.3 or from where they came: replayed as they were, truncated, with a bit flipped,
- *            and with a bit flipped and the checksum made good again
+ *   forge    from 127.0.0.3: random bytes, well-formed packets with guessed ids, truncated packets, oversized packets.
+ *            If it may listen on the wire (root), also packets of the connections that live meanwhile,
+ *            from 127.0.0.3 or from their true source: replayed unchanged, truncated, with a bit flipped,
+ *            and with a bit flipped and a correct checksum
  *   connect  well-formed requests for DISCRIMINATOR from thousands of addresses 127.x.y.z
- *   sink     nothing: receives packets at ADDRESS and throws them away, as cheaply as that can be done
- *   answer   the same, but sends a short packet back for each one
+ *   sink     sends nothing: receives packets at ADDRESS and drops them, as cheaply as possible
+ *   answer   as sink, but sends a short packet back for each one
  *
- * The sender must cost less than what it tests: packets go in batches, and half of those of one source and
- * length as one datagram that the kernel divides (UDP_SEGMENT). Prints what it sent and what came back; ends with 1 if more bytes came back
- * than it sent.
+ * The sender must cost less than the tested program: packets go in batches, and half of those of one source and
+ * length go as one datagram that the kernel divides (UDP_SEGMENT). net prints what it sent and what came back; it
+ * ends with 1 if more bytes came back than it sent.
  * usage: net forge ADDRESS PORT SECONDS PACKETS_PER_SECOND SEED VICTIM PID   (SIGTERM ends it earlier)
  *          VICTIM: the address whose packets are recorded
- *          PACKETS_PER_SECOND: of the processor time of process PID; 0: SECONDS is a number of packets, which
- *          are sent at once, whatever PID is
+ *          PACKETS_PER_SECOND: per second of the processor time of process PID; 0: SECONDS is a number of packets,
+ *          which net sends at once, with any PID
  *        net connect ADDRESS PORT SECONDS PACKETS_PER_SECOND SEED DISCRIMINATOR PID
  *        net sink|answer ADDRESS PORT
  */
@@ -42,21 +42,21 @@
 #include "proto/status.h"
 #include "proto/wire.h"
 
-#define LONG_BYTES      9000 /* longer ones are sent rarely: what loads is packets, not bytes */
+#define LONG_BYTES      9000 /* longer packets are rare: packets load vipd, not bytes */
 #define KEPT_SHORT      64
 #define KEPT_LONG       4
 #define SEND_MAX        65507
-#define LISTEN_EVERY_S  0.05 /* so often what the wire carries is kept anew */
-#define LISTEN_PACKETS  32   /* ... so much of it */
-#define LISTEN_S        0.02 /* ... or for so long */
-#define TTL_OURS        63   /* of what we send as somebody else, so that we do not record it */
+#define LISTEN_EVERY_S  0.05 /* time between two recordings of packets on the wire */
+#define LISTEN_PACKETS  32   /* a recording ends after this many packets */
+#define LISTEN_S        0.02 /* ... or after this time */
+#define TTL_OURS        63 /* TTL of our packets with a foreign source, so that we do not record them */
 #define BATCH           32   /* datagrams given to the kernel at once */
 #define TRAIN_MAX       16   /* packets in a datagram that the kernel divides */
-#define TRAIN_BYTES_MAX 4000 /* of one of these */
-#define OWED_MAX        1024 /* packets sent at once, at most, after a while without a processor */
+#define TRAIN_BYTES_MAX 4000 /* bytes of such a datagram */
+#define OWED_MAX        1024 /* most packets sent at once after a time without a processor */
 #define CONTROL_MAX     64
-#define LONG_RARE_AS    16 /* of so many replays one is of a long packet: as its sender, */
-#define LONG_RARE       64 /* ... and as a stranger, of which there are more */
+#define LONG_RARE_AS    16 /* one replay in 16 is of a long packet, if sent with the recorded source */
+#define LONG_RARE       64 /* ... one in 64, if sent from our own address (more frequent) */
 #define ANSWER_BYTES    64
 #define STRANGER        0x7f000003u
 
@@ -70,11 +70,11 @@ struct kept {
     uint8_t bytes[SEND_MAX];
 };
 
-/* The newest packets of others; older ones are overwritten. */
+/* The newest recorded packets; a new one overwrites the oldest. */
 struct record {
     struct kept *kept;
     unsigned room;
-    uint64_t count; /* ever */
+    uint64_t count; /* of all recorded packets */
 };
 static struct kept kept_short[KEPT_SHORT], kept_long[KEPT_LONG];
 static struct record record_short = {kept_short, KEPT_SHORT, 0},
@@ -151,7 +151,7 @@ static void keep(const uint8_t *ip, size_t len)
     memcpy(k->bytes, ip + at, len - at);
 }
 
-/* What the tap gets: UDP to the victim, not from us; or nothing. */
+/* Set the filter of the tap: if open, UDP packets to the victim that we did not send; otherwise no packet. */
 static void tap_filter(bool open)
 {
     struct sock_filter others[] = {
@@ -198,7 +198,7 @@ static void tap_begin(void)
     }
 }
 
-/* Keep some of what is on the wire now, again and again: whoever is connected has sent it just now. */
+/* Record some packets of the wire from time to time, so that the recorded packets are new. */
 static void listen_on(double now)
 {
     if (tap < 0)
@@ -214,7 +214,7 @@ static void listen_on(double now)
             continue;
         if (tap_taken >= LISTEN_PACKETS || now - tap_s >= LISTEN_S) {
             tap_filter(false);
-            /* What came meanwhile is old when it is opened again. */
+            /* Packets that arrived before now would be old when the tap opens again. */
             while (recv(tap, packet, sizeof(packet), MSG_DONTWAIT) > 0)
                 continue;
         }
@@ -222,7 +222,7 @@ static void listen_on(double now)
     }
 }
 
-/* ---- what is sent ------------------------------------------------------------------------ */
+/* ---- packets ----------------------------------------------------------------------------- */
 
 static size_t made_cm(enum vip_cm_type type)
 {
@@ -273,7 +273,7 @@ static size_t made_noise(void)
     return len;
 }
 
-/* A bit of the packet in `packet` is flipped: of all of it, or of what tells whose packet it is. */
+/* Flip a bit of the packet in `packet`: any bit, or (identity) a bit of the epochs and the connection id. */
 static void flip(size_t len, bool identity)
 {
     struct vip_header hdr;
@@ -301,8 +301,8 @@ static void flip(size_t len, bool identity)
 }
 
 /*
- * A recorded one, as it was or damaged. With the source that it had (as_sender) a flipped bit whose
- * checksum is good is one of those that a stranger has to guess: who sees them could say anything.
+ * Make a packet from a recorded one, unchanged or damaged. With the recorded source (as_sender) and a correct
+ * checksum, flip only a bit that a stranger must guess: an attacker that sees the packets could forge all others.
  */
 static size_t made_replay(const struct kept *k, bool as_sender)
 {
@@ -332,7 +332,7 @@ static size_t made_replay(const struct kept *k, bool as_sender)
     return len;
 }
 
-/* A recorded packet; long ones once in `rare` times. NULL: there is none. */
+/* A recorded packet; one in `rare` is a long one. NULL: there is none. */
 static const struct kept *recorded(unsigned rare)
 {
     const struct record *record = any() % rare == 0 ? &record_long : &record_short;
@@ -351,7 +351,7 @@ static void flush(struct batch *batch)
         int n = sendmmsg(batch->sock, batch->msg + done, batch->count - done, 0);
 
         if (n < 0) {
-            done++; /* refused, such as by a full buffer: not sent, not counted */
+            done++; /* refused, for example because a buffer is full: not sent, not counted */
             continue;
         }
         for (unsigned i = done; i < done + (unsigned)n; i++) {
@@ -363,7 +363,7 @@ static void flush(struct batch *batch)
     batch->count = 0;
 }
 
-/* One more datagram in the batch: `len` bytes of `packets` packets. Room for its control message. */
+/* Add one datagram to the batch: `len` bytes of `packets` packets. The caller may add a control message. */
 static struct msghdr *add(struct batch *batch, size_t len, unsigned packets)
 {
     unsigned i;
@@ -400,7 +400,7 @@ static uint8_t *bytes_of(struct batch *batch)
     return batch->bytes[batch->count == BATCH ? 0 : batch->count];
 }
 
-/* With the source that the recorded packet had. */
+/* Send a packet with the recorded source. */
 static void send_as(const struct kept *k, size_t len)
 {
     struct iphdr ip = {.version = 4,
@@ -423,7 +423,7 @@ static void send_as(const struct kept *k, size_t len)
     (void)add(&spoofed, sizeof(ip) + sizeof(udp) + len, 1);
 }
 
-/* One packet into `packet`, of a kind and of one of its variants; k: what is replayed, or NULL. */
+/* Make one packet in `packet`, of this kind and variant; k: the packet to replay, or NULL. */
 static size_t made(unsigned kind, uint64_t variant, const struct kept *k)
 {
     size_t len;
@@ -443,7 +443,7 @@ static size_t made(unsigned kind, uint64_t variant, const struct kept *k)
     }
 }
 
-/* Some packets of a variant: one, or several that are brought to one length and travel together. */
+/* Send packets of one variant: one, or several of the same length that travel as one datagram. */
 static void forge(void)
 {
     unsigned kind = (unsigned)(any() % 8),
@@ -506,7 +506,7 @@ static void take_back(int sock)
     }
 }
 
-/* So many packets, as fast as it goes. Returns the seconds that it took. */
+/* Send this number of packets as fast as possible. Returns the seconds used. */
 static double pour_out(int sock, bool connects, uint64_t packets)
 {
     double begin = now_s();
@@ -531,9 +531,9 @@ static double seconds_on(clockid_t clock)
 }
 
 /*
- * For some seconds, at a rate per second of processor time of the process that is attacked, and at least at a tenth
- * of it per real second: where that process rarely gets a processor, it gets as much of this for its time as
- * where it has one for itself. Returns the seconds that it took.
+ * Send for some seconds, at `rate` per second of processor time of the attacked process, and at least at a tenth
+ * of `rate` per real second. So a process that rarely gets a processor meets the same number of packets in its
+ * processor time as a process that has a processor for itself. Returns the seconds used.
  */
 static double pour(int sock, bool connects, double seconds, double rate, clockid_t attacked)
 {
@@ -572,7 +572,7 @@ static void on_term(int number)
     stopping = 1;
 }
 
-/* Take packets and do nothing with them, or answer each one. */
+/* Receive packets and drop them, or answer each one. */
 static int sink(bool answers)
 {
     static struct sockaddr_in from[BATCH];

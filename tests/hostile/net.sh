@@ -1,24 +1,24 @@
 #!/usr/bin/env bash
-# A hostile network (net.c) against a vipd with a working connection: nothing of it is accepted, what
-# arrives is counted by reason, and the connection's data is intact, also while its own packets come again.
-# Then what a stranger's packet costs: at most four times the processor time that it costs a program that
-# receives and forgets it (of requests: that answers each one). At last requests from thousands of addresses for the
-# name that a server waits on: answered by cookies, never by more bytes, the server's wait is not used up and
-# nothing is remembered, at any look while the flood goes on; and a real client, which the same look sees, connects
-# meanwhile.
+# A hostile network (net.c) against a vipd with a working connection. vipd must accept no hostile packet, must count
+# them by reason, and must keep the connection's data intact, even while the connection's own packets are replayed.
+# Then the cost of a stranger's packet: at most four times the processor time that a simple program needs to
+# receive and drop it (for requests: to answer it). At last requests from thousands of addresses for the
+# name that a server waits on: vipd answers with cookies, never with more bytes than it got. The server's wait is not
+# used up, and vipd remembers no request, at any look during the flood. A real client connects
+# meanwhile, and the same look sees its request.
 #
-# The cost does not depend on what else the machine does: vipd and the program it is compared with are stopped
-# while packets are put into their sockets, and what they spend until these are empty is their own processor time.
-# Likewise the packets come at a rate per second of vipd's processor time (a fifth of that for requests), so that
-# they leave as much of that time for the victim on a busy machine as on an idle one.
+# The cost does not depend on other load of the machine: vipd and the simple program are stopped
+# while packets are put into their sockets, and their processor time until the sockets are empty is measured.
+# Likewise the packets come at a rate per second of vipd's processor time (a fifth of that for requests). So
+# the victim has the same part of that time on a busy machine as on an idle one.
 # usage: net.sh BUILD_DIR [ROUNDS [PER_SECOND [SEED]]]     long form: net.sh build/dev 1000
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath "${1:?build directory}")
 rounds=${2:-9}
 rate=${3:-100000}
-COST_MAX=4 # times some 0.8 us: 100,000 packets a second take less than a third of a processor
-PACKETS=2000 # in a round; what finds no room in the socket's buffer is not counted
+COST_MAX=4 # times some 0.8 us for a packet: so 100,000 packets a second take less than a third of a processor
+PACKETS=2000 # in a round; packets that find no room in the socket's buffer are not counted
 . scripts/daemons.sh
 seed=${4:-$(own_seed net)}
 . tests/hostile/lib.sh
@@ -36,10 +36,10 @@ STOPPED+=("$server" "${DAEMON_PID[A]}")
 echo "seed $seed"
 bad=0
 
-# Packets that a connection had already, or whose number or acknowledgement cannot be.
+# Packets that a connection had already received, or whose packet number or acknowledgement is impossible.
 again() { echo $(($(stat_of A rx_duplicate) + $(stat_of A rx_stale))); }
 
-transfer() { # transfer WHAT: one of a second from B to the server, all bytes compared
+transfer() { # transfer WHAT: one second of data from B to the server, with all bytes compared
     victim B "127.0.0.1:$port" 1 >"$WORK/rate"
     [ "$(cat "$WORK/rate")" -gt 0 ] 2>/dev/null && return
     echo "FAILED: the victim $1:"
@@ -48,7 +48,7 @@ transfer() { # transfer WHAT: one of a second from B to the server, all bytes co
     return 1
 }
 
-# ---- what is accepted -----------------------------------------------------------------------------------
+# ---- hostile packets ------------------------------------------------------------------------------------
 for _ in $(seq 600); do # until the server waits
     [ "$(stat_of A cm_waiters)" -gt 0 ] && break
     sleep 0.1
@@ -60,16 +60,16 @@ opened=$((opened + each))
 quiet=$(again)
 counters="drop_crc drop_short drop_unknown_conn cm_unexpected cm_cookies_sent"
 replays_wanted=0
-if [ "$(id -u)" -eq 0 ]; then # it listens on the wire
-    # The wire doubles nothing by itself: what comes again is a replay that reached the living connection.
+if [ "$(id -u)" -eq 0 ]; then # net.c listens on the wire
+    # The wire duplicates no packet, so a duplicate is a replay that reached the living connection.
     replays_wanted=$((50 + 10 * quiet))
-    counters="$counters drop_source drop_src_epoch drop_dst_epoch" # with a good checksum
+    counters="$counters drop_source drop_src_epoch drop_dst_epoch" # these packets have a good checksum
 else
     echo "(not root: cannot listen on the wire, so nothing is replayed)"
 fi
 start_in A "$WORK/net.log" $ATTACK_CPU "$net" forge 127.0.0.1 $port 3600 "$rate" "$seed" 127.0.0.1 "${DAEMON_PID[A]}"
 attack=$STARTED
-# As many transfers as it takes until each kind of packet has come, the replays often; the bound is against hangs.
+# Repeat the transfer until each kind of packet has come, and many replays. The limit only stops a test that hangs.
 missing() {
     local counter
     [ $(($(again) - quiet)) -ge $replays_wanted ] || echo "replays($(($(again) - quiet)))"
@@ -90,14 +90,14 @@ before=$(stat_of A conns_opened)
 [ "$before" -eq $((opened + transfers * each)) ] ||
     { echo "FAILED: $((before - opened)) connections were opened, not the victim's $((transfers * each))"; bad=1; }
 
-# ---- what it costs --------------------------------------------------------------------------------------
-spent() { awk '{sum += $1} END {print sum}' /proc/"$1"/task/*/schedstat; } # nanoseconds that a process has run
-socket_of() { # socket_of ADDRESS: bytes that wait in its socket, and packets that found no room
+# ---- cost -----------------------------------------------------------------------------------------------
+spent() { awk '{sum += $1} END {print sum}' /proc/"$1"/task/*/schedstat; } # nanoseconds of processor time of a process
+socket_of() { # socket_of ADDRESS: bytes that wait in the socket at ADDRESS, and packets that found no room
     awk -v at="$(printf '%02X%02X%02X%02X:%04X' $(echo "$1" | awk -F. '{print $4, $3, $2, $1}') $port)" \
         '$2 == at {split($5, queue, ":"); print queue[2], $13}' /proc/net/udp
 }
-# Nanoseconds that PID spends and packets that it finds, when PACKETS are put into its socket at ADDRESS while it
-# is stopped.
+# Prints the nanoseconds that PID spends and the number of packets in its socket, when PACKETS are put into its socket
+# at ADDRESS while PID is stopped.
 spends() { # spends PID ADDRESS PACKETS KIND ARGUMENT SEED
     local pid=$1 address=$2 packets=$3 began lost before
     kill -STOP "$pid"
@@ -110,11 +110,11 @@ spends() { # spends PID ADDRESS PACKETS KIND ARGUMENT SEED
         case $(socket_of "$address") in 00000000*) break ;; esac
         sleep 0.01
     done
-    sleep 0.01 # for the last batch, and until it sleeps
+    sleep 0.01 # until the program has handled the last batch and sleeps
     echo $(($(spent "$pid") - began)) $((packets - lost + before))
 }
-# A round: many packets and a single one for each of the two; the difference is what the many cost. The median of
-# the rounds' ratios is judged.
+# A round measures many packets and a single one for each of the two programs. The difference is the cost of the many
+# packets. The median of the rounds' ratios is judged.
 costs() { # costs KIND ARGUMENT sink|answer
     local i n round
     start_in A "$WORK/aside.log" "$net" "$3" 127.0.0.9 $port
@@ -143,7 +143,7 @@ costs() { # costs KIND ARGUMENT sink|answer
         "$1" "$(awk '{print $1}' "$WORK/rounds" | median)" "$(awk '{print $2}' "$WORK/rounds" | median)" \
         "$ratio" "$(wc -l <"$WORK/rounds")"
     if grep -q '^VIP_SANITIZE:STRING=.' "$build/CMakeCache.txt"; then
-        return # only one of the two pays for the sanitizer
+        return # only vipd pays for the sanitizer
     fi
     awk -v ratio="$ratio" -v max=$COST_MAX 'BEGIN {exit !(ratio > 0 && ratio <= max)}' ||
         { echo "FAILED: more than $COST_MAX times"; bad=1; }
@@ -152,12 +152,12 @@ costs forge 127.0.0.1 sink
 costs connect target answer
 
 # ---- a flood for the name that vipperf serve waits on -------------------------------------------------------
-gauges() { # waits, and requests that are remembered, of one moment
+gauges() { # waits, and remembered requests, at one moment
     in_host A "$build/tools/vipctl" show stats --json | tr -d ' \n' |
         grep -oE '"name":"cm_(waiters|pending)","value":[0-9]+' |
         awk -F'[_":]+' '{sum[$4] += $NF} END {print sum["waiters"] + 0, sum["pending"] + 0}'
 }
-looks_until() { # looks_until WHAT: look until one sees WHAT; the bound is against hangs
+looks_until() { # looks_until WHAT: look until a look sees WHAT; the limit only stops a test that hangs
     for _ in $(seq 1200); do
         [ "$(gauges)" = "$1" ] && return
         sleep 0.05
@@ -174,14 +174,14 @@ arrived() { echo $(($(stat_of A cm_requests_received) - asked)); }
 looks=0
 while [ $looks -lt 20 ] || { [ $looks -lt 2000 ] && [ "$(arrived)" -lt 1000 ]; }; do
     now=$(gauges)
-    # The server waits again and again; between two waits a look sees none.
+    # The server waits again and again; a look between two waits sees no wait.
     [ "$now" = "1 0" ] || { [ "$now" = "0 0" ] && looks_until "1 0"; } ||
         { echo "FAILED: waits and requests in the flood: $now instead of 1 0"; bad=1; }
     looks=$((looks + 1))
 done
 [ "$(taken)" = "$took" ] || { echo "FAILED: the server got $(($(taken) - took)) requests of the flood"; bad=1; }
 transfer "in the flood"
-# The same look sees an honest request, while the server does not get to answer it.
+# The same look must see an honest request: stop the server so that it cannot answer.
 looks_until "1 0" || { echo "FAILED: after a client in the flood: $(gauges)"; bad=1; }
 kill -STOP "$server"
 victim B "127.0.0.1:$port" 1 >"$WORK/rate" &

@@ -1,8 +1,8 @@
 /*
- * A session with vipd opened by hand, without libvipl, for programs that break its rules.
+ * A session with vipd opened by hand, without libvipl, for programs that break the rules of the interface.
  *
- * Owns: what an application gets from vipd, and the messages to get it. Nothing is checked beyond
- * what these programs need; a session that vipd has ended gives NULL or -1.
+ * Owns: the objects that an application gets from vipd, and the messages to get them. It checks only what
+ * these programs need. If vipd has ended the session, a function returns NULL or -1.
  */
 #ifndef TESTS_HOSTILE_RAW_H
 #define TESTS_HOSTILE_RAW_H
@@ -20,51 +20,51 @@
 struct raw_region {
     uint64_t addr, bytes;
     uint32_t handle;
-    int fd; /* the memfd it lies in, or the arena */
+    int fd; /* the memfd of the region, or the arena */
     uint8_t *at;
 };
 
 struct raw {
     int sock, events, doorbell, arena;
-    int app_fd, vipd_fd; /* of the two segments */
+    int app_fd, vipd_fd; /* of the program's and vipd's segment */
     uint8_t *app;        /* writable */
     uint8_t *vipd;       /* read-only */
     uint8_t address[24]; /* of the NIC */
     size_t address_len;
-    uint32_t position; /* next submission slot */
+    uint32_t position; /* of the next submission slot */
     struct {
         uint16_t vi;
         uint32_t gen;
-        uint32_t taken[2]; /* completions read */
+        uint32_t taken[2]; /* completions read, of the send and receive queue */
     } vi[RAW_VIS];
     unsigned vi_count;
     struct raw_region region[RAW_REGIONS];
 };
 
 uint64_t raw_random(uint64_t *state);
-/* One of the numbers at which arithmetic goes wrong, or any. */
+/* A number at which arithmetic often goes wrong, or any number. */
 uint64_t raw_odd_number(uint64_t *state);
 
-/* No memory file gets a seal: for a vipd that is deceived about seals (unsealed.c). */
+/* If true, no memory file of the program gets a seal: for a vipd that believes every file is sealed (unsealed.c). */
 extern bool raw_unsealed;
 
-/* Ask vipd for a memory file (MakeMemory): 0 or negative. Take what it gave, or -1. Both, on a connection of its own. */
+/* Ask vipd for a memory file (MakeMemory): 0 or negative. Receive its file, or -1. Both, on a new connection. */
 int raw_memory_ask(int sock, uint64_t bytes);
 int raw_memory_take(int sock);
 int raw_memory(uint64_t bytes);
-/* No memory file is asked of vipd. */
+/* If true, raw_memfd does not ask vipd for a memory file. */
 extern bool raw_own_memory;
-/* seal: one of vipd's making if vipd makes them, else one of ours, sealed. */
+/* A memory file. `seal`: made by vipd if vipd makes memory files, otherwise made here and sealed. */
 int raw_memfd(uint64_t bytes, bool seal);
-/* Outcomes: 0; -1 refused or no vipd. device may be NULL: vip0. */
+/* Open a session on vip0. Outcomes: 0; -1 vipd refused, or there is no vipd. */
 int raw_open(struct raw *raw);
-void raw_close(struct raw *raw); /* hang up, without a close request */
-/* A table of receives (proto/direct.h), before the first VI. Outcomes: its memfd; -1. */
+void raw_close(struct raw *raw); /* close the sockets, without a close request */
+/* Make a table of receives (proto/direct.h), before the first VI. Outcomes: its memfd; -1. */
 int raw_table(const struct raw *raw);
 bool raw_ended(const struct raw *raw);
-/* NULL if the session has ended. */
+/* The reply to a request; NULL if the session has ended. */
 Vip__Reply *raw_ask(int sock, const Vip__Request *request, const int *fds, unsigned count);
-/* Every page of a view, one after another. false: vipd does not answer. */
+/* Give each page of a view to `each`. false: vipd does not answer. */
 typedef void raw_page(void *ctx, const Vip__ShowReply *page);
 bool raw_view(int sock, Vip__ShowRequest__What what, raw_page *each, void *ctx);
 /* The code of the reply, or -1; *ret_number may be NULL. */
@@ -76,21 +76,21 @@ int raw_vi(struct raw *raw, unsigned level, int cq);
 int raw_cq(struct raw *raw);
 /* Register raw->region[at]. 0 or -1. */
 int raw_region(struct raw *raw, unsigned at, Vip__MemKind kind, uint64_t bytes);
-/* The same in a file of the caller's, which is taken over. */
+/* As raw_region, in the caller's file; raw then owns fd. */
 int raw_region_of(struct raw *raw, unsigned at, Vip__MemKind kind, uint64_t bytes, int fd);
-/* Deregister it; its file and its mapping stay. 0 or -1. */
+/* Deregister the region; its file and its mapping stay. 0 or -1. */
 int raw_deregister(const struct raw *raw, unsigned at);
 /* Disconnect the VI in raw->vi[at]. */
 int raw_disconnect(const struct raw *raw, unsigned at);
-/* Connect two of its VIs to each other through vipd. 0 or -1. */
+/* Connect VI a of client to VI b of server through vipd. 0 or -1. */
 int raw_connect(struct raw *client, int a, struct raw *server, int b);
 
 bool raw_room(const struct raw *raw, uint32_t slots);
-/* Post one segment as it is; the caller has asked for room. */
+/* Post one descriptor without any check; the caller has called raw_room. */
 void raw_post(struct raw *raw, int at, enum vip_sq_kind kind, uint16_t control,
               const struct vip_shm_seg *segs, uint16_t count);
 void raw_ring(const struct raw *raw);
-/* Take one completion; false: none. */
+/* Take one completion; false: there is none. */
 bool raw_reap(struct raw *raw, int at, unsigned queue, struct vip_comp *ret);
 
 #endif

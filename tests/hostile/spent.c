@@ -1,13 +1,13 @@
 /*
- * What vipd spends on a victim beside an attacker, by its own account: the processor time that the victim's sessions
- * had while others had work too, and what was due to them, which is their part of the turns that left work of them
- * waiting. No rate, no clock on the wall: how much of the processors vipd and the programs get decides how long this
- * takes, and nothing else.
+ * Compares two times of vipd's own account, for a victim beside an attacker: the processor time that the victim's
+ * sessions had while other sessions had work too, and the time due to them. The due time is their part of the turns
+ * that left work of the victim waiting. The test uses no rate and no wall clock, so the load of the machine only
+ * changes the length of the test.
  *
  * usage: spent VIPD_PID NEED_MS LIMIT_S PERCENT PID...    PIDs: the victim's processes
- * Looks until vipd has spent NEED_MS of processor time in turns in which several sessions had work, and a part of that
- * was due to the victim. Then the victim must have had PERCENT of what was due; and what vipd says it has spent must be
- * no more than what the kernel says of its thread. Exit status 1 otherwise, or when that time has not come after LIMIT_S:
+ * Waits until vipd has spent NEED_MS of processor time in turns in which several sessions had work, and until a part
+ * of that time was due to the victim. Then the victim must have had PERCENT of its due; and vipd's account of its
+ * time must not exceed the kernel's account of vipd's thread. Exit status 1 otherwise, or if the wait takes LIMIT_S:
  * then nothing was compared.
  */
 #include <poll.h>
@@ -22,8 +22,8 @@
 
 #define LOOK_MS 100
 /*
- * This part of NEED_MS has to be due to the victim: little work left waiting says little. With a fortieth, 11.6 ms of
- * 306, a fair vipd with sanitizers was judged at 79 %.
+ * One part in 10 of NEED_MS must be due to the victim: less due time proves little. With a limit of one part in 40,
+ * a fair vipd with sanitizers was judged at 79 %: only 11.6 of 306 ms were due.
  */
 #define DUE_PART 10
 

@@ -1,8 +1,7 @@
 /*
- * Preloaded into vipd: memory files have every seal that vipd asks for, and none in truth; vipd cannot make protected ones.
- * A page of
- * shared memory can be missing for reasons that a test cannot bring about (strict overcommit, broken
- * memory); a file that its program has cut short gives the same SIGBUS.
+ * Preloaded into vipd: vipd believes that every memory file has the seals, but no file is sealed. vipd cannot make
+ * protected memory files. A page of shared memory can be missing for reasons that a test cannot cause (strict
+ * overcommit, broken memory); a file that its program has cut short gives the same SIGBUS.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +42,7 @@ int fcntl(int fd, int cmd, ...)
     return (int)answer(fd, cmd, arg);
 }
 
-/* The other name of it. */
+/* Another name of fcntl in libc. */
 int fcntl64(int fd, int cmd, ...) __attribute__((alias("fcntl")));
 
 int ioctl(int fd, unsigned long request, ...)

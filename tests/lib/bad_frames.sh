@@ -1,11 +1,11 @@
-# Frames that vipd must drop: one of each kind, and of all counters of drops exactly one rises for it. Sourced
-# by bash, after namespaces.sh and daemons.sh; needs $frames and $vipctl, and says `failed WHAT`.
-#   bad_frames DEVICE MAC HOST [SEEN]  DEVICE of $NS_A sends to this MAC, which is vip0 of HOST. SEEN vlan: HOST is
-#                                      in a VLAN and DEVICE is not, so it is this that is wrong with most
-#   bad_frame DEVICE MAC HOST COUNTER KIND...  these kinds, and only this counter rises, by one
-# The sender must be on a network that carries them; `oversized` is for one with jumbo frames.
+# Frames that vipd must drop: for one frame of each kind, exactly one of all counters of drops must rise. Sourced
+# by bash, after namespaces.sh and daemons.sh; needs $frames and $vipctl, and calls `failed WHAT`.
+#   bad_frames DEVICE MAC HOST [SEEN]  DEVICE of $NS_A sends to MAC, the address of HOST's vip0. SEEN vlan: HOST is
+#                                      in a VLAN and DEVICE is not; then most kinds are dropped for that reason
+#   bad_frame DEVICE MAC HOST COUNTER KIND...  send these kinds; only this counter may rise, by one for each kind
+# The sender's network must carry the frames; `oversized` is for a network with jumbo frames.
 
-drops() { # drops HOST: "counter value", a line for each
+drops() { # drops HOST: print "COUNTER VALUE" lines
     in_host "$1" "$vipctl" --json show stats | jq -r '.counters[] | select(.scope == "nic:vip0" and
         (.name | test("^drop_|^rx_truncated$|^rx_errors$|^cm_malformed$"))) | "\(.name) \(.value)"' | sort
 }
@@ -41,6 +41,6 @@ stranger drop_unknown_conn
 group drop_frame_mac
 vlan drop_frame_vlan
 END
-    # Those of a foreign EtherType are everybody's own business: the kernel shows vipd none of them.
+    # The kernel shows vipd no frame of a foreign EtherType.
     bad_frame "$device" "$mac" "$host" drop_frame_mac ethertype group
 }

@@ -1,19 +1,19 @@
 /*
- * A checked program for the scripts that break things under it: it connects, exchanges messages, RDMA
- * Writes and RDMA Reads whose contents follow from their numbers, disconnects, and begins again, until
- * it gets SIGTERM. When its connection is cut or vipd is gone it says so and goes on as soon as it can.
+ * A checked program for the scripts that make links and vipd fail. It connects; exchanges messages, RDMA
+ * Writes and RDMA Reads whose contents follow from their numbers; disconnects; and begins again, until
+ * it gets SIGTERM. When its connection is cut or vipd has ended, it prints that and goes on as soon as it can.
  *
- *   churn serve NAME SEED          take connections, one at a time
- *   churn client NAME HOST SEED    make them
+ *   churn serve NAME SEED          accept connections, one at a time
+ *   churn client NAME HOST SEED    make connections
  *
- * on the NIC that CHURN_NIC names (vip0).
+ * CHURN_NIC names the NIC (default: vip0).
  *
- * Lines on stdout: "round" for a connection that went from its beginning to its end, "cut WHERE" for one
- * that was ended by somebody else, "refused CALL CODE REASON" for a call for which something was lacking,
- * "gone" when vipd has ended. Whatever the faults are, exit status 1 (and "WRONG ...") means that bytes
- * were wrong; that a descriptor was not completed exactly once, or with a status that nothing here can
- * cause; that a call returned such a code; that a cut connection was not in Error state or not reported
- * as VIP_ERROR_CONN_LOST exactly once; or that anything stood still for longer than STILL_S.
+ * Lines on stdout: "round" for a complete connection, "cut WHERE" for a connection that the program did not
+ * end itself, "refused CALL CODE REASON" for a call that lacked a resource,
+ * "gone" when vipd has ended. With any faults, exit status 1 (and "WRONG ...") means one of these: bytes
+ * were wrong; a descriptor was not completed exactly once, or with a status that cannot occur
+ * here; a call returned a code that cannot occur here; a cut connection was not in Error state or not reported
+ * as VIP_ERROR_CONN_LOST exactly once; or nothing happened for longer than STILL_S.
  */
 #include <signal.h>
 #include <stdarg.h>
@@ -31,7 +31,7 @@
 
 #define WINDOW     8    /* messages under way, and receives posted */
 #define ROOM_BYTES 8192 /* of one message or write */
-#define STILL_S    40   /* nothing may take longer; faults of the scripts are shorter */
+#define STILL_S    40 /* seconds; longest time without progress; faults of the scripts are shorter */
 #define CONNECT_MS 1500
 
 /* First bytes of every message. */
@@ -39,9 +39,9 @@ struct head {
     uint64_t nonce;   /* of the connection */
     uint32_t number;  /* of the message in it */
     uint32_t bytes;   /* of the message */
-    uint32_t written; /* by RDMA before it, into the target's row of this number */
-    uint32_t last;    /* no further one follows */
-    uint64_t target;  /* hello only: where writes go */
+    uint32_t written; /* bytes written by RDMA before it, into row `number` of the target */
+    uint32_t last;    /* it is the last message */
+    uint64_t target;  /* address for writes; only in the first message */
     uint32_t handle;
 };
 
@@ -52,7 +52,7 @@ struct area {
     unsigned char source[ROOM_BYTES], target[WINDOW][ROOM_BYTES];
 } __attribute__((aligned(64)));
 
-/* An end of a connection, and the NIC handle it lives on. */
+/* An end of a connection, and its NIC handle. */
 struct end {
     VIP_NIC_HANDLE nic;
     VIP_VI_HANDLE vi;
@@ -64,7 +64,7 @@ struct end {
 
 static volatile sig_atomic_t stopping;
 static bool vipd_gone; /* atomic: set by the error callback's thread */
-static unsigned lost;  /* atomic: VIP_ERROR_CONN_LOST of the VI that is */
+static unsigned lost;  /* atomic: VIP_ERROR_CONN_LOST errors of the current VI */
 static uint64_t seed;
 static const char *doing = "nothing";
 
@@ -112,7 +112,7 @@ static void on_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
         __atomic_add_fetch(&lost, 1, __ATOMIC_RELEASE);
     else if (error->ErrorCode != VIP_ERROR_RDMA_TRANSPORT &&
              error->ErrorCode != VIP_ERROR_RDMAW_ABORT)
-        /* These two tell of RDMA that was under way when the connection was cut. */
+        /* These two errors report RDMA that was under way when the connection was cut. */
         wrong("asynchronous error %d of resource %d", (int)error->ErrorCode,
               (int)error->ResourceCode);
 }
@@ -122,7 +122,7 @@ static bool gone(void)
     return __atomic_load_n(&vipd_gone, __ATOMIC_ACQUIRE);
 }
 
-/* The name of what is done next, for the watchdog, which starts anew. */
+/* Start the watchdog again, with the name of the next action. */
 static void step(const char *what)
 {
     doing = what;
@@ -173,12 +173,12 @@ static bool post_recv(struct end *end)
     return true;
 }
 
-/* Is the completed descriptor good? What else it may be when a connection is over is checked. */
+/* True if the descriptor completed without an error. Only errors that the end of a connection causes are allowed. */
 static bool good(const VIP_DESCRIPTOR *desc)
 {
     uint32_t error = desc->CS.Status & VIP_STATUS_ERROR_MASK;
 
-    /* A message may have begun to come when its connection ended. */
+    /* A message may have arrived in part when its connection ended. */
     if ((desc->CS.Status & VIP_STATUS_OP_MASK) == VIP_STATUS_OP_RECEIVE)
         error &= ~(uint32_t)VIP_STATUS_PARTIAL_ERROR;
     if (error & ~(uint32_t)(VIP_STATUS_DESC_FLUSHED_ERROR | VIP_STATUS_TRANSPORT_ERROR))
@@ -186,7 +186,7 @@ static bool good(const VIP_DESCRIPTOR *desc)
     return !(desc->CS.Status & VIP_STATUS_ERROR_MASK);
 }
 
-/* Wait until at most `left` sends are under way. false: cut. */
+/* Wait until at most `left` sends are under way. false: the connection was cut. */
 static bool sends_below(struct end *end, unsigned left)
 {
     VIP_DESCRIPTOR *desc;
@@ -214,7 +214,7 @@ static bool post_send(struct end *end, VIP_DESCRIPTOR *desc)
     return true;
 }
 
-/* Send a message whose head is filled in but for its fixed parts; its row is that of its number. */
+/* Send the message with this head, from the buffer row of its number. false: the connection was cut. */
 static bool send_message(struct end *end, struct head *head)
 {
     unsigned i = head->number % WINDOW;
@@ -228,7 +228,7 @@ static bool send_message(struct end *end, struct head *head)
     return post_send(end, &end->area->send[i]);
 }
 
-/* The next message; its receive may be posted again afterwards. false: cut. */
+/* Receive the next message. The caller may post its receive again afterwards. false: the connection was cut. */
 static bool receive(struct end *end, struct head *ret)
 {
     VIP_DESCRIPTOR *desc;
@@ -258,7 +258,7 @@ static bool receive(struct end *end, struct head *ret)
     return true;
 }
 
-/* One RDMA operation with the target's row `number`, waited for. false: cut. */
+/* Do one RDMA operation with the target's row `number` and wait for it. false: the connection was cut. */
 static bool rdma(struct end *end, const struct head *hello, uint32_t number, uint16_t control,
                  uint32_t bytes)
 {
@@ -278,7 +278,7 @@ static bool rdma(struct end *end, const struct head *hello, uint32_t number, uin
 
 /* ---- life of an end ---------------------------------------------------------------------- */
 
-/* Memory that becomes shared, adopted or staged. */
+/* Allocate memory of the kind that becomes shared, adopted or staged. */
 static void *area_new(unsigned kind)
 {
     size_t bytes = (sizeof(struct area) + 4095) & ~(size_t)4095;
@@ -301,7 +301,7 @@ static void area_free(struct area *area, unsigned kind)
         munmap(area, (sizeof(struct area) + 4095) & ~(size_t)4095);
 }
 
-/* What the lack of something may answer; anything else nothing here can cause. */
+/* Check a call's error code: only a code for a lack of something may occur here. */
 static void refused(const char *call, VIP_RETURN code)
 {
     if (code != VIP_ERROR_RESOURCE && code != VIP_TIMEOUT && code != VIP_NOT_REACHABLE &&
@@ -321,7 +321,7 @@ static void end_close(struct end *end)
     end->area = NULL;
 }
 
-/* A NIC handle with registered memory. false: refused, try again later. */
+/* Open a NIC handle and register memory. false: refused, try again later. */
 static bool end_open(struct end *end)
 {
     VIP_MEM_ATTRIBUTES attrs = {NULL, VIP_TRUE, VIP_TRUE};
@@ -352,7 +352,7 @@ static bool end_open(struct end *end)
     return false;
 }
 
-/* A VI with its receives posted. */
+/* Create a VI and post its receives. */
 static bool vi_new(struct end *end, VIP_RELIABILITY_LEVEL level)
 {
     VIP_VI_ATTRIBUTES attrs = {level, ROOM_BYTES, 0, NULL, VIP_TRUE, VIP_TRUE};
@@ -387,14 +387,14 @@ static void reap(struct end *end)
     }
 }
 
-/* A call may hear of vipd's end a moment before the callback does. */
+/* A call may report vipd's end a moment before the callback does: wait for the callback. */
 static void await_news(VIP_RETURN code)
 {
     while (code == VIP_ERROR_RESOURCE && !gone())
         usleep(1000);
 }
 
-/* Every descriptor comes back exactly once, and then the VI can be destroyed. */
+/* Check that every descriptor comes back exactly once; then destroy the VI. */
 static void vi_end(struct end *end)
 {
     VIP_RETURN code;
@@ -403,7 +403,7 @@ static void vi_end(struct end *end)
     code = VipDisconnect(end->vi);
     if (code != VIP_SUCCESS && code != VIP_ERROR_RESOURCE)
         wrong("VipDisconnect: %d", (int)code);
-    /* When vipd has just gone, the library flushes as soon as it has heard of it. */
+    /* When vipd has just ended, libvipl flushes as soon as it notices the end. */
     while (code != VIP_SUCCESS && !gone())
         usleep(1000);
     reap(end);
@@ -420,7 +420,7 @@ static void vi_end(struct end *end)
     end->vi = NULL;
 }
 
-/* Somebody else has ended the connection: state and error are those of the specification. */
+/* The connection was cut: check that state and error are those of the specification. */
 static void await_loss(const struct end *end)
 {
     VIP_VI_ATTRIBUTES attrs;
@@ -429,7 +429,7 @@ static void await_loss(const struct end *end)
 
     step("waiting for VIP_ERROR_CONN_LOST");
     while (!__atomic_load_n(&lost, __ATOMIC_ACQUIRE) && !stopping)
-        usleep(1000); /* it comes in a thread of the library */
+        usleep(1000); /* a thread of libvipl reports it */
     (void)VipQueryVi(end->vi, &state, &attrs, &send_empty, &recv_empty);
     if (state != VIP_STATE_ERROR && !stopping)
         wrong("the state of a cut connection is %d", (int)state);
@@ -447,7 +447,7 @@ static void cut(const struct end *end, const char *where)
 
 union address {
     VIP_NET_ADDRESS net;
-    unsigned char room[4 + 24 + 128]; /* the longest that a call returns */
+    unsigned char room[4 + 24 + 128]; /* the longest address that a call returns */
 };
 
 static void name_end(union address *to, const char *name)
@@ -456,7 +456,7 @@ static void name_end(union address *to, const char *name)
     memcpy(to->net.HostAddress + to->net.HostAddressLen, name, strlen(name));
 }
 
-/* Answer every message; what was written before it must be there. true: to its end. */
+/* Answer every message; data written before it must be in place. True if the last message came. */
 static bool serve_messages(struct end *end)
 {
     struct head hello = {.nonce = any(),
@@ -479,7 +479,7 @@ static bool serve_messages(struct end *end)
         if (!send_message(end, &hello))
             return false;
     }
-    /* The client hangs up: that ends this wait. */
+    /* The client disconnects: that ends this wait. */
     if (receive(end, &head))
         wrong("message %u came after the last one", head.number);
     return true;
@@ -522,7 +522,7 @@ static void serve_one(struct end *end, const char *name)
 
 /* ---- client ------------------------------------------------------------------------------ */
 
-/* One message with what belongs to it; `unanswered` counts those under way. false: cut. */
+/* Send one message with its RDMA; `unanswered` counts messages under way. false: the connection was cut. */
 static bool client_message(struct end *end, const struct head *hello, bool reads, struct head *head)
 {
     uint32_t bytes = (uint32_t)(sizeof(*head) + any() % (ROOM_BYTES - sizeof(*head)));
@@ -564,7 +564,7 @@ static bool client_messages(struct end *end, bool reads)
     if (!receive(end, &hello) || !post_recv(end))
         return false;
     while (head.number < count) {
-        /* A row is free again when the message before it with that row was answered. */
+        /* A row is free again when the previous message in that row was answered. */
         while (head.number - answered >= WINDOW - 1)
             if (!take_answer(end, ++answered))
                 return false;
@@ -601,7 +601,7 @@ static void client_one(struct end *end, const char *name, const char *host)
         step("VipConnectRequest");
         code = VipConnectRequest(end->vi, &local.net, &remote.net, CONNECT_MS, &attrs);
         if (code == VIP_NO_MATCH)
-            usleep(1000); /* the server is between two waits, or being started again */
+            usleep(1000); /* the server is between two waits, or is just starting */
     } while (code == VIP_NO_MATCH && !stopping);
     if (code != VIP_SUCCESS) {
         if (code != VIP_NO_MATCH)

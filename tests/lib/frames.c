@@ -1,14 +1,14 @@
 /*
- * A second pair of eyes and hands on an interface, for tests/system/ether.sh and xdp.sh.
+ * Watches an interface and sends frames to it, without vipd, for tests/system/ether.sh and xdp.sh.
  *
- *   frames watch INTERFACE        until SIGTERM; then one line "ETHERTYPE FRAMES" for each one seen
+ *   frames watch INTERFACE        until SIGTERM; then print one line "ETHERTYPE FRAMES" for each EtherType seen
  *   frames bad INTERFACE MAC KIND...  send one frame of each of these kinds, which vipd must drop
- *   frames ask INTERFACE NAME N   ask N times who is called so, and in ways that vipd must drop
+ *   frames ask INTERFACE NAME N   ask N times for the host NAME, and also in ways that vipd must drop
  *   frames gro INTERFACE on|off   let the kernel merge received frames of protocols that it knows
- *   frames take ADDRESS PORT      receive one TCP connection's bytes, check them, say how many
- *   frames give ADDRESS PORT N    send N bytes over TCP, say how many segments were retransmitted
+ *   frames take ADDRESS PORT      receive one TCP connection's bytes, check them, print their number
+ *   frames give ADDRESS PORT N    send N bytes over TCP, print how many segments were retransmitted
  *
- * watch and bad need CAP_NET_RAW, gro CAP_NET_ADMIN. Exit code 0 if all went well.
+ * watch and bad need CAP_NET_RAW, gro CAP_NET_ADMIN. Exit code 0: no error.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -87,7 +87,7 @@ static int watch(const char *interface)
 
 /* ---- bad ----------------------------------------------------------------------------------- */
 
-/* CRC32C, bit by bit: the other end has its own. */
+/* CRC32C, bit by bit, independent of vipd's own code. */
 static uint32_t crc32c(const uint8_t *bytes, size_t len)
 {
     uint32_t crc = 0xffffffff;
@@ -100,44 +100,44 @@ static uint32_t crc32c(const uint8_t *bytes, size_t len)
     return ~crc;
 }
 
-/* What differs between the frames. */
+/* The fields that differ between the frames. */
 struct bad_frame {
     const char *kind;
     uint8_t from;          /* first byte of the source address: 2, or 3 for a group */
-    const char *types;     /* EtherType, or a tag and that */
+    const char *types;     /* EtherType, or a VLAN tag and an EtherType */
     unsigned types_bytes;  /* 2 or 6 */
     uint8_t after[4];      /* our header */
-    unsigned content;      /* bytes behind the header, 0 but for 64, which are put_stranger's */
-    unsigned header_bytes; /* of `after`: 4 unless it is cut */
+    unsigned content;      /* bytes behind the header: zeros; but 64 are put_stranger's */
+    unsigned header_bytes; /* bytes of `after`: 4 unless the header is cut */
 };
 
 #define OURS "\x88\xb5"
 
 static const struct bad_frame bad_frames[] = {
-    {"short", 2, OURS, 2, {0x56, 0x11, 1}, 0, 3},          /* than our header */
-    {"magic", 2, OURS, 2, {0x57, 0x11, 4, 0}, 46, 4},      /* another one */
-    {"version", 2, OURS, 2, {0x56, 0x21, 4, 0}, 46, 4},    /* another one */
+    {"short", 2, OURS, 2, {0x56, 0x11, 1}, 0, 3},          /* shorter than our header */
+    {"magic", 2, OURS, 2, {0x57, 0x11, 4, 0}, 46, 4},      /* a wrong magic number */
+    {"version", 2, OURS, 2, {0x56, 0x21, 4, 0}, 46, 4},    /* an unknown version */
     {"empty", 2, OURS, 2, {0x56, 0x11, 0, 0}, 46, 4},      /* a packet of no bytes */
-    {"longer", 2, OURS, 2, {0x56, 0x11, 0xff, 0}, 46, 4},  /* more bytes than there are */
+    {"longer", 2, OURS, 2, {0x56, 0x11, 0xff, 0}, 46, 4},  /* longer than the frame */
     {"runt", 2, OURS, 2, {0x56, 0x11, 4, 0}, 46, 4},       /* shorter than a packet's header */
-    {"crc", 2, OURS, 2, {0x56, 0x11, 0xe8, 3}, 1000, 4},   /* a packet of zeros */
-    {"stranger", 2, OURS, 2, {0x56, 0x11, 64, 0}, 64, 4},  /* a good packet, see put_stranger */
-    {"group", 3, OURS, 2, {0x56, 0x11, 0xe8, 3}, 1000, 4}, /* from a group of cards */
+    {"crc", 2, OURS, 2, {0x56, 0x11, 0xe8, 3}, 1000, 4},   /* zeros as a packet */
+    {"stranger", 2, OURS, 2, {0x56, 0x11, 64, 0}, 64, 4},  /* a good packet of put_stranger */
+    {"group", 3, OURS, 2, {0x56, 0x11, 0xe8, 3}, 1000, 4}, /* from a group address */
     {"vlan", 2, "\x81\0\0\5" OURS, 6, {0x56, 0x11, 64, 0}, 64, 4},
     {"ethertype", 2, "\x88\xb6", 2, {0x56, 0x11, 64, 0}, 64, 4},
-    {"oversized", 2, OURS, 2, {0x56, 0x11, 0x9c, 0xf}, 3996, 4}, /* if the wire takes it at all */
+    {"oversized", 2, OURS, 2, {0x56, 0x11, 0x9c, 0xf}, 3996, 4}, /* if the wire takes it */
 };
 
 #define BAD_KINDS (sizeof(bad_frames) / sizeof(*bad_frames))
 
-/* A data packet that is right in itself (doc/wire.md), of a connection that no host has. */
+/* A correct data packet (doc/wire.md) of a connection that no host has. */
 static void put_stranger(uint8_t packet[64])
 {
     uint32_t crc;
 
     packet[0] = 0x11;             /* version and kind */
-    memset(packet + 8, 0xee, 24); /* ids of the connection and of the lives of both hosts */
-    packet[32] = 1;               /* number */
+    memset(packet + 8, 0xee, 24); /* the connection's id and the epochs of both hosts */
+    packet[32] = 1;               /* packet number */
     crc = crc32c(packet, 64);
     for (unsigned i = 0; i < 4; i++)
         packet[4 + i] = (uint8_t)(crc >> 8 * i);
@@ -186,7 +186,7 @@ static int bad(const char *interface, const char *mac_text, char **kinds, int co
 
 /* ---- ask ----------------------------------------------------------------------------------- */
 
-/* One message about a name (doc/wire.md, "Finding peers on Ethernet"), with this much added to its CRC. */
+/* Send one message about a name (doc/wire.md, "Finding peers on Ethernet"); `wrong` is added to its CRC. */
 static int tell(int sock, uint8_t kind, const char *name, uint32_t wrong)
 {
     uint8_t frame[128] = {0}, *head = frame + FRAME_HEAD, *body = head + 4;

@@ -1,10 +1,10 @@
 /*
- * A VIPL program for the tests of vipctl: it has many VIs, connected among themselves in pairs, and keeps
+ * A VIPL program for the tests of vipctl: makes many VIs, connects them in pairs, and keeps
  * them until its standard input ends.
  *
- *   manyvis PAIRS     prints "ready" when all of them are connected
+ *   manyvis PAIRS     prints "ready" when all pairs are connected
  *
- * One NIC handle has VIP_VI_MAX VIs at most, so there are as many handles as it takes.
+ * One NIC handle has VIP_VI_MAX VIs at most, so the program opens as many handles as necessary.
  */
 #include <stdint.h>
 #include <stdio.h>

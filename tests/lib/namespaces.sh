@@ -1,8 +1,8 @@
 # Two network namespaces joined by a veth pair, for tests that need root. Sourced by bash.
 #   namespaces_begin         makes $NS_A (10.77.0.1, device va$$) and $NS_B (10.77.0.2, device vb$$);
-#                            returns 77 after saying why if they cannot be had
-#   in_namespace NS COMMAND  run a command inside one
-#   namespaces_end           removes both (and with them the veth pair)
+#                            prints why and returns 77 if namespaces are not possible here
+#   in_namespace NS COMMAND  run a command in a namespace
+#   namespaces_end           removes both namespaces (and with them the veth pair)
 #
 # Commands enter by nsenter and not by `ip netns exec`, which also remounts /sys and therefore fails
 # where / is not a mount point of its own, such as in a chroot.
@@ -10,7 +10,7 @@
 # shellcheck source=/dev/null
 . "$(dirname "${BASH_SOURCE[0]}")/../../scripts/own.sh"
 
-# Names that an interrupted test of the same process id has left are passed over.
+# Do not use a name that an interrupted test of the same process id has left.
 for ((NS_TRY = 0; ; NS_TRY++)); do
     NS_A=vip-a-$$-$NS_TRY
     NS_B=vip-b-$$-$NS_TRY

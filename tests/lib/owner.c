@@ -1,10 +1,10 @@
 /*
- * Programs of several users who want the same discriminator; for tests/system/owner.sh.
- * usage: owner listen NAME     listen, say "ready"; of each request say whose it is and reject it
- *        owner try NAME        listen, wait and ask peer to peer; say what came of each, with the reason
+ * Programs of several users that want the same discriminator; for tests/system/owner.sh.
+ * usage: owner listen NAME     listen, print "ready"; print each request's user and reject the request
+ *        owner try NAME        listen, wait and connect peer to peer; print each result with its reason
  *        owner connect HOST NAME
- *        owner hold NAME       listen, say "ready", and never answer
- *        owner fill HOST NAME COUNT   so many requests without time limit; say "filled" and keep them
+ *        owner hold NAME       listen, print "ready", and never answer
+ *        owner fill HOST NAME COUNT   make COUNT requests without time limit; print "filled" and keep them
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,13 +1,13 @@
 /*
- * A client with much memory, or many VIs, dies beside a connection that is in use (tests/system/silence.sh).
- * Daemons: $VIPD_RUNTIME_DIR_A, in which the client dies, and $VIPD_RUNTIME_DIR_B, at the other end.
+ * A client with much memory, or many VIs, dies while another connection is in use (tests/system/silence.sh).
+ * Two vipd: A ($VIPD_RUNTIME_DIR_A), where the client dies, and B ($VIPD_RUNTIME_DIR_B), at the other end.
  *
- *   silence gate DIR              vipd A has tests/lib/slow_unmap.c: while it unmaps the client's memory, until
- *                                 DIR/go, messages go to and fro for 3 s, and no connection is lost
- *   silence dump                  the segments and rings shared with vipd A are not in a core dump
- *   silence death MIB             by hand: the longest round trip while a client with so much memory dies
- *   silence stop PID              vipd A, PID, is stopped for a second beside a connection
- *   silence cpu PID MIB VIS MS    the death of a client with so many MiB of shared memory and VIs costs the
+ *   silence gate DIR              vipd A has tests/lib/slow_unmap.c: vipd's unmapping of the client's memory waits for
+ *                                 DIR/go. Messages must pass for 3 s meanwhile, and no connection may be lost
+ *   silence dump                  a core dump must not contain the segments and rings shared with vipd A
+ *   silence death MIB             by hand: the longest round trip while a client with MIB of memory dies
+ *   silence stop PID              vipd A, PID, is stopped for a second while a connection exists
+ *   silence cpu PID MIB VIS MS    the death of a client with MIB of shared memory and VIS VIs costs the
  *                                 main thread of vipd A, PID, at most MS of processor time
  */
 #include <fcntl.h>
@@ -25,9 +25,9 @@
 #include <vipl.h>
 #include <vipl_ext.h>
 
-#define ROUND_MS   20000 /* for one message; only a vipd that stands still takes longer */
-#define GATE_S     3     /* messages go on for so long while vipd frees memory; peer_dead is 1 s */
-#define DEATH_S    8     /* the death mode looks for so long */
+#define ROUND_MS   20000 /* limit for one message; only a vipd that hangs takes longer */
+#define GATE_S     3     /* time of messages while vipd frees memory; peer_dead is 1 s */
+#define DEATH_S    8     /* run time of the mode death */
 #define BYTES      64
 #define SESSION_MB 32u
 
@@ -81,7 +81,7 @@ static VIP_VI_HANDLE make_vi(VIP_NIC_HANDLE nic)
 
 /* ---- the client that dies ---------------------------------------------------------------- */
 
-/* In a child: has the memory and the VIs, says so, and waits for its death. */
+/* Runs in a child: get the memory and the VIs, report that, and wait to be killed. */
 static void client(int ready, unsigned mib, unsigned vis)
 {
     VIP_NIC_HANDLE nic = open_nic("VIPD_RUNTIME_DIR_A");
@@ -108,7 +108,7 @@ static pid_t client_start(unsigned mib, unsigned vis)
     if (pipe(ready) < 0 || (pid = fork()) < 0)
         fail("fork");
     if (pid == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* it must not outlive a test that fails */
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* the child must not outlive a failed test */
         close(ready[0]);
         client(ready[1], mib, vis);
     }
@@ -244,7 +244,7 @@ static int gate(const char *dir)
     return 0;
 }
 
-/* For a look by hand on a busy machine: how long messages stand still when a client with much memory dies. */
+/* A measurement by hand on a busy machine: the longest round trip when a client with much memory dies. */
 static int death(unsigned mib)
 {
     struct end end[2];
@@ -273,7 +273,7 @@ static int death(unsigned mib)
 
 /* ---- processor time ---------------------------------------------------------------------- */
 
-/* Lines of /proc/PID/maps that have `word`. */
+/* The number of lines of /proc/PID/maps that contain `word`. */
 static unsigned maps_with(const char *pid, const char *word)
 {
     char path[64], line[512];
@@ -323,9 +323,9 @@ static int cpu(const char *vipd_pid, unsigned mib, unsigned vis, double limit_ms
     return took_ms > limit_ms;
 }
 
-/* ---- a vipd that stands still ------------------------------------------------------------ */
+/* ---- a stopped vipd ---------------------------------------------------------------------- */
 
-/* The timers of a connection are due while vipd is stopped, so it knows afterwards that it was late. */
+/* The timers of a connection expire while vipd is stopped; afterwards vipd must notice that it was late itself. */
 static int stop(pid_t vipd)
 {
     struct end end[2];
@@ -343,7 +343,7 @@ static int stop(pid_t vipd)
 
 /* ---- core dumps -------------------------------------------------------------------------- */
 
-/* Mappings of files whose name has `word`; *ret_kept: how many of them a core dump would have. */
+/* The number of mapped files whose name contains `word`; *ret_kept: the number that a core dump would contain. */
 static unsigned dumped(const char *word, unsigned *ret_kept)
 {
     char line[1024], *end;

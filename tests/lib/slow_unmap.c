@@ -1,6 +1,6 @@
 /*
- * Loaded into vipd before libc: a munmap in shared memory of 64 MiB or more does not end until the file
- * $SLOW_UNMAP/go exists, as on a machine whose processors are busy. $SLOW_UNMAP/begun says that one has begun.
+ * Loaded into vipd before libc: a munmap of 64 MiB or more of shared memory waits until the file
+ * $SLOW_UNMAP/go exists, like on a machine with busy processors. It makes $SLOW_UNMAP/begun when it begins.
  */
 #include <fcntl.h>
 #include <stdio.h>

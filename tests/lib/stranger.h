@@ -1,5 +1,6 @@
 /*
- * For test programs that connect where they should not get in: one call, by VIPL alone, and what became of it.
+ * For test programs that try to connect where a server must reject them: makes one call through VIPL alone and
+ * checks its result.
  */
 #ifndef TESTS_LIB_STRANGER_H
 #define TESTS_LIB_STRANGER_H
@@ -16,7 +17,7 @@
     if ((call) != VIP_SUCCESS)                                                                     \
     printf("stranger: %s: %s\n", #call, VipxLastError()), exit(2)
 
-/* Longer than a process that is busy takes to answer. */
+/* Time limit of a call: longer than a busy process takes to answer. */
 #define CALL_MS 60000
 
 union address {
@@ -24,7 +25,7 @@ union address {
     char room[256];
 };
 
-/* As the programs that are called have it: otherwise an accept fails, and nothing is shown. */
+/* The VI attributes of the called programs. With other attributes an accept fails, and the test shows nothing. */
 static VIP_VI_ATTRIBUTES like_theirs;
 
 static VIP_NIC_HANDLE nic;
@@ -53,13 +54,13 @@ static inline void set_address(union address *to, const void *host, size_t host_
     memcpy(to->net.HostAddress + host_len, number, bytes);
 }
 
-/* Of this host. */
+/* An address of this host. */
 static inline void set_own(union address *to, const void *number, size_t bytes)
 {
     set_address(to, nic_attrs.LocalNicAddress, nic_attrs.NicAddressLen, number, bytes);
 }
 
-/* One call. What became of it; if it was accepted, the connection has ended again. */
+/* Make one call and return its result. If it was accepted, the function ends the connection again. */
 static inline VIP_RETURN call(VIP_RELIABILITY_LEVEL level, union address *from, union address *to,
                               const void *said, size_t bytes)
 {

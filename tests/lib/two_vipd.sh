@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# Run a program against running vipd. LINK is one of
-#   udp     two of them, on 127.0.0.1 and 127.0.0.2
-#   udp6    two of them, on ports of ::1
+# Run a program with one or two vipd. LINK is one of
+#   udp     two vipd, on 127.0.0.1 and 127.0.0.2
+#   udp6    two vipd, on ports of ::1
 #   lossy   udp with 5 % of the packets lost and 1 % corrupted, each way (then VIP_LOSS is set)
-#   loop    one, in which both ends meet
+#   loop    one vipd, which serves both ends
 #   lo      the same with link = loop
-#   ether   two of them in two namespaces joined by veth, on raw Ethernet frames, MTU 1500; needs root
+#   ether   two vipd in two namespaces joined by veth, on raw Ethernet frames, MTU 1500; needs root
 #   jumbo   the same with MTU 9000
 #   segment as ether, but without a table of names: the hosts ask each other
 #   xdp     as ether, with link = xdp on both sides
 # The program finds VIPD_RUNTIME_DIR_A, VIPD_RUNTIME_DIR_B, VIP_ADDRESS_A, VIP_ADDRESS_B (for
 # VipNSGetHostByName), VIP_PID_A, VIP_PID_B, VIP_LINK ("loop": both ends on one vipd, else "udp") and VIP_MEDIUM
-# (udp, udp6, lo, ether). Everything is stopped afterwards, the daemons' logs are shown if the program
-# fails, and a daemon that has died meanwhile is a failure too (unless the program was told to kill it:
-# VIP_MAY_DIE=1). Exit status 77, with a reason: this link cannot be had here.
+# (udp, udp6, lo, ether). Everything is stopped afterwards. If the program fails, the script shows the vipd logs.
+# A vipd that has died meanwhile is a failure too, except if the program must kill it
+# (VIP_MAY_DIE=1). Exit status 77, with a reason: this link is not possible here.
 # usage: two_vipd.sh BUILD_DIR LINK PROGRAM [ARGUMENTS]
 set -u
 here=$(cd "$(dirname "$0")/../.." && pwd)
@@ -72,7 +72,7 @@ wire() { # wire NAMESPACE DEVICE MAC
     in_namespace "$1" ip link set "$2" address "$3" mtu $mtu
 }
 
-# The kernel may take a second to say that a cable is in.
+# The kernel may take a second to report the carrier.
 carrier() { # carrier NAMESPACE DEVICE
     for _ in $(seq 3000); do
         in_namespace "$1" ip -o link show dev "$2" | grep -q 'state UP' && return
@@ -94,7 +94,7 @@ if [ $medium = ether ]; then
     carrier "$NS_A" va$$ && carrier "$NS_B" vb$$ || exit 1
 fi
 
-# What vipd and the table of names call the two hosts.
+# The addresses of the two hosts, for vipd and for the table of names.
 describe() {
     case $medium in
     udp) at=(127.0.0.1 127.0.0.2) ports=("$port" "$port") called=("127.0.0.1:$port" "127.0.0.2:$port") ;;
@@ -131,7 +131,7 @@ start_pair() {
 }
 
 start_pair || exit 1
-# Where XDP cannot be had vipd takes ether instead, and that is another test.
+# Where XDP is not possible, vipd takes ether instead. That is another test.
 if [ $raw = xdp ]; then
     if grep -q 'without xdp (this vipd was built without libbpf)' "$WORK/A.log"; then
         echo "skipped: this vipd was built without libbpf"
@@ -160,7 +160,7 @@ for name in "${!DAEMON_PID[@]}"; do
         result=1
     fi
 done
-# How they end counts too: what a sanitizer finds it says with the status.
+# The exit status of each vipd counts too: a sanitizer reports its findings with it.
 for name in "${!DAEMON_PID[@]}"; do
     pid=${DAEMON_PID[$name]}
     unset "DAEMON_PID[$name]"

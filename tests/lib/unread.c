@@ -1,5 +1,5 @@
 /*
- * Hold descriptors in sockets that nobody reads, until killed. Says "unread COUNT" when they are there.
+ * Holds descriptors in sockets that no program reads, until it is killed. Prints "unread COUNT" when they are there.
  * usage: unread COUNT
  */
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define FDS 250 /* in one packet; the kernel takes 253 */
+#define FDS 250 /* in one message; the kernel allows 253 */
 
 static int put(int sock)
 {
@@ -26,7 +26,7 @@ static int put(int sock)
     struct cmsghdr *head = CMSG_FIRSTHDR(&msg);
     int fds[FDS];
 
-    memset(fds, 0, sizeof(fds)); /* our input, again and again */
+    memset(fds, 0, sizeof(fds)); /* descriptor 0 in every place */
     head->cmsg_level = SOL_SOCKET;
     head->cmsg_type = SCM_RIGHTS;
     head->cmsg_len = CMSG_LEN(sizeof(fds));

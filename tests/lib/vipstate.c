@@ -1,12 +1,12 @@
 /*
- * A VIPL program for the scripts that kill things: it connects, waits for the end of the connection,
- * and prints every code and state it sees, one fact a line, so that a script can compare.
+ * A VIPL program for the scripts that kill processes: it connects, waits for the end of the connection,
+ * and prints every code and state that it sees, one per line, so that a script can compare.
  *
- *   vipstate serve NAME LEVEL RECEIVES     accept one connection, print what happens to it
+ *   vipstate serve NAME LEVEL RECEIVES     accept one connection, print its codes and states
  *   vipstate watch NAME LEVEL HOST SENDS   connect, send SENDS messages of 64 bytes, then watch
  *   vipstate block NAME LEVEL 0            sleep in VipCQWait on an empty CQ for ever
  *
- * LEVEL is ud, rd or rr. The first two end when the connection has ended and everything was reaped.
+ * LEVEL is ud, rd or rr. The first two end when the connection has ended and every descriptor was reaped.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -133,7 +133,7 @@ static void request(const char *name, const char *host)
     must(code, "VipConnectRequest");
 }
 
-/* Reap one queue until it is empty; print what each descriptor got. */
+/* Reap one queue until it is empty; print the status of each descriptor. */
 static void drain(const char *queue, VIP_RETURN (*done)(VIP_VI_HANDLE, VIP_DESCRIPTOR **))
 {
     VIP_DESCRIPTOR *desc;
@@ -198,7 +198,7 @@ int main(int argc, char **argv)
         must(VipQueryVi(vi, &state, &attributes, &send_empty, &recv_empty), "VipQueryVi");
     }
     printf("state %d\n", (int)state);
-    /* The callback runs in another thread; what else it has to say comes right behind. */
+    /* The callback runs in another thread; wait a little for further callbacks. */
     for (int i = 0; i < 5000 && !__atomic_load_n(&vi_errors, __ATOMIC_ACQUIRE); i++)
         usleep(1000);
     usleep(100000);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# VIPD_AUTOSTART=1: a program that finds no vipd starts one, two at once start one, it serves both and ends
-# by itself when it is unused; without the variable the error tells of it.
-# A line in the user's configuration does what the variable does.
+# VIPD_AUTOSTART=1: a program that finds no vipd starts one; two programs at once start only one, which serves both and
+# ends by itself when no program uses it. Without the variable the error message names the variable.
+# A line in the user's configuration has the same effect as the variable.
 # usage: autostart.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -25,7 +25,7 @@ wrong() {
     bad=1
 }
 
-# The vipd that was started ends, at most 30 s after its last use.
+# Wait until the started vipd has ended (--idle-exit 1s).
 gone() {
     for _ in $(seq 600); do
         kill -0 "$pid" 2>/dev/null || return
@@ -34,7 +34,7 @@ gone() {
     wrong "vipd stays although nobody uses it"
 }
 
-# A vipd of this build, found by PATH, which reads a configuration that does not meet other tests' ports.
+# A vipd of this build, found by PATH; its configuration uses no port, so it does not disturb other tests.
 mkdir "$WORK/bin" "$WORK/run"
 printf '[nic:vip0]\nlink = loop\n' >"$WORK/u.conf"
 cat >"$WORK/bin/vipd" <<SH
@@ -49,7 +49,7 @@ export VIPD_RUNTIME_DIR=$WORK/run PATH=$WORK/bin:$PATH
 grep -q "VIPD_AUTOSTART=1" "$WORK/out" || wrong "the error does not tell of VIPD_AUTOSTART: $(cat "$WORK/out")"
 [ ! -e "$WORK/starts" ] || wrong "started without being wished"
 
-# A line in the user's own configuration is as good, unless the environment says no.
+# A line in the user's own configuration has the same effect, but VIPD_AUTOSTART=0 wins.
 mkdir -p "$WORK/home/.config/vipd"
 printf '# mine\n[daemon]\nautostart = yes  # wished\n' >"$WORK/home/.config/vipd/vipd.conf"
 "$VIPD" --check-config --config "$WORK/home/.config/vipd/vipd.conf" >"$WORK/out" 2>&1 || wrong "autostart = yes: $(cat "$WORK/out")"
@@ -63,10 +63,10 @@ HOME=$WORK/home "$vipperf" cost --iters 1 >"$WORK/out" 2>&1 && wrong "started by
 mv "$WORK/yes.conf" "$WORK/home/.config/vipd/vipd.conf"
 HOME=$WORK/home "$vipperf" cost --iters 1 >"$WORK/out" 2>&1 || wrong "autostart = yes in vipd.conf: $(cat "$WORK/out")"
 pid=$(cat "$WORK/run/vipd.lock")
-gone # by itself, because nobody uses it
+gone # vipd ends by itself, because no program uses it
 
 export VIPD_AUTOSTART=1
-# A vipd inherits a limit of file sizes: the reason says so, or the library's own limit.
+# A vipd inherits a limit of file sizes: the error names this limit, or the library's own limit.
 (ulimit -f 1048576 && exec "$vipperf" cost --iters 1) >"$WORK/out" 2>&1 && wrong "a file of any size under ulimit -f"
 grep -q "RLIMIT_FSIZE" "$WORK/out" || wrong "ulimit -f: $(cat "$WORK/out")"
 pid=$(cat "$WORK/run/vipd.lock")

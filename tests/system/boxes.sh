@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # The arrows between the boxes point one way (doc/architecture.md): every #include of one of our own
-# files is looked up in the table below, and the engine's library may need no symbol beyond a list.
+# files must be in the table below, and the engine's library may need only the symbols of a list.
 # usage: boxes.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=${1:?build directory}
 bad=0
 
-# box: what its files may include (prefixes), besides itself.
+# Prints the prefixes that the files of a box may include, besides the box itself.
 allowed() {
     case $1 in
     proto) echo "" ;;
@@ -30,7 +30,7 @@ allowed() {
     esac
 }
 
-# All includes of a box at once, as "FILE INCLUDED".
+# Check all includes of a box, as lines "FILE INCLUDED".
 check_box() {
     local box=$1 may file included prefix ok
     may="$box $(allowed "$box")"
@@ -63,7 +63,7 @@ for box in proto vipd/engine vipd/registry vipd/link vipd/nic vipd/client vipd/c
     check_box "$box"
 done
 
-# Only host.c knows the event loop.
+# Only host.c may use the event loop.
 for file in $(grep -rlE '#[[:space:]]*include[[:space:]]*<ev\.h>' vipd proto libvipl tools); do
     if [ "$file" != vipd/host.c ]; then
         echo "$file includes <ev.h>: only vipd/host.c may"
@@ -83,7 +83,7 @@ if [ -n "$needed" ]; then
     bad=1
 fi
 
-# The MPI provider sits on the public headers alone, and what it exports is its entry point.
+# The MPI provider includes only the public headers, and exports only its entry point.
 provider="$build/ofi/libvipl-fi.so"
 if [ -e "$provider" ]; then
     exported=$(nm -D --defined-only "$provider" | awk '{print $3}' |

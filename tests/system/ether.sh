@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The Ethernet link over veth between two namespaces: verified transfers with small and jumbo frames,
-# with and without loss, in a VLAN; what a listener on the interface sees beside it; frames that must be
-# dropped; an interface that goes down, disappears and returns; vipd without and with CAP_NET_RAW only.
+# with and without loss, in a VLAN; other traffic on the interface; frames that must be
+# dropped; an interface that goes down, disappears and returns; vipd without CAP_NET_RAW and with this capability only.
 # usage: ether.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -40,8 +40,8 @@ failed() {
     bad=1
 }
 
-# Frames of IPv6 that nobody asked for would be seen by the listener.
-cables() { # cables MTU on|off: merging of frames (GRO), which must leave ours alone
+# Without addrgenmode none, the listener would see IPv6 frames of the kernel.
+cables() { # cables MTU on|off: on merges received frames (GRO), which must not change ours
     in_namespace "$NS_A" ip link set "$if_a" down address $mac_a mtu "$1" addrgenmode none
     in_namespace "$NS_B" ip link set "$if_b" down address $mac_b mtu "$1" addrgenmode none
     in_namespace "$NS_A" "$frames" gro "$if_a" "$2" || exit 1
@@ -50,7 +50,7 @@ cables() { # cables MTU on|off: merging of frames (GRO), which must leave ours a
     in_namespace "$NS_B" ip link set "$if_b" up
 }
 
-state_is() { # state_is HOST TEXT: what vipctl says of the NIC within ten seconds
+state_is() { # state_is HOST TEXT: wait for TEXT as vipctl's state of the NIC; fails after 60 s or more
     for _ in $(seq 1200); do
         in_host "$1" "$vipctl" show nic >"$WORK/show.txt"
         grep -q "^vip0 *$2 *ether" "$WORK/show.txt" && return 0
@@ -60,7 +60,7 @@ state_is() { # state_is HOST TEXT: what vipctl says of the NIC within ten second
     cat "$WORK/show.txt"
 }
 
-start() { # start [CONFIG LINES...]: both vipd, and a server on B
+start() { # start [CONFIG LINES...]: start both vipd, and a server on B
     daemons_begin "$build/vipd"
     VIPD=$build/vipd/vipd
     DAEMON_NIC="link = ether
@@ -70,7 +70,7 @@ interface = $if_a"
 interface = $if_b
 announce = found-b.example.org"
     daemon_start B - - "$@" || exit 1
-    # The kernel may take a second to say that a cable is in.
+    # The kernel may take a second to report the carrier.
     state_is A up
     state_is B up
     VIPD_RUNTIME_DIR=$WORK/B $(host_prefix B) "$vipperf" serve >"$WORK/serve.log" 2>&1 &
@@ -120,7 +120,7 @@ start "vlan = 7" "ethertype = 0x88b6"
 run "VLAN 7, EtherType 0x88b6, a host found by its name" bw found-b --size 65536 --random-sizes --iters 2000
 daemons_end
 
-# ---- what others see ----------------------------------------------------------------------
+# ---- other traffic on the interface -------------------------------------------------------
 
 start
 nsenter --net="/run/netns/$NS_B" "$frames" watch "$if_b" >"$WORK/watch.txt" &
@@ -150,7 +150,7 @@ giver=$!
 run "a transfer with TCP beside it" bw $mac_b --op send --size 1048576 --bytes 64M
 wait $giver || failed "TCP beside: $(cat "$WORK/give.txt")"
 wait $taker || failed "TCP beside: $(cat "$WORK/take.txt")"
-# Both compete for one wire, so TCP may have to repeat a segment; nothing may be wrong or missing.
+# Both compete for one wire, so TCP may have to send a segment again; no byte may be wrong or missing.
 if grep -qx '100000000 bytes' "$WORK/take.txt"; then
     echo "TCP beside it: 100000000 bytes intact, segments $(cat "$WORK/give.txt")"
 else
@@ -173,7 +173,7 @@ at_least B tx_announces 1
 at_least A rx_announces 1
 perf lat nobody-here --iters 1 >"$WORK/run.log" 2>&1 && failed "nobody was found"
 grep -q 'nor known to a host on this medium' "$WORK/run.log" || failed "who nobody is: $(cat "$WORK/run.log")"
-# Who asks a thousand times is answered a few times; the rest and what is wrong is counted.
+# A host that asks a thousand times gets a few answers; the other questions and the malformed ones are counted.
 before=$(counter B tx_announces)
 in_namespace "$NS_A" "$frames" ask "$if_a" found-b 1000 || failed "asking"
 run "after a flood of questions" lat found-b --iters 500
@@ -187,13 +187,13 @@ at_least B drop_peer_field 1
 bad_frames "$if_a" $mac_b B
 run "after bad frames" lat node-b --iters 500
 
-# ---- the interface goes and returns -----------------------------------------------------------
+# ---- removal and return of the interface ------------------------------------------------------
 
 perf bw $mac_b --op send --size 1048576 --duration 2500ms --json "$WORK/result.json" \
     >"$WORK/run.log" 2>&1 &
 transfer=$!
 sleep 0.7
-explains A found-b "$mac_b: " # a connection, by the address that was found for the name
+explains A found-b "$mac_b: " # there is a connection, with the address that was found for the name
 in_namespace "$NS_A" ip link set "$if_a" down
 state_is A "down (the interface is down)"
 state_is B "down (no carrier)"
@@ -211,7 +211,7 @@ at_least A tx_down 1
 in_namespace "$NS_A" ip link set "$if_a" down
 in_namespace "$NS_A" ip link set "$if_a" name other0
 state_is A "down (no such interface: $if_a is called other0 now)"
-# News of another interface are no reason to say anything else.
+# A message about another interface must not change the state.
 in_namespace "$NS_A" ip link set lo mtu 60000
 state_is A "down (no such interface: $if_a is called other0 now)"
 in_namespace "$NS_A" ip link set other0 name "$if_a"
@@ -226,7 +226,7 @@ state_is A up
 state_is B up
 run "removed and made again with jumbo frames" bw $mac_b --size 65536 --random-sizes --iters 2000
 
-# A host that takes smaller packets than the wire: longer frames are no packets for it.
+# A host with an MTU below that of the wire: longer frames are not packets for this host.
 daemons_end
 cables 9000 off
 start "mtu = 1500"
@@ -239,7 +239,7 @@ capabilities_dropped "/proc/${DAEMON_PID[A]}/status" ||
     failed "vipd has kept capabilities: $(grep Cap "/proc/${DAEMON_PID[A]}/status")"
 daemons_end
 
-# Two NICs of one host on one segment, with one name: the first one is found, although here it hears later.
+# Two NICs of one host on one segment, with one name: the NIC that answers first keeps the name.
 daemons_begin "$build/vipd"
 VIPD=$build/vipd/vipd
 if in_namespace "$NS_B" ip link add link "$if_b" name mb0 address 02:00:00:00:0b:02 type macvlan mode bridge; then
@@ -251,11 +251,11 @@ interface = mb0
 announce = twice" daemon_start B - - "[nic:vip1]" "link = ether" "interface = $if_b" "announce = twice" || exit 1
     state_is A up
     state_is B up
-    explains A twice "at 02:00:00:00:0b:0" # either of them may answer first
+    explains A twice "at 02:00:00:00:0b:0" # either of the two may answer first
     at_least A drop_peer_dispute 1
     grep -q 'two cards are called "twice".*another name' "$WORK/A.log" || failed "nothing is said of two cards"
     explains A twice "at $(sed -n 's/.*called "twice": \([0-9a-f:]*\), which answered first.*/\1/p' "$WORK/A.log"), "
-    # Two vipd for the same frames of one interface disturb each other, so the second one says it.
+    # Two vipd on one interface with the same EtherType disturb each other, so the second vipd reports it.
     NETNS_C=$NS_A DAEMON_NIC="link = ether
 interface = $if_a" daemon_start C - - || exit 1
     grep -q 'another program takes frames of EtherType 88b5' "$WORK/C.log" || failed "C does not see A's socket"
@@ -266,7 +266,7 @@ else
 fi
 daemons_end
 
-# Beside a NIC over UDP, which must come up all the same.
+# Without the capability; a NIC over UDP in the same vipd must come up.
 daemons_begin "$build/vipd"
 VIPD=$build/vipd/vipd
 udp="[nic:vip1]
@@ -282,10 +282,10 @@ grep -q 'lacks the capability CAP_NET_RAW.*setcap cap_net_raw+ep /.*vipd"' "$WOR
 grep -q '^vip1 *up *udp' "$WORK/show.txt" || failed "the other NIC is not up"
 daemon_stop A
 
-# An ordinary user with this one capability. The program may lie where only root may look.
+# An ordinary user with this capability only. The program may lie in a folder that only root can read, so copy it.
 cp "$VIPD" "$WORK/vipd"
 chmod 755 "$WORK" "$WORK/vipd"
-rm -rf "$WORK/A" # the lock in it is root's
+rm -rf "$WORK/A" # the lock in it belongs to root
 mkdir "$WORK/A"
 chown 65534:65534 "$WORK/A"
 VIPD=$WORK/vipd

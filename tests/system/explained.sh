@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Five things that go wrong, and what the tools say about them: a rejected registration, a refused
-# connection, a broken VI, a missing capability, a full quota. Each must name what was asked, the limit or the
-# cause, and what to do. doc/operations.md has the transcripts (with a second argument this prints them).
+# Five faults and the tools' messages about them: a rejected registration, a refused
+# connection, a broken VI, a missing capability, a full quota. Each message must name the request, the limit or the
+# cause, and the remedy. doc/operations.md has the transcripts (a second argument prints them).
 # usage: explained.sh BUILD_DIR [show]
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -20,7 +20,7 @@ wrong() {
     bad=1
 }
 
-# says TEXT COMMAND...: whatever its exit code, TEXT is in what it says
+# says TEXT COMMAND...: the command must print TEXT; its exit code does not matter
 says() {
     local text=$1
     shift
@@ -32,7 +32,7 @@ says() {
     grep -qF -- "$text" "$WORK/out" || wrong "$* does not say \"$text\": $(cat "$WORK/out")"
 }
 
-until_true() { # at most 20 s
+until_true() { # wait until it is true; fails after 60 s or more
     for _ in $(seq 600); do
         "$@" >/dev/null 2>&1 && return 0
         sleep 0.1
@@ -66,7 +66,7 @@ vipperf bw 127.0.0.2:$port --size 4096 --duration 600 >"$WORK/client.log" 2>&1 <
 client=$!
 track $client
 until_true sh -c "vipctl -rn -o vi show vi state=connected 'tx_messages>100' | grep -q ."
-kill -STOP $client # so that it does not clean up before it can be looked at
+kill -STOP $client # so that it does not destroy the VI before the test looks at it
 kill -KILL $server
 until_true sh -c "vipctl -rn -o vi show vi state=error | grep -q ."
 vi=$(vipctl -rn -o client,vi show vi state=error | head -n 1 | tr '\t' :)

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Faults of the real world under checked programs (tests/lib/churn.c): programs and daemons killed at
-# random points, stopped and continued, vipd restarted, the link taken down, its address removed, limits
-# of descriptors and memory reached in vipd and in programs, no room for logs or in the runtime directory.
+# Real faults under checked programs (tests/lib/churn.c): programs and vipd killed at
+# random points, stopped and continued; vipd restarted; the link taken down, its address removed; limits
+# of descriptors and memory reached in vipd and in programs; no room for logs or in the runtime directory.
 #
-# In every case the programs themselves check bytes, codes, states and that nothing stands still; this
-# script checks that work goes on within LIMIT_S afterwards, and that once the programs have ended every
-# gauge that vipctl shows is what it was before: sessions, VIs, CQs, regions, registered bytes, waits,
+# In every case the programs themselves check bytes, codes, states and progress. This
+# script checks that work goes on within LIMIT_S afterwards. When the programs have ended, every
+# gauge that vipctl shows must have its old value: sessions, VIs, CQs, regions, registered bytes, waits,
 # connections, kept packets, descriptors, memory.
 # usage: faults.sh BUILD_DIR [ROUNDS [SEED [CASE...]]]      long form: faults.sh build/dev 50
 set -u
@@ -22,7 +22,7 @@ trap 'exit 130' INT TERM
 echo "seed $seed"
 RANDOM=$seed
 
-# Silence is noticed after 2 s at the latest, so an outage of 0.6 s must cut nothing.
+# vipd notices silence after 2 s at the latest, so an outage of 0.6 s must cut no connection.
 settings=("[reliability]" "peer_dead = 2s" "keepalive = 500ms" "conn_timeout = 2s"
     "accept_timeout = 1500ms" "[daemon]" "log_level = debug")
 short_s=0.6
@@ -54,8 +54,8 @@ programs_stopped() {
         goes_on
     done
     no_cuts
-    # Longer than anything waits: memory that the stopped program would have to place may cost it its
-    # connection, nothing else.
+    # Longer than every limit: a stopped program that would have to place memory may lose its
+    # connection, but nothing else may fail.
     kill -STOP "${PROGRAM_PID[1]}"
     sleep $long_s
     kill -CONT "${PROGRAM_PID[1]}"
@@ -73,12 +73,12 @@ vipd_stopped() {
     no_cuts
     kill -STOP "${DAEMON_PID[B]}"
     sleep $long_s
-    told 2 # calls of programs on B itself only took longer
+    told 2 # programs on B itself only waited longer
     kill -CONT "${DAEMON_PID[B]}"
     goes_on
 }
 
-vipd_killed() { # at a random point; its successor has another epoch
+vipd_killed() { # at a random point; the next vipd has another epoch
     local host
     for host in B A; do
         cuts_begin
@@ -149,7 +149,7 @@ address_removed() {
 
 # ---- limits -----------------------------------------------------------------------------------
 
-# vipd gets no further descriptor: connections that are stay, programs that come are told why.
+# vipd gets no further descriptor: existing connections stay, and new programs get the reason.
 vipd_descriptors() {
     local have used
     pair_hold
@@ -163,7 +163,7 @@ vipd_descriptors() {
     pair_holds
     prlimit --pid "${DAEMON_PID[B]}" --nofile="$(ulimit -Hn):"
     pair_leaves
-    # And while programs come, go and work.
+    # The same while programs start, end and work.
     have=$(find "/proc/${DAEMON_PID[B]}/fd" -mindepth 1 | wc -l)
     prlimit --pid "${DAEMON_PID[B]}" --nofile="$have:"
     sleep 1
@@ -171,8 +171,8 @@ vipd_descriptors() {
     goes_on
 }
 
-# Descriptors in sockets that nobody reads count for their user, and with more of them than vipd may
-# open the kernel lets vipd hand over none: programs that come are told why.
+# Unread descriptors in sockets count for their user. If there are more of them than vipd may
+# open, the kernel does not let vipd send a descriptor: new programs must get the reason.
 descriptors_unread() {
     local have flood
     pair_hold
@@ -199,7 +199,7 @@ program_descriptors() {
     done
 }
 
-# Nothing of ours is locked in memory: with a limit of 0 everything works.
+# vipd and libvipl lock no memory: with a limit of 0 everything works.
 memory_locked() {
     local was
     was=$(prlimit --pid "${DAEMON_PID[B]}" --memlock --output SOFT --noheadings)
@@ -210,7 +210,7 @@ memory_locked() {
     prlimit --pid "${DAEMON_PID[B]}" --memlock="$was:"
 }
 
-# vipd gets no further memory, first with a connection that is, then under programs at work.
+# vipd gets no further memory, first with an idle connection, then while programs work.
 vipd_memory() {
     local have
     pair_hold
@@ -249,7 +249,7 @@ log_full() {
     await_line "$WORK/small/B.log" ' opened vip0'
 }
 
-# vipd starts where there is no room: it says so and ends; with room it starts.
+# vipd starts in a directory without room: it must report that and end. With room it must start.
 runtime_full() {
     local dir=$WORK/small/run config=$WORK/small.conf what
     printf '[nic:vip0]\nlink = loop\n' >"$config"
@@ -275,8 +275,8 @@ runtime_full() {
     rm -rf "$dir"
 }
 
-# A killed vipd is told for 20 s that its connections are over: these cases come first, so that at the end
-# nothing of that is left.
+# After a vipd is killed, the other vipd tells its host for 20 s that the connections have ended. So these cases come
+# first, and at the end no memory of that remains.
 cases=(vipd_killed everything_killed vipd_terminated programs_killed programs_stopped vipd_stopped
     link_down address_removed vipd_descriptors descriptors_unread program_descriptors memory_locked
     vipd_memory program_memory log_full runtime_full)

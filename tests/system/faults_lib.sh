@@ -1,9 +1,9 @@
-# For faults.sh: two vipd, the programs at work on them, and what must be as before. Sourced by bash.
+# For faults.sh: two vipd, the programs that use them, and the state that must be as before. Sourced by bash.
 # Owns $bad, $sanitized (not empty in a build with sanitizers), $small (not empty: $WORK/small is a file
 # system of 256 KiB and 64 inodes), and the processes.
 
 PROGRAMS=4     # 0 and 2: server on B, client on A; 1 and 3 the other way round
-LIMIT_S=120    # the bound against hangs: work goes on long before; silence is noticed after 2 s
+LIMIT_S=120    # seconds; ends a test that hangs. Work goes on much earlier: vipd notices silence after 2 s
 PROGRAM_PID=()
 LOG_LINES=()
 bad=0
@@ -55,7 +55,7 @@ faults_begin() {
         echo "(left out: limits of memory, which the sanitizer's own does not survive)"
     faults_daemon A
     faults_daemon B
-    # Once for what a first use leaves (caches of the allocator), then the state to come back to.
+    # Run everything once, because a first use leaves memory (caches of the allocator); then record the state.
     programs_start
     goes_on
     sleep 1
@@ -84,7 +84,7 @@ faults_end() {
 
 program_host() { [ $(($1 % 2)) -eq $(($1 / 2)) ] && echo B || echo A; }
 
-program_start() { # program_start NUMBER; PROGRAM_PREFIX may stand before it
+program_start() { # program_start NUMBER; PROGRAM_PREFIX is put in front of the command
     local host peer=$address_b name=pair$(($1 % 2)) what
     host=$(program_host "$1")
     [ "$host" = A ] || peer=$address_a
@@ -97,7 +97,7 @@ program_start() { # program_start NUMBER; PROGRAM_PREFIX may stand before it
     PROGRAM_PID[$1]=$!
 }
 
-program_stop() { # program_stop NUMBER: it must end by itself and have found nothing wrong
+program_stop() { # program_stop NUMBER: the program must end by itself and must have found no error
     local status pid=${PROGRAM_PID[$1]}
     kill -TERM "$pid"
     for _ in $(seq 1200); do
@@ -129,7 +129,7 @@ programs_stop() {
     done
 }
 
-# ---- what programs say ------------------------------------------------------------------------
+# ---- output of the programs -------------------------------------------------------------------
 
 count_lines() { grep -acE "$2" "$1"; } # count_lines FILE PATTERN
 
@@ -143,7 +143,7 @@ await_line() { # await_line FILE PATTERN
     return 1
 }
 
-# Every program completes connections that began after now (the first one may have begun before).
+# Wait until every program has completed connections that began after now (the first one may have begun before).
 goes_on() {
     local i deadline=$((SECONDS + LIMIT_S)) before=()
     for ((i = 0; i < PROGRAMS; i++)); do
@@ -177,8 +177,8 @@ no_cuts() {
     done
 }
 
-# These clients, nearly always in a connection or making one, are told of its end; one in sixteen rounds opens its NIC
-# anew, and is told then, if its own vipd was killed at that moment.
+# Each of these clients must report the end of its connection, or a failed attempt to make one. In one of sixteen
+# rounds a client opens its NIC again; if its vipd was killed at that moment, VipOpenNic fails instead.
 told() { # told CLIENT...
     local i deadline=$((SECONDS + LIMIT_S))
     for i in "$@"; do
@@ -193,7 +193,7 @@ told() { # told CLIENT...
     done
 }
 
-# ---- a connection that only lies there -----------------------------------------------------------
+# ---- an idle connection --------------------------------------------------------------------------
 
 pair_hold() {
     programs_stop
@@ -214,7 +214,7 @@ pair_holds() {
     fi
 }
 
-pair_leaves() { # the client dies, the server is told
+pair_leaves() { # the client dies, the server gets the error
     kill -KILL $held
     wait $held 2>/dev/null
     await_line "$WORK/holds.log" '^close 0'
@@ -224,7 +224,7 @@ pair_leaves() { # the client dies, the server is told
 
 # ---- opening under limits -------------------------------------------------------------------------
 
-opens_refused() { # opens_refused HOST PATTERN: the reason says what is missing
+opens_refused() { # opens_refused HOST PATTERN: the reason must name the missing resource
     local i
     for i in 1 2 3; do
         in_host "$1" timeout 60 "$build/tests/system/vipstate" block t rd 0 >"$WORK/open.log" 2>&1
@@ -247,7 +247,7 @@ opens_or_says_why() { # opens_or_says_why WHAT PREFIX...
     wait $pid 2>/dev/null
     status=$?
     grep -q '^blocked' "$WORK/open.log" && return
-    # The loader has its own sentence when it lacks something.
+    # The loader prints its own sentence when it lacks something.
     [ $status -eq 127 ] && grep -q 'loading shared libraries' "$WORK/open.log" && return
     [ $status -eq 1 ] && grep -qE '^failed Vip[A-Za-z]+ code 3: .{10,}' "$WORK/open.log" && return
     failed "a program $what ended with status $status: $(cat "$WORK/open.log")"
@@ -257,7 +257,7 @@ processor_ms() { awk '{print ($14 + $15) * 10}' "/proc/$1/stat"; } # ticks are 1
 
 # ---- gauges ---------------------------------------------------------------------------------------
 
-# Everything that is counted now and not since the beginning; `clients` has vipctl itself.
+# All gauges; the view `clients` would contain vipctl itself.
 gauges() { # gauges HOST
     in_host "$1" "$build/tools/vipctl" show stats --json |
         jq -r '.counters[] | select(.kind == "gauge") |
@@ -269,15 +269,15 @@ memory_of() { # memory_of HOST NAME
         jq "[.counters[] | select(.name == \"$2\") | .value] | add"
 }
 
-# What the allocator has given out, but not to the connection manager, which remembers for a time, nor for
-# free buffers that a link keeps for packets.
+# The allocator's memory in use, without the connection manager's, which remembers ends for a time, and without
+# free packet buffers that a link keeps.
 memory() { # memory HOST
     echo $(($(memory_of "$1" memory_heap) - $(memory_of "$1" cm_bytes) - $(memory_of "$1" rx_spare_bytes))) \
         "$(memory_of "$1" memory_mapped)" "$(memory_of "$1" memory_resident)"
 }
 
-# No more than 128 KiB of heap (rows of tables grow with use), 16 MiB of address space, 8 MiB of memory. What is
-# in use for a moment, such as for the look itself, may be in a look: what was lost is in all of them.
+# Limits: 128 KiB of heap (tables grow with use), 16 MiB of address space, 8 MiB of memory. Memory in use for
+# a moment, for example by the look itself, may be in one look; lost memory is in every look.
 memory_back() { # memory_back HOST
     local was now
     [ -z "$sanitized" ] || return 0
@@ -307,7 +307,7 @@ back_to_baseline() {
     done
 }
 
-fault() { # fault NAME: the case of that name, between two looks
+fault() { # fault NAME: run this case, and compare the state before and after
     local started=$SECONDS
     current=$1
     programs_start
@@ -326,7 +326,7 @@ fault() { # fault NAME: the case of that name, between two looks
     echo "$1: good, $((SECONDS - started)) s"
 }
 
-# The connection manager has forgotten everything, also the ends that it tells a dead peer for 20 s.
+# Wait until the connection manager has forgotten all ends, also those about which it tells a dead peer for 20 s.
 everything_forgotten() {
     local host left
     current="the end"

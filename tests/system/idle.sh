@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# With nothing to do, vipd and a program blocked in VipCQWait use no processor time: the kernel's own
-# account of each thread does not move over a second (a few microseconds are allowed for signals). On a busy machine
-# it takes them a while to get there, so one such second of 30 is enough: what polls has none.
+# Without work, vipd and a program blocked in VipCQWait use no processor time: the kernel's
+# account of each thread does not change for a second (except a few microseconds for signals). On a busy machine
+# that takes a while, so one such second of 30 is enough: a thread that polls has no such second.
 # usage: idle.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1

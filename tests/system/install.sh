@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The ordinary way of installing works: `cmake --install` into a prefix gives the promised files, the
+# The ordinary installation works: `cmake --install` into a prefix gives the promised files, the
 # tools run from there, a program builds with pkg-config and with the CMake package, and `vipl.so`
 # can be loaded at run time as old programs do.
 # usage: install.sh BUILD_DIR (a release build)
@@ -18,7 +18,7 @@ for file in sbin/vipd bin/vipctl bin/vipperf bin/amrun include/vipl.h include/vi
     include/am_amx.h include/vipam/ammpi.h lib/libvipam.so lib/pkgconfig/vipam.pc lib/cmake/vipl/viplConfig.cmake; do
     [ -e "$P/$file" ] || { echo "missing after installation: $file"; exit 1; }
 done
-# A Split-C program, from sources to its output, with what is installed and nothing else.
+# A Split-C program, from its source to its output, with the installed files and no others.
 "$P/bin/splitcc" -O2 -std=gnu89 -w -o "$prefix/heat" examples/splitc/heat.sc -lm
 "$prefix/heat"
 # The MPI provider is there if the build found libfabric, and libfabric loads it from there.

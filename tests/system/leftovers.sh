@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A run of ./check that was killed leaves processes, namespaces, mounted file systems and files; the next run removes
-# them, and touches nothing of a run that is alive (scripts/own.sh). Ports and seeds of tests do not collide.
+# A killed run of ./check leaves processes, namespaces, mounted file systems and files. The next run must remove
+# them, and must not touch those of a living run (scripts/own.sh). Ports and seeds of tests do not collide.
 # usage: leftovers.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -25,7 +25,7 @@ until_there() { # until_there FILE
 export VIP_RUNS=$WORK/runs
 mkdir "$VIP_RUNS"
 
-# A run as ./check makes one: with a vipd, and, where this user may have them, a namespace and a file system.
+# A run like that of ./check: with a vipd and, if this user may make them, a namespace and a file system.
 cat >"$WORK/run.sh" <<'RUN'
 . scripts/daemons.sh
 . tests/lib/namespaces.sh
@@ -44,21 +44,21 @@ run_end
 RUN
 run() { # run NAME: sets pid
     mkfifo "$WORK/$1.go"
-    # Open for writing too, so that it waits for a line and not for a writer.
+    # Open for writing, too, so that the script waits for a line and not for a writer.
     env -u VIP_RUN bash "$WORK/run.sh" "$build" "$WORK/$1" "$WORK/$1.go" 2>"$WORK/$1.err" <>"$WORK/$1.go" &
     pid=$!
     track $pid
     until_there "$WORK/$1" || { cat "$WORK/$1.err"; exit 1; }
 }
 read_of() { mapfile -t "$1" <"$WORK/$1"; }
-alive() { [ "$(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -c 1 | tr -d Z)" ]; } # a dead one may wait for its parent
+alive() { [ "$(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -c 1 | tr -d Z)" ]; } # a zombie counts as dead
 there() { # there DIR VIPD NAMESPACE
     [ -d "$1" ] && alive "$2" && { [ $namespaces = no ] || [ -e "/run/netns/$3" ]; }
 }
 gone() { [ ! -e "$1" ] && ! alive "$2" && [ ! -e "/run/netns/$3" ] && ! grep -q " $1/" /proc/mounts; }
 
 run killed
-namespaces=no # whether this user may have them here
+namespaces=no # yes if this user may make namespaces here
 [ ! -e "/run/netns/$(sed -n 3p "$WORK/killed")" ] || namespaces=yes
 read_of killed
 kill -KILL "$pid"
@@ -80,7 +80,7 @@ there "${beside[@]}" || wrong "the end of a run has taken something from another
 echo >"$WORK/beside.go"
 wait "$pid" || wrong "the run beside it ended with status $?"
 
-# No two processes have a port at the same time; one that ended gives it back.
+# No two processes have the same port at the same time; a process that ends gives its port back.
 ports() { bash -c '. scripts/own.sh; port_take && echo "$port"; read -r _' <"$1"; }
 mkfifo "$WORK/hold"
 for i in 1 2 3; do

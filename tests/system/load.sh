@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # A busy machine: 20 busy processes, half of which dirty memory, beside two vipd with 16 connections of mixed
-# traffic, every byte compared. For SECONDS no connection is lost; meanwhile programs come and connect: with
-# VipConnectRequest and 5 s, as a job of Active Messages, and with connected endpoints of libfabric (FI_EP_MSG). Each of
-# them succeeds. At the end: vipd's longest gaps between two turns.
-# For ./check --long: it takes all processors for so long.
+# traffic, every byte compared. No connection may be lost for SECONDS. Meanwhile new programs connect: with
+# VipConnectRequest and 5 s, as a job of Active Messages, and with connected endpoints of libfabric (FI_EP_MSG). All
+# of them must succeed. At the end it prints vipd's longest gaps between two turns.
+# For ./check --long: the test takes all processors for SECONDS.
 # usage: load.sh BUILD_DIR [SECONDS]
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -43,7 +43,7 @@ for host in a b; do
     done
 done
 
-# The same eight from each host to the other; one of them does not block.
+# The same eight connections from each host to the other; one of them does not block.
 clients=()
 client() { # client FROM TO ARGUMENTS...
     local from=$1 to=$2
@@ -78,12 +78,12 @@ for ((i = 0; i < BUSY / 2; i++)); do
     track $!
 done
 
-# ---- programs that come ----------------------------------------------------------------------------
+# ---- new programs ----------------------------------------------------------------------------------
 
 export VIPD_RUNTIME_DIR=$WORK/A VIPD_RUNTIME_DIR_A=$WORK/A VIPD_RUNTIME_DIR_B=$WORK/B
 export FI_PROVIDER_PATH=$build/ofi
 nic_port=$port
-port_take || exit 1 # fi_pingpong meets its like on a TCP port
+port_take || exit 1 # the two fi_pingpong meet on a TCP port
 by_vipl() { timeout 600 "$vipperf" lat "127.0.0.2:$nic_port" --iters 10 --verify --wait block; }
 by_am() { timeout 600 "$build/tools/amrun" -n 2 tests/am/host.sh "$build/tests/am/am_traffic" block; }
 by_msg() {
@@ -116,7 +116,7 @@ while [ $SECONDS -lt $end ] && [ $bad -eq 0 ]; do
     done
 done
 
-# ---- the end: a program that loses its connection ends with a failure ------------------------------------
+# ---- the end: a client that lost its connection has failed ------------------------------------------------
 
 for i in "${!clients[@]}"; do
     if [ $bad -eq 0 ]; then

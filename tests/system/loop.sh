@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A NIC without a medium: two programs of one host find each other through /dev/via_lo with no network
-# configured, with and without faults; a vipd with three NICs of different links serves them side by
-# side.
+# A NIC without a medium: two programs of one host connect through /dev/via_lo with no network
+# configured, with and without faults; one vipd serves three NICs of different links at the same
+# time.
 # usage: loop.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -26,7 +26,7 @@ run() { # run NIC HOST ARGUMENTS...
     fi
 }
 
-# several HOST: messages in several segments and buffers, and both ways
+# several HOST: messages in several segments and buffers, and in both directions
 several() {
     run vip0 "$1" lat --sizes 64:4096 --segments 5 --iters 300
     run vip0 "$1" bw --op write --size 40000 --segments 64 --buffers 16 --register each --iters 300
@@ -50,7 +50,7 @@ for faults in none loss=1%,dup=1%,reorder=1%,corrupt=1%,seed=42; do
     daemons_end
 done
 
-# Rings between the programs: both fill and empty them at the same time.
+# Direct rings between the programs: both fill and empty them at the same time.
 daemons_begin "$build/vipd"
 VIPD=$build/vipd/vipd
 DAEMON_NIC="link = loop" daemon_start A - - "[engine]" "direct = yes" || exit 1

@@ -21,7 +21,7 @@ wrong() {
 
 man/build.sh "$build/vipd/vipd" "$out" || exit 1
 for page in "$out"/*; do
-    # scdoc begins a paragraph after every heading and before every list, which changes nothing.
+    # scdoc begins a paragraph after every heading and before every list; mandoc's warning about that is harmless.
     mandoc -T lint -W warning "$page" 2>&1 | grep -v 'skipping paragraph macro: PP' >"$out.lint" &&
         wrong "$(cat "$out.lint")"
     mandoc -T ascii "$page" | col -b | tr -s ' \n' '  ' >"$page.txt"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Several NICs of different links in one vipd: raw Ethernet, UDP over IPv4 and UDP over IPv6 (link-local
-# addresses), each on an interface of its own between two namespaces, serve three clients at once. One
-# name means the right address on each. Taking an interface down ends the connections of its NIC and no
-# others, and the NIC works again afterwards without a restart. NICs that cannot start are shown as down,
+# addresses), each on its own interface between two namespaces, serve three clients at once. One
+# name means the right address on each NIC. Taking an interface down ends only the connections of its NIC,
+# and the NIC works again afterwards without a restart. NICs that cannot start are shown as down,
 # with the reason.
 # usage: nics.sh BUILD_DIR
 set -u
@@ -33,12 +33,12 @@ failed() {
     bad=1
 }
 
-# Device of a NIC on a host; 15 letters are the limit.
+# The device of a NIC on a host; its name may have 15 letters at most.
 device() { # device HOST NUMBER
     printf 'v%s%s-%s' "${1,,}" "$2" $$
 }
 
-settle() { # settle HOST NUMBER: a cable's end, with a link-local address that needs no waiting
+settle() { # settle HOST NUMBER: set up a cable's end; its link-local address is valid at once
     local ns=NS_$1 dev
     dev=$(device "$1" "$2")
     in_namespace "${!ns}" sysctl -qw "net.ipv6.conf.$dev.accept_dad=0"
@@ -62,14 +62,14 @@ in_namespace "$NS_B" ip addr add 10.78.1.2/24 dev "$(device B 1)"
     exit 77
 }
 
-nics() { # nics HOST: the lines behind those of vip0
+nics() { # nics HOST N: print the configuration of vip1 (address 10.78.1.N) and vip2
     local last
     last=$(printf %x "'$1")
     printf '%s\n' "[nic:vip1]" "address = 10.78.1.$2" "port = $port" \
         "[nic:vip2]" "address = fe80::ff:fe00:2$last%$(device "$1" 2)" "port = $port"
 }
 
-# ---- start: three NICs that work, four that cannot --------------------------------------------
+# ---- start: three NICs that work, four that cannot start --------------------------------------
 
 daemons_begin "$build/vipd"
 VIPD=$build/vipd/vipd
@@ -89,7 +89,7 @@ daemon_start A - - "$(nics A 1)" \
 DAEMON_NIC="link = ether
 interface = $(device B 0)"
 daemon_start B - - "$(nics B 2)" "$limits" || exit 1
-state_is() { # state_is NIC STATE [HOST]: what vipctl says of a NIC (of A) within ten seconds
+state_is() { # state_is NIC STATE [HOST]: wait for a state of a NIC (of A); fails after 60 s or more
     for _ in $(seq 1200); do
         in_host "${3-A}" "$vipctl" show nic >"$WORK/show.txt"
         grep -q "^$1 *$2 " "$WORK/show.txt" && return 0
@@ -130,7 +130,7 @@ done
 
 # ---- three clients at once ------------------------------------------------------------------
 
-start_clients() { # start_clients ARGUMENTS: one on each NIC, all under the same name
+start_clients() { # start_clients ARGUMENTS: one client on each NIC, all with the same name
     local i
     for i in 0 1 2; do
         rm -f "$WORK/result$i.json"
@@ -142,11 +142,11 @@ start_clients() { # start_clients ARGUMENTS: one on each NIC, all under the same
     done
 }
 
-good_client() { # good_client NUMBER: it has ended well
+good_client() { # good_client NUMBER: it has ended without an error
     wait "${CLIENT[$1]}" && grep -q '"verified": true' "$WORK/result$1.json"
 }
 
-sent() { # sent NUMBER: packets, by vipctl
+sent() { # sent NUMBER: packets sent, as vipctl shows
     in_host A "$vipctl" show stats | awk -v scope="nic:vip$1" '$1 == scope && $2 == "tx_packets" {print $3}'
 }
 
@@ -172,7 +172,7 @@ all_good() { # all_good WHAT
 start_clients --bytes 16M
 all_good "three clients at once"
 
-# ---- one interface goes ---------------------------------------------------------------------
+# ---- one interface goes down ----------------------------------------------------------------
 
 for victim in 0 1 2; do
     start_clients --duration 3s
@@ -188,7 +188,7 @@ for victim in 0 1 2; do
         fi
     done
     case $victim in
-    # IPv6 takes the addresses off an interface that is set down.
+    # IPv6 removes the addresses of an interface that is set down.
     2) state_is vip2 "down ($(device A 2) does not have the address of .*)" ;;
     1) state_is vip1 "down (the interface $(device A 1) is down)" ;;
     0) state_is vip0 "down (the interface is down)" ;;
@@ -199,7 +199,7 @@ for victim in 0 1 2; do
     [ $bad -ne 0 ] || echo "${kinds[victim]} without its interface: its connection ended, the others did not"
 done
 
-# A new interface of the same name: the socket of a link-local address belonged to the old one.
+# A new interface of the same name: the socket of a link-local address belongs to the old one.
 in_namespace "$NS_A" ip link del "$(device A 2)"
 state_is vip2 "down (no such interface: $(device A 2))"
 cable 2

@@ -1,7 +1,7 @@
-"""The files of a folder are a stack: each calls only those below it. A folder's file ORDER names
-its files and folders from bottom to top, and at its end ("up FILE FILE") the calls that still go
-up. This test reads the symbols of the object files. It refuses a call up that is not listed, and a
-listed one that has gone, so each call up is written down.
+"""The files of a folder are a stack: each file calls only files below it. The file ORDER of a folder
+names its files and folders from bottom to top, and at its end ("up FILE FILE") the calls that still
+go up. This test reads the symbols of the object files. It refuses a call up that ORDER does not
+list, and a listed call that no longer exists.
 
 usage: order.py BUILD_DIR            check each folder that has an ORDER
        order.py BUILD_DIR FOLDER     print the calls inside the folder, with their functions
@@ -17,7 +17,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 
 
 def objects(build):
-    """{source file: object file}. After CMakeFiles/TARGET.dir an object's path is its source's."""
+    """{source file: object file}. Behind CMakeFiles/TARGET.dir, an object's path is its source's path."""
     found = {}
     for path in glob.glob(os.path.join(build, "**", "*.c.o"), recursive=True):
         place = os.path.relpath(path, build).split(os.sep)
@@ -56,7 +56,7 @@ def calls(found):
 
 
 def entry(folder, source):
-    """The folder's file, or its folder with a / at the end, that has the source. None: not here."""
+    """The entry of the folder that contains the source: a file, or a folder with / at its end; or None."""
     if not source.startswith(folder + os.sep):
         return None
     first, *deeper = os.path.relpath(source, folder).split(os.sep)
@@ -87,7 +87,7 @@ def read_order(folder):
 
 
 def check(folder, sources, arrows):
-    """What is wrong in this folder, one sentence each; and how many calls go up."""
+    """The faults of this folder, one sentence each; and the number of calls that go up."""
     entries, up = read_order(folder)
     height = {entry: number for number, entry in enumerate(entries)}
     wrong = []

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Two users and a discriminator: the second one is refused, [listen] says who may wait where, an accepting program
-# learns who asks, vipctl shows nobody else's names, and one user's requests leave room for those of others.
+# Two users and a discriminator: the second user is refused; [listen] reserves names for users; an accepting program
+# learns the user of a request; vipctl shows only the user's own names; one user's requests leave room for others.
 # usage: owner.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -45,13 +45,13 @@ start_in A "$WORK/serve.log" setpriv --reuid=$own --regid=$own --clear-groups "$
 server=$STARTED
 until_said "$WORK/serve.log" ready
 
-# Who waits first owns the name.
+# The user whose program waits first owns the name.
 as_in A $thief "$owner" try svc >"$WORK/try" 2>&1
 [ "$(grep -c 'belongs to another user' "$WORK/try")" = 3 ] || failed "a second user: $(cat "$WORK/try")"
 as_in A $own "$owner" try svc >"$WORK/try" 2>&1
 grep -q 'another user' "$WORK/try" && failed "the same user: $(cat "$WORK/try")"
 
-# [listen]: names that are kept for a user.
+# [listen]: names that are reserved for a user.
 as_in A $thief "$owner" try db-1 >"$WORK/try" 2>&1
 [ "$(grep -c '\[listen\] db-\* = '$own "$WORK/try")" = 3 ] || failed "a kept name: $(cat "$WORK/try")"
 as_in A $own "$owner" try db-1 >"$WORK/try" 2>&1
@@ -59,13 +59,13 @@ grep -q '^listen 0' "$WORK/try" || failed "a name kept for this user: $(cat "$WO
 in_host A "$owner" try db-2 >"$WORK/try" 2>&1
 grep -q '^listen 0' "$WORK/try" || failed "root: $(cat "$WORK/try")"
 
-# Whose request it is.
+# The user of a request.
 as_in A $thief "$owner" connect 127.0.0.1 svc >"$WORK/connect" 2>&1
 until_said "$WORK/serve.log" "^user $thief$"
 as_in B $thief "$owner" connect 127.0.0.1:$port svc >"$WORK/connect" 2>&1
 until_said "$WORK/serve.log" "^user unknown"
 
-# What others see of it.
+# What vipctl shows to other users.
 for who in $own 0 $thief; do
     as_in A $who "$vipctl" show listen >"$WORK/show" 2>&1 || failed "show listen: $(cat "$WORK/show")"
     if [ "$who" = $thief ]; then
@@ -94,8 +94,8 @@ grep -q 127.0.0.2 "$WORK/show" && failed "another user's peer is shown: $(cat "$
 kill "$lat"
 wait "$lat"
 
-# A user asks itself 5,000 times and answers nothing: an eighth of the pending requests are its own, and the server of
-# another user still hears a third one.
+# A user makes 5,000 requests to itself and answers none: it gets an eighth of the pending requests (512), and the
+# server of another user still gets a request of a third user.
 pending() { in_host A "$vipctl" -rn -o value show stats name=cm_pending; }
 as_thief=(setpriv --reuid=$thief --regid=$thief --clear-groups "$owner")
 start_in A "$WORK/hold.log" "${as_thief[@]}" hold held
@@ -114,7 +114,7 @@ as_in A $third "$owner" connect 127.0.0.1 svc >"$WORK/connect" 2>&1
 until_said "$WORK/serve.log" "^user $third$"
 [ "$(pending)" = 512 ] || failed "$(pending) requests of one user wait, not 512"
 
-# A reload that keeps the name for another user ends the session that listens there, and that user has it.
+# A reload that reserves the name for another user ends the session that listens there; the other user can then listen.
 sed -i "s/^db-\* = .*/svc = $thief/" "$WORK/A.conf"
 in_host A "$vipctl" reload >"$WORK/reload" 2>&1 || failed "reload: $(cat "$WORK/reload")"
 for _ in $(seq 100); do

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# The long form of installation: builds the Debian packages, lets lintian judge them, installs them into a
-# fresh Debian 12 root and works there with what they have brought: a vipd without privileges as its unit
+# The long form of installation: builds the Debian packages, checks them with lintian, installs them into a
+# fresh Debian 12 root and uses them there: a vipd without privileges as its unit
 # describes it, check, ping, a transfer that survives a reload with a good and with a broken file, and
-# the orderly end; first by hand, then once more under the systemd of that root, booted in namespaces. Not part of ./check: it needs root, a mirror, and a quarter of an hour.
+# the orderly end; first by hand, then once more under the systemd of that root, booted in namespaces. Not part of
+# ./check: it needs root, a mirror, and a quarter of an hour.
 # usage: packages.sh [MIRROR]      packages end up in build/packages
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -39,7 +40,7 @@ cleanup() {
 trap cleanup EXIT
 trap 'exit 130' INT TERM
 
-# ---- build and judge ----------------------------------------------------------------------------------
+# ---- build and check ----------------------------------------------------------------------------------
 
 if [ -z "${PACKAGES_BUILT-}" ]; then
     mkdir -p "$work/vipd" "$out"
@@ -64,17 +65,17 @@ in_root sh -c 'apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install 
 in_root getent passwd vipd >/dev/null || wrong "there is no user vipd"
 in_root getent group via-admin via-stat >/dev/null || wrong "there is no group via-admin or via-stat"
 
-# ---- what the units describe, by hand: what a machine without systemd does ---------------------------------
+# ---- the units' work by hand, as on a machine without systemd -----------------------------------------------
 
 . scripts/own.sh
 port_take || exit 1
 mkdir -p "$root/etc/vipd/vipd.conf.d"
 printf '[nic:vip0]\naddress = 127.0.0.1\nport = %s\n' $port >"$root/etc/vipd/vipd.conf"
-start() { # start DIR ARGUMENTS...: as User=vipd with its groups, without capabilities
+start() { # start DIR ARGUMENTS...: as user vipd with its groups, without capabilities
     local dir=$1
     shift
     in_root install -d -o vipd -g vipd "$dir"
-    # Not through in_root: the number must be that of vipd, not of a shell around it.
+    # Not through in_root: $! must be the number of vipd, not of a shell around it.
     chroot "$root" setpriv --reuid=vipd --regid=vipd --init-groups --bounding-set=-all --inh-caps=-all --no-new-privs \
         env RUNTIME_DIRECTORY="$dir" HOME=/nonexistent /usr/sbin/vipd "$@" >"$work/$(basename "$dir").log" 2>&1 </dev/null &
     pids+=($!)
@@ -118,7 +119,7 @@ in_root sh -c 'man=/usr/share/man; ls $man/man8/vipd.8.gz $man/man1/vipctl.1.gz 
 kill -TERM "$vipd"
 wait "$vipd" || wrong "vipd ended with $?: $(tail -n 5 "$work/vipd.log")"
 [ ! -e "$root/run/vipd/vipd.sock" ] || wrong "the socket stays"
-# The peer and its server too: their addresses are wanted again.
+# Stop the peer and its server, too, because their addresses are needed again.
 for pid in "${pids[@]:1}"; do
     kill "$pid" && wait "$pid"
 done
@@ -126,8 +127,8 @@ pids=()
 
 # ---- a booted systemd ---------------------------------------------------------------------------------------
 
-# Namespaces of its own, but for the network: a system that boots like a container. What it cannot have here is
-# said, and then the part above has to do.
+# With its own namespaces, except for the network, the system boots like a container. If something is not possible
+# here, the script reports it, and only the part above counts.
 boot() {
     : >"$root/etc/machine-id"
     unshare --pid --fork --mount --uts --ipc --cgroup --kill-child bash -c "
@@ -155,7 +156,7 @@ boot() {
     return 1
 }
 inside() { nsenter -t "$init" -m -p -u -i -r -w timeout 600 "$@"; }
-# journal UNIT TEXT: did it say so?
+# journal UNIT TEXT: true if the unit's log contains TEXT
 journal() { inside journalctl --no-pager -q -u "$1" 2>/dev/null | grep -qF -- "$2"; }
 
 service_story() {
@@ -206,7 +207,7 @@ if in_root sh -c 'DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install
 else
     echo "packages: systemd does not boot here ($(tail -n 1 "$work/boot.log" 2>/dev/null)); started by hand only"
 fi
-# Number 1 of the namespaces: everything inside ends with it.
+# Process 1 of the namespaces: its end kills all processes inside.
 [ -n "$booting" ] && kill -KILL "$booting" && wait "$booting" 2>/dev/null
 
 in_root sh -c 'DEBIAN_FRONTEND=noninteractive apt-get purge -y vipd vipd-tools' >"$work/purge.log" 2>&1 ||

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Two vipd that are stopped together, as by a host that lacks processor time for both or a virtual machine that is
-# suspended, lose no connection, idle or busy. One that is stopped alone is found silent.
+# Two vipd that are stopped together (for example when a host lacks processor time, or a virtual machine is
+# suspended) must lose no connection, idle or busy. If only one is stopped, the other must find it silent.
 # usage: paused.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -14,7 +14,7 @@ port_take || exit 1
 trap daemons_end EXIT
 trap 'exit 130' INT TERM
 
-# The stop is longer than both limits. These leave room for a host on which the second vipd goes on late.
+# The stop is longer than both limits. The limits have room for a host on which the second vipd continues late.
 settings=("[reliability]" "peer_dead = 5s" "keepalive = 1s" "conn_timeout = 5s")
 stop_s=8
 
@@ -24,7 +24,7 @@ failed() {
     exit 1
 }
 
-await() { # await FILE PATTERN [SECONDS]: the file gets a line that matches
+await() { # await FILE PATTERN [SECONDS]: wait for a line of the file that matches
     for _ in $(seq $((${3:-60} * 20))); do
         grep -qE "$2" "$1" 2>/dev/null && return 0
         sleep 0.05
@@ -35,7 +35,7 @@ await() { # await FILE PATTERN [SECONDS]: the file gets a line that matches
 daemons_begin
 daemon_start A 127.0.0.1 $port "${settings[@]}" && daemon_start B 127.0.0.2 $port "${settings[@]}" || exit 1
 
-# An idle connection, and one on which messages go back and forth until it is ended.
+# An idle connection, and one with messages back and forth until the test ends it.
 start_in B "$WORK/serve.log" "$vipstate" serve t rd 4
 await "$WORK/serve.log" waiting
 start_in A "$WORK/watch.log" "$vipstate" watch t rd 127.0.0.2 0
@@ -45,7 +45,7 @@ await "$WORK/serve.log" connected
 start_in B "$WORK/perf.serve.log" "$vipperf" serve
 start_in A "$WORK/perf.log" "$vipperf" lat "127.0.0.2:$port" --size 64 --duration 600
 busy=$STARTED
-# vipperf has two: one for its notes, and then the one of the messages, which a stop may keep from being made.
+# vipperf has two connections: first one for its notes, then one for the messages. A stop could prevent the second.
 for _ in $(seq 1200); do
     connections=$(VIPD_RUNTIME_DIR=$WORK/A "$build/tools/vipctl" -rn show vi state=connected | grep -c .)
     [ "$connections" -ge 3 ] && break
@@ -62,7 +62,7 @@ for _ in 1 2; do
     kill -0 "$busy" 2>/dev/null || failed "the busy connection was lost"
 done
 
-# What is really silent is found.
+# A peer that is really silent must be found.
 kill -STOP "${DAEMON_PID[B]}"
 await "$WORK/watch.log" '^callback resource 1 error 1 vi 1' 120
 kill -CONT "${DAEMON_PID[B]}"

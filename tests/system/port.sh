@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The UDP port of a NIC stays vipd's while vipd is away: a small service manager of the test's own keeps what vipd
-# gives it (FDSTORE=1) and passes it to the next vipd (LISTEN_FDS, LISTEN_FDNAMES). Meanwhile another user
-# cannot bind the port. A socket of another address, or of a NIC that is gone, is given up.
+# The UDP port of a NIC stays vipd's while vipd is away. The test has a small service manager: it keeps the descriptors
+# that vipd sends (FDSTORE=1) and passes them to the next vipd (LISTEN_FDS, LISTEN_FDNAMES). Meanwhile another user
+# cannot bind the port. vipd closes a stored socket of another address, or of a NIC that no longer exists.
 # usage: port.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -142,7 +142,7 @@ for how in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
     for address, number in nics.items():
         if stranger_binds(address, number):
             wrong("port %d of %s was free while vipd was away" % (number, address))
-    # What peers send meanwhile waits in the socket: packets for a vipd that is no more.
+    # Packets of peers wait in the socket meanwhile; they are for a vipd that has ended.
     late = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     for i in range(200):
         late.sendto(b"\x11" + bytes(99), ("127.0.0.1", port))
@@ -152,7 +152,7 @@ for how in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
             wrong("%d descriptors are stored as %s" % (len(fds), name))
     for address, number in nics.items():
         works(address, number)
-# Another port, and no second NIC: the sockets of before are given up on both sides.
+# Another port, and no second NIC: vipd and the manager close the old sockets.
 end(pid, signal.SIGTERM)
 configure(two.split("[nic:vip1]")[0].replace("port = %d" % port, "port = %d" % (port + 2)))
 pid = start()
@@ -164,7 +164,7 @@ for address, number in nics.items():
         wrong("port %d of %s is still taken" % (number, address))
 works("127.0.0.1", port + 2)
 end(pid, signal.SIGTERM)
-# A descriptor that is no socket of vipd's is refused with a reason.
+# A descriptor that is not a socket of vipd's must be refused with a reason.
 store["something"] = [os.open("/dev/null", os.O_RDONLY)]
 notify.settimeout(0)
 log_at = os.path.getsize(work + "/log")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The probes of vipd (proto/probe.h): each is in the program with its arguments, and where the kernel lets
-# bpftrace run, the two scripts see traffic through them.
+# The probes of vipd (proto/probe.h): each must be in the program with its arguments. If the kernel lets
+# bpftrace run, the two scripts must see traffic through them.
 # usage: probes.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -28,7 +28,7 @@ for probe in post:4 doorbell:2 tx:4 rx:4 ack:4 timeout:3 complete:5 drop:3 wake:
     [ "$found" -eq 1 ] || wrong "the probe ${probe%:*} with ${probe#*:} arguments is not in $VIPD"
 done
 
-# Unused probes are a nop each, not a call: nothing of a tracer is linked.
+# An unused probe is a nop, not a call: no tracer's library is linked.
 nm "$VIPD" | grep -iE ' U .*(stap|sdt|dtrace)' && wrong "vipd calls a tracer"
 
 if ! command -v bpftrace >/dev/null || ! timeout 600 bpftrace -e 'BEGIN { exit(); }' >"$WORK/bpftrace" 2>&1; then
@@ -43,7 +43,7 @@ start_in A "$WORK/bw.log" "$build/tools/vipperf" bw 127.0.0.2:$port --size 4096 
 for name in latency losses; do
     sed "s#@VIPD_SBIN@/vipd#$VIPD#" tools/bpftrace/vipd-$name.bt.in >"$WORK/$name.bt"
     pid=${DAEMON_PID[A]}
-    [ $name = losses ] && pid=${DAEMON_PID[B]} # A corrupts what it sends: B drops it
+    [ $name = losses ] && pid=${DAEMON_PID[B]} # A corrupts the packets that it sends: B drops them
     timeout -s INT 8 bpftrace -p "$pid" "$WORK/$name.bt" >"$WORK/$name.out" 2>&1
 done
 for text in @post_to_complete_us @wire_to_ack_us @by_session_and_vi_us; do

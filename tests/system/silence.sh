@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The end of a program costs the others nothing, however much memory or how many VIs it had: vipd frees memory in
-# a thread of its own and ends VIs in portions. No part of this test depends on how fast the machine is.
+# The end of a program must not delay others, with any memory and any number of VIs: vipd frees memory in
+# its own thread and ends VIs in portions. The test does not depend on the speed of the machine.
 # usage: silence.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -29,7 +29,7 @@ DAEMON_AS="env LD_PRELOAD=$build/tests/system/libslow_unmap.so SLOW_UNMAP=$WORK/
 daemon_start B 127.0.0.2 $port "${settings[@]}" || exit 1
 "$silence" gate "$WORK/gate" || failed "messages stood still while vipd freed the memory of a dead program"
 
-# The end of vipd waits until all is freed.
+# vipd must not end before all memory is freed.
 rm -f "$WORK/gate/begun" "$WORK/gate/go"
 start_in A "$WORK/block.log" "$build/tests/system/vipstate" block t rd 0
 for _ in $(seq 1000); do
@@ -48,18 +48,18 @@ daemon_stop A
 daemon_stop B
 
 daemon_start A 127.0.0.1 $port || exit 1
-# Or gcore and the kernel would make pages of 1.7 GiB of holes, which vipd then has to free.
+# Otherwise gcore and the kernel would make pages of 1.7 GiB of holes, which vipd then has to free.
 "$silence" dump || failed "a core dump has segments that are shared with vipd"
 
-# Nor has a core of vipd, which would be silent while it is written.
+# A core dump of vipd must not have them either, because vipd would be silent while it is written.
 start_in A "$WORK/serve.log" "$build/tools/vipperf" serve --once
 server=$STARTED
 for _ in $(seq 600); do
     grep -q ready "$WORK/serve.log" && break
     sleep 0.1
 done
-# The filter of vipd leaves out what is shared and has no name in a file system (core(5), bit 1), or each mapping has a
-# mark.
+# Either vipd's filter leaves out shared memory without a name in a file system (core(5), bit 1), or each mapping has
+# the mark "dd".
 filter=$((0x$(cat "/proc/${DAEMON_PID[A]}/coredump_filter") & 2))
 awk -v filter=$filter '/^[0-9a-f]+-[0-9a-f]+ / { name = $6; out = !filter && $2 ~ /s$/ && /\(deleted\)$/ }
     /^VmFlags:/ && name ~ /^\/memfd:/ && name !~ /stand-in/ { seen++; if (!out && !/ dd/) bad = bad " " name }
@@ -68,20 +68,20 @@ awk -v filter=$filter '/^[0-9a-f]+-[0-9a-f]+ / { name = $6; out = !filter && $2 
 kill "$server"
 wait "$server"
 
-# Freeing 512 MiB takes 75 ms of processor time or more, 1000 VIs one by one 250 ms. In the other thread they
-# leave the first one 1 and 15 ms; the limits have room for a machine that is three times slower.
+# Freeing 512 MiB takes 75 ms of processor time or more; ending 1000 VIs one by one takes 250 ms. With the work in
+# another thread, the first thread needs 1 ms and 15 ms. The limits allow a machine that is three times slower.
 "$silence" cpu "${DAEMON_PID[A]}" 512 1 20 || failed "the thread that moves messages frees memory"
 "$silence" cpu "${DAEMON_PID[A]}" 1 1000 60 || failed "the end of 1000 VIs costs too much"
 
-# A vipd that stood still says so, and how long.
+# A vipd that was stopped must report the length of the gap.
 daemon_start B 127.0.0.2 $port "[reliability]" "keepalive = 250ms" || exit 1
 daemon_stop A
 daemon_start A 127.0.0.1 $port "[reliability]" "keepalive = 250ms" || exit 1
 "$silence" stop "${DAEMON_PID[A]}" || failed "a second without vipd broke a connection"
 most=$(in_host A "$build/tools/vipctl" -rn -o value show stats scope=nic:vip0 name=turn_gap_max)
 [ "${most:-0}" -ge 700000000 ] || failed "turn_gap_max is ${most:-not shown} after a second without a turn"
-# The account begins before the gap, so it is of as much time, and has a reason: the thread was stopped, so it had no
-# processor time in that second.
+# vipd's account of the thread's processor time begins before the gap and covers at least as much time. It shows the
+# reason: the stopped thread had no processor time in that second.
 sed -nE 's/.*no messages were moved for ([0-9]+) ms.*; in the last ([0-9]+) ms the thread had ([0-9]+) ms.*/\1 \2 \3/p' \
     "$WORK/A.log" | awk '$1 >= 700 && $2 >= $1 - 1 && $3 + 700 <= $2 {found = 1} END {exit !found}' ||
     failed "the log does not tell of a second without a turn: $(cat "$WORK/A.log")"

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# How connections end: a receive posted nowhere, a killed program, a killed or
+# How connections end: a message without a receive, a killed program, a killed or
 # terminated vipd, a vanished network.
-# Each must end in the states and codes of the specification, and a new connection must work afterwards. How soon
-# is judged in virtual time (test_engine_blackout, the simulator); here a limit only ends what hangs. The network vanishes with a veth when root, with a stopped vipd else.
+# Each must end in the states and codes of the specification, and a new connection must work afterwards. The time of
+# the end is tested in virtual time (test_engine_blackout, the simulator); here a limit only ends a test that hangs.
+# The network vanishes with a veth if root, otherwise with a stopped vipd.
 # usage: states.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -17,11 +18,11 @@ bad=0
 trap 'daemons_end; namespaces_end' EXIT
 trap 'exit 130' INT TERM
 
-# Times that the cases below rely on: silence is noticed after 1.5 s, on a machine that runs vipd when it asks.
+# Times of the cases below: vipd notices silence after 1.5 s, if it gets a processor when it needs one.
 settings=("[reliability]" "peer_dead = 1500ms" "keepalive = 300ms" "conn_timeout = 1500ms")
 limit_s=60
 
-expect() { # expect CASE FILE PATTERN: the file has a line that matches
+expect() { # expect CASE FILE PATTERN: the file must have a line that matches
     if grep -qE "$3" "$2"; then
         return 0
     fi
@@ -30,7 +31,7 @@ expect() { # expect CASE FILE PATTERN: the file has a line that matches
     bad=1
 }
 
-# Wait until FILE has a line that matches; bounded.
+# Wait until FILE has a line that matches, but not for ever.
 await() {
     for _ in $(seq 2400); do
         grep -qE "$2" "$1" 2>/dev/null && return 0
@@ -42,7 +43,7 @@ await() {
     return 1
 }
 
-# Wait for a process's end within the limit; then it is killed and the case has failed.
+# Wait for the end of a process within the limit; otherwise kill it, and the case has failed.
 ends() { # ends CASE PID
     local started=$SECONDS
     while kill -0 "$2" 2>/dev/null; do
@@ -71,7 +72,7 @@ connect_pair() {
     await "$WORK/watch.log" connected && await "$WORK/serve.log" connected
 }
 
-afterwards() { # a new connection works: the client leaves, the server sees the end
+afterwards() { # a new connection must work: the client ends, the server gets the error
     connect_pair rd 4 1 || return
     sleep 0.2
     kill -TERM $watch
@@ -81,7 +82,7 @@ afterwards() { # a new connection works: the client leaves, the server sees the 
     expect "$1, afterwards" "$WORK/serve.log" '^callback resource 1 error 1 vi 1'
 }
 
-both_end_clean() { # both processes went through Error to Idle and could close
+both_end_clean() { # both processes must have gone through Error to Idle, and have closed
     local file
     for file in "${@:2}"; do
         expect "$1" "$WORK/$file.log" '^state 3'

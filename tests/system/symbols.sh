@@ -6,7 +6,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=${1:?build directory}
 bad=0
-# Lines of comments and of arguments do not begin with a letter.
+# Only lines of declarations begin with a letter, not lines of comments and of arguments.
 want=$(sed -nE 's/^[A-Za-z].*[ *](Vipx?[A-Z][A-Za-z0-9]*)\(.*/\1/p' libvipl/vipl.h libvipl/vipl_ext.h | sort -u)
 
 for library in libvipl.so libvipl.a; do
@@ -26,7 +26,7 @@ if [ -n "$needed" ]; then
     echo "libvipl.so links more than libc: $needed"
     bad=1
 fi
-# libvipam shows its interface, and links libvipl and libc.
+# libvipam exports its interface, and links only libvipl and libc.
 got=$(nm -D --defined-only "$build/am/libvipam.so" | awk '{print $3}' | sed 's/@.*//' |
     grep -vE '^(AM|AMVIA|AMX|amvia)_[A-Za-z0-9_]+$|^VIPAM_1$')
 if [ -n "$got" ]; then

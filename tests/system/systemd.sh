@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The units: systemd understands them, their exposure is at most 2.0, users and folders can be made of
-# the snippets; vipd takes the service manager's socket, tells that it is ready and how it is, feeds the
+# The units: systemd accepts them, their exposure is at most 2.0, and the snippets can make users and
+# folders. vipd takes the service manager's socket, reports that it is ready and its status, feeds the
 # watchdog from its own turns, and runs without any capability for udp.
 # usage: systemd.sh BUILD_DIR
 set -u
@@ -31,7 +31,7 @@ sed "s#@VIPD_SBIN@/vipd#$VIPD#; s#@VIPD_BIN@/vipctl#$build/tools/vipctl#" system
 sed "s#@VIPD_SBIN@/vipd#$VIPD#; s#@VIPD_BIN@/vipctl#$build/tools/vipctl#" systemd/vipd@.service.in >"$units/vipd@.service"
 sed "s#@VIPD_SBIN@/vipd#$VIPD#; s#@VIPD_BIN@/vipctl#$build/tools/vipctl#" systemd/user/vipd.service.in >"$units/user/vipd.service"
 cp systemd/vipd.socket "$units/"
-# Units of the machine that others refer to are looked for too, hence the colon at the end. The manual
+# With the colon at the end, systemd also looks for the machine's units, to which others refer. The manual
 # pages need not be installed here.
 verify() {
     SYSTEMD_UNIT_PATH=$units: systemd-analyze verify --man=no "$@" >"$WORK/verify" 2>&1 || wrong "verify $*: $(cat "$WORK/verify")"
@@ -82,7 +82,7 @@ while True:
 PY
 python3 "$WORK/manager.py" "$WORK/notify" >"$WORK/told" &
 track $!
-wait_for() { # wait_for TEXT FILE: at most 20 s
+wait_for() { # wait_for TEXT FILE: wait until it is true; fails after 60 s or more
     for _ in $(seq 600); do
         grep -q -- "$1" "$2" && return 0
         sleep 0.1
@@ -92,7 +92,7 @@ wait_for() { # wait_for TEXT FILE: at most 20 s
 wait_for bound "$WORK/told"
 printf '[nic:vip0]\nlink = loop\n' >"$WORK/s.conf"
 mkdir "$WORK/S"
-# WATCHDOG_PID is left out: then the variable holds for the process that has it.
+# Without WATCHDOG_PID the variable is valid for every process that has it.
 NOTIFY_SOCKET=$WORK/notify WATCHDOG_USEC=600000 systemd-socket-activate --seqpacket -l "$WORK/S/vipd.sock" \
     -E NOTIFY_SOCKET -E WATCHDOG_USEC "$VIPD" --config "$WORK/s.conf" --runtime-dir "$WORK/S" >"$WORK/S.log" 2>&1 </dev/null &
 service=$!

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Every NIC in a thread of its own ([engine] threads), whatever the number of processors: checked programs
-# (tests/lib/churn.c) are at work on three NICs at once while tools ask for everything, the configuration
-# is read again, an administrator ends connections, programs are killed and others take their place. No
-# program finds a wrong byte or a state that nothing here can cause, nobody waits for ever, and in a
-# build with a sanitizer it has nothing to say.
+# Every NIC in its own thread ([engine] threads), on any number of processors. Checked programs
+# (tests/lib/churn.c) use three NICs at once. Meanwhile tools ask for every view, the configuration
+# is read again, an administrator ends connections, and programs are killed and started again. No
+# program may find a wrong byte or a state that cannot occur here, and none may wait for ever. In a
+# build with a sanitizer, the sanitizer must report nothing.
 # usage: threads.sh BUILD_DIR [ROUNDS]
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -40,7 +40,7 @@ unset VIP_THREADS
 daemons_begin "$build/vipd"
 start_host A 127.0.0.1
 start_host B 127.0.0.2
-# They are there before the first request is answered.
+# The threads exist before the first request is answered.
 in_host A "$vipctl" show nic >"$WORK/nics.txt" || failed "vipctl: $(cat "$WORK/nics.txt")"
 engines=0
 for task in "/proc/${DAEMON_PID[A]}/task"/*; do
@@ -66,9 +66,9 @@ start_program() { # start_program NUMBER
     track $!
 }
 
-made() { grep -ac '^round' "$WORK/program$1.log"; } # made NUMBER: connections that it has completed
+made() { grep -ac '^round' "$WORK/program$1.log"; } # made NUMBER: the number of connections that it has completed
 
-goes_on() { # every program completes two more connections
+goes_on() { # wait until every program has completed two more connections
     local i deadline=$((SECONDS + LIMIT_S)) before=()
     for i in 0 1 2 3 4 5; do
         before[i]=$(made $i)
@@ -91,9 +91,9 @@ for i in 0 1 2 3 4 5; do
 done
 goes_on "the start"
 
-# ---- what disturbs them ----------------------------------------------------------------------------
+# ---- disturbances ----------------------------------------------------------------------------------
 
-ask() { # ask HOST WORDS...: it must be answered
+ask() { # ask HOST WORDS...: vipctl must succeed
     local host=$1
     shift
     in_host "$host" timeout $LIMIT_S "$vipctl" "$@" >"$WORK/ask.txt" 2>&1 ||
@@ -111,9 +111,9 @@ for ((round = 0; round < rounds; round++)); do
     ask B ping 127.0.0.1
     ask B drain
     ask B resume
-    # Between two connections there is nothing to end.
+    # Between two connections there may be none to end.
     in_host A timeout $LIMIT_S "$vipctl" disconnect host-b >"$WORK/disconnect.txt" 2>&1
-    # A client in the middle of whatever it does, another one each time; its server goes on.
+    # Kill a client at any point, another one each time; its server must go on.
     victim=$((3 + round % 3))
     kill -KILL "${PROGRAM[$victim]}"
     wait "${PROGRAM[$victim]}" 2>/dev/null
@@ -125,7 +125,7 @@ stat() { # stat NAME: of A
 }
 [ "$(stat engines)" = 3 ] || failed "vipctl shows $(stat engines) threads"
 [ "$(stat halts)" -gt $((rounds * 10)) ] || failed "the NICs stood still only $(stat halts) times"
-# A program that was killed between two connections leaves none; not all are.
+# A program that was killed between two connections leaves none; but not every program is.
 [ "$(stat ended_died)" -ge 1 ] || failed "no connection has ended by a death"
 [ "$(stat reloads)" = $rounds ] || failed "$(stat reloads) reloads instead of $rounds"
 

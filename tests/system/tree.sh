@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The source tree keeps the rules of doc/contributing.md that a machine can check: file sizes, layout,
+# The source tree keeps the rules of doc/contributing.md that a script can check: file sizes, layout,
 # no generated files, no words of unfinished work.
 # usage: tree.sh BUILD_DIR
 set -u
@@ -10,13 +10,13 @@ files=$(find ofi proto vipd libvipl job am splitc tools tests examples -name '*.
 # shellcheck disable=SC2086
 while read -r lines file; do
     case $file in
-    # Headers of tests have code, too: what several programs include.
+    # Headers of tests also have code, which several programs include.
     *.c | tests/*) limit=1000 ;;
     *) limit=400 ;;
     esac
     case $file in
     total) continue ;;
-    # The interface of the specification in one header, mostly comments; splitting it would hide it.
+    # The whole interface of the specification, mostly comments; two headers would hide that.
     libvipl/vipl.h) limit=450 ;;
     esac
     if [ "$lines" -gt "$limit" ]; then
@@ -34,7 +34,7 @@ if find proto vipd libvipl job am splitc tools tests examples -name '*.pb-c.[ch]
     bad=1
 fi
 if command -v clang-format >/dev/null; then
-    # The README's page is laid out by hand to be a page.
+    # The page of the README is laid out by hand.
     files=$(grep -v '^examples/hello.c$' <<<"$files")
     if ! changed=$(xargs -P2 -n 100 clang-format --dry-run --Werror <<<"$files" 2>&1); then
         grep -oE '^[^:]+:[0-9]+' <<<"$changed" | sort -u | head -n 20

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# link = xdp over veth between two namespaces: verified transfers whose packets pass by XDP, beside a
-# host with link = ether and beside TCP, which it must leave alone; in a VLAN; on a card with several receive
-# queues; fall-back to ether, with the reason, with frames that are too large and without the privilege.
+# link = xdp over veth between two namespaces: verified transfers whose packets pass through XDP, beside a
+# host with link = ether and beside TCP, which XDP must not touch; in a VLAN; on a card with several receive
+# queues. vipd must fall back to ether, with the reason, if frames are too large or the privilege is missing.
 # usage: xdp.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -46,7 +46,7 @@ cables() { # cables MTU
     in_namespace "$NS_B" ip link set "$if_b" up
 }
 
-up_as() { # up_as HOST LINK: within ten seconds
+up_as() { # up_as HOST LINK: wait until it is true; fails after 60 s or more
     for _ in $(seq 1200); do
         in_host "$1" "$vipctl" show nic >"$WORK/show.txt"
         grep -q "^vip0 *up *$2" "$WORK/show.txt" && return 0
@@ -56,7 +56,7 @@ up_as() { # up_as HOST LINK: within ten seconds
     return 1
 }
 
-state_is() { # state_is HOST STATE: within ten seconds
+state_is() { # state_is HOST STATE: wait until it is true; fails after 60 s or more
     for _ in $(seq 1200); do
         in_host "$1" "$vipctl" show nic >"$WORK/show.txt"
         grep -q "^vip0 *$2 *[a-z]" "$WORK/show.txt" && return
@@ -132,7 +132,7 @@ for host in A B; do
         failed "vipd $host has kept capabilities"
 done
 
-# Everything else goes to the kernel as before.
+# All other traffic goes to the kernel as before.
 nsenter --net="/run/netns/$NS_B" "$frames" take 10.77.0.2 5001 >"$WORK/take.txt" 2>&1 &
 taker=$!
 track $taker
@@ -146,12 +146,12 @@ run "xdp with TCP beside it" bw $mac_b --op send --size 1048576 --bytes 64M
 wait $giver && wait $taker && grep -qx '50000000 bytes' "$WORK/take.txt" ||
     failed "TCP beside: $(cat "$WORK/take.txt" "$WORK/give.txt")"
 
-# Bad frames come by XDP if they look like packets; they are dropped and counted as ever.
+# Bad frames pass through XDP if they look like packets; they are dropped and counted as without XDP.
 bad_frames "$if_a" $mac_b B
 run "after bad frames" lat $mac_b --iters 500
 
-# The interface goes down during a transfer and comes back. Frames that had no time to leave wait, and vipd
-# does not ask for them all the time.
+# The interface goes down during a transfer and comes back. Frames that could not leave wait, and vipd
+# does not ask for them in a loop.
 timeout 600 env VIPD_RUNTIME_DIR="$WORK/A" $(host_prefix A) "$vipperf" lat $mac_b --duration 3s --verify \
     --json "$WORK/result.json" >"$WORK/run.log" 2>&1 &
 transfer=$!
@@ -172,7 +172,7 @@ before=$(counter B xdp_rx)
 run "after the interface was down" lat $mac_b --iters 500
 [ $(($(counter B xdp_rx) - before)) -ge 500 ] || failed "B has no packets by XDP any more"
 
-# A smaller MTU, and a larger one that a buffer still holds, change nothing.
+# A smaller MTU, and a larger one that a buffer still holds, must change nothing.
 for mtu in 1400 2000; do
     in_namespace "$NS_A" ip link set "$if_a" mtu $mtu
     in_namespace "$NS_B" ip link set "$if_b" mtu $mtu
@@ -187,7 +187,7 @@ for mtu in 1400 2000; do
     [ $(($(counter B xdp_rx) - before)) -ge 200 ] || failed "B has no packets by XDP with MTU $mtu"
 done
 
-# Renamed, and called so again; then removed and made again. vipd has no privileges any more, so without XDP.
+# Rename it and back; then remove it and make it again. vipd has no privileges any more, so it continues without XDP.
 in_namespace "$NS_A" ip link set "$if_a" down
 in_namespace "$NS_A" ip link set "$if_a" name other0
 state_is A "down (no such interface: $if_a is called other0 now)"
@@ -228,7 +228,7 @@ serve
 transfers "in a VLAN"
 at_least A xdp_rx 2000
 at_least B xdp_rx 2000
-# Frames without a tag and of another VLAN look like packets otherwise.
+# Frames without a tag and of another VLAN look like packets except for the tag.
 bad_frames "$if_a" $mac_b B vlan
 run "after frames of other VLANs" lat $mac_b --iters 500
 daemons_end
@@ -246,7 +246,7 @@ in_namespace "$NS_A" ip link del "$if_a"
 ip link add "$if_a" numtxqueues 4 numrxqueues 4 netns "$NS_A" type veth \
     peer name "$if_b" numtxqueues 4 numrxqueues 4 netns "$NS_B"
 cables 1500
-# The kernel chooses a queue by the EtherType; all of these hardly come by the first one.
+# The kernel chooses a queue by the EtherType; four EtherTypes hardly all use the first queue.
 for type in 0x88b5 0x88b6 0x88b7 0x88b8; do
     start xdp "ethertype = $type"
     up_as A xdp && up_as B xdp

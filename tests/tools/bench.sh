@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# bench/run's suite: one short round of the message rates gives results.json, report.md, CSV and every
-# measurement its value; goals that were not measured say so; wrong usage is refused. The round of Split-C needs a
-# machine with little else to do.
+# bench/run's suite: one short round of the message rates must give results.json, report.md, CSV and a value for every
+# measurement; goals that were not measured must be named; wrong usage must be refused. The round of Split-C needs a
+# machine with little other load.
 # usage: bench.sh BUILD_DIR [splitc]
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -16,7 +16,7 @@ wrong() {
     bad=1
 }
 
-# By this, in the environment, what the suite starts is known among the programs of other tests.
+# This variable in the environment marks the processes that the suite starts, among those of other tests.
 export VIP_BENCH_TEST=$work
 suite() { python3 -B bench/suite --build "$build" --out "$work/out" "$@" >"$work/log" 2>&1 </dev/null; }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# vipctl capture: files that tshark shows with our dissector; headers only, or payload too; of one VI and of
-# one peer; between two programs of one host; bounded; for administrators, one at a time.
+# vipctl capture: tshark must show the files with our dissector. Headers only, or with payload; of one VI, of
+# one peer, and between two programs of one host; with limits; only for administrators, one capture at a time.
 # usage: capture.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -36,7 +36,7 @@ show() { # show FILE TSHARK ARGUMENTS...
     tshark -X lua_script:tools/wireshark/vipd.lua -r "$file" "$@" 2>"$WORK/err" ||
         wrong "tshark $file: $(cat "$WORK/err")"
 }
-# frames FILE FILTER: how many there are
+# frames FILE FILTER: the number of frames that pass
 frames() { show "$1" -Y "$2" -T fields -e frame.number | grep -c .; }
 
 port_take || exit 1
@@ -51,12 +51,12 @@ for _ in $(seq 600); do
     [ "$("$vipctl" -rn show vi 'tx_messages>10' | grep -c .)" -ge 3 ] && break
     sleep 0.1
 done
-# Of its VIs that which has the traffic; the other one is for agreeing about the measurement.
+# The VI with the traffic; vipperf's other VI only agrees about the measurement.
 vi=$("$vipctl" -rn -o client,vi show vi state=connected pid="$remote" 'tx_messages>10' | tail -n 1 | tr '\t' ':')
 
 # ---- everything, headers only ----------------------------------------------------------------
 
-# What a few thousand frames have in them is a few milliseconds, in which not every program gets the processor.
+# A few thousand frames take a few milliseconds, in which not every program runs.
 kinds=('vipd.frame.total == 777 and frame.comment contains "sent"'
     'vipd.frame.total == 777 and frame.comment contains "received"'
     'vipd.frame.total == 888 and frame.comment contains "within this host"'
@@ -74,12 +74,12 @@ all_kinds || wrong "no frame with $missing"
 [ "$(frames "$WORK/all.pcapng" frame)" -eq 3000 ] || wrong "not 3000 frames"
 [ "$(frames "$WORK/all.pcapng" 'vipd.short or vipd.strange or _ws.malformed')" -eq 0 ] ||
     wrong "good packets are complained about"
-# Every packet names its length, and less of it is there; so no payload is.
+# Every packet names its full length, but the file has fewer bytes of it: so it has no payload.
 [ "$(frames "$WORK/all.pcapng" 'vipd.frame.total == 777 and frame.cap_len > 104')" -eq 0 ] || wrong "payload without --payload"
 [ "$(frames "$WORK/all.pcapng" 'vipd.frame.total == 777 and frame.len == 881')" -gt 0 ] || wrong "the packets' length is lost"
 [ "$(frames "$WORK/all.pcapng" 'vipd.frame.payload')" -eq 0 ] || wrong "payload is shown"
 
-# ---- parts of it -----------------------------------------------------------------------------
+# ---- captures of one VI, of one peer ---------------------------------------------------------
 
 expect 0 " lost" "$vipctl" capture -w "$WORK/vi.pcapng" -c 300 --vi "$vi" --payload
 [ "$(frames "$WORK/vi.pcapng" "not frame.comment contains \"client ${vi%:*} VI ${vi#*:}\"")" -eq 0 ] || wrong "other VIs"
@@ -87,8 +87,8 @@ expect 0 " lost" "$vipctl" capture -w "$WORK/vi.pcapng" -c 300 --vi "$vi" --payl
 [ "$(frames "$WORK/vi.pcapng" 'vipd.frame.total == 777 and frame.cap_len == 881')" -gt 0 ] || wrong "no payload with --payload"
 expect 0 " lost" "$vipctl" capture -w "$WORK/peer.pcapng" -c 100 --peer 127.0.0.2:$port
 [ "$(frames "$WORK/peer.pcapng" "not frame.comment contains \"peer 127.0.0.2:$port\"")" -eq 0 ] || wrong "other peers"
-# To a reader at once, as for Wireshark; and the connection management of somebody who comes meanwhile. vipd leaves packets
-# out when nobody reads them in time: then once more.
+# A reader gets the frames at once, as Wireshark does; and a client connects meanwhile. vipd leaves packets
+# out when the reader is too slow: then the test tries again.
 live_capture() {
     "$vipctl" capture -w - -c 100000000 2>"$WORK/live.err" >"$WORK/live.pcapng" &
     live=$!
@@ -111,7 +111,7 @@ for _ in $(seq 20); do
 done
 [ $seen -eq 1 ] || wrong "no connection management"
 
-# ---- what does not work, and says so -----------------------------------------------------------
+# ---- refused captures --------------------------------------------------------------------------
 
 expect 2 "say where to" "$vipctl" capture
 expect 2 "want a VI's number" "$vipctl" capture -w "$WORK/x" --vi 4096
@@ -122,7 +122,7 @@ if [ "$(id -u)" = 0 ]; then
     chmod 755 "$WORK/A"
     expect 4 "may not capture" setpriv --reuid=65534 --regid=65534 --clear-groups "$OTHERS/vipctl" capture -w /dev/null -c 1
 fi
-# A tool that is killed leaves nothing behind: the next capture begins.
+# After the tool is killed, the next capture must begin.
 "$vipctl" capture -w /dev/null -c 100000000 2>/dev/null &
 live=$!
 sleep 0.3
@@ -133,7 +133,7 @@ for _ in $(seq 600); do
     sleep 0.1
 done
 expect 0 " lost" "$vipctl" capture -w /dev/null -c 10
-# vipd's end ends it, too.
+# The capture must end when vipd ends.
 "$vipctl" capture -w "$WORK/last.pcapng" -c 100000000 2>"$WORK/live.err" &
 live=$!
 track $live

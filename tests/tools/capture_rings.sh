@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# vipctl capture sees what programs of one host say to each other although they have been using the ring between
-# them: while it runs, all that they send passes vipd, and afterwards the ring is used again. The same for
+# vipctl capture must see messages between programs of one host although they use a direct ring.
+# While the capture runs, all their messages pass vipd; afterwards they use the ring again. The same holds for
 # programs that connect meanwhile. With [engine] direct = no, or VIPL_DIRECT=0, there are no rings.
 # usage: capture_rings.sh BUILD_DIR
 set -u
@@ -20,7 +20,7 @@ wrong() {
     bad=1
 }
 
-# busy_vi PID: client:vi of that program's VI with the traffic
+# busy_vi PID: print client:vi of the VI of process PID that has the traffic
 busy_vi() {
     local found
     for _ in $(seq 600); do
@@ -31,7 +31,7 @@ busy_vi() {
     return 1
 }
 
-# Packets through vipd while some messages were sent, as "packets messages".
+# Print "PACKETS MESSAGES": the packets through vipd while that number of messages was sent.
 packets() { "$vipctl" -rn -o value show stats name=loop_packets | head -n 1; }
 messages() { "$vipctl" -rn -o tx_messages show vi "client=${1%:*}" "vi=${1#*:}"; }
 sample() { # sample VI
@@ -41,11 +41,11 @@ sample() { # sample VI
         sleep 0.1
         [ $(($(messages "$1") - before_messages)) -ge 500 ] && break
     done
-    # Packets last before, and first after: never too few for the messages.
+    # Packets first and messages second, as before the wait: so both counts are of nearly the same time.
     echo "$(($(packets) - before)) $(($(messages "$1") - before_messages))"
 }
 
-# Until the VI's messages go past vipd: a tool that has hung up is noticed a moment later.
+# Wait until the VI's messages do not pass vipd: vipd notices the end of a capture a moment later.
 by_ring() { # by_ring VI WHEN
     local p m
     for _ in $(seq 20); do
@@ -61,7 +61,7 @@ by_vipd() { # by_vipd VI WHEN
     [ "$m" -ge 500 ] && [ "$p" -ge $((m * 9 / 10)) ] || wrong "$2: $p packets for $m messages: some went past vipd"
 }
 
-# capture FILE: in the background, until it has begun
+# capture FILE: start a capture in the background; return when it has begun
 capture() {
     "$vipctl" capture -w "$1" -c 100000000 2>"$WORK/capture.err" &
     live=$!
@@ -84,7 +84,7 @@ start_in A "$WORK/serve.log" "$vipperf" serve
 start_in A "$WORK/lat.log" "$vipperf" lat localhost --size 64 --wait poll --iters 1000000000 --verify
 vi=$(busy_vi "$STARTED") || { wrong "no traffic: $(cat "$WORK/lat.log")"; exit 1; }
 by_ring "$vi" "before"
-# Of this VI alone; it ends when it has seen them.
+# A capture of this VI alone; it ends after this number of frames.
 timeout 600 "$vipctl" capture -w "$WORK/some.pcapng" -c 2000 --vi "$vi" 2>"$WORK/err" ||
     wrong "a capture of 2,000 frames ended with $?: $(cat "$WORK/err")"
 by_ring "$vi" "after a capture"
@@ -96,7 +96,7 @@ by_vipd "$late" "a program that came during a capture"
 capture_end
 by_ring "$vi" "after the second capture"
 by_ring "$late" "a program that came during a capture, afterwards"
-# A tool that is killed leaves nothing behind.
+# After a capture is killed, the ring must be used again.
 capture "$WORK/killed.pcapng"
 kill -KILL $live
 wait $live 2>/dev/null

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The Wireshark dissector: every test vector of the wire format, in UDP and in Ethernet frames, is shown
-# with its fields and without a complaint; a packet that is cut is called so.
+# The Wireshark dissector must show every test vector of the wire format, in UDP and in Ethernet frames,
+# with its fields and without a complaint; a truncated packet must be marked.
 # usage: dissector.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -16,9 +16,9 @@ wrong() {
     bad=1
 }
 
-# bytes FILE: the vector as pairs of hexadecimal digits
+# bytes FILE: print the vector as pairs of hexadecimal digits
 bytes() { sed 's/#.*//' "$1" | tr -s ' \n' '  '; }
-# dump BYTES...: as text2pcap wants it
+# dump BYTES...: print the bytes in the format of text2pcap
 dump() { printf '000000 %s\n\n' "$*"; }
 show() { # show PCAP TSHARK ARGUMENTS...
     local pcap=$1

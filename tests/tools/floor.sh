@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# vipperf floor: every kind and measure with its JSON, both ways of waiting, network namespaces when
-# root, wrong usage, and no process left behind after a signal.
+# vipperf floor: every kind and measure with its JSON, both ways of waiting, network namespaces if
+# root, wrong usage; and after a signal no process may remain.
 # usage: floor.sh BUILD_DIR
 set -u
 build=$(realpath "${1:?build directory}")
@@ -22,13 +22,13 @@ wrong() {
     bad=1
 }
 
-# How many processes with our mark on their command line are alive? From /proc, because pgrep need not
-# be installed; the pattern comes from a file, or grep would find itself.
+# The number of living processes with our mark on their command line. From /proc, because pgrep may not
+# be installed; the pattern comes from a file, because grep would otherwise find itself.
 marked() {
     grep -lzxF -f "$work/pattern" /proc/[0-9]*/cmdline 2>/dev/null | wc -l
 }
 
-# measured FILTER ARGUMENTS...: succeeds, and its JSON fulfils the filter
+# measured FILTER ARGUMENTS...: the run must succeed, and its JSON must pass the filter
 measured() {
     local filter=$1
     shift
@@ -42,7 +42,7 @@ measured() {
         wrong "floor $*: $filter does not hold: $(cat "$work/json")"
 }
 
-# refused CODE TEXT ARGUMENTS...
+# refused CODE TEXT ARGUMENTS...: the run must end with CODE and print TEXT
 refused() {
     local code=$1 text=$2 got
     shift 2
@@ -74,14 +74,14 @@ measured '.results[0] | .bytes_per_s > 0 and .elapsed_s > 0.19' gso bw --duratio
 measured '.results[0].messages_per_s > 0' gso rate --duration 200ms --size 8
 measured '.results[0].messages > 0' gso bw --iters 10 --size 1000
 refused 2 "latency of one" gso lat
-# Both ways: what each side has received.
+# Both directions: the messages that each side has received.
 measured '.parameters.both_ways == 1 and (.results[0] | .messages_out > 0 and .messages_back > 0 and
     .messages == .messages_out + .messages_back and .elapsed_s > 0.19)' \
     tcp bw --both-ways --duration 200ms --size 8K
 measured '.results[0].bytes_per_s > 0' tcp bw --both-ways --duration 200ms --wait poll
 refused 2 "tcp bw and --duration only" udp bw --both-ways
 refused 2 "tcp bw and --duration only" tcp bw --both-ways --iters 100
-# What has flow control loses nothing; plain UDP may.
+# Kinds with flow control lose nothing; plain UDP may lose packets.
 measured "$stream" tcp bw --iters 3000 --size 10000
 measured "$stream" relay bw --iters 3000 --size 10000
 measured "$stream" relay rate --iters 3000 --wait yield
@@ -105,7 +105,7 @@ refused 2 "--netns" udp lat --netns ../a,b --address 127.0.0.1,127.0.0.2
 refused 1 "Cannot assign" udp lat --address 198.51.100.7,127.0.0.1
 refused 1 "/nonexistent/x" udp lat --iters 10 --json /nonexistent/x
 
-# Interrupted: the children end with it. They carry the mark in their command line.
+# After a signal the children must end, too. They carry the mark in their command line.
 for signal in INT TERM KILL; do
     "$vipperf" floor relay bw --duration 30 --json "$work/mark" >/dev/null 2>&1 &
     pid=$!
@@ -131,7 +131,7 @@ case $? in
     done
     refused 1 "/run/netns/vip-none" udp lat --netns "$NS_A,vip-none" --address 10.77.0.1,10.77.0.2
     ;;
-77) ;; # it has said why
+77) ;; # namespaces_begin has printed the reason
 *) wrong "the network namespaces could not be made" ;;
 esac
 

@@ -1,4 +1,4 @@
-/* vipperf's contents: a message is right only if every byte is (tools/vipperf/pattern.h). */
+/* vipperf's contents: a message is correct only if every byte is correct (tools/vipperf/pattern.h). */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -10,7 +10,7 @@
 
 #define SEED 7
 
-/* Each byte of messages of many lengths is damaged once; each damage is found where it is. */
+/* Damage each byte of messages of many lengths once; the check must find each damage at its place. */
 static void every_damaged_byte_is_found(void **state)
 {
     static uint8_t bytes[300];
@@ -45,7 +45,7 @@ static void another_message_is_wrong(void **state)
     }
 }
 
-/* Two packets of a message swapped, and a message that starts at the wrong place. */
+/* Two packets of a message swapped, and a message whose start is at a wrong place. */
 static void swapped_and_shifted_parts_are_wrong(void **state)
 {
     static uint8_t bytes[4096], other[4096];

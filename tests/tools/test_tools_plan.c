@@ -1,4 +1,4 @@
-/* The notes that two vipperf exchange (tools/vipperf/plan.h): what one writes the other reads. */
+/* The notes that two vipperf exchange (tools/vipperf/plan.h): one vipperf must read what the other writes. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -34,7 +34,7 @@ static void a_plan_survives_the_note(void **state)
     uint64_t number;
     char why[128];
 
-    /* As many handles as may be, each as long as can be. */
+    /* The largest number of handles, each as long as possible. */
     for (uint32_t i = 0; i < PLAN_APART_MAX; i++)
         sent.own.handles[sent.own.handle_count++] = 0xFFFFFF00 + i;
     plan_put(&note, &sent);
@@ -81,7 +81,7 @@ static void a_missing_or_unknown_word_is_named(void **state)
     }
 }
 
-/* A stranger's list of handles is one or none. */
+/* A malformed list of handles of the other host is refused. */
 static void handles_that_are_none_are_refused(void **state)
 {
     static const char *const wrong[] = {"1", "1 2", "x ", "1  2 ", "100000000 ", "1 -"};
@@ -101,7 +101,7 @@ static void handles_that_are_none_are_refused(void **state)
     }
 }
 
-/* A value cannot forge a line, and what does not fit is left out as a whole. */
+/* A value cannot forge a line; a line that does not fit is left out as a whole. */
 static void notes_stay_lines(void **state)
 {
     static char big[NOTE_BYTES_MAX];

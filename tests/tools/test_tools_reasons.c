@@ -1,6 +1,6 @@
 /*
- * `vipctl explain` and the reasons for which a connection breaks: each names the side whose receive was at
- * fault. The reasons are those of vipd's source, which is read, so that a new wording there fails here.
+ * `vipctl explain` and the reasons for which a connection breaks: each must name the side whose receive was
+ * wrong. The test reads the reasons from vipd's source, so that it fails when the wording there changes.
  */
 #include <stdarg.h>
 #include <stddef.h>

@@ -16,7 +16,7 @@ static void test_percentiles_are_nearest_rank(void **state)
     struct perf_latency latency;
     uint64_t samples[1000], one = 7;
 
-    /* 1000, 999, ... 1: sorting is part of it. */
+    /* In falling order, so that sorting is tested, too. */
     for (unsigned i = 0; i < 1000; i++)
         samples[i] = 1000 - i;
     perf_latency_of(samples, 1000, &latency);

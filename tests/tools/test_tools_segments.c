@@ -1,4 +1,4 @@
-/* Messages in several places (tools/vipperf/segments.h): the pieces make up the message, apart. */
+/* Messages in several places (tools/vipperf/segments.h): the pieces together are the message, with gaps between. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,7 +12,7 @@
 #define SEGMENTS_MAX 8
 #define EMPTY        0xEE
 
-/* All pieces have bytes, nearly the same number of them, and a gap before the next. */
+/* Every piece has bytes, nearly the same number of them, and a gap behind it. */
 static void pieces_make_up_the_message(void **state)
 {
     for (size_t len = 1; len <= LEN_MAX; len++) {
@@ -38,7 +38,7 @@ static void pieces_make_up_the_message(void **state)
     assert_int_equal(segments_room(0, 5), 0);
 }
 
-/* What was scattered is gathered again, also less than was cut for; the gaps are not touched. */
+/* A scattered message is gathered again, also a shorter one than the cut was made for; the gaps do not change. */
 static void scattered_is_gathered(void **state)
 {
     static uint8_t buffer[LEN_MAX + SEGMENTS_MAX * SEGMENTS_GAP_BYTES];

@@ -1,4 +1,4 @@
-/* vipctl's renderings of single values (tools/vipctl/view.h). */
+/* vipctl's output of single values (tools/vipctl/view.h). */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>

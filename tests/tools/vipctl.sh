@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# vipctl: exit codes and messages without vipd and against one that answers badly, tables and JSON of
-# every view against a real one with clients.
+# vipctl: exit codes and messages without vipd and with a vipd that answers badly; tables and JSON of
+# every view with a real vipd and clients.
 # usage: vipctl.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -21,7 +21,7 @@ wrong() {
     bad=1
 }
 
-# expect CODE TEXT COMMAND...: exit code, and TEXT somewhere in what it says
+# expect CODE TEXT COMMAND...: the command must end with CODE and print TEXT
 expect() {
     local code=$1 text=$2 got
     shift 2
@@ -32,7 +32,7 @@ expect() {
         wrong "$* does not say \"$text\": $(cat "$WORK/out" "$WORK/err")"
 }
 
-# json FILTER COMMAND...: one valid document that fulfils the filter
+# json FILTER COMMAND...: the command must print one valid document that passes the filter
 json() {
     local filter=$1
     shift
@@ -42,7 +42,7 @@ json() {
         wrong "$*: $filter does not hold: $(cat "$WORK/out")"
 }
 
-# Usage; nothing of it needs a vipd.
+# Usage errors; no vipd is necessary.
 export VIPD_RUNTIME_DIR=$WORK/nobody
 expect 0 "show        [VIEW" "$vipctl" --help
 expect 0 "vipctl " "$vipctl" --version
@@ -51,7 +51,7 @@ expect 2 'no view "walls"' "$vipctl" show walls
 expect 2 'no command "dance"' "$vipctl" dance
 expect 2 "--help" "$vipctl" --colour
 
-# No vipd: the socket that was tried and what to do.
+# Without vipd: vipctl names the socket and says what to do.
 expect 3 "$WORK/nobody/vipd.sock" "$vipctl"
 expect 3 "vipd --runtime-dir" "$vipctl" show vi --json
 if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
@@ -94,7 +94,7 @@ if [ -w /dev/full ]; then
     "$vipctl" show vi >/dev/full 2>"$WORK/err" && wrong "a full disk looks like success"
 fi
 
-# A real one, with a server and a client at work on it.
+# A real vipd, with a server and a client at work.
 daemon_start A 127.0.0.1 $port "[names]" "node-a = 127.0.0.1:$port" || exit 1
 daemon_start B 127.0.0.2 $port || exit 1
 VIPD_RUNTIME_DIR=$WORK/B "$vipperf" serve >"$WORK/serve.log" 2>&1 </dev/null &
@@ -126,8 +126,8 @@ json "[.clients[] | select(.pid == $client and .uid == $(id -u))] | length == 1"
     "$vipctl" show clients --json
 json '(.counters | length) > 10 and ([.counters[].value | type] | all(. == "number"))' \
     "$vipctl" show stats --json
-# What is held now, by this vipd and by the sessions of its NIC.
-# A sanitizer has an allocator of its own, which the C library knows nothing of.
+# The gauges of this vipd and of the sessions of its NIC.
+# A sanitizer has its own allocator, which the C library does not count.
 heap_least=100000
 grep -q '^VIP_SANITIZE:STRING=.' "$build/CMakeCache.txt" && heap_least=0
 json '[.counters[] | select(.kind == "gauge") | {(.scope + " " + .name): .value}] | add |
@@ -137,7 +137,7 @@ json '[.counters[] | select(.kind == "gauge") | {(.scope + " " + .name): .value}
     .["nic:vip0 regions"] >= 2 and .["nic:vip0 region_bytes"] > 4096 and .["nic:vip0 cqs"] == 0 and
     .["nic:vip0 discriminators"] == 0 and .["nic:vip0 cm_bytes"] > 0' "$vipctl" show stats --json
 json '[.clients[].program] == ["vipperf"]' env VIPD_RUNTIME_DIR="$WORK/B" "$vipctl" show clients -j
-# Which NIC reaches a host, and why not.
+# The NIC that reaches a host, or the reason why no NIC does.
 expect 0 "reached by NIC vip0 (udp) at 127.0.0.2:$port" "$vipctl" explain peer 127.0.0.2
 expect 0 "it is this host; from [names]" "$vipctl" explain peer node-a
 expect 0 "no connection with it now" "$vipctl" explain peer 192.0.2.1

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# vipctl and 10,000 VIs while vipd is busy: the list is complete and no VI is in it twice; and what a row
-# costs, in instructions, because seconds say more about the machine: vipd makes a page of them between two
-# turns of its NICs, and the whole list shall take 200 ms at most.
+# vipctl and 10,000 VIs while vipd is busy: the list must be complete, with no VI twice. And the cost of a row,
+# in instructions, because seconds depend more on the machine. vipd makes a page of rows between two
+# turns of its NICs, and the whole list should take 200 ms at most.
 # usage: vipctl_many.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -12,10 +12,10 @@ vipperf=$build/tools/vipperf
 manyvis=$build/tests/tools/manyvis
 bad=0
 
-# Instructions for a row: of vipd about 3,500 (were 12,400), of vipctl about 20,000 (were 54,000).
+# Instructions for a row: about 3,500 in vipd, about 20,000 in vipctl.
 VIPD_ROW_MAX=6000
 VIPCTL_ROW_MAX=35000
-# Of vipd for a page: some 0.3 ms, or the loop counts it as a long look at the descriptors and pauses after it.
+# Instructions of vipd for a page: some 0.3 ms. A longer page counts as a long look at the descriptors, and vipd pauses.
 VIPD_PAGE_MAX=2500000
 
 VIPD=$build/vipd/vipd
@@ -33,13 +33,13 @@ start_vipd() {
     port_take && daemon_start A 127.0.0.1 "$port" || exit 1
 }
 
-# many PAIRS: so many pairs of VIs exist when it returns; $MANY has their program
+# many PAIRS: make this number of pairs of VIs; $MANY is the process id of their program
 many() {
     mkfifo "$WORK/stdin.$1"
     "$manyvis" "$1" <"$WORK/stdin.$1" >"$WORK/many.log" 2>&1 &
     MANY=$!
     track $MANY
-    exec 7>"$WORK/stdin.$1" # until it is closed they stay
+    exec 7>"$WORK/stdin.$1" # the VIs stay until this descriptor is closed
     for _ in $(seq 1200); do
         grep -q . "$WORK/many.log" && break
         sleep 0.1
@@ -49,10 +49,10 @@ many() {
     exit 1
 }
 
-# instructions FILE: the sum that callgrind wrote
+# instructions FILE: print the sum that callgrind wrote
 instructions() { awk '/^(summary|totals):/ { n = $2 } END { print n + 0 }' "$1"; }
 
-# ---- what a row costs ------------------------------------------------------------------------
+# ---- cost of a row ---------------------------------------------------------------------------
 
 rows=600
 DAEMON_AS="valgrind -q --tool=callgrind --callgrind-out-file=$WORK/vipd.out --toggle-collect=show_page_new

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# vipctl's verbs against two vipd with traffic: tables, raw output, filters, JSON validated against
-# schema/, exit codes, completions of three shells; reload with good and broken files and disconnect
-# while messages flow; drain; what an ordinary user may not.
+# vipctl's verbs with two vipd and traffic: tables, raw output, filters, JSON validated against
+# schema/, exit codes, completions of three shells; reload with good and broken files, and disconnect,
+# while messages flow; drain; verbs that an ordinary user may not use.
 # usage: vipctl_verbs.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -21,7 +21,7 @@ wrong() {
     bad=1
 }
 
-# expect CODE TEXT COMMAND...: exit code, and TEXT somewhere in what it says
+# expect CODE TEXT COMMAND...: the command must end with CODE and print TEXT
 expect() {
     local code=$1 text=$2 got
     shift 2
@@ -32,7 +32,7 @@ expect() {
         wrong "$* does not say \"$text\": $(cat "$WORK/out" "$WORK/err")"
 }
 
-# document CODE NAME COMMAND...: its JSON output is kept for the schema NAME
+# document CODE NAME COMMAND...: keep the command's JSON output for the schema NAME
 document() {
     local code=$1 name=$2 got
     shift 2
@@ -41,7 +41,7 @@ document() {
     [ $got -eq "$code" ] || wrong "--json $* ended with $got instead of $code: $(cat "$WORK/err")"
 }
 
-# until_true COMMAND...: at most 20 s
+# until_true COMMAND...: wait until the command succeeds; fails after 60 s or more
 until_true() {
     for _ in $(seq 600); do
         "$@" >/dev/null 2>&1 && return 0
@@ -50,7 +50,7 @@ until_true() {
     wrong "in vain: $*"
 }
 
-# count VIEW FILTER...: rows that pass
+# count VIEW FILTER...: the number of rows that pass
 count() { "$vipctl" -rn show "$@" | grep -c .; }
 some() { [ "$(count "$@")" -ge 1 ]; }
 none() { [ "$(count "$@")" -eq 0 ]; }
@@ -62,7 +62,7 @@ daemon_start A 127.0.0.1 $port "[engine]" "spin = 50us" "[stats]" "vi_latency = 
     daemon_start B 127.0.0.2 $port || exit 1
 export VIPD_RUNTIME_DIR=$WORK/A
 
-# [engine] cpus: a vipd that is on the first processor that we may use only, and one that is not there.
+# [engine] cpus: a vipd on the first processor that we may use, and a vipd on a processor that does not exist.
 cpu=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*\([0-9]*\).*/\1/p' /proc/self/status)
 DAEMON_NIC="link = loop"
 daemon_start C - - "[engine]" "cpus = $cpu" || exit 1
@@ -73,7 +73,7 @@ daemon_stop C
 sed -i 's/^cpus = .*/cpus = 1023/' "$WORK/C.conf"
 expect 1 "[engine] cpus = 1023: Invalid argument; vipd may use $cpu" "$VIPD" --config "$WORK/C.conf" --runtime-dir "$WORK/C"
 
-# A machine as it should be, for the doctor.
+# A well configured machine, for vipctl check.
 sys=$WORK/sys
 mkdir -p "$sys/proc/sys/net/core" "$sys/proc/sys/vm" "$sys/sys/devices/system/clocksource/clocksource0"
 echo 16777216 >"$sys/proc/sys/net/core/rmem_max"
@@ -96,7 +96,7 @@ expect 2 "VIPD CRITICAL" env VIPD_RUNTIME_DIR="$WORK/nobody" "$vipctl" check --n
 
 VIPD_RUNTIME_DIR=$WORK/B "$vipperf" serve >"$WORK/serve.log" 2>&1 </dev/null &
 track $!
-# One message at a time, and programs that block: more would only take the processors from what is tested.
+# One message at a time, and programs that block: more load would only take processors from the tested programs.
 "$vipperf" bw 127.0.0.2:$port --size 4096 --window 1 --wait block --duration 3600 >"$WORK/client.log" 2>&1 </dev/null &
 client=$!
 track $client
@@ -132,7 +132,7 @@ expect 2 "makes no sense" "$vipctl" ping bee --count 0
 "$vipctl" --color always show nic | grep -q "$(printf '\033')" || wrong "no colours with --color always"
 "$vipctl" show nic | grep -q "$(printf '\033')" && wrong "colours in a pipe"
 
-# What belongs to what: below vip0 our client, below it its VIs.
+# The tree: our client is below vip0, and its VIs are below the client.
 document 0 tree --tree show clients
 [ "$(jq -c ".nics[0].children[] | select(.pid == $client) | [.children[] | .state] | index(\"VIP_STATE_CONNECTED\") != null" \
     "$WORK/json/tree.json")" = true ] || wrong "the tree: $(head -c 500 "$WORK/json/tree.json")"
@@ -143,7 +143,7 @@ expect 2 "--tree is for show clients" "$vipctl" --tree show vi
 
 # ---- events ----------------------------------------------------------------------------------
 
-# More than fit on a page of vipd's: the last line is the latest event.
+# More events than one page of vipd's holds: the last line must be the latest event.
 for _ in $(seq 400); do
     "$vipctl" resume >/dev/null || wrong "vipctl resume"
 done
@@ -157,7 +157,7 @@ tail -n 1 "$WORK/out" | grep -q "refused.*127.0.0.99" || wrong "the last event i
 vi=$("$vipctl" -rn -o client,vi show vi state=connected | head -n 1 | tr '\t' :)
 expect 0 "connected with 127.0.0.2:$port" "$vipctl" explain vi "$vi"
 expect 0 "posted to completed: half within " "$vipctl" explain vi "$vi"
-# Its percentiles are in order, and so it is with those of each VI that has sent; the other vipd does not measure VIs.
+# The percentiles of our client are in order, and those of each VI that has sent. The other vipd does not measure VIs.
 jq -e "[.vis[] | select(.pid == $client and .tx_messages > 0) | .recvq_empty >= 0 and .tx_packets > 0 and
         .post_to_wire_p50_ns > 0 and .wire_to_ack_p50_ns > 0 and .post_to_complete_p50_ns > 0 and
         .post_to_wire_p50_ns <= .post_to_wire_p99_ns and .post_to_wire_p99_ns <= .post_to_wire_max_ns and
@@ -201,7 +201,7 @@ expect 0 "vipperf[" "$vipctl" top program --once -i 0.1
 grep -q '"tx_bytes_per_s": [1-9]' "$WORK/json/top@vi.json" || wrong "top sees no traffic"
 expect 2 "top shows vi" "$vipctl" top weather
 if command -v script >/dev/null; then
-    # The full screen, on a terminal of its own: it draws, and q ends it.
+    # top on the full screen of a terminal of its own: it must draw, and q must end it.
     : >"$WORK/screen"
     (for _ in $(seq 600); do grep -q "vipctl top" "$WORK/screen" && break; sleep 0.1; done; printf q; sleep 1) |
         TERM=xterm timeout 600 script -qefc "'$vipctl' top -i 0.3" /dev/null >"$WORK/screen"
@@ -228,7 +228,7 @@ cmp "$WORK/asked" "$WORK/mapped" || wrong "the file has other statistics than vi
 document 0 show-stats@mapped --mapped show stats
 until_true some stats name=post_to_complete_count 'value>100'
 for name in post_to_wire wire_to_ack post_to_complete; do
-    # Percentiles do not fall, and the largest is no less than they are.
+    # Percentiles must not fall, and the largest value must not be below them.
     mapfile -t values < <("$vipctl" --mapped -rn -o value show stats name~${name}_)
     [ "${#values[@]}" -eq 7 ] || wrong "$name has ${#values[@]} statistics"
     [ "${values[0]}" -gt 0 ] && [ "${values[2]}" -le "${values[3]}" ] && [ "${values[3]}" -le "${values[4]}" ] &&
@@ -236,7 +236,7 @@ for name in post_to_wire wire_to_ack post_to_complete; do
         wrong "$name: ${values[*]}"
 done
 expect 2 "for show stats" "$vipctl" --mapped show vi
-# vipd stands still: its numbers can be read all the same, and they have grown until then.
+# With vipd stopped, its numbers can still be read; they have grown until the stop.
 kill -STOP "${DAEMON_PID[A]}"
 posts=$("$vipctl" --mapped -rn -o value show stats scope=nic:vip0 name=posts)
 expect 6 "did not answer" "$vipctl" --timeout 0.2 show stats
@@ -251,7 +251,7 @@ expect 3 "there is no" env VIPD_RUNTIME_DIR="$WORK/nobody" "$vipctl" --mapped sh
 mkdir "$WORK/foreign"
 head -c 5000 /dev/urandom >"$WORK/foreign/vipd.stats"
 expect 1 "is no statistics file" env VIPD_RUNTIME_DIR="$WORK/foreign" "$vipctl" --mapped show stats
-# A copy of the file, as a vipd that was killed leaves it behind: the pid in it is nobody's.
+# A copy of the file, as a killed vipd leaves it; the pid in it belongs to no process.
 cp "$WORK/A/vipd.stats" "$WORK/foreign/vipd.stats"
 printf '\377\377\377\177\000\000\000\000' | dd of="$WORK/foreign/vipd.stats" bs=1 seek=56 conv=notrunc status=none
 expect 0 "is gone" env VIPD_RUNTIME_DIR="$WORK/foreign" "$vipctl" --mapped show stats name=posts
@@ -312,10 +312,10 @@ expect 0 "good, 1 NIC" "$vipctl" config check "$WORK/A.conf"
 printf '[engine]\nspin = 1\n' >"$WORK/broken.conf"
 expect 1 "$WORK/broken.conf:2:" "$vipctl" config check "$WORK/broken.conf"
 expect 2 "usage" "$vipctl" config dance
-# Without a file it is the running vipd's own.
+# Without a file argument, vipctl checks the running vipd's own file.
 expect 0 "$WORK/A.conf: good" "$vipctl" config check
 
-# ---- who may ------------------------------------------------------------------------------------
+# ---- permissions --------------------------------------------------------------------------------
 
 if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
     chmod 755 "$WORK" "$WORK/A"
@@ -339,14 +339,14 @@ expect 5 "neither an address" "$vipctl" disconnect nowhere.invalid
 document 0 admin@peer disconnect bee
 grep -q "disconnect peer bee asked for by uid $(id -u) (vipctl, pid " "$WORK/A.log" || wrong "the log does not say who disconnected whom"
 some events kind=admin key=disconnect 'text=peer bee' || wrong "events do not say who was disconnected"
-# Nobody's machine is ill because somebody has mistyped a name.
+# A mistyped name is not an error of the machine.
 "$vipctl" check | grep -q 'errors .*VIP_INVALID_PARAMETER' && wrong "check warns of words that were refused: $("$vipctl" check)"
 grep -q '"connections_ended": [1-9]' "$WORK/json/admin@peer.json" || wrong "disconnect ended nothing"
 until_true some errors key=VIP_ERROR_CONN_LOST 'text~administrator'
 document 0 show-errors@some show errors
 wait $client && wrong "vipperf did not notice that its connection was ended"
 
-# A host that does not answer any more is found without being named. (The traffic had an end before.)
+# vipctl check must find a host that no longer answers, without its name. (The earlier traffic has ended.)
 start_in A "$WORK/silent.log" "$vipperf" bw 127.0.0.2:$port --size 4096 --duration 600
 until_true some peers name=bee state=up 'connections>0'
 kill -STOP "${DAEMON_PID[B]}"
@@ -367,7 +367,7 @@ for shell in bash zsh fish; do
     fi
 done
 expect 2 "not for" "$vipctl" completion csh
-complete_bash() { # complete_bash WORD...: what bash offers for the last one
+complete_bash() { # complete_bash WORD...: print bash's completions of the last word
     # shellcheck disable=SC2034
     (PATH=$build/tools:$PATH && . "$WORK/completion.bash" && COMP_WORDS=(vipctl "$@") && COMP_CWORD=$# &&
         _vipctl && printf '%s\n' "${COMPREPLY[@]}")

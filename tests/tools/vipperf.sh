@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # vipperf between two vipd on loopback addresses: every operation, level and way of waiting, verified;
-# wrong usage; a client without server, without vipd; what happens when the other side dies.
+# wrong usage; a client without server and without vipd; the death of the other side.
 # usage: vipperf.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -19,7 +19,7 @@ wrong() {
     bad=1
 }
 
-# expect CODE TEXT ARGUMENTS...: exit code, and TEXT in the last line of stderr (code > 0) or in stdout
+# expect CODE TEXT ARGUMENTS...: the exit code, and TEXT in the last line of stderr (code > 0) or in stdout
 expect() {
     local code=$1 text=$2 got
     shift 2
@@ -36,7 +36,7 @@ expect() {
     fi
 }
 
-# measured FILTER ARGUMENTS...: succeeds, and its JSON fulfils the filter
+# measured FILTER ARGUMENTS...: vipperf must succeed, and its JSON must pass the filter
 measured() {
     local filter=$1
     shift
@@ -47,7 +47,7 @@ measured() {
         wrong "vipperf $*: $filter does not hold: $(cat "$WORK/result.json" 2>&1)"
 }
 
-# regions COUNT BYTES OPTIONS...: vipd knows so many regions of that size while 64 + 64 buffers are in use
+# regions COUNT BYTES OPTIONS...: vipd must have COUNT regions of BYTES while 64 + 64 buffers are in use
 regions() {
     local count=$1 bytes=$2 seen=""
     shift 2
@@ -143,7 +143,7 @@ for level in ud rr; do
     measured "($verified) and $both" bw 127.0.0.2 --both-ways --reliability $level --iters 3000 --size 1000 --verify
 done
 measured "($verified) and $both" bw 127.0.0.2 --both-ways --size 0 --iters 1000 --window 1 --verify
-# The client's part is what was asked for; the rates are those of both parts, over the same time.
+# The client must send the requested number of messages; the rates are those of both sides, over the same time.
 measured ".results[0] | .messages_out == 5000 and .messages_back > 100 and
     (.bytes_per_s * .elapsed_s / .size / .messages - 1 | fabs) < 0.01" bw 127.0.0.2 --both-ways --iters 5000 --size 4096
 expect 1 "window" bw 127.0.0.2 --both-ways --window 100000 --iters 1
@@ -162,7 +162,7 @@ for op in send write write-imm read; do
 done
 regions 128 8192 --register each
 regions 1 $((4096 + 128 * 8192)) --register one
-# The last byte of a write tells that it is there: not the one that the buffer held at its last turn.
+# The last byte of a write shows its arrival; it must differ from the last byte at the buffer's previous use.
 measured ".results[0].half_rtt_ns.p50 > 1000" lat 127.0.0.2 --op write --buffers 255 --iters 600 --size 8
 measured "$verified" lat 127.0.0.2 --segments 5 --random-sizes --size 5000 --iters 200 --verify
 measured "$verified" lat 127.0.0.2 --segments 252 --sizes 252:1008 --iters 100 --verify
@@ -183,9 +183,9 @@ measured '.results[0] | .half_rtt_ns.p50 > 0 and .half_rtt_ns.max >= .half_rtt_n
 measured '.parameters.wait == "block" and .parameters.op == "write" and .tool == "vipperf" and
     .results[0].bytes_per_s > 0 and .results[0].half_rtt_ns == null' \
     bw 127.0.0.2 --op write --wait block --duration 300ms
-# The time begins when the warm-up is over, however long that took.
+# The time begins at the end of the warm-up, even after a long warm-up.
 measured '.results[0].messages > 0' lat 127.0.0.2 --size 65536 --duration 1ms
-if command -v jq >/dev/null; then # standard output is then the document and nothing else
+if command -v jq >/dev/null; then # standard output must be the document and nothing else
     "$vipperf" lat 127.0.0.2 --iters 100 --json - 2>/dev/null </dev/null | jq -e .results >/dev/null ||
         wrong "--json - is not one document"
 fi
@@ -201,7 +201,7 @@ track $one
 measured "$verified" bw 127.0.0.2 --bytes 16M --size 65536 --verify
 wait $one || wrong "a second client at the same time: $(cat "$WORK/one")"
 
-# The server dies under way: a failure with a reason, soon.
+# The server dies during the run: the client must fail soon, with a reason.
 "$vipperf" bw 127.0.0.2 --duration 60 >"$WORK/out" 2>"$WORK/err" </dev/null &
 client=$!
 track $client
@@ -211,7 +211,7 @@ wait $server 2>/dev/null
 wait $client && wrong "a client whose server died ended well"
 tail -n 1 "$WORK/err" | grep -q "FAILED: .*connection" || wrong "a dead server: $(cat "$WORK/err")"
 
-# --once: ends by itself.
+# With --once the server must end by itself.
 serve --once
 measured "$verified" lat 127.0.0.2 --iters 100 --verify
 wait $server || wrong "serve --once: $(cat "$WORK/serve.log")"
