@@ -20,7 +20,7 @@ enum { ASK = 1, ANSWER, QUIT };
 
 #define CLIENTS_MAX 256
 
-/* Requests that a client keeps under way: as many as its credits. */
+/* Requests that a client keeps under way: the number of its credits. */
 #define WINDOW 8
 
 static int me, clients;
@@ -179,7 +179,7 @@ int main(int argc, char **argv)
             AMX_FatalErr("no thread");
     DO(AMX_SPMDBarrier());
     if (me > 0) {
-        (void)ask_for(seconds / 4); /* warm-up: until all clients are connected */
+        (void)ask_for(seconds / 4); /* warm-up, in which all clients connect */
         got = ask_for(seconds);
         quit(all[me - 1].service);
     }

@@ -60,7 +60,7 @@ static void overheads(double *sample, int rounds, double rtt, double *o_s, doubl
         begin = now_us();
         DO(AM_Poll(bundle));
         receive[i] = now_us() - begin;
-        if (answers == 0) { /* the answer is late, so this is no time of a reception */
+        if (answers == 0) { /* the answer is late, so this poll has received nothing */
             wait_for(1);
             i--;
         }
@@ -86,7 +86,7 @@ static double gap(double *sample, int rounds)
     return median(sample, bursts);
 }
 
-/* MB/s of long messages of `size` bytes, to places that take turns. */
+/* MB/s of long messages of `size` bytes; the messages go to several places in turn. */
 static double bandwidth(char *source, size_t size)
 {
     int count = (int)((size_t)(16 << 20) / (size + 16384)) + SLOTS;

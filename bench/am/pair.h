@@ -1,6 +1,6 @@
 /*
- * Measuring programs of two processes: process 0 sends short requests and counts the answers;
- * process 1 answers until a QUIT request comes.
+ * Shared by the measuring programs with two processes: process 0 sends short requests and counts
+ * the answers; process 1 answers until a QUIT request comes.
  */
 #ifndef BENCH_AM_PAIR_H
 #define BENCH_AM_PAIR_H

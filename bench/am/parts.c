@@ -36,7 +36,7 @@ static double ticks_per_ns(void)
     return (double)parts.ticks[AM_PART_OUTSIDE] / (end - begin) / 1e3;
 }
 
-/* The time of one change from part to part, in ticks. */
+/* The time that the accounting takes for one change of the part, in ticks. */
 static double change_ticks(void)
 {
     enum { CHANGES = 1000, TRIES = 101 };

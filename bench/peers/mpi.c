@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define SAMPLES_MAX 1000000
-#define WARM        20 /* exchanges before the measured ones: connections, registrations */
+#define WARM        20 /* exchanges before the measured ones: they connect and register memory */
 #define WINDOW      16 /* messages of a stream under way */
 
 enum { TAG_DATA = 1, TAG_STOP = 2 };
@@ -65,7 +65,7 @@ static void answer(int size)
     }
 }
 
-/* Send a window of messages; an empty message answers when all have arrived. */
+/* Send a window of messages; the peer answers with an empty message when all have arrived. */
 static void window(int size)
 {
     MPI_Request requests[WINDOW];

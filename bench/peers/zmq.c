@@ -1,6 +1,6 @@
 /*
  * ZeroMQ as a peer of bench/run: PAIR sockets.
- * usage: zmq serve ENDPOINT      (answers or swallows until the client says stop)
+ * usage: zmq serve ENDPOINT      (answers or drops messages until the client sends STOP)
  *        zmq lat|bw ENDPOINT SIZE_BYTES MILLISECONDS
  * The client prints one number: the median half round trip in us, or MB/s.
  */
@@ -12,7 +12,7 @@
 
 #define SAMPLES_MAX 1000000
 
-/* The first byte of a message says what the server does with it. */
+/* The first byte of a message tells the server what to do with the message. */
 enum { ECHO = 1, SWALLOW = 2, COUNT = 3, STOP = 4 };
 
 static double now_s(void)
@@ -82,7 +82,7 @@ static int stream(void *sock, char *bytes, size_t size, double seconds)
             return 1;
         sent += (double)size;
     }
-    /* The answer comes after all earlier messages were taken. */
+    /* The answer comes when the server has received all earlier messages. */
     if (zmq_send(sock, &mark, 1, 0) < 0 || zmq_recv(sock, &mark, 1, 0) < 0)
         return 1;
     printf("%.1f\n", sent / (now_s() - start) / 1e6);

@@ -1,5 +1,5 @@
-"""bench/run's own program: measures in interleaved rounds, then writes results.json, CSV, plots and a
-report. `bench/run` installs and builds; this only measures."""
+"""The measuring program of bench/run: measures in interleaved rounds, then writes results.json,
+CSV, plots and a report. The script bench/run installs and builds before."""
 
 import argparse
 import json
@@ -53,7 +53,7 @@ def main():
             for measurement in measurements:
                 runner.measure(measurement)
             print(f"round {number} of {rounds} done, {time.time() - started:.0f} s", flush=True)
-            time.sleep(0.2)  # our own daemons fall asleep
+            time.sleep(0.2)  # until our own daemons sleep
             described["others"].append(machine.others(0.5))
     results = {
         "tool": "bench/run",

@@ -1,5 +1,6 @@
-"""Active Messages: raw VIPL, both designs, the parts of the overhead, and servers with many clients. The programs
-are bench/am's; each run of one gives several values, so a measurement's value is a dictionary."""
+"""Active Messages: raw VIPL, both designs, the parts of the overhead, and servers with many
+clients. The programs are in bench/am. Each run of a program gives several values, so the value of a
+measurement is a dictionary."""
 
 import os
 import shutil
@@ -9,19 +10,19 @@ import peers
 from runner import Measurement
 
 NETWORKS = ["loop", "udp"]
-# Of long messages, as am_logp has them.
+# Sizes of long messages in bytes, the same as in am_logp.
 SIZES = [4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576]
 VARIANTS = {"v1": "1", "v3": "3"}
 CLIENTS = {False: [1, 2, 4, 8, 16, 32, 64], True: [1, 4, 16]}
 SERVERS = {"one": "one endpoint", "own": "an endpoint each", "threads": "an endpoint and a thread each"}
-# So many clients share the place of one connection when they are limited.
+# In series with limited connections the server has one connection for this many clients.
 LIMIT = 8
 SECONDS = {False: "1", True: "0.3"}
 ROUNDS = {False: "4000", True: "500"}
 
 
 def _dictionary(text):
-    """The "name value" lines of a program."""
+    """A dictionary of the "name value" lines of a program."""
     values = {}
     for line in text.splitlines():
         words = line.split()
@@ -33,7 +34,7 @@ def _dictionary(text):
 
 
 class Jobs:
-    """Runs a job whose process 0 is on host A of a network and all others on host B."""
+    """Runs jobs: process 0 on host A of a network, all other processes on host B."""
 
     def __init__(self, networks, network):
         self.build, self.network = networks.build, network
@@ -42,7 +43,8 @@ class Jobs:
             self.folder_b = os.path.join(os.path.dirname(network.runtime_dir), "udp_b")
 
     def run(self, processes, program, *arguments, environment=None, first=""):
-        """`first`: settings of process 0 alone, as the shell writes them."""
+        """Returns the values that the program prints. `first`: assignments of environment
+        variables, for process 0 only."""
         script = (f'if [ "$PMI_RANK" = 0 ]; then export {first} VIPD_RUNTIME_DIR={self.network.runtime_dir}; '
                   f'else export VIPD_RUNTIME_DIR={self.folder_b}; fi; exec "$@"')
         argv = [os.path.join(self.build, "tools", "amrun"), "-n", str(processes), "sh", "-c", script, "sh",
@@ -81,7 +83,7 @@ def make(maker, network):
 
 
 def missing(build):
-    """Why nothing of this can be measured, or None."""
+    """The reason why Active Messages cannot be measured, or None."""
     for program in ["am_logp", "am_parts", "am_contend"]:
         if not shutil.which(os.path.join(build, "bench", "am", program)):
             return f"{program} is not built (bench/run am builds it)"

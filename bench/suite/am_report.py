@@ -1,4 +1,5 @@
-"""am.md: the tables and plots of Active Messages, from results.json alone, the published column beside ours."""
+"""am.md: the tables and plots of Active Messages, from results.json alone, with published figures
+beside ours."""
 
 import os
 from statistics import median
@@ -10,8 +11,9 @@ from report import number, present
 
 MIB = 1048576
 
-# "An Analysis of VI Architecture Primitives" (2001) and "Design Challenges of Virtual Networks" (1999), on other
-# machines: shares can be compared, times cannot. Absent: what was not at hand.
+# "An Analysis of VI Architecture Primitives" (2001) and "Design Challenges of Virtual Networks"
+# (1999), on other machines: shares can be compared, times cannot. Figures that we could not get are
+# absent.
 PUBLISHED = {
     "half_rtt": "30", "delta": "5.4 (18 % of the whole)", "limited": "0.5 to 0.75",
 }
@@ -22,7 +24,8 @@ PARTS = {
 
 
 class Found:
-    """Values of one network by series, x, and name in the dictionary; one per round, None where a round failed."""
+    """Values of one network by series, x, and name in the dictionary: one value per round, None if
+    the round failed."""
 
     def __init__(self, results, network):
         self.rows = {(row["series"], row["x"]): row["values"] for row in results["measurements"]
@@ -37,19 +40,19 @@ class Found:
         return median(values) if values else None
 
     def ratio(self, ours, other):
-        """Median of the ratio within each round; ours and other as for rounds()."""
+        """Median of the ratios of the rounds. `ours` and `other`: arguments for rounds()."""
         pairs = [a / b for a, b in zip(self.rounds(*ours), self.rounds(*other)) if a is not None and b]
         return median(pairs) if pairs else None
 
 
 def best(found, server):
-    """The client count with the most answers, of those measured."""
+    """The measured client count with the most answers."""
     counts = [x for (series, x) in found.rows if series == server and found.value(server, x, "answers")]
     return max(counts, key=lambda x: found.value(server, x, "answers")) if counts else None
 
 
 def goals(found):
-    """(what, measured, sign, limit)"""
+    """Returns the goals as (what, measured, sign, limit)."""
     half = found.ratio(("AM v3", "", "half_rtt"), ("VIPL half round trip", 48))
     rows = [
         ("what AM adds to the half round trip of raw VIPL", half - 1 if half is not None else None, "<=", 0.15),
@@ -126,7 +129,7 @@ def write_contention(out, found):
 
 
 def draw(folder, network, found):
-    """Returns the plots' [(file, title)]."""
+    """Draws the plots; returns them as [(file, title)]."""
     def curve(series, points):
         return (series, [(x, y) for x, y in points if y])
 

@@ -1,11 +1,11 @@
-"""The machine, as far as it matters for judging a measurement: what it is, and whether it is quiet."""
+"""The machine that measures: its description, and whether other programs use its processors."""
 
 import os
 import platform
 import subprocess
 import time
 
-# Processors that others keep busy while we pause; with more than this the machine is called noisy.
+# If more processors than this are busy in a pause of ours, the report calls the machine noisy.
 QUIET_PROCESSORS = 0.15
 
 
@@ -39,7 +39,7 @@ def _busy_ticks():
 
 
 def others(seconds):
-    """How many processors are busy (or taken by the hypervisor) during a pause of ours."""
+    """Number of processors that are busy (or taken by the hypervisor) during a pause of ours."""
     before = _busy_ticks()
     time.sleep(seconds)
     return round((_busy_ticks() - before) / os.sysconf("SC_CLK_TCK") / seconds, 3)
@@ -68,7 +68,7 @@ def sentence(described):
 
 
 def commit(top):
-    """The state of the sources, or "unknown" outside a repository."""
+    """The commit of the sources, or "unknown" outside a repository."""
     try:
         return subprocess.run(
             ["git", "-C", top, "describe", "--always", "--dirty"],

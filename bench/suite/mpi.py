@@ -1,6 +1,7 @@
-"""The group "mpi": Open MPI over VIA, by ofi_rxm and native, beside its own TCP, libfabric's TCP and both MPIs' shared
-memory, in the form of table 1 of the paper on MPI over VIA (one-way times of 1 byte to 32 KiB), and bandwidth. One job of
-bench/peers/mpi.c measures all sizes and prints "name value" lines, kept as a dictionary."""
+"""The group "mpi": Open MPI over VIA, with ofi_rxm and native, beside its own TCP, libfabric's TCP
+and the shared memory of Open MPI and MPICH. It measures one-way times of 1 byte to 32 KiB, as table
+1 of the paper on MPI over VIA, and bandwidth. One job of bench/peers/mpi.c measures all sizes and
+prints "name value" lines, kept as a dictionary."""
 
 import os
 import re
@@ -17,11 +18,12 @@ from runner import Measurement
 LAT_SIZES = {False: [1, 4, 16, 64, 256, 1024, 4096, 16384, 32768], True: [1, 1024, 32768]}
 BW_SIZES = {False: [1024, 16384, 65536, 262144, 1048576, 4194304], True: [1048576]}
 MILLISECONDS = {False: "100", True: "50"}
-# What raw VIPL is measured with: the record of a message of 8 bytes has 40 more.
+# Raw VIPL is measured with this size in bytes: a message of 8 bytes with the 40 bytes of its
+# record.
 RAW_BYTES = 48
 
-# veth: ranks in namespaces do not find their launcher, so that they stay outside and only their vipd are inside; TCP
-# of Open MPI cannot be measured between namespaces for the same reason.
+# veth: ranks in namespaces do not find their launcher. So the ranks stay outside, and only their
+# vipd are inside. Open MPI's TCP cannot be measured between namespaces for the same reason.
 NETWORKS = {"loop": "both ranks at one vipd", "udp": "two vipd on one host", "veth": "two vipd in two namespaces"}
 RXM, NATIVE, TCP, FABRIC_TCP = "VIA, ofi_rxm", "VIA, native", "TCP", "libfabric tcp;ofi_rxm"
 SHARED, MPICH_SHARED = "shared memory", "MPICH, shared memory"
@@ -33,7 +35,7 @@ SERIES = {
 
 
 def _launch(build, series):
-    """The command before the program."""
+    """The command line before the program's name."""
     open_mpi = ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "-n", "2"]
     viampirun = os.path.join(build, "ofi", "viampirun")
     return {
@@ -48,13 +50,13 @@ def _launch(build, series):
 
 
 def _job(network, command, program, quick):
-    # The directory of the other vipd differs in its last letter (bench/hosts).
+    # The runtime directories of the two vipd differ only in the last letter (bench/hosts).
     other = re.sub("_a$", "_b", network.runtime_dir)
     script = (f'if [ "${{OMPI_COMM_WORLD_RANK-}}" = 1 ]; then VIPD_RUNTIME_DIR={other}; fi; '
               'export VIPD_RUNTIME_DIR; exec "$0" "$@"')
     sizes = ["lat", *LAT_SIZES[quick], "bw", *BW_SIZES[quick]]
     text = peers.output(command + ["sh", "-c", script, program, MILLISECONDS[quick]] + [str(size) for size in sizes],
-                        # As many waiting processes as processors, and vipd beside them: all give way alike.
+                        # Waiting processes yield: with vipd there are more of them than processors.
                         {"OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1",
                          "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "VIPD_RUNTIME_DIR": network.runtime_dir})
     values = {name: float(value) for name, value in re.findall(r"^(\w+) ([\d.]+)$", text, re.MULTILINE)}
@@ -64,7 +66,7 @@ def _job(network, command, program, quick):
 
 
 def _compile(top, folder, compiler):
-    """The path of the program, or None and why not."""
+    """Returns (path of the program, None), or (None, reason)."""
     target = os.path.join(folder, f"mpi-{compiler}")
     if not shutil.which(compiler):
         return None, f"{compiler} is not installed (bench/run --peers)"
@@ -74,7 +76,8 @@ def _compile(top, folder, compiler):
 
 
 def make(maker, networks, top, folder):
-    """Adds the group's measurements to the maker's; returns what cannot be measured, with reasons."""
+    """Adds the measurements of the group to the maker; returns what cannot be measured, with
+    reasons."""
     absent, programs = [], {}
     for compiler in ["mpicc.openmpi", "mpicc.mpich"]:
         programs[compiler], why = _compile(top, folder, compiler)
@@ -121,18 +124,18 @@ class Table:
         return median(values) if values else None
 
     def ratio(self, ours, other, name):
-        """Median of the ratio within each round."""
+        """Median of the ratios of the rounds."""
         pairs = [a / b for a, b in zip(self.rounds(ours, name), self.rounds(other, name)) if a is not None and b]
         return median(pairs) if pairs else None
 
     def worst(self, ours, kind, sizes, pick):
-        """The ratio to TCP that is the worst of those sizes."""
+        """The worst ratio to TCP among these sizes; `pick` is max or min."""
         ratios = present([self.ratio(ours, TCP, f"{kind}_{size}") for size in sizes])
         return pick(ratios) if ratios else None
 
 
 def goals(table, quick):
-    """(what, measured, sign, limit)"""
+    """Returns the goals as (what, measured, sign, limit)."""
     rows = []
     limit = 1.0 if table.network == "loop" else 1.3
     for ours in [RXM, NATIVE]:
@@ -155,7 +158,7 @@ def _write_goals(out, table, quick):
         verdict = "not measured"
         if value is not None:
             verdict = "holds" if (value <= limit if sign == "<=" else value >= limit) else "**missed**"
-        # A time above another one may be below 0.
+        # A difference of times may be negative.
         text = "-" if value is None else f"{value:.3g}"
         print(f"| {what} | {'≤' if sign == '<=' else '≥'} {limit} | {text} | {verdict} |", file=out)
 
@@ -186,7 +189,7 @@ def _draw(out, table, folder, quick):
 
 
 def write(results, folder):
-    """mpi.md and its plots, from results.json alone."""
+    """Writes mpi.md and its plots, from results.json alone."""
     found, quick = Results(results), results["quick"]
     tables = [Table(found, name) for name in NETWORKS]
     with open(os.path.join(folder, "mpi.md"), "w", encoding="utf-8") as out:

@@ -1,11 +1,13 @@
-"""The hosts to measure between: bench/hosts starts them and stops them when we close its input."""
+"""The hosts of the measurements: bench/hosts starts them, and stops them when we close its
+input."""
 
 import os
 import subprocess
 
 
 class Network:
-    """Two ends, reachable for programs of the first as `host`."""
+    """A network of two hosts; programs of the first host (side 0) reach the second one by the name
+    `host`."""
 
     def __init__(self, fields):
         (self.name, self.runtime_dir, self.host, ns_a, ns_b, self.address_a, self.address_b, pids) = fields
@@ -19,7 +21,7 @@ class Network:
         return ["nsenter", f"--net=/run/netns/{self.namespaces[side]}"] + argv
 
     def vipd_cpu_ns(self):
-        """Processor time that the vipd of this network have used so far."""
+        """Processor time that the vipd of this network have used since they started."""
         total = 0
         for pid in self.pids:
             for task in os.listdir(f"/proc/{pid}/task"):
@@ -29,7 +31,7 @@ class Network:
 
 
 class Networks:
-    """All networks that can be had here, by name, and why the others cannot."""
+    """The networks of this machine by name, and the reasons why others are absent."""
 
     def __init__(self, top, build):
         self.top, self.build = top, build

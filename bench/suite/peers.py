@@ -1,5 +1,6 @@
-"""The peers: other people's ways to do the same, measured in the same rounds when they are installed
-(bench/run --peers installs Debian's packages of them). One that cannot run is listed with the reason."""
+"""The peers: other communication libraries, measured in the same rounds if they are installed
+(bench/run --peers installs their Debian packages). A peer that cannot run is listed with the
+reason."""
 
 import os
 import re
@@ -10,7 +11,7 @@ import time
 
 from runner import Measurement, PATIENCE_S
 
-# Long enough for a server to listen; a client that comes too early tries again.
+# Seconds until a server listens, as a rule. A client that comes too early tries again.
 START_S = 0.3
 TRIES = 5
 
@@ -42,7 +43,7 @@ def output(argv, environment=None):
 
 
 def _pair(network, server, client, environment=None, inside=None):
-    """Start a server at side 1, run the client at side 0, return what the client printed."""
+    """Start the server on side 1 and run the client on side 0; return the client's output."""
     environment = environment or {}
     inside = inside or network.inside
     process = subprocess.Popen(inside(1, server), env=dict(os.environ, **environment),
@@ -92,7 +93,7 @@ class Maker:
         return False
 
     def compiled(self, name, compiler, libraries=()):
-        """Our own small program against the peer's library. Returns its path, or None."""
+        """Compile our own small program with the peer's library. Returns its path, or None."""
         source = os.path.join(self.top, "bench", "peers", f"{name.split()[0]}.c")
         target = os.path.join(self.networks.build, f"peer-{name.replace(' ', '-')}")
         if not self.has(name, compiler):
@@ -116,8 +117,8 @@ def _libfabric(make, network):
                 iterations = "2000" if kind == "lat" else "200"
                 common = ["fi_pingpong", "-e", "rdm", "-p", provider, "-I", iterations, "-S", str(size)]
                 out = _pair(network, common + ["-B", port], common + ["-P", port, network.address_b])
-                # Columns: bytes #sent #ack total time MB/sec usec/xfer Mxfers/sec. A ping-pong, so its
-                # MB/s are those of one message under way.
+                # Columns: bytes #sent #ack total time MB/sec usec/xfer Mxfers/sec. In a ping-pong
+                # one message is under way at a time, also for its MB/s.
                 column = r"(?:\S+\s+){6}" if kind == "lat" else r"(?:\S+\s+){5}"
                 return _number("^" + column + r"([\d.]+)",
                                out.strip().splitlines()[-1])
@@ -136,7 +137,8 @@ def _ucx(make, network):
                 count = "10000" if kind == "lat" else "1000"
                 common = ["ucx_perftest", "-p", port]
 
-                # UCX looks for its devices in /sys, which only `ip netns exec` shows as the namespace's.
+                # UCX looks for devices in /sys. Only `ip netns exec` mounts the /sys of the
+                # namespace.
                 def inside(side, argv):
                     spaces = network.namespaces
                     return ["ip", "netns", "exec", spaces[side], *argv] if spaces else argv
@@ -161,7 +163,7 @@ def _sockperf(make, network):
 
 
 def _mpi(make, network):
-    """On one host only: ranks in two network namespaces do not find their launcher."""
+    """MPI on one host only: ranks in two network namespaces do not find their launcher."""
     if network.name == "veth":
         return
     local = network.name == "loop"
@@ -172,7 +174,7 @@ def _mpi(make, network):
     }
     for name, launcher in variants.items():
         if name == "mpich" and not local:
-            continue # one device for both; Debian's takes shared memory on one host
+            continue # Debian's MPICH always uses shared memory on one host
         label = f"mpi {name}"
         if not make.has(label, launcher[0]):
             continue
@@ -181,7 +183,7 @@ def _mpi(make, network):
             continue
         for kind, size in [("lat", 64), ("bw", 1048576)]:
             def measure(launcher=tuple(launcher), program=program, kind=kind, size=size):
-                # "lat_64 1.5", or bw_
+                # The output is "lat_64 1.5", or with bw_.
                 return float(output([*launcher, program, "200", kind, str(size)],
                                      {"OMPI_MCA_mpi_yield_when_idle": "1"}).split()[-1])
             make.add(f"{name} {'shared memory' if local else 'tcp'}", network, kind, size, measure)
@@ -202,7 +204,7 @@ def _zeromq(make, network):
 
 
 def make(networks, top, quick):
-    """Returns measurements and the list of the absent."""
+    """Returns the measurements and the list of the absent peers."""
     maker = Maker(networks, top, quick)
     names = ["loop", "veth" if "veth" in networks.by_name else "udp"]
     if not quick and "udp" in networks.by_name:

@@ -1,5 +1,5 @@
-"""What is measured: every measurement of every group. Nothing is measured that is not listed here, and
-everything has the same time."""
+"""The measurements of all groups. am.py, mpi.py, peers.py and splitc.py add those of their groups.
+All measurements of latency, bandwidth and rate by vipperf last the same time (DURATION)."""
 
 import os
 
@@ -21,7 +21,7 @@ GROUPS = {
     "cost": "calls beside the data path (VIBe): registration, VIs, CQs",
     "peers": "libfabric, UCX, MPI, sockperf, ZeroMQ",
 }
-# Measured only when it is asked for.
+# Groups that are measured only if --only names them.
 APART = {
     "am": "Active Messages: LogP, parts of the overhead, bandwidth, a server with 1 to 64 clients (bench/run am)",
     "mpi": "Open MPI over VIA beside its TCP, libfabric's, and shared memory (bench/run mpi)",
@@ -38,7 +38,7 @@ BW_SIZES = {
     True: [1024, 8192, 65536, 1048576],
 }
 BOTH_SIZES = {False: [8192, 1048576], True: [1048576]}
-# Of the data group: (test, bytes of a message, name).
+# The tests of the group "data": (test, bytes of a message, name).
 DATA_TESTS = [("lat", 64, "half round trip, 64 B"), ("lat", 16384, "half round trip, 16 KiB"),
               ("bw", 65536, "bandwidth, 64 KiB")]
 SEGMENTS = {False: [1, 4, 16, 64], True: [1, 16]}
@@ -49,7 +49,8 @@ LINK_NETWORKS = ["veth", "ether", "xdp", "udp9000", "ether9000"]
 
 
 def _half_us(document):
-    """None if not one round trip was made in the time: on a busy machine that is no result of 0 us."""
+    """None if the time was over before the first round trip, as on a busy machine: that is not a
+    result of 0 us."""
     median_ns = document["results"][0]["half_rtt_ns"]["p50"]
     return median_ns / 1000 if median_ns > 0 else None
 
@@ -205,7 +206,7 @@ def _vis(make, network):
 
 
 def _calls(make, network):
-    """One run of vipperf cost has all calls: one measurement each would repeat it."""
+    """All calls in one measurement, because one run of `vipperf cost` measures all of them."""
     argv = [make.vipperf, "cost", "--iters", "50" if make.quick else "200"]
 
     def all_calls(document):
@@ -215,7 +216,8 @@ def _calls(make, network):
 
 
 def make(networks, top, folder, only, quick):
-    """Returns the measurements and the list of what cannot be measured here, with reasons. `folder`: of results."""
+    """Returns the measurements, and a list of what cannot be measured here, with reasons. `folder`:
+    for results."""
     maker = Maker(networks, quick)
     absent = [{"what": f"network {name}", "why": why} for name, why in networks.absent.items()]
     groups = {"lat": _latency, "bw": _bandwidth, "both": _both, "rate": _rates, "vis": _vis}

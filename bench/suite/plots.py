@@ -18,7 +18,7 @@ def points(results, group, network, series):
 
 
 def cpu_points(results, network, series):
-    """Processor time of all processes per message of a stream, over size."""
+    """Points of processor time of all processes per message of a stream, over the message size."""
     found = []
     for row in results["measurements"]:
         if (row["group"], row["network"], row["series"]) != ("bw", network, series) or not row["messages"]:
@@ -35,7 +35,8 @@ def available():
 
 
 def plot(folder, name, title, ylabel, lines, xlabel="message size, bytes", xformat="%.0s%cB"):
-    """One plot as SVG and PNG. lines: (title, [(x, y)]). Returns whether there was anything to draw."""
+    """Draws one plot as SVG and PNG. lines: (title, [(x, y)]). Returns False if no line has two
+    points."""
     lines = [(text, data) for text, data in lines if len(data) > 1]
     if not lines:
         return False
@@ -57,7 +58,7 @@ def plot(folder, name, title, ylabel, lines, xlabel="message size, bytes", xform
 
 
 def draw(results, folder):
-    """Returns [(file, title)] and the reason why there are none."""
+    """Draws all plots. Returns ([(file, title)], reason why there are none)."""
     if not available():
         return [], "gnuplot is not installed"
     drawn = []

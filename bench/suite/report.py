@@ -1,4 +1,4 @@
-"""results.json made readable: report.md with ratios and goals, results.csv, and the plots."""
+"""Writes from results.json: report.md with ratios and goals, results.csv, and the plots."""
 
 import csv
 import os
@@ -13,7 +13,7 @@ def present(values):
 
 
 class Results:
-    """Lookup by group, network, series and x."""
+    """The measurements by group, network, series and x."""
 
     def __init__(self, results):
         self.by_key = {(m["group"], m["network"], m["series"], m["x"]): m for m in results["measurements"]}
@@ -22,7 +22,7 @@ class Results:
         return self.by_key.get(key)
 
     def first(self, *keys):
-        """The first of several that was measured: a floor need not be on the same network."""
+        """The first key that was measured: a floor need not be on the same network."""
         for key in keys:
             if key in self.by_key:
                 return self.by_key[key]
@@ -30,7 +30,8 @@ class Results:
 
 
 def ratio(ours, other):
-    """Median over the rounds of ours / other in the same round; None without both."""
+    """Median of ours / other over the rounds, each ratio within a round; None if either is
+    missing."""
     if not ours or not other:
         return None
     pairs = [a / b for a, b in zip(ours["values"], other["values"]) if a is not None and b]
@@ -62,7 +63,7 @@ def number(value):
 
 
 def goals(found):
-    """(what, measured ratio, sign, limit, against what)"""
+    """Returns the goals as (what, measured ratio, sign, limit, reference)."""
     via = lambda group, series, x, network="veth": found.get(group, network, series, x)
     relay = lambda wait: via("lat", f"relay {wait}", 64)
     tcp = lambda x: via("bw", "tcp block", x)
@@ -124,7 +125,7 @@ def write_goals(out, found):
 
 # ---- tables -------------------------------------------------------------------------------------------
 
-# Against what the ratio column of a group compares, in order of preference.
+# The references of the ratio column of each group, in order of preference.
 REFERENCES = {
     "lat": ["udp block", "memory"],
     "bw": ["tcp block", "memory"],
@@ -150,7 +151,7 @@ def reference(found, row):
         other = found.get(row["group"], row["network"], series, row["x"])
         if other and other is not row:
             return other, series
-    if row["group"] == "peers": # ours in the same discipline, as a ratio of the peer to us
+    if row["group"] == "peers": # our value of the same kind; the ratio is peer to ours
         kind = "lat" if row["unit"] == "us" else "bw"
         return found.get(kind, row["network"], "send poll" if kind == "lat" else "send", row["x"]), "ours"
     if row["group"] == "links":
@@ -162,7 +163,7 @@ def reference(found, row):
         return (None, "") if other is row else (other, "without rings")
     if row["group"] == "both":
         return found.get("bw", row["network"], row["series"], row["x"]), "one direction"
-    if row["group"] == "data" and row["series"].endswith("each"): # what the translations cost
+    if row["group"] == "data" and row["series"].endswith("each"): # shows the cost of address translation
         together = row["series"].replace("registered each", "registered together")
         return found.get("data", row["network"], together, row["x"]), "registered together"
     if row["group"] == "data":

@@ -1,11 +1,11 @@
-"""Runs one measurement and keeps what it found."""
+"""Runs measurements and keeps their results."""
 
 import json
 import os
 import signal
 import subprocess
 
-# No measurement takes longer; what does has failed.
+# Limit of the time of one run, in seconds; a run that takes longer has failed.
 PATIENCE_S = 60
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -21,8 +21,8 @@ class Measurement:
         self.values = []       # one per round, None if that round failed
         self.cpu_app_s = []    # processor time of the applications
         self.cpu_vipd_s = []   # processor time of both vipd
-        self.messages = []     # that this processor time was for
-        self.gib = []          # their bytes
+        self.messages = []     # number of messages in this processor time
+        self.gib = []          # bytes of these messages, in GiB
 
     def as_dict(self):
         return {
@@ -33,12 +33,13 @@ class Measurement:
         }
 
     def command(self):
-        """Its vipperf or program with all options, by its path in the checkout."""
+        """The command line, with paths relative to the sources; for a peer the name of the
+        series."""
         return " ".join(arg.replace(TOP + "/", "") for arg in self.argv) if self.argv else self.series
 
 
 class Runner:
-    """Runs measurements one after the other and remembers those that failed."""
+    """Runs measurements one after the other and keeps a list of the failed runs."""
 
     def __init__(self, networks):
         self.networks = networks

@@ -1,6 +1,7 @@
-"""The group "splitc": what the operations of Split-C cost beside raw VIPL and Active Messages, the parts of a get,
-bulk bandwidth over size, and the examples with more processes. Each measurement is one run of a program that prints
-"name value" lines, kept as a dictionary; its rounds take turns with the others'."""
+"""The group "splitc": the times of the operations of Split-C beside raw VIPL and Active Messages,
+the parts of a get, bulk bandwidth over size, and the examples with more processes. Most
+measurements are one run of a program that prints "name value" lines, kept as a dictionary. Their
+rounds are interleaved with those of the other groups."""
 
 import os
 import re
@@ -15,16 +16,18 @@ from runner import Measurement
 
 TYPES = ["char", "short", "int", "long", "float", "double"]
 OPERATIONS = ["local", "read", "write", "get", "put", "store"]
-# What a request of a word is on the wire: the runtime's header and the data.
+# Bytes of a request for one word: the runtime's header and the data.
 REQUEST_BYTES = 48
 SIZES = [64 * 4**k for k in range(8)]
 RAW_SIZES = [1024, 16384, 65536, 1048576]
-# The one figure of "An Analysis of VI Architecture Primitives ..." (2002) that its summary gives, on four 550 MHz
-# processors per machine and another network: what Split-C adds to a half round trip of VIA.
+# The time that Split-C adds to a half round trip of VIA, from the summary of "An Analysis of VI
+# Architecture Primitives ..." (2002). Its machines had four processors of 550 MHz and another
+# network.
 PUBLISHED_MAPPING_US = 5.4
 
-# program: arguments for that many processes, what the lines that it prints say (the first group names what was
-# measured), is more better? The work is the same for every number of processes; times are per item of a process.
+# program: (arguments for a number of processes, pattern of its result lines, True if a larger value
+# is better). The pattern's first group is the name of the value. The work is the same for every
+# number of processes; a printed time is per item of one process.
 EXAMPLES = {
     "mm": (lambda procs, quick: ["4", "16" if quick else "64"], r"(mm): .* ([\d.]+) MFLOP/s", True),
     "radix": (lambda procs, quick: [str((12000 if quick else 120000) // procs)], r"(radix): .* ([\d.]+) us per key",
@@ -51,10 +54,10 @@ class Programs:
         return path
 
     def job(self, network, procs, argv, environment=None):
-        """Standard output of a job."""
+        """Runs a job and returns its standard output."""
         command = argv
         if network.name != "loop":
-            # The directory of the other vipd differs in its last letter (bench/hosts).
+            # The runtime directories of the two vipd differ only in the last letter (bench/hosts).
             other = re.sub("_a$", "_b", network.runtime_dir)
             inside = [f"nsenter --net=/run/netns/{name}" if name else "" for name in network.namespaces or ("", "")]
             script = (f'if [ $((PMI_RANK % 2)) = 0 ]; then exec {inside[0]} "$0" "$@"; fi; '
@@ -65,12 +68,12 @@ class Programs:
 
 
 def _values(text):
-    """{"name": value} of "name value" lines."""
+    """A dictionary of the "name value" lines."""
     return {name: float(value) for name, value in re.findall(r"^(\w+) ([\d.]+)$", text, re.MULTILINE)}
 
 
 def _example(programs, network, program, procs):
-    """{name: MFLOP/s or time of the whole work}"""
+    """Returns {name: MFLOP/s, or us per item of the whole work}."""
     arguments, pattern, more_is_better = EXAMPLES[program]
     path = programs.compile(program, f"examples/splitc/{program}.sc")
     text = programs.job(network, procs, [path] + arguments(procs, programs.quick))
@@ -81,7 +84,8 @@ def _example(programs, network, program, procs):
 
 
 def make(maker, networks, top, folder):
-    """Adds the group's measurements to the maker's; returns what cannot be measured, with reasons."""
+    """Adds the measurements of the group to the maker; returns what cannot be measured, with
+    reasons."""
     programs = Programs(top, networks.build, folder, maker.quick)
     for program in ["ops", *EXAMPLES]:
         stale = os.path.join(folder, program)
@@ -134,7 +138,7 @@ def _median(values):
 
 
 def _named(row, name):
-    """The values of one name in all rounds."""
+    """The values with this name, one per round."""
     return [value.get(name) if value else None for value in _per_round(row)]
 
 
@@ -162,7 +166,7 @@ class Group:
 
 
 def goals(group):
-    """(what, ratio, sign, limit, against)"""
+    """Returns the goals as (what, ratio, sign, limit, reference)."""
     name = group.network
     put = _named(group.ours, "put_int")
     rows = [(f"{name}: read of a word", _ratio(_named(group.ours, "read_int"), group.round_trip), "<=", 1.15,
@@ -196,7 +200,7 @@ def _write_parts(out, group):
     print(f"| get and sync | {number(whole)} | not at hand |", file=out)
     print(f"| raw VIPL, a round trip of {REQUEST_BYTES} bytes | {number(raw)} | not at hand |", file=out)
     if None not in (whole, half):
-        # Below 0: raw VIPL's program does more than ours around the same messages.
+        # Negative if raw VIPL's program does more work than ours around the same messages.
         print(f"| Split-C's part of half of it | {whole / 2 - half:.3g} | {PUBLISHED_MAPPING_US} |", file=out)
 
 
@@ -247,7 +251,7 @@ def _draw(out, group, folder):
 
 
 def write(results, folder):
-    """splitc.md and its plots. Goals are medians of the ratio within a round."""
+    """Writes splitc.md and its plots. A goal's value is the median of the ratios of the rounds."""
     found = Results(results)
     groups = [group for group in (Group(found, name) for name in ["loop", "veth"]) if group.ours]
     with open(os.path.join(folder, "splitc.md"), "w", encoding="utf-8") as out:

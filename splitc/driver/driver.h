@@ -29,7 +29,7 @@ struct input {
     char *name;
     bool is_split_c;
     bool is_file;
-    const char *language; /* of "-x", for files of gcc; NULL: by the suffix */
+    const char *language; /* for gcc, from "-x"; NULL: gcc takes it from the suffix */
 };
 
 struct options {
@@ -50,11 +50,11 @@ struct options {
 /* Parse the command line. Returns 0, or -1 after a message. */
 int options_parse(struct options *o, int argc, char **argv);
 
-/* From now on SIGINT, SIGTERM and SIGHUP end the running program, so that temporary files go. */
+/* From now on SIGINT, SIGTERM and SIGHUP end the running program, and splitcc removes its files. */
 void run_begin(void);
 /*
- * Run a program and wait. Returns its exit status, or 1 if it could not start or was killed. After
- * a signal that asks splitcc to end: exits with 128 + the signal's number.
+ * Run a program and wait for it. Returns its exit status, or 1 if it could not start or was killed.
+ * If a signal has asked splitcc to end, exits with 128 + the signal's number.
  */
 int run(const struct options *o, const struct words *command);
 

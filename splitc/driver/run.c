@@ -39,7 +39,7 @@ void run_begin(void)
             sigaction(numbers[i], &action, NULL);
 }
 
-/* Wait for the program; its status. */
+/* Wait for the program; returns its status, as of waitpid. */
 static int wait_for(pid_t pid)
 {
     int status;

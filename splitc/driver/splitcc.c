@@ -58,7 +58,7 @@ static char *intermediate(const struct options *o, const char *input, const char
     return name;
 }
 
-/* "dir/name.sc" as "name.suffix", as gcc names its outputs. */
+/* The output for "dir/name.sc" is "name" with the suffix, as with gcc. */
 static char *output_name(const char *input, const char *suffix)
 {
     const char *slash = strrchr(input, '/');
@@ -68,7 +68,7 @@ static char *output_name(const char *input, const char *suffix)
                         suffix);
 }
 
-/* The preprocessor writes dependencies. They must name the object, which it does not know. */
+/* The preprocessor writes dependencies, but does not know the object's name: pass the name. */
 static void add_dependencies(const struct options *o, struct words *w, const char *input,
                              const char *object)
 {
@@ -172,7 +172,7 @@ static int do_file(const struct options *o, const struct paths *p, const char *i
     return status ? status : compile(o, c, object);
 }
 
-/* Pass the files that are not Split-C to gcc, when nothing is linked. */
+/* If nothing is linked: pass the files that are not Split-C to gcc. */
 static int do_rest(const struct options *o)
 {
     static const char *const flags[] = {[STAGE_PREPROCESS] = "-E",

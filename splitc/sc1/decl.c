@@ -51,7 +51,7 @@ static void initialise(struct unit *u, const struct specs *specs, struct declara
         symbol->type = type;
 }
 
-/* Move a static spread array with run-time bounds from inside a function to before it. */
+/* Move a static spread array with run-time bounds from inside a function to before the function. */
 static void hoist(struct unit *u, struct declarator *d, struct symbol *symbol)
 {
     const char *variable = text_format(&u->arena, "__sc_static_var_%d", ++u->made_up);

@@ -13,8 +13,8 @@ static bool is_word(const struct token *token, const char *text)
 }
 
 /*
- * "global" and "spread" after "*" qualify a pointer, unless they can only be its name: plain C may
- * use these words as names. Called at the word.
+ * "global" and "spread" after "*" qualify a pointer, unless the word can only be the declared name:
+ * plain C may use these words as names. Called at the word.
  */
 static bool is_reach(struct unit *u, enum place place)
 {
@@ -389,7 +389,7 @@ void declarator_finish(struct unit *u, struct declarator *d, const struct specs 
 
         if (is_array && place != PLACE_TYPE_NAME)
             spread_declare(u, d, specs, place);
-        else /* a type name of an array, or typeof of one: the type of its value */
+        else /* a type name or typeof of a spread array means the type of its value */
             d->type = type_decayed(u, type);
     }
     if (d->wide < 0)

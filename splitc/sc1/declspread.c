@@ -1,7 +1,7 @@
 /*
  * The storage of spread arrays, of three kinds. A parameter or automatic array is a variable of
  * type sc_ptr, with its bounds in constants beside it. A static array of constant size is an
- * ordinary array; it has the same address in every process, because all run the same file. A static
+ * ordinary array. It has the same address in every process, because all run the same file. A static
  * array whose bounds use PROCS gets its memory at start.
  */
 #include "splitc/sc1/parse.h"
@@ -11,7 +11,7 @@ static bool is_static(const struct specs *specs, enum place place)
     return place == PLACE_FILE || specs->is_static || specs->is_extern;
 }
 
-/* Make constants of the function for the bounds. The first bound is only needed for the size. */
+/* Put the bounds into constants of the function. The first bound is needed only for the size. */
 static void capture_dims(struct unit *u, struct declarator *d, struct text *companions, int from)
 {
     const struct dims *user = d->type->dims;

@@ -1,7 +1,7 @@
 /*
  * Messages in gcc's format: "file:line:column: error: text", then the user's line and a mark below
- * it. The column is that in the user's file if the token is found there: the preprocessor shifts
- * text after a macro.
+ * it. The preprocessor shifts text after a macro, so the column is looked up in the user's file. If
+ * the token's text is not in that line, the column is that of the input.
  */
 #include "splitc/sc1/unit.h"
 

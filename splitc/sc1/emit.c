@@ -40,7 +40,7 @@ void edit_replace(struct unit *u, int token, const char *text)
     at(u, token)->instead = text;
 }
 
-/* Text before or after the range belongs to the surroundings, and stays. */
+/* Edits before the first token and after the last one belong to the surroundings, and stay. */
 void edit_delete(struct unit *u, int first, int last)
 {
     for (int i = first; i <= last; i++) {
@@ -75,7 +75,7 @@ const char *edit_text(struct unit *u, int first, int last)
     return t.data ? t.data : "";
 }
 
-/* The position as gcc counts it. */
+/* The position in the output, with lines as gcc counts them. */
 struct position {
     FILE *out;
     uint32_t line;
@@ -115,7 +115,7 @@ void emit(struct unit *u, FILE *out)
         const char *end = token->text + token->len;
 
         put(&pos, from, (size_t)(token->text - from));
-        /* Markers in the gap set gcc's line; the lexer has followed them. */
+        /* A marker in the gap sets gcc's line; the lexer has done the same with token->line. */
         if (memchr(from, '#', (size_t)(token->text - from)))
             pos.line = token->line;
         if (pos.line != token->line && token->len)

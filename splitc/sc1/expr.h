@@ -23,7 +23,7 @@ enum expr_op {
     EX_ADDRESS,
     EX_DEREF,
     EX_UNARY,   /* + - ~ ! and GNU's real, imag, extension */
-    EX_SIZEOF,  /* of kid[0], or of a type if it is NULL; alignof too */
+    EX_SIZEOF,  /* of kid[0], or of a type if kid[0] is NULL; alignof too */
     EX_CAST,    /* (type) kid[0] */
     EX_LITERAL, /* compound literal */
     EX_BINARY,
@@ -37,11 +37,11 @@ enum expr_op {
 
 struct expr {
     enum expr_op op;
-    struct type *type; /* as an object, not decayed */
-    bool global;       /* an object that may be in another process */
-    int op_id;         /* operators: the token's id */
-    int op_token;      /* its index; EX_INDEX: of "[", EX_CALL: of "(" */
-    int first, last;   /* tokens */
+    struct type *type; /* type of the object; an array has not decayed */
+    bool global;       /* the object may be in another process */
+    int op_id;         /* id of the operator's token */
+    int op_token;      /* index of this token; EX_INDEX: of "[", EX_CALL: of "(" */
+    int first, last;   /* tokens of the expression */
     struct expr *kid[3];
     struct expr **args; /* EX_CALL, EX_WIDE_CALL, EX_OPAQUE */
     int arg_count;
@@ -60,16 +60,16 @@ struct expr *expr_parse_conditional(struct unit *u);
 
 /* ---- exprtree.c ---- */
 
-/* Does the value depend on the run of the program? Then a bound makes a run-time type. */
+/* Is the value known only at run time? An array with such a bound has a run-time type. */
 bool expr_is_run_time(const struct expr *e);
-/* A null pointer constant. */
+/* Is it a null pointer constant? */
 bool expr_is_null(const struct expr *e);
 
 /* ---- exprtype.c ---- */
 
-/* Set e->type and e->global from its kids; diagnoses what Split-C forbids. */
+/* Set e->type and e->global from the kids; reports what Split-C forbids. */
 void expr_check(struct unit *u, struct expr *e);
-/* The type of its value. Arrays decay; in global space to a global pointer. */
+/* The type of the expression's value. Arrays decay; in global space to a global pointer. */
 struct type *expr_value_type(struct unit *u, const struct expr *e);
 
 /* ---- lower*.c ---- */
@@ -78,11 +78,14 @@ struct type *expr_value_type(struct unit *u, const struct expr *e);
 enum lower_use { USE_VALUE, USE_NOTHING };
 
 void lower_value(struct unit *u, struct expr *e, enum lower_use use);
-/* Only whether the value is zero is used. */
+/* For a condition: only the truth value is used. */
 void lower_condition(struct unit *u, struct expr *e);
 /* The value is converted like in an assignment to an object of this type. */
 void lower_convert(struct unit *u, struct expr *e, struct type *target);
-/* The same where gcc needs a constant. elided: the braces around it were left out, so ours too. */
+/*
+ * The same where gcc needs a constant. elided: the source leaves out the braces around the object,
+ * so the edits must leave them out, too.
+ */
 void lower_constant(struct unit *u, struct expr *e, struct type *target, bool elided);
 /* Turn an object in global space into its address, of type sc_ptr. */
 void lower_address(struct unit *u, struct expr *e);
@@ -100,7 +103,7 @@ void lower_wide_call(struct unit *u, struct expr *e);
 
 /* Put text around the tokens of e. */
 void lower_wrap(struct unit *u, const struct expr *e, const char *before, const char *after);
-/* Start of the call that adds a number to a wide pointer. reversed: the number stands first. */
+/* Start of the call that adds a number to a wide pointer. reversed: the number is on the left. */
 const char *lower_add_name(const struct type *pointer, bool reversed);
 /* "sizeof(T)" for arithmetic on a pointer to T. */
 const char *lower_size(struct unit *u, struct type *type);

@@ -1,4 +1,4 @@
-/* Questions about the tree of an expression that need no other part of sc1 but types. */
+/* Properties of expression trees that depend only on types. */
 #include "splitc/sc1/expr.h"
 
 bool expr_is_run_time(const struct expr *e)

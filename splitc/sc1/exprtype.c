@@ -18,7 +18,7 @@ struct type *expr_value_type(struct unit *u, const struct expr *e)
     return type_plain(u, type_decayed(u, e->type));
 }
 
-/* Set `e` to the object that a pointer points to. */
+/* Make `e` the object that the pointer points to. */
 static void point(struct unit *u, struct expr *e, const struct type *pointer)
 {
     e->type = unknown(u);

@@ -10,7 +10,7 @@ static bool is_aggregate(const struct type *type)
     return type->kind == TYPE_ARRAY || (type->kind == TYPE_RECORD && type->tag->complete);
 }
 
-/* `elided`: the braces around the object are left out, so ours must be left out too. */
+/* `elided`: see lower_constant. */
 static void convert(struct unit *u, struct expr *e, struct type *type, bool constant, bool elided)
 {
     if (constant)
@@ -57,7 +57,7 @@ static struct type *designators(struct unit *u, struct type *type, struct member
     return type;
 }
 
-/* After a value: does another one follow in these braces? Skips the comma. */
+/* After a value: skip a comma. Returns true if another value follows in these braces. */
 static bool another(struct unit *u)
 {
     if (!unit_skip_if(u, ','))

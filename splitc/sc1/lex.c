@@ -1,7 +1,7 @@
 /*
  * Splits the input into tokens. Line markers, pragmas and comments belong to the gap before a
  * token; markers set file and line of the tokens after them. String literals over several lines are
- * joined here: compilers of the time allowed them, and gcc's preprocessor passes them on.
+ * joined here: old compilers allowed them, and gcc's preprocessor passes them on.
  */
 #include "splitc/sc1/unit.h"
 
@@ -115,7 +115,7 @@ static const struct {
 /* Longest first. Digraphs mean the bracket or brace in the second column. */
 static const struct {
     const char *text;
-    int id; /* 0: the characters themselves */
+    int id; /* 0: made of the characters of `text` */
 } puncts[] = {
     {"<<=", 0}, {">>=", 0},  {"...", 0},  {"->", 0},   {"++", 0},   {"--", 0}, {"<<", 0},
     {">>", 0},  {"<=", 0},   {">=", 0},   {"==", 0},   {"!=", 0},   {"&&", 0}, {"||", 0},
@@ -176,7 +176,7 @@ static uint32_t marker_file(struct lexer *lx, const char *from, const char *to)
     return (uint32_t)u->files.count - 1;
 }
 
-/* At the "#" of a line: a marker sets file and line, other lines are skipped. */
+/* At the "#" of a line: a marker sets file and line; skip any other directive. */
 static void directive(struct lexer *lx)
 {
     const char *eol = memchr(lx->at, '\n', (size_t)(lx->end - lx->at));
@@ -288,7 +288,7 @@ static bool skip_quoted(struct lexer *lx, char quote, bool *ret_newline)
     return false;
 }
 
-/* The literal on one line, for an edit. Leaves out marker lines, which the preprocessor inserts. */
+/* The literal on one line, for an edit, without the marker lines that the preprocessor inserts. */
 static const char *joined(struct unit *u, const char *text, const char *end)
 {
     struct text t = {.arena = &u->arena};

@@ -140,7 +140,7 @@ static void lower_spread_index(struct unit *u, struct expr *e)
     }
 }
 
-/* Element of a spread array, or of what a global pointer points to: its address. */
+/* The address of an element of a spread array, or of an array in global space. */
 static void lower_index(struct unit *u, struct expr *e)
 {
     struct type *left = expr_value_type(u, e->kid[0]), *right = expr_value_type(u, e->kid[1]);

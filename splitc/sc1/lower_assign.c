@@ -7,7 +7,7 @@
  */
 #include "splitc/sc1/expr.h"
 
-/* The operator of op= without its "="; of ++ and --, its first character. */
+/* The operator of op= without its "=", or the first character of ++ and --. */
 static const char *operator_text(struct unit *u, const struct expr *e)
 {
     const struct token *op = &u->tokens.items[e->op_token];

@@ -1,4 +1,4 @@
-/* Declarations and statements: the functions that the parts of the parser call in each other. */
+/* Declarations and statements: the functions that a part of the parser calls in another part. */
 #ifndef SPLITC_SC1_PARSE_H
 #define SPLITC_SC1_PARSE_H
 
@@ -75,7 +75,7 @@ struct declarator {
     int wide;               /* sc_ptr replaces this derivation and all after it; -1: none */
     const char *companions; /* declarations to put before this one */
     const char *spread;     /* initialiser of an automatic spread array, or NULL */
-    bool outlives;          /* a spread array of static storage: no local name for its type */
+    bool outlives;          /* a spread array of static storage: its type may use no local name */
     bool is_static_spread;  /* a static spread array whose size is known only at start */
 };
 
@@ -90,9 +90,9 @@ bool specs_attributes(struct unit *u);
 
 /* ---- typespec.c ---- */
 
-/* Parse a type specifier that is not made of words. Returns NULL if no such starts here. */
+/* Parse a type specifier that is not made of words. Returns NULL if none starts here. */
 struct type *typespec_parse(struct unit *u, struct specs *specs, bool have_type);
-/* _Atomic(type), or the qualifier. Returns NULL for the latter. */
+/* Parse _Atomic(type). Returns NULL for the qualifier _Atomic. */
 struct type *typespec_atomic(struct unit *u);
 
 /* ---- record.c ---- */
@@ -106,7 +106,7 @@ void declarator_parse(struct unit *u, struct declarator *d, enum place place);
 /* Build d->type on specs->base, and delete the tokens that sc_ptr replaces. */
 void declarator_finish(struct unit *u, struct declarator *d, const struct specs *specs,
                        enum place place);
-/* "(type-name)" without the parentheses; its edits are made. */
+/* Parse a type name, as in "(type-name)" without the parentheses, and make its edits. */
 struct type *declarator_type_name(struct unit *u);
 
 /* ---- declbase.c ---- */
@@ -145,7 +145,10 @@ const char *spread_static_text(struct unit *u, const char *variable, const struc
 
 /* ---- init.c ---- */
 
-/* Parse an initialiser, after "=" or of a compound literal. Returns a single expression's type. */
+/*
+ * Parse an initialiser, after "=" or of a compound literal. Returns the type of the value if it is
+ * a single expression, or NULL if it has braces.
+ */
 struct type *init_parse(struct unit *u, struct type *type, bool is_constant);
 
 /* ---- stmt.c ---- */

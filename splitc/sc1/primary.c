@@ -117,7 +117,7 @@ static struct expr *parse_identifier(struct unit *u)
     return expr_done(u, e);
 }
 
-/* Parse arguments up to ")". Those of built-ins may be types, which get only their own edits. */
+/* Parse arguments up to ")". `types`: arguments may be types (of built-ins); make their edits. */
 static void parse_arguments(struct unit *u, struct expr *e, bool types)
 {
     struct expr_list list = {0};

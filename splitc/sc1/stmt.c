@@ -14,7 +14,7 @@ static void note_jump(struct unit *u, int token, bool is_label)
         LIST_ADD(&u->arena, &u->function->jumps, jump);
 }
 
-/* Is the mark `inner` also in force at `from`? Then a jump from there enters no new scope. */
+/* Is the target's mark `inner` in scope at the jump's mark `from`? Then no scope is entered. */
 static bool encloses(const struct spread_mark *inner, const struct spread_mark *from)
 {
     for (; from; from = from->outer)

@@ -30,7 +30,7 @@ void *arena_alloc(struct arena *a, size_t bytes);
 /* Free all blocks. */
 void arena_free(struct arena *a);
 
-/* Text that grows. All zero with its arena set, it is empty. */
+/* Text that grows. With only `arena` set and zeros in the other members it is empty. */
 struct text {
     struct arena *arena;
     char *data; /* NUL-terminated if not NULL */

@@ -10,7 +10,7 @@
 
 #include "splitc/sc1/text.h"
 
-/* The id of a punctuator is its characters. */
+/* The id of a punctuator consists of its characters. */
 #define PUNCT2(a, b)    ((a) | (b) << 8)
 #define PUNCT3(a, b, c) ((a) | (b) << 8 | (c) << 16)
 
@@ -32,7 +32,7 @@ enum {
     T_NUMBER,
     T_CHAR,
     T_STRING,
-    T_KEYWORDS = 1 << 25, /* from here on */
+    T_KEYWORDS = 1 << 25, /* the first id of a keyword */
     K_ALIGNAS = T_KEYWORDS,
     K_ALIGNOF,
     K_ASM,
@@ -55,7 +55,7 @@ enum {
     K_EXTENSION,
     K_EXTERN,
     K_FLOAT,
-    K_FLOAT_N, /* _Float32 and similar, __float80, __ibm128: see text */
+    K_FLOAT_N, /* _Float32 and similar, __float80, __ibm128: the token's text tells */
     K_FOR,
     K_GENERIC,
     K_GOTO,

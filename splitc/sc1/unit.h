@@ -16,10 +16,14 @@
 #include "splitc/sc1/type.h"
 
 #define NAME_BUCKETS 4096
-/* Limit of nested constructs in the source; parentheses in an expression count three. */
+/*
+ * Limit of nested constructs in the source: the parser is recursive, and its stack is limited. A
+ * pair of parentheses in an expression counts as three.
+ */
 #define NESTING_MAX 1500
-/* Limit of the height of an expression tree, also of "a + a + a ...". */
+/* Limit of the height of an expression tree, also of "a + a + a ..."; lowering is recursive. */
 #define HEIGHT_MAX 3000
+/* After this number of errors the translation ends. */
 #define ERRORS_MAX 50
 
 enum symbol_kind { SYM_OBJECT, SYM_TYPEDEF, SYM_ENUMERATOR };
@@ -34,8 +38,8 @@ struct symbol {
     struct name *name;
     enum symbol_kind kind;
     struct type *type;
-    struct symbol *shadowed; /* what the name meant outside */
-    struct symbol *in_scope; /* next older symbol of the same scope */
+    struct symbol *shadowed; /* the name's meaning in outer scopes, or NULL */
+    struct symbol *in_scope; /* the next older symbol of the same scope */
     enum spread_form form;   /* of a spread array */
     const char *stands_for;  /* the name in the output if it differs */
     bool is_register;
@@ -69,7 +73,7 @@ struct string_list {
 struct jump {
     struct name *name;
     int token;
-    struct spread_mark *mark; /* the newest mark there */
+    struct spread_mark *mark; /* the newest mark at this place */
     bool is_label;
 };
 
@@ -92,17 +96,17 @@ struct unit {
     struct arena arena;
     const char *input;
     size_t input_len;
-    struct token_list tokens; /* the last one is T_EOF */
+    struct token_list tokens; /* the last token is T_EOF */
     struct string_list files; /* file names, as in line markers */
     struct name *names[NAME_BUCKETS];
-    int at;       /* current token */
-    int external; /* first token of the declaration of file scope being parsed */
+    int at;       /* index of the current token */
+    int external; /* first token of the declaration that is parsed at file scope */
     int nesting;  /* see NESTING_MAX */
     struct scope *scope;
     struct spread_mark *mark;  /* newest automatic spread array in scope */
     struct function *function; /* NULL at file scope */
-    struct text companions;    /* generated declarations for the parameters being parsed */
-    bool colon_taken;          /* between "?" and ":", where ":=" and ":-" are no operators */
+    struct text companions;    /* generated declarations for the parameters that are parsed now */
+    bool colon_taken;          /* true between "?" and ":": there ":=" and ":-" are no operators */
     int made_up;               /* count of generated names */
     int statics;               /* count of static spread arrays allocated at start */
     jmp_buf *recover;          /* target after a syntax error */
@@ -110,8 +114,8 @@ struct unit {
     FILE *messages;
     int errors;
     unsigned options;          /* SC1_... */
-    const char *said_function; /* the function of the last message */
-    bool limit_told;           /* the message about a limit is written */
+    const char *said_function; /* the function that the last message named */
+    bool limit_told;           /* a message about a limit was written */
 };
 
 /* ---- lex.c ---- */
@@ -144,9 +148,9 @@ int unit_next(struct unit *u);
 bool unit_skip_if(struct unit *u, int id);
 /* Skip the current token; another id is a syntax error. Returns its index. */
 int unit_expect(struct unit *u, int id);
-/* At "(", "[" or "{": skip to after its partner. */
+/* At "(", "[" or "{": skip the tokens up to and with the matching bracket. */
 void unit_skip_group(struct unit *u);
-/* Count nesting; more than NESTING_MAX ends the translation. */
+/* Add one to u->nesting; more than NESTING_MAX ends the translation. */
 void unit_deeper(struct unit *u);
 
 /* ---- diag.c ---- */
@@ -171,7 +175,7 @@ void scope_leave(struct unit *u);
 void scope_leave_to(struct unit *u, struct scope *scope);
 struct symbol *scope_declare(struct unit *u, struct name *name, enum symbol_kind kind,
                              struct type *type);
-/* A new tag in this scope, with this name (NULL: none). */
+/* A new tag in the current scope, with this name (NULL: without a name). */
 struct tag *scope_tag(struct unit *u, struct name *name, int keyword);
 /* Is this tag declared in the current scope, not in an outer one? */
 bool scope_owns_tag(const struct unit *u, const struct tag *tag);
@@ -183,9 +187,9 @@ bool scope_is_typedef(struct unit *u, const struct token *token);
 void edit_before(struct unit *u, int token, const char *text); /* after earlier "before" texts */
 void edit_after(struct unit *u, int token, const char *text);  /* before earlier "after" texts */
 void edit_replace(struct unit *u, int token, const char *text);
-/* Delete the tokens from first to last with the edits between them; gaps stay. */
+/* Delete the tokens from first to last and the edits between them. The gaps before tokens stay. */
 void edit_delete(struct unit *u, int first, int last);
-/* The tokens as edited, on one line. */
+/* The tokens with their edits, on one line. */
 const char *edit_text(struct unit *u, int first, int last);
 void emit(struct unit *u, FILE *out);
 

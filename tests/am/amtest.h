@@ -1,6 +1,5 @@
 /*
- * What the AM programs of the tests share: checks that end the job, waiting by polling or sleeping,
- * bytes that can be recognised.
+ * Shared by the AM programs of the tests: checks that end the job, waiting by polling or sleeping, patterns of bytes.
  */
 #ifndef TESTS_AM_AMTEST_H
 #define TESTS_AM_AMTEST_H
@@ -26,7 +25,7 @@
 /* Sleep instead of polling. */
 extern bool am_test_blocking;
 
-/* Wait until cond holds, running handlers; a generous time limit turns a hang into a failure. */
+/* Run handlers until cond holds; if it does not hold within 60 s, the test fails instead of hanging. */
 #define WAIT_FOR(bundle, cond)                                                                     \
     do {                                                                                           \
         time_t wait_until = time(NULL) + 60;                                                       \

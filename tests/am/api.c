@@ -1,6 +1,6 @@
 /*
- * The calls of AM-II one by one, in one process with endpoints that are connected by VIs like any
- * others: what each returns, what comes back to handler 0, tags, segments, credits, moving.
+ * The calls of AM-II one by one, in one process whose endpoints are connected by VIs as between processes: the returned
+ * codes, the messages that come back to handler 0, tags, segments, credits, moving.
  *
  * usage: am_api
  */
@@ -190,7 +190,7 @@ static void tables(void)
     for (i = LONG_ANSWER + 1; i < 256; i++)
         OK(AM_SetHandlerAny(a, &h, on_req));
     CHECK(h == 255 && AM_SetHandlerAny(a, &h, on_req) == AM_ERR_RESOURCE);
-    OK(AM_SetHandler(a, 255, on_rep)); /* taken ones may be set again */
+    OK(AM_SetHandler(a, 255, on_rep)); /* a handler may be set again */
     tear_down();
 }
 
@@ -214,7 +214,7 @@ static void bad_arguments(void)
     CHECK(AM_SetExpectedResources(a, 1, 1025) == AM_ERR_BAD_ARG);
     OK(AM_SetExpectedResources(a, 1, 1024));
     CHECK(AM_SetExpectedResources(a, 1, 4) == AM_ERR_RESOURCE);
-    exchange(); /* 128 credits here, 8 there */
+    exchange(); /* with 128 credits on this side and 8 on the other */
     tear_down();
 }
 
@@ -233,7 +233,7 @@ static void credits(void)
     for (int round = 0; round < 3; round++) {
         eb_t other;
         ran = replied = sent = 0;
-        /* b does not answer meanwhile: it is in a bundle that nobody polls. */
+        /* b does not answer for now: no call polls its bundle. */
         OK(AM_AllocateBundle(AM_SEQ, &other));
         OK(AM_MoveEndpoint(b, bundle, other));
         while ((rc = AM_RequestXferAsync1(a, 0, 0, BULK, &byte, 0, 3)) == AM_OK)
@@ -242,7 +242,7 @@ static void credits(void)
         CHECK(AM_RequestXferAsync1(a, 0, 0, BULK, &byte, 0, 3) == AM_ERR_IN_USE);
         WAIT_FOR(other, ran == 4);
         WAIT_FOR(bundle, replied == 4);
-        /* Handlers that do not reply give the credit back as well. */
+        /* A request whose handler does not reply also gives its credit back. */
         for (int i = 0; i < 4; i++)
             OK(AM_Request1(a, 0, SILENT, i));
         WAIT_FOR(other, ran == 8);
@@ -250,7 +250,7 @@ static void credits(void)
             OK(AM_Poll(bundle));
         WAIT_FOR(other, ran == 9);
         WAIT_FOR(bundle, replied == 5);
-        /* Moving waits for answers, which need the other bundle polled: nothing is under way now. */
+        /* Nothing is under way now: b's bundle is not polled while AM_FreeEndpoint would wait for answers. */
         OK(AM_Poll(other));
         OK(AM_FreeEndpoint(b));
         OK(AM_FreeBundle(other));
@@ -314,7 +314,7 @@ static void on_order(void *token, int x)
     CHECK(tag == (x == 0 ? TAG_B : TAG_A) && rank == (x == 0 ? -1 : 3));
     ran += 10;
     OK(AM_Reply1(token, REP, 0));
-    /* To ourselves, the reply's handler has run before the reply returns. */
+    /* In an exchange with itself (x != 0) the handler of the reply has run before AM_Reply1 returns. */
     CHECK(x == 0 || replied == 2);
 }
 
@@ -364,7 +364,7 @@ static void moving(void)
     exchange();
     CHECK(AM_MoveEndpoint(a, second, bundle) == AM_ERR_RESOURCE);
     OK(AM_MoveEndpoint(a, bundle, bundle));
-    /* Both ends are in this bundle: the connection closes by agreement with oneself. */
+    /* Both ends are in this bundle: the endpoints of one thread agree to close their connection. */
     OK(AM_MoveEndpoint(b, bundle, second));
     OK(AM_GetTag(b, &tag));
     OK(AM_GetSeg(b, &base, &len));
@@ -402,7 +402,7 @@ static void known_endpoints(void)
     tear_down();
 }
 
-/* An endpoint connects to many others and back, with room for a few connections. */
+/* An endpoint exchanges messages with many others, with room for a few connections. */
 static void many_endpoints(void)
 {
     enum { MANY = 40 };

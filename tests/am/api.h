@@ -1,13 +1,13 @@
 /*
- * What the files of am_api share: two endpoints of one bundle that are connected by a VI like any others, and
- * what their handlers have seen.
+ * Shared by the files of am_api: two endpoints of one bundle, which are connected by VIs as between processes, and
+ * counts of their handlers.
  */
 #ifndef TESTS_AM_API_H
 #define TESTS_AM_API_H
 
 #include "tests/am/amtest.h"
 
-/* Handlers of both endpoints; HELD is for the test's own. */
+/* Handlers of both endpoints; a test may set one of its own as HELD. */
 enum { REQ = 1, REP, BULK, SILENT, TO_UNSET_REPLY, HELD, LONG_ANSWER };
 #define TAG_A       ((tag_t)0xA0A0)
 #define TAG_B       ((tag_t)0xB0B0)
@@ -18,7 +18,7 @@ extern ep_t a, b;
 extern en_t name_a, name_b;
 extern char seg_b[SEG_B_BYTES]; /* b's segment */
 
-/* Counts of handlers: requests', replies', handler 0; and what the last of them got. */
+/* Calls of handlers of requests, of replies and of handler 0; and the arguments of the last call. */
 extern int ran, replied, returned, last_status, last_opcode, last_arg;
 extern amvia_returned_t last_returned;
 extern en_t returned_from;
@@ -27,13 +27,13 @@ extern tag_t returned_tag;
 /* AM_Init and both endpoints: a maps b at 0 and itself at 3. */
 void set_up(void);
 void tear_down(void);
-/* One request from a to b whose answer has come. */
+/* Send a request from a to b and wait for the answer. */
 void exchange(void);
 
-/* Open descriptors until this process, which gets a limit of max, may have no more; how many are in fd. */
+/* Limit this process to `max` descriptors and open them into fd until none is left. Returns how many it has opened. */
 int use_up_descriptors(int fd[], int max);
 
-/* It came back once, for this reason. */
+/* Wait until one message has come back, with this status and opcode. */
 #define COMES_BACK(status, opcode)                                                                 \
     do {                                                                                           \
         WAIT_FOR(bundle, returned == 1);                                                           \
@@ -74,7 +74,7 @@ void a_killed_peer_returns_each_once(void);
 void waiting_for_room_uses_no_processor(void);
 void strangers_get_half_of_the_room(void);
 void tags_set_after_the_call(void);
-/* The other process of those: am_api child MODE. */
+/* The other process of the tests of api_peers.c: am_api child MODE. */
 int peer(const char *mode);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The codes that every call gives, asked for one by one (am_api): before AM_Init, for NULL and impossible
- * numbers, when something is used up, in handlers; and what a new endpoint is like.
+ * The codes that every call returns (am_api): before AM_Init, for NULL and impossible numbers, when a resource is used
+ * up, in handlers; and the state of a new endpoint.
  */
 #include "tests/am/api.h"
 
@@ -14,7 +14,7 @@
 
 /* ---- before the start, and NULL ------------------------------------------------------------------------ */
 
-/* The calls that take a token, with none; each must give this code. */
+/* The calls that take a token, with this token; each must return `code`. */
 static void calls_of_a_token(void *token, int code)
 {
     amvia_returned_t back;
@@ -32,7 +32,7 @@ static void calls_of_a_token(void *token, int code)
     GIVES(code, AM_ReplyXfer0(token, 0, REP, &byte, 1));
 }
 
-/* The calls that take a bundle or an endpoint, with none. */
+/* The calls that take a bundle or an endpoint, with NULL; each must return `code`. */
 static void calls_of_an_object(int code)
 {
     char byte = 0;
@@ -128,7 +128,7 @@ void null_is_no_argument(void)
     GIVES(AM_ERR_BAD_ARG, AMX_ResetEndpointStatistics(NULL));
     GIVES(AM_ERR_BAD_ARG, AMX_AggregateStatistics(NULL, NULL));
     GIVES(AM_ERR_BAD_ARG, AMX_SetHandlerCallbacks(NULL, NULL, NULL));
-    /* An index that is none, or not mapped, in every kind of request. */
+    /* An impossible index, or one that is not mapped, in every kind of request. */
     for (int dest = -1; dest <= 256; dest += 257) {
         GIVES(AM_ERR_BAD_ARG, AM_Request0(a, dest, REQ));
         GIVES(AM_ERR_BAD_ARG, AM_RequestI0(a, dest, REQ, "", 0));
@@ -138,7 +138,7 @@ void null_is_no_argument(void)
     }
     GIVES(AM_ERR_BAD_ARG, AM_Request0(a, 1, REQ));
     GIVES(AM_ERR_BAD_ARG, AM_GetXfer0(a, 0, 0, REQ, 0, (size_t)AM_MaxLong() + 1));
-    /* An unmapped entry is told by the code, not by EBADENTRY. */
+    /* An unmapped entry is reported by the code, not by a message that comes back with EBADENTRY. */
     CHECK(returned == 0);
     exchange();
     tear_down();
@@ -162,7 +162,7 @@ void a_full_table(void)
     tear_down();
 }
 
-/* Open descriptors until the process may have no more; how many are in fd. */
+/* Open descriptors until the limit of the process is reached. */
 int use_up_descriptors(int fd[], int max)
 {
     struct rlimit limit;
@@ -208,7 +208,7 @@ void without_resources(void)
 
 /* ---- tokens, handlers ----------------------------------------------------------------------------------- */
 
-static void *token_of[3]; /* of a request's handler, a reply's, and handler 0 */
+static void *token_of[3]; /* the token of a request's handler, of a reply's, and of handler 0 */
 
 static void on_request_keep(void *token, int x)
 {
@@ -271,7 +271,7 @@ void spent_tokens(void)
         GIVES(AM_ERR_RESOURCE, AMX_GetTokenInfo(token_of[i], &h, &category, &request));
     }
     CHECK(ran == 1 && replied == 1 && returned == 1);
-    /* The same to ourselves, where the handlers nest. */
+    /* The same from an endpoint to itself, where the handlers nest. */
     OK(AM_Request1(a, 3, REQ, 41));
     CHECK(ran == 2 && replied == 2);
     exchange();
@@ -282,7 +282,7 @@ static void on_change(void *token)
 {
     static char other[100];
 
-    /* Those who may write into it would have to hear of it first, and nobody is heard meanwhile. */
+    /* The senders that may write into b's segment must agree first; a handler cannot wait for that. */
     GIVES(AM_ERR_RESOURCE, AM_SetSeg(b, other, sizeof(other)));
     OK(AM_SetSeg(a, other, sizeof(other)));
     ran++;
@@ -298,7 +298,7 @@ void segments_in_handlers(void)
     set_up();
     OK(AM_SetHandler(b, HELD, on_change));
     pattern_fill(seg_b, sizeof(seg_b), 5);
-    do { /* until it is written straight */
+    do { /* until a long message is written straight into the segment */
         OK(AM_RequestXfer1(a, 0, 0, BULK, seg_b, 4000, 5));
         asked++;
         WAIT_FOR(bundle, replied == asked);
@@ -317,7 +317,7 @@ void segments_in_handlers(void)
 enum { FORM_SHORT, FORM_MEDIUM, FORM_LONG, FORM_GET, FORMS };
 static int form_answered;
 
-/* A call of the form with two arguments; to a token if there is one, else as a request. */
+/* A call of the form with two arguments: a reply to the token, or a request if the token is NULL. */
 static int of_form(int form, void *token, ...)
 {
     static char bytes[100];
@@ -363,7 +363,7 @@ static void on_answer_short(void *token, int x, int y)
 
 static void on_answer_bulk(void *token, void *buf, size_t nbytes, int x, int y)
 {
-    CHECK((x == 81 && y == -82) || (x == 71 && y == -72)); /* a get's are the requester's */
+    CHECK((x == 81 && y == -82) || (x == 71 && y == -72)); /* of a get: the requester's */
     CHECK(nbytes == 100);
     form_answered++;
 }
@@ -409,7 +409,7 @@ void a_new_endpoint(void)
     for (int i = 0; i < n; i++)
         CHECK(AM_GetTranslationInuse(ep, i) == AM_ERR_RESOURCE);
     CHECK(!AMX_enEqual(name, name_a) && !AMX_enEqual(name, name_b));
-    /* It takes nothing at AM_NONE, and has no handlers. */
+    /* A new endpoint refuses all messages (AM_NONE), and has no handlers. */
     OK(AM_Map(a, 9, name, 5));
     OK(AM_Request1(a, 9, REQ, 1));
     COMES_BACK(EBADTAG, AM_REQUEST_M);
@@ -436,7 +436,7 @@ void freeing_a_bundle_of_several(void)
         OK(AM_Map(a, 10 + i, name[i], 5));
     }
     OK(AM_FreeBundle(other));
-    /* None of them is left over. */
+    /* AM_FreeBundle has freed all of its endpoints. */
     for (int i = 0; i < 5; i++) {
         OK(AM_Request1(a, 10 + i, REQ, 1));
         COMES_BACK(EBADENDPOINT, AM_REQUEST_M);
@@ -455,7 +455,7 @@ void mapping_after_the_first_traffic(void)
     OK(AM_Request1(a, at, REQ, 1));
     WAIT_FOR(bundle, replied == 2);
     OK(AM_UnMap(a, at));
-    /* The connection belongs to the pair, not to the entry. */
+    /* The connection belongs to the pair of endpoints, not to the entry of the table. */
     exchange();
     OK(AM_UnMap(a, 0));
     GIVES(AM_ERR_BAD_ARG, AM_Request1(a, 0, REQ, 1));
@@ -489,7 +489,7 @@ static long long used_ns(int thread)
     return ns;
 }
 
-/* A thread that waits comes to use no processor time at all, and wakes for a message. */
+/* A waiting thread soon uses no processor time at all, and a message wakes it. */
 void sleeping_uses_no_processor(void)
 {
     struct timespec nap = {.tv_nsec = 2000000};

@@ -1,8 +1,7 @@
 /*
- * What comes back when the other side is a process of its own (am_api): one with the other variant, one
- * without descriptors to connect with, and one that is killed with all credits out; and one that has room for one
- * connection. The other process is
- * am_api again: it writes its endpoint's name to standard output and ends when its input does.
+ * Messages that come back from another process (am_api): a process with the other variant, one without descriptors to
+ * connect with, and one that is killed when all credits are used; also one with room for one connection. The other
+ * process is am_api again: it writes its endpoint's name to standard output, and ends when its input ends.
  */
 #include "tests/am/api.h"
 
@@ -19,7 +18,7 @@ struct child {
     int to, from;
 };
 
-/* Start one whose endpoint takes everything, and map it at 9. */
+/* Start a process whose endpoint accepts every tag (not in mode "late tag"), and map the endpoint at 9. */
 static struct child child_start(const char *mode)
 {
     struct child c;
@@ -44,7 +43,7 @@ static struct child child_start(const char *mode)
     return c;
 }
 
-/* It has ended, with 0 unless it was killed. */
+/* Close the child's input and wait for its end; its status must be `status`. */
 static void child_end(const struct child *c, int status)
 {
     int got;
@@ -54,7 +53,7 @@ static void child_end(const struct child *c, int status)
     close(c->from);
 }
 
-/* Endpoints that call a process which knows none of them. */
+/* Number of endpoints that call a process without knowing its tag. */
 #define STRANGERS 6
 
 static int took;
@@ -66,7 +65,7 @@ static void take(void *token, int arg)
     took++;
 }
 
-/* What a process says at its end that counts connections: how many it had at once, requests. */
+/* Written by a child in mode "tally" at its end: the most connections at one time, and the requests received. */
 struct tally {
     int live_max, took;
 };
@@ -84,7 +83,7 @@ int peer(const char *mode)
         OK(AM_SetTag(b, AM_ALL));
     OK(AM_SetSeg(b, seg_b, sizeof(seg_b)));
     OK(AM_SetHandler(b, REQ, take));
-    OK(AM_SetHandler(b, BULK, take)); /* is registered, and never called */
+    OK(AM_SetHandler(b, BULK, take)); /* registered, but never called */
     CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0);
     if (strcmp(mode, "poor") == 0)
         fds = use_up_descriptors(fd, 64);
@@ -92,7 +91,7 @@ int peer(const char *mode)
     if (strcmp(mode, "late tag") == 0) {
         char go;
 
-        /* The other process calls meanwhile. */
+        /* Until it says so, the other process calls an endpoint without a tag. */
         CHECK(read(0, &go, 1) == 1);
         OK(AM_SetTag(b, TAG_B));
     }
@@ -108,14 +107,14 @@ int peer(const char *mode)
         tally.live_max = (int)counts.live_max;
         CHECK(write(1, &tally, sizeof(tally)) == sizeof(tally));
     }
-    /* Sanitizers need some at the end. */
+    /* Free the descriptors: sanitizers need some at the end. */
     CHECK(setrlimit(RLIMIT_NOFILE, &before) == 0);
     while (fds > 0)
         close(fd[--fds]);
     return 0;
 }
 
-/* A process whose connections are made otherwise cannot make sense of ours. */
+/* A process of the other variant cannot understand our call. */
 void another_variant_is_refused(void)
 {
     const char *ours = getenv("VIPAM_VARIANT");
@@ -158,7 +157,7 @@ void no_resources_here_or_there(void)
     tear_down();
 }
 
-/* What came back from the dead: a bit per request. */
+/* Requests that came back from the killed process, as bits. */
 static unsigned back;
 
 static void on_dead(int status, op_t opcode, void *token)
@@ -173,7 +172,7 @@ static void on_dead(int status, op_t opcode, void *token)
     returned++;
 }
 
-/* All credits are out when it dies; each request comes back, once, and later ones do. */
+/* All credits are used when the peer dies. Each of these requests comes back once, and later requests, too. */
 void a_killed_peer_returns_each_once(void)
 {
     struct child c;
@@ -211,7 +210,7 @@ static double seconds(clockid_t clock)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* How often this thread has slept. */
+/* Number of times that this thread has slept. */
 static long sleeps(void)
 {
     struct rusage usage;
@@ -245,13 +244,13 @@ void waiting_for_room_uses_no_processor(void)
     used = seconds(CLOCK_THREAD_CPUTIME_ID) - used;
     CHECK(begin > 0.5); /* it did have to wait */
     CHECK(4 * used < begin);
-    CHECK((double)(sleeps() - slept) < 1500 * begin); /* it looks once in a millisecond */
+    CHECK((double)(sleeps() - slept) < 1500 * begin); /* the library looks once per millisecond */
     CHECK(returned == 0);
     child_end(&c, 0);
     tear_down();
 }
 
-/* Endpoints that only AM_ALL lets in share half of the process's connections; all come to their turn. */
+/* Callers that are accepted only because of AM_ALL share half of the process's connections; each gets its turn. */
 void strangers_get_half_of_the_room(void)
 {
     struct tally tally;
@@ -286,12 +285,12 @@ static void *let_go(void *child)
 {
     const struct child *c = child;
 
-    usleep(300000); /* so that the call is there before, which is the harder case */
+    usleep(300000); /* so that the call comes before the tag is set, which is the harder case */
     CHECK(write(c->to, "x", 1) == 1);
     return NULL;
 }
 
-/* A call that comes before the program has set its tag waits until it polls. */
+/* A call that comes before the called program has set its tag waits until this program polls. */
 void tags_set_after_the_call(void)
 {
     pthread_t thread;
@@ -303,7 +302,7 @@ void tags_set_after_the_call(void)
     CHECK(pthread_create(&thread, NULL, let_go, &c) == 0);
     OK(AM_Request1(a, 9, REQ, 1));
     CHECK(pthread_join(thread, NULL) == 0 && returned == 0);
-    /* And one that is wrong then, too, comes back. */
+    /* If the tag is wrong then, the message comes back. */
     OK(AM_UnMap(a, 9));
     child_end(&c, 0);
     c = child_start("late tag");

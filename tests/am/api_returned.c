@@ -1,5 +1,5 @@
 /*
- * What comes back to handler 0, and why: messages that the receiving endpoint refuses (am_api).
+ * Messages that the receiving endpoint refuses: they come back to handler 0, with the reason (am_api).
  */
 #include "tests/am/api.h"
 
@@ -19,7 +19,7 @@ void wrong_tags_come_back(void)
     CHECK(last_returned.reason == EBADTAG && last_returned.dest == 0 &&
           last_returned.handler == REQ && last_returned.numargs == 3 && last_returned.arg[2] == 3 &&
           last_returned.nbytes == 0);
-    /* AM_ALL takes everything, AM_NONE nothing. */
+    /* An endpoint with AM_ALL accepts every tag, with AM_NONE no tag. */
     OK(AM_SetTag(b, AM_ALL));
     exchange();
     OK(AM_SetTag(b, AM_NONE));
@@ -29,14 +29,14 @@ void wrong_tags_come_back(void)
     OK(AM_SetTag(b, TAG_B));
     OK(AMX_SetTranslationTag(a, 0, TAG_B));
     exchange();
-    /* A reply carries the requester's tag; without one it is refused there. */
+    /* A reply carries the requester's tag. A requester with AM_NONE refuses it. */
     OK(AM_SetTag(a, AM_NONE));
     OK(AM_Request1(a, 0, REQ, 1));
     COMES_BACK(EREPLYREJECTED, AM_REPLY_M);
     CHECK(last_returned.reason == EBADTAG && last_returned.dest == -1);
     CHECK(AMX_enEqual(returned_from, name_a));
     OK(AM_SetTag(a, TAG_A));
-    /* Messages that wait under an old tag go back. */
+    /* A message with the old tag that still waits comes back. */
     OK(AM_Request1(a, 0, REQ, 1));
     OK(AM_SetTag(b, 99));
     WAIT_FOR(bundle, returned == 1);
@@ -47,7 +47,7 @@ void wrong_tags_come_back(void)
     tear_down();
 }
 
-/* The tag is judged when a connection is made: who does not know it costs none. */
+/* The tag is checked before a connection is made, so a caller with a wrong tag takes no connection. */
 void calls_without_the_tag_get_no_connection(void)
 {
     amvia_counts_t before, after;
@@ -100,18 +100,18 @@ void segments_are_judged_at_delivery(void)
     COMES_BACK(EBADLENGTH, AM_REQUEST_XFER_M);
     OK(AM_RequestXfer1(a, 0, sizeof(seg_b) + 1, BULK, source, 1, 5));
     COMES_BACK(EBADSEGOFF, AM_REQUEST_XFER_M);
-    OK(AM_RequestXfer1(a, 0, UINTPTR_MAX - 5, BULK, source, 100, 5)); /* would wrap */
+    OK(AM_RequestXfer1(a, 0, UINTPTR_MAX - 5, BULK, source, 100, 5)); /* offset + length wraps */
     COMES_BACK(EBADSEGOFF, AM_REQUEST_XFER_M);
-    OK(AM_RequestXfer1(a, 0, sizeof(seg_b) + 1000, BULK, source, 0, 5)); /* nothing anywhere */
+    OK(AM_RequestXfer1(a, 0, sizeof(seg_b) + 1000, BULK, source, 0, 5)); /* no bytes to write */
     WAIT_FOR(bundle, replied == 2);
-    /* Twice, so that the second one may be written straight. */
+    /* Several times, so that the later messages may be written straight into the segment. */
     for (int i = 0; i < 4; i++) {
         memset(seg_b, 0, sizeof(seg_b));
         OK(AM_RequestXfer1(a, 0, 10, BULK, source, 15000, 5));
         WAIT_FOR(bundle, replied == 3 + i);
         CHECK(pattern_good(seg_b + 10, 15000, 5));
     }
-    /* Another segment: what was known of the old one is not used any more. */
+    /* Another segment: the sender no longer uses its knowledge of the old one. */
     memset(seg_b, 0, sizeof(seg_b));
     OK(AM_SetSeg(b, other, sizeof(other)));
     OK(AM_RequestXfer1(a, 0, 10, BULK, source, 15000, 5));
@@ -124,7 +124,7 @@ void segments_are_judged_at_delivery(void)
     OK(AM_SetSeg(b, NULL, 0));
     OK(AM_RequestXfer1(a, 0, 0, BULK, source, 5000, 5));
     COMES_BACK(EBADSEGOFF, AM_REQUEST_XFER_M);
-    /* The whole address space. */
+    /* The segment is the whole address space. */
     OK(AM_SetSeg(b, NULL, UINTPTR_MAX));
     memset(other, 0, sizeof(other));
     OK(AM_RequestXfer1(a, 0, (uintptr_t)other, BULK, source, 5500, 5));
@@ -158,7 +158,7 @@ void gets(void)
     ran = 0;
     OK(AM_GetXfer1(a, 0, sizeof(seg_b) - 10, HELD, 0, 11, 8));
     COMES_BACK(EBADLENGTH, AM_GET_XFER_M);
-    OK(AM_GetXfer1(a, 0, 0, HELD, 2000, 1001, 8)); /* does not fit here: the answer is refused */
+    OK(AM_GetXfer1(a, 0, 0, HELD, 2000, 1001, 8)); /* beyond a's segment: a refuses the answer */
     COMES_BACK(EREPLYREJECTED, AM_REPLY_XFER_M);
     CHECK(ran == 0);
     tear_down();
@@ -175,7 +175,7 @@ void gone_endpoints(void)
     OK(AM_Request1(a, 7, REQ, 1));
     COMES_BACK(EBADENDPOINT, AM_REQUEST_M);
     CHECK(last_returned.dest == 7);
-    nobody.process += 12345; /* a process that never was */
+    nobody.process += 12345; /* no process has this number */
     OK(AM_Map(a, 8, nobody, 5));
     OK(AM_RequestI1(a, 8, REQ, "x", 1, 1));
     COMES_BACK(EUNREACHABLE, AM_REQUEST_IM);
@@ -187,7 +187,7 @@ void gone_endpoints(void)
     tear_down();
 }
 
-/* Handler 0 that nobody has replaced prints and aborts. */
+/* The default handler 0 prints the message and aborts. */
 void the_default_aborts(void)
 {
     int fd[2], status;
@@ -214,7 +214,7 @@ void the_default_aborts(void)
     close(fd[0]);
 }
 
-/* ---- refused replies, and the credit ------------------------------------------------------------------- */
+/* ---- refused replies; the credit of a returned request -------------------------------------------------- */
 
 static int answer_as; /* the kind of reply: AM_REPLY_... */
 
@@ -230,7 +230,7 @@ static void on_answer_as(void *token)
         OK(AM_ReplyXfer1(token, 0, 99, bytes, sizeof(bytes), 5));
 }
 
-/* Every kind of reply comes back to who replied, from another endpoint and from ourselves. */
+/* Every kind of refused reply comes back to the replying endpoint, from another endpoint and from itself. */
 void refused_replies_come_back(void)
 {
     set_up();
@@ -260,7 +260,7 @@ static void *ask_again(void *arg)
     return arg;
 }
 
-/* Another thread finds the only credit free while this runs. */
+/* While this handler runs, another thread must find the only credit free. */
 static void on_return_ask(int status, op_t opcode, void *token)
 {
     pthread_t thread;

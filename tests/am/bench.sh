@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The experiment of bench/am with a server and its clients, a moment of it: every kind of server answers every client,
-# also when all clients share one connection, and prints what bench/run am reads. Run by two_vipd.sh.
+# A short run of am_contend (bench/am): every kind of server answers every client, also when all clients share one
+# connection, and the program prints the lines that `bench/run am` reads. Run by two_vipd.sh.
 # usage: bench.sh BUILD_DIR
 set -u
 build=$1

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Has every function of libvipam a line in codes.txt, has every code there come in a passing test, have the tests of
-# each row in rows.txt passed, and does doc/active-messages.md have the table of rows as it is?
+# Checks that every function of libvipam has a line in codes.txt, that every code of codes.txt has come in a passing
+# test, that the tests of each row of rows.txt have passed, and that the table of doc/active-messages.md is current.
 # usage: covered.sh CODES_DIR LIBVIPAM            (ctest: am_codes_covered; CODES_DIR is what AM_TEST_CODES named)
 #        covered.sh --write CODES_DIR LIBVIPAM    write the table into the document
 set -u
@@ -18,7 +18,7 @@ bad=0
 "$here/../conformance/covered.sh" "$dir" "$here" "" >"$work/tables" || bad=1
 sed -n "/^$head/,\$p" "$work/tables" >"$work/rows"
 
-# Functions that give no code: jobs, limits and texts have tests of other kinds (traffic, launch.sh, job.sh).
+# Functions that return no code; other tests cover them (traffic, launch.sh, job.sh).
 nocode="AM_MaxShort AM_MaxMedium AM_MaxLong AM_MaxNumHandlers amvia_LastError AMX_FatalErr AMX_DumpStatistics
     AMX_enEqual AMX_SPMDExit AMX_SPMDIsWorker AMX_SPMDMyProc AMX_SPMDNumProcs AMX_SPMDSetExitCallback
     AMX_SPMDgetenvMaster"
@@ -26,7 +26,7 @@ nm -D --defined-only "$library" | awk '$2 == "T" { sub(/@.*/, "", $3); print $3 
 [ -s "$work/functions" ] || { echo "covered.sh: $library shows no functions"; bad=1; }
 while read -r function; do
     grep -qw -- "$function" <<<"$nocode" && continue
-    # AMVIA_Request is what AM_Request0 to AM_Request16 call; the table calls them AM_RequestM.
+    # AM_Request0 to AM_Request16 call AMVIA_Request; codes.txt names them AM_RequestM.
     macro=${function/#AMVIA_/AM_}
     grep -qE "^($function|$macro|${macro}M) " "$here/codes.txt" || {
         echo "covered.sh: codes.txt has no line for $function"

@@ -1,7 +1,7 @@
 /*
- * Three processes that send each other messages of all sizes without pause; at a random moment one is
- * killed. The two others must get every request of theirs answered or returned, each once: those to
- * the dead one with EUNREACHABLE. Nobody may wait for ever. Of two_vipd.sh's hosts the victim is on B.
+ * Three processes send each other messages of all sizes without pause; at a random time one process is killed. Each
+ * request of the two others must be answered or come back, exactly once: a request to the dead process with
+ * EUNREACHABLE. No process may wait for ever. The victim is on host B of two_vipd.sh.
  *
  * usage: death poll|block [ROUNDS [SEED]]
  */
@@ -20,7 +20,7 @@ enum { REQ = 1, REP, BIG };
 #define VICTIM    2
 #define SEGMENT   300000
 
-/* What a process has sent, and what became of it. */
+/* Counts of a process's requests, and of their answers and returns. */
 struct account {
     int sent, replied, returned;
 };
@@ -129,7 +129,7 @@ static void map_all(en_t *names)
         OK(AM_Map(ep, i, names[i], AM_ALL));
 }
 
-/* A child: talk to the others until the parent says that it is enough, and account for it. */
+/* A child: send requests to the others until the parent writes to the input, then report the counts. */
 static int child(int me)
 {
     en_t names[PROCESSES];
@@ -144,7 +144,7 @@ static int child(int me)
         send_one((me + 1 + (int)draw(PROCESSES - 1)) % PROCESSES);
     WAIT_FOR(bundle, account.replied + account.returned == account.sent);
     all_of(1, &account, sizeof(account), true);
-    /* The parent may still want answers. */
+    /* Answer the parent's requests until it closes the input. */
     do
         OK(AM_Poll(bundle));
     while (!readable(0) || read(0, &end, 1) != 0);
@@ -212,13 +212,13 @@ static void round_of(char **argv)
         send_one(1 + (int)draw(PROCESSES - 1));
     kill(c[VICTIM].pid, SIGKILL);
     CHECK(waitpid(c[VICTIM].pid, &status, 0) == c[VICTIM].pid);
-    /* Sooner or later it shows, and for new requests too. */
+    /* Go on sending to the victim until at least three requests have come back. */
     for (int i = 0; i < 3 || victim_returned < 3; i++)
         send_one(VICTIM);
     send_one(1);
     all_of(c[1].to, "x", 1, true);
     WAIT_FOR(bundle, account.replied + account.returned == account.sent);
-    while (!readable(c[1].from)) /* its last requests want their answers */
+    while (!readable(c[1].from)) /* answer its last requests */
         OK(AM_Poll(bundle));
     all_of(c[1].from, &theirs, sizeof(theirs), false);
     check_account("parent", &account);

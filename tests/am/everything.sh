@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The whole matrix, of which ctest runs a part: jobs of 1, 2, 3, 4 and 8 processes, polling and blocking, over loop, udp
-# and udp with 2 % of the packets lost; every call alone; AM_PAR within a process and as jobs. A few minutes.
-# usage: everything.sh BUILD_DIR [ROUNDS]     (of the traffic program, 3)
+# All combinations, of which ctest runs a part: jobs of 1, 2, 3, 4 and 8 processes, polling and blocking, over loop, udp
+# and udp with 2 % of the packets lost; every call alone; AM_PAR in one process and in jobs. Takes a few minutes.
+# usage: everything.sh BUILD_DIR [ROUNDS]     (rounds of the traffic program; 3 by default)
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(realpath "${1:?build directory}")
@@ -9,7 +9,7 @@ rounds=${2:-3}
 bad=0
 runs=0
 
-over() { # over LINK COMMAND...: of two_vipd.sh, "lossy" loses 2 %
+over() { # over LINK COMMAND...: run it in two_vipd.sh; "lossy" is udp with 2 % loss
     local link=$1 lines=""
     shift
     if [ "$link" = lossy ]; then

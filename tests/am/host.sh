@@ -1,5 +1,5 @@
 #!/bin/sh
-# Run a process of a job on one of the two hosts of two_vipd.sh: even ranks on A, odd ones on B.
+# Runs a process of a job on one of the two hosts of two_vipd.sh: even ranks on A, odd ranks on B.
 # usage: amrun -n N host.sh PROGRAM [ARGUMENT...]
 rank=${PMI_RANK:-${PMIX_RANK:-0}}
 if [ $((rank % 2)) = 1 ]; then

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# job/ under every launcher that this machine has: amrun, MPICH's mpiexec, Open MPI's mpirun, none.
-# Ranks, gathered bytes, barriers, and how a job ends that loses a process.
+# The library of job/ under every launcher: amrun, MPICH's mpiexec, Open MPI's mpirun, and without a launcher. Tests
+# ranks, gathered bytes, barriers, and the end of a job that loses a process.
 # usage: job.sh BUILD_DIR
 set -u
 build=$(realpath "${1:?build directory}")
@@ -10,9 +10,9 @@ bad=0
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-# One host: no ssh is needed, which may not be there.
+# One host, so no ssh is needed; it may not be installed.
 export OMPI_MCA_plm=isolated
-# libpmix does not free all it has; a sanitizer is to look at our memory only.
+# libpmix does not free all of its memory; the leak sanitizer shall check only ours.
 export LSAN_OPTIONS=suppressions=$(cd "$(dirname "$0")" && pwd)/pmix.supp:print_suppressions=0
 
 fail() {
@@ -21,7 +21,7 @@ fail() {
     bad=1
 }
 
-# expect STATUS TEXT COMMAND...: it ends with that status within a minute, and says TEXT.
+# expect STATUS TEXT COMMAND...: the command must end with this status within ten minutes, and print TEXT.
 expect() {
     local status=$1 text=$2 got
     shift 2
@@ -31,7 +31,7 @@ expect() {
     [ -z "$text" ] || grep -q -- "$text" "$log" || fail "$* did not say: $text"
 }
 
-# nonzero COMMAND...: it ends within a minute, not with 0.
+# nonzero COMMAND...: the command must end within ten minutes, and not with 0.
 nonzero() {
     timeout 600 "$@" >"$log" 2>&1 </dev/null
     case $? in
@@ -62,8 +62,8 @@ expect 1 "process 0 has ended while process [12] waits" "$amrun" -n 3 "$jobs" le
 expect 127 "no-such-program: No such file" "$amrun" -n 8 no-such-program
 [ "$(grep -c 'No such file' "$log")" = 1 ] || fail "amrun says more than once that there is no such program"
 
-# What all processes say is printed once. amrun stands still until all have said it.
-lines() { # lines N TEXT: the log has them, within a minute
+# amrun prints a message once if all processes have sent it. It is stopped until all of them have sent it.
+lines() { # lines N TEXT: wait until N lines of the log have TEXT, at most a minute
     for _ in $(seq 1200); do
         [ "$(grep -c "$2" "$log")" -ge "$1" ] && return
         sleep 0.05
@@ -90,7 +90,7 @@ expect 0 usage "$amrun" --help
 expect 0 amrun "$amrun" --version
 expect 0 "" "$amrun" -n 2 sh -c 'test "$PMI_SIZE" = 2'
 
-# What a process of the job has started ends with it.
+# A program that a process of the job has started ends with the job.
 mark=$(mktemp -u)
 expect 3 "" "$amrun" -n 2 sh -c 'if [ $PMI_RANK = 0 ]; then sleep 1000 & echo $! >'"$mark"'; wait; else
     while [ ! -s '"$mark"' ]; do sleep 0.05; done; exit 3; fi'

@@ -1,7 +1,7 @@
 /*
- * One process of a job, for job.sh: joins, gathers, meets the others, and ends as it is told.
+ * A process of a job, for job.sh: joins, gathers bytes, passes barriers, and ends as the arguments say.
  * usage: jobs good | exit RANK CODE | kill RANK | abort RANK CODE | leave RANK | complain FILE
- * complain: all abort for the same reason when FILE is there.
+ * complain: all processes abort with the same message when FILE exists.
  */
 #include <signal.h>
 #include <stdint.h>
@@ -12,7 +12,7 @@
 
 #include "job/job.h"
 
-/* More than one value of the wire holds. */
+/* More bytes than one value of the wire protocol holds. */
 #define BYTES 1500
 
 static int failed(const char *what)

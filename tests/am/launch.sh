@@ -20,7 +20,7 @@ for by in "$build/tools/amrun" "mpiexec.hydra -launcher fork" "mpirun.openmpi --
     read -ra launcher <<<"$by"
     timeout 600 "${launcher[@]}" -n 4 "$here/host.sh" "$program" poll </dev/null || fail "$by -n 4: $program"
 done
-# job.sh has the ends of jobs under the other launchers.
+# job.sh tests the ends of jobs under the other launchers.
 said=$(timeout 600 "$build/tools/amrun" -n 3 "$here/host.sh" "$program" exit 7 </dev/null 2>&1)
 got=$?
 [ $got -eq 7 ] || fail "AMX_SPMDExit(7) of one process gave $got"

@@ -1,9 +1,8 @@
 /*
- * Many endpoints on two processes, each of which maps every other and talks to some of them, with room
- * for few connections: names, tags, connecting on first use, closing by agreement and connecting again
- * must lose nothing.
+ * Many endpoints in two processes. Each endpoint maps every other and sends requests to some of them, with room for few
+ * connections. No request may be lost when connections are made on first use, closed by agreement and made again.
  *
- * usage: amrun -n 2 many poll|block ENDPOINTS [MESSAGES]       (endpoints of one process)
+ * usage: amrun -n 2 many poll|block ENDPOINTS [MESSAGES]       (ENDPOINTS: of one process)
  */
 #include "tests/am/amtest.h"
 
@@ -11,7 +10,7 @@ bool am_test_blocking;
 
 enum { REQ = 1, REP };
 
-/* One endpoint as the others need it. */
+/* The data of an endpoint that the others need to map it. */
 struct card {
     en_t name;
     tag_t tag;
@@ -26,7 +25,7 @@ static tag_t tag_of(int process, int i)
     return (tag_t)(process * 100000 + i + 10);
 }
 
-/* The tag says whom it was for. */
+/* The request's argument says for which endpoint it was; the tag of the endpoint must agree. */
 static void on_req(void *token, int to, int from_process, int from)
 {
     ep_t own;
@@ -50,7 +49,7 @@ static void on_rep(void *token, int from)
     replied++;
 }
 
-/* Cards travel in pieces that an all-gather takes. */
+/* Gather all cards, in pieces that fit into an all-gather. */
 static struct card *exchange_cards(struct card *mine)
 {
     struct card *all = calloc((size_t)(procs * endpoints), sizeof(*all));
@@ -109,7 +108,7 @@ int main(int argc, char **argv)
         from = (int)(state >> 8) % endpoints;
         state = state * 1664525u + 1013904223u;
         to = (int)(state >> 8) % (procs * endpoints);
-        /* Within this process both ends would need room. */
+        /* A connection inside this process would take room for both of its ends. */
         if (to / endpoints == me && all[to].name.number != mine[from].name.number)
             to = from + me * endpoints;
         OK(AM_Request3(ep[from], to, REQ, to % endpoints, me, from));

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Run an AM program as jobs of several sizes. Run by two_vipd.sh, over whose daemons the processes are
-# spread: even ranks on A, odd ones on B.
+# Runs an AM program as jobs of several sizes. Run by two_vipd.sh; even ranks use its vipd A, odd ranks B.
 # usage: matrix.sh BUILD_DIR "SIZE:MODE..." PROGRAM [ARGUMENT...]    (the mode is the first argument)
 set -u
 build=$1

@@ -1,5 +1,5 @@
 /*
- * Recording of what the calls gave (record.h).
+ * Records the codes that the calls have returned (record.h).
  */
 #include "tests/am/record.h"
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Calls and codes of one test; the calls are some 70, of few codes each. */
+/* Limit of the pairs of call and code in one test: there are about 70 calls, with few codes each. */
 #define PAIRS_MAX 512
 
 static const char *const code_names[] = {"AM_OK",           "AM_ERR_NOT_INIT", "AM_ERR_BAD_ARG",
@@ -51,7 +51,7 @@ static const char *name(const char *const *names, int count, int value)
 
 int am_test_came(const char *call, int code)
 {
-    static int recording = -1; /* atomic: -1 not known yet */
+    static int recording = -1; /* atomic; -1: not known yet */
     int now = __atomic_load_n(&recording, __ATOMIC_RELAXED);
 
     if (now < 0) {

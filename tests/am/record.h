@@ -1,25 +1,25 @@
 /*
- * What the calls of am.h gave in the tests: with AM_TEST_CODES=FILE in the environment, each test that has
- * passed appends to FILE which call gave which code and what came back to handler 0, as lines
+ * Records the results of the calls of am.h in the tests. With AM_TEST_CODES=FILE in the environment, each test that has
+ * passed appends the returned codes and the messages that came back to handler 0 to FILE, as lines
  *
  *     CALL <tab> CODE <tab> TEST
  *
- * and "passed <tab> - <tab> TEST". tests/am/covered.sh compares them with codes.txt and rows.txt. The calls are
- * macros here that note what the functions of the same name returned; amtest.h includes this.
+ * and "passed <tab> - <tab> TEST". tests/am/covered.sh compares the lines with codes.txt and rows.txt. Each call is a
+ * macro here that records the code of the function with the same name. amtest.h includes this file.
  */
 #ifndef TESTS_AM_RECORD_H
 #define TESTS_AM_RECORD_H
 
 #include <am_amx.h>
 
-/* A test begins: what was noted before is forgotten. Not while other threads call. */
+/* A test begins: forget the earlier records. No other thread may make calls meanwhile. */
 void am_test_begin(void);
-/* It has passed; test is "PROGRAM:NAME". */
+/* The test has passed; `test` is "PROGRAM:NAME". */
 void am_test_passed(const char *test);
 
-/* The call gave this code, which is returned. Any thread; call must stay where it is. */
+/* Record that the call has returned this code; returns the code. Any thread may call it. `call` must stay valid. */
 int am_test_came(const char *call, int code);
-/* Handler 0 got this, for what amvia_GetReturned says. */
+/* Record a message that came back to handler 0; `reason` is from amvia_GetReturned. */
 void am_test_returned(int status, op_t opcode, int reason);
 
 #define AM_Init()              am_test_came("AM_Init", AM_Init())

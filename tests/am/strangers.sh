@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Strangers, as another user, call the endpoints of a job; they are rejected, and the job goes on. Then they call without
-# a pause, and another job ends all the same. As root the stranger is another user; otherwise it is the same one.
+# Strangers call the endpoints of a job: they are rejected, and the job goes on. Then strangers call another job without
+# a pause, and this job must end well, too. As root the strangers are another user; otherwise they are the same user.
 # usage: two_vipd.sh BUILD loop strangers.sh BUILD_DIR JOB STRANGER
 set -u
 build=$1
@@ -15,7 +15,7 @@ else
 fi
 bad=0
 
-# begin_job: starts it, and fills `numbers` with the discriminators of its processes
+# begin_job: start a job, and put the discriminators of its processes into `numbers`
 begin_job() {
     rm -f "$VIP_WORK/go"
     "$build/tools/amrun" -n 3 "$program" "$VIP_WORK/go" >"$VIP_WORK/out" 2>&1 </dev/null &
@@ -30,7 +30,7 @@ begin_job() {
     bad=1
 }
 
-# end_job WHAT: lets it go on to its end
+# end_job WHAT: let the job go on, and wait for its end
 end_job() {
     touch "$VIP_WORK/go"
     wait $job

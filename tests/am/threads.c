@@ -1,7 +1,7 @@
 /*
- * AM_PAR: threads that request, poll and sleep on one bundle at the same time. Handlers of one endpoint
- * never run at the same time; every request is answered; nobody sleeps through what it waits for. As a
- * job, the threads of each process turn to the servers of all processes.
+ * AM_PAR: threads that request, poll and sleep on one bundle at the same time. Handlers of one endpoint must never run
+ * at the same time; every request must be answered; each sleeping thread must wake for its event. In a job the threads
+ * of each process send requests to the servers of all processes.
  *
  * usage: threads poll|block THREADS REQUESTS
  */
@@ -23,9 +23,9 @@ static ep_t client, server;
 static char segment[PROCS_MAX * THREADS_MAX * PLACE_BYTES];
 static int me, procs, threads, requests;
 
-/* Handlers of one endpoint are atomic: plain counters, which a thread sanitizer watches. */
+/* Plain counters, because handlers of one endpoint do not run at the same time; a thread sanitizer checks that. */
 static int in_server, in_client, served, answered;
-/* Atomic: answers of each thread, and requests that our server has had. */
+/* Atomic: answers of each thread, and requests to our server. */
 static int done[THREADS_MAX], served_all;
 
 static void enter(int *inside)
@@ -104,7 +104,7 @@ static void *work(void *arg)
         if (i % 4 == 3)
             WAIT_FOR(bundle, __atomic_load_n(&done[thread], __ATOMIC_ACQUIRE) == i + 1);
     }
-    /* Each server has as many requests as each process sends. */
+    /* Each server gets as many requests as each process sends. */
     WAIT_FOR(bundle, __atomic_load_n(&done[thread], __ATOMIC_ACQUIRE) == requests &&
                          __atomic_load_n(&served_all, __ATOMIC_ACQUIRE) == threads * requests);
     return NULL;

@@ -1,9 +1,9 @@
 /*
- * Every request and reply, with every number of arguments, in all three sizes, from everybody to
- * everybody; then bulk data at exactly AM_MaxLong, in one and in both directions.
+ * Every request and reply, with every number of arguments, in all three sizes, from every process to every process;
+ * then bulk data of exactly AM_MaxLong bytes, in one and in both directions.
  *
  * usage: traffic poll|block [ROUNDS]
- *        traffic exit CODE | die     the last process ends the job so, the others wait for ever
+ *        traffic exit CODE | die     the last process ends the job in this way; the others wait for ever
  */
 #include "tests/am/amtest.h"
 
@@ -19,7 +19,7 @@ static eb_t bundle;
 static ep_t ep;
 static char *segment, *source;
 
-/* Place of a long message of kind n from process p; replies have places of their own. */
+/* Place of a long message of kind n from process p; kinds of replies have other numbers. */
 #define LONG_BYTES     2000
 #define LONG_AT(p, n)  ((size_t)((p)*34 + (n)) * LONG_BYTES)
 #define SEGMENT_BYTES  (LONG_AT(procs, 0) + 2 * (size_t)AM_MaxLong())
@@ -27,7 +27,7 @@ static char *segment, *source;
 
 #define VALUE(i) ((int)0xBABE7000 + (i))
 
-/* Parameters, their check, and arguments for 0 to 16. */
+/* For 0 to 16 arguments: parameters, their check, and the arguments. */
 #define P0
 #define P1  P0, int a1
 #define P2  P1, int a2
@@ -179,7 +179,7 @@ EACH(HANDLERS)
     OK(AM_SetHandler(ep, ASYNC_REQ + n, async_req_##n));                                           \
     OK(AM_SetHandler(ep, GET_REP + n, get_rep_##n));
 
-/* Sources are overwritten right after each call that is not asynchronous. */
+/* The source is overwritten right after each call that is not asynchronous. */
 #define SEND(n)                                                                                    \
     OK(CALL(AM_Request##n, (ep, to, SHORT_REQ + n V##n)));                                         \
     pattern_fill(source, MEDIUM + n, (unsigned)me + n);                                            \
@@ -189,7 +189,7 @@ EACH(HANDLERS)
             (ep, to, LONG_AT(me, n), LONG_REQ + n, source, LONG_BYTES - n V##n)));                 \
     memset(source, 0xEE, MEDIUM + n);
 
-/* Asynchronous: refused while all credits are out, and its source stays as it is. */
+/* An asynchronous call is refused while all credits are used; its source must not change until the reply. */
 #define SEND_ASYNC(n)                                                                              \
     pattern_fill(source, LONG_BYTES, (unsigned)me + 200 + n);                                      \
     while ((rc = CALL(AM_RequestXferAsync##n, (ep, to, LONG_AT(me, n), ASYNC_REQ + n, source,      \
@@ -255,7 +255,7 @@ static void bulk_to(int to, int count)
     WAIT_FOR(bundle, replies == count);
 }
 
-/* There and back, the answer from where the request was written to. */
+/* Send the bytes back from the place where the request has written them. */
 static void bounce_req(void *token, void *buf, size_t nbytes, int seed)
 {
     CHECK(nbytes == BIG && pattern_good(buf, nbytes, (unsigned)seed));
@@ -300,7 +300,7 @@ static void bulk(void)
     OK(AMX_SPMDBarrier());
 }
 
-/* The calls of a job that carry bytes; collective. */
+/* The collective calls that carry bytes. */
 static void together(char **argv)
 {
     int *all = calloc((size_t)procs, sizeof(int)), mine = me * 3 + 1;
@@ -337,10 +337,10 @@ static void end_process(int code)
     _exit(code);
 }
 
-/* How much later than the others one process comes to its end: a busy machine does such things. */
+/* Seconds by which one process ends later than the others, as on a busy machine. */
 #define LATE_S 5
 
-/* For launch.sh. */
+/* End the job in the way that launch.sh wants. */
 static void end_badly(int argc, char **argv)
 {
     if (argc < 2 || (strcmp(argv[1], "exit") != 0 && strcmp(argv[1], "die") != 0 &&
@@ -393,7 +393,7 @@ int main(int argc, char **argv)
     bulk();
     together(argv);
     OK(amvia_GetCounts(&counts));
-    /* To others, most bulk data must have gone straight into the segment. */
+    /* Most bulk data for other processes must have gone straight into the segment. */
     CHECK(procs == 1 || me % 2 == 1 || counts.longs_direct >= 4);
     CHECK(counts.dropped == 0);
     if (me == 0) {

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# A tree of Debian's packages for another machine, to compile against and to run under qemu-user: build/root-ARCH.
-# apt works in folders of its own there, so that the packages of this system stay as they are; no package's scripts
-# run, so root is not needed.
+# Makes a tree of Debian's packages for another architecture, to compile with and to run under qemu-user:
+# build/root-ARCH. apt uses folders inside the tree, so that the packages of this system stay as they are. No scripts of
+# packages run, so root is not needed.
 # usage: root.sh ARCH
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 arch=${1:?usage: root.sh ARCH}
 root=$PWD/build/root-$arch
-# What a build links (PACKAGES_BUILD of scripts/common.sh without its programs), and cmocka.
+# The libraries of a build (PACKAGES_BUILD of scripts/common.sh without its programs), and cmocka.
 packages="libc6-dev libgcc-12-dev libprotobuf-c-dev libev-dev libeconf-dev libisal-dev libpcap-dev libbpf-dev libsystemd-dev
     libsmartcols-dev libncurses-dev libmicrohttpd-dev libpmix-dev systemtap-sdt-dev libcmocka-dev"
 
@@ -15,14 +15,14 @@ if [ -e "$root/complete" ] && [ "$(cat "$root/complete")" = "$packages" ]; then
     exit 0
 fi
 rm -rf "$root"
-# The tree of merged /usr: files of either name lie together.
+# The tree has a merged /usr: /lib, /bin and /sbin are links to folders of /usr.
 mkdir -p "$root"/apt/{lists,cache/archives}/partial "$root"/usr/{lib,bin,sbin} || exit 1
 for folder in lib bin sbin; do
     ln -s usr/$folder "$root/$folder"
 done
 touch "$root/apt/status"
 . /etc/os-release
-# The mirror that this system uses, without its packages.
+# The Debian mirror of this system; only the URL is used.
 mirror=$(apt-get indextargets --format '$(SITE) $(CREATED_BY)' 2>/dev/null |
     sed -nE 's|^([a-z]+://[^ ]*/debian/?) Packages$|\1|p' | head -n 1)
 echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] ${mirror:-http://deb.debian.org/debian} $VERSION_CODENAME main" \
@@ -40,7 +40,7 @@ fi
 for package in "$root"/apt/cache/archives/*.deb; do
     dpkg-deb --fsys-tarfile "$package" | tar -x -C "$root" --keep-directory-symlink --no-same-owner || exit 1
 done
-# Absolute links would lead to this system's files.
+# Make absolute links relative; they would lead to this system's files.
 find "$root/usr" -type l -lname '/*' | while read -r link; do
     target=$root$(readlink "$link")
     [ ! -e "$target" ] || ln -sfr "$target" "$link"

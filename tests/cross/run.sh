@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
-# Cross build and tests under qemu-user: build, layout of structures, logic. Not memory order: qemu runs on this
-# machine's processors, in their order; for that there is tests/model.
+# Cross build and tests under qemu-user. They test the build, the layout of structures and the logic, but not the memory
+# order: qemu's loads and stores have the order of this machine's processors. tests/model checks the memory order.
 # usage: run.sh arm64 | s390x
 #
-# Not everything of Linux is in qemu-user 7.2: it has no futex_waitv (test_vipl_wake), it ends at a SIGBUS that the program
-# would handle (test_registry_guard), and libvipl finds no memory there that it could adopt (test_vipl_mem_*,
-# test_vipl_teardown). The tests of vipd/nic, with their large mappings, take minutes each.
+# qemu-user 7.2 lacks parts of Linux, so some tests are left out: it has no futex_waitv (test_vipl_wake), it ends at a
+# SIGBUS that the program would handle (test_registry_guard), and libvipl finds no memory in it to adopt
+# (test_vipl_mem_*, test_vipl_teardown). The tests of vipd/nic have large mappings and take minutes each.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 arch=${1-}
 case $arch in
 arm64)
-    # The rings and codecs, the engine, and of the library what qemu can do.
+    # The rings and codecs, the engine, and the parts of the library that work in qemu.
     tests='^test_proto_|^test_engine_|^test_vipl_(session|region|linger)$'
     ;;
 s390x)
-    # What goes over a wire or into a file has one byte order; shared memory has the machine's.
+    # Big-endian: only packets and files have a fixed byte order; shared memory has the machine's.
     tests='^test_proto_|^fuzz_wire_decode$'
     ;;
 *)

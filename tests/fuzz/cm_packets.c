@@ -1,9 +1,8 @@
 /*
- * Fuzz: three connection managers that connect, refuse and close, while somebody repeats, changes and
- * mixes the messages that were sent. The world of tests/unit/cm_world.h holds the oracle: each attempt
- * ends once, what is told of a connection is told while it lives, all memory comes back. In half of the
- * runs every new client is asked for a cookie, as vipd does: then no message costs memory whose sender's
- * address is nobody's.
+ * Fuzz: three connection managers that connect, refuse and close, while the input repeats, changes and mixes their
+ * messages. The world of tests/unit/cm_world.h is the oracle: each attempt ends once, each report about a connection
+ * comes while the connection lives, and all memory is freed. In half of the runs every new client is asked for a
+ * cookie, as in vipd: then a message from an address that no host has allocates no memory.
  */
 #include "fuzz/fuzz.h"
 
@@ -11,10 +10,10 @@
 
 #define FLIGHT_MAX 1024
 #define THINGS_MAX 128
-#define STEPS_MAX  120 /* the world remembers everything, in arrays */
+#define STEPS_MAX  120 /* the world records everything in arrays of fixed size */
 
-/* The sanitizer keeps what was freed for a while: new pages for every input would take most of the
- * time. What the managers allocate is theirs, and checked, as ever. */
+/* The world's own memory is static: a sanitizer keeps freed memory for a while, and new pages for every input would
+ * take most of the time. Allocations of the managers are made and checked as usual. */
 static _Alignas(64) uint8_t kept[4][1 << 20];
 #define WORLD_MEMORY(slot, bytes) kept_memory(slot, bytes)
 #define WORLD_MEMORY_FREE(memory) ((void)(memory))
@@ -44,7 +43,7 @@ static bool watch(struct world *w, unsigned from, unsigned to, const struct vip_
 
     at->from = from;
     at->to = to;
-    /* With its true epochs: as it is on the link, and as it can be written down. */
+    /* Encode the message with its real epochs, as on the link. */
     at->len_bytes = vip_wire_put_cm(at->bytes, w->hosts[from].epoch, w->hosts[to].epoch, msg);
     return !(lose_mask >> (msg->type % 16) & 1);
 }
@@ -57,7 +56,7 @@ static void reseal(uint8_t *bytes, size_t len_bytes)
         vip_wire_seal(&iov, 1);
 }
 
-/* One of the messages seen, changed, to anybody from anybody. */
+/* Deliver a changed copy of a message that was seen, from any host or address to any host. */
 static void forge(struct world *w, struct fuzz_in *in)
 {
     uint8_t packet[VIP_WIRE_CM_BYTES_MAX];
@@ -76,7 +75,7 @@ static void forge(struct world *w, struct fuzz_in *in)
         size_t at = where;
 
         if (where >= 192) {
-            /* A number of another message in place of one of this. */
+            /* Replace a number of this message by a number of another one. */
             at = 8 + (where & 15) * 8u;
             memcpy(packet + at, other->bytes + 8 + (what & 15) * 8u, 8);
         } else if (where == 191) {

@@ -1,6 +1,6 @@
 /*
- * Fuzz: the text of vipd.conf. A file is either refused with a line that says why, or understood; then
- * every value is within its range, and reading it again gives the same.
+ * Fuzz: the text of vipd.conf. A file is either refused with a line that says why, or accepted. Then every value is
+ * within its range, and reading the file again gives the same values.
  */
 #include "fuzz/fuzz.h"
 

@@ -108,7 +108,7 @@ static struct eng_vi *engine_vi(struct eng *eng, uint16_t index)
 
 #define NUMBERS 8192u
 
-/* What an acknowledgement says must be what arrived, as far as it may still say so. */
+/* The ranges of an acknowledgement must match the arrived numbers, as far as the window still contains them. */
 static void check_ranges(struct eng_vi *vi, const bool *arrived, uint64_t largest, unsigned max)
 {
     struct vip_range ranges[VIP_WIRE_RANGES_MAX];
@@ -125,7 +125,7 @@ static void check_ranges(struct eng_vi *vi, const bool *arrived, uint64_t larges
         FUZZ_CHECK(start >= from && end > start && end <= largest + 1);
         for (uint64_t n = start; n < end; n++)
             FUZZ_CHECK(arrived[n]);
-        /* Nothing between two ranges arrived; before the first, older ones may be left out. */
+        /* No number between two ranges has arrived. Before the first range, older ranges may be left out. */
         for (uint64_t n = from; i > 0 && n < start; n++)
             FUZZ_CHECK(!arrived[n]);
         from = end;
@@ -177,7 +177,7 @@ static void numbers(struct fuzz_in *in)
 static void timers(struct fuzz_in *in)
 {
     struct eng *eng = engine();
-    static struct eng_vi *vi[TIMERS]; /* big, and the heap touches little of them */
+    static struct eng_vi *vi[TIMERS]; /* big, and the heap touches little of each VI */
     uint64_t at_ns[TIMERS];
 
     for (uint16_t i = 0; i < TIMERS; i++) {
@@ -353,7 +353,7 @@ static void held(struct fuzz_in *in)
 #define TAGS    4u
 
 struct model_region {
-    uint32_t handle; /* 0 = none */
+    uint32_t handle; /* 0: no region */
     struct registry_region region;
 };
 

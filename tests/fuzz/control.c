@@ -1,7 +1,7 @@
 /*
- * Fuzz: the application socket of a vipd with one loop NIC. Programs come, send any bytes with any
- * file descriptors, and go. Every request is answered exactly once or ends its connection; when the
- * programs are gone, nothing of them is left.
+ * Fuzz: the application socket of a vipd with one loop NIC. Programs connect, send any bytes with any file
+ * descriptors, and disconnect. Every request is answered exactly once or ends its connection. When the programs have
+ * disconnected, vipd keeps nothing of them.
  */
 #include "fuzz/control_send.h"
 
@@ -16,12 +16,12 @@
 #define PROGRAMS 3u
 
 struct program {
-    int sock; /* -1 = not there */
+    int sock; /* -1: not connected */
     int events, doorbell, segment;
 };
 
 static struct vipd vipd;
-static struct vipd_config *config; /* ours also after a reload has put another one in its place */
+static struct vipd_config *config; /* ours, also after a reload has replaced vipd's */
 static struct program programs[PROGRAMS];
 
 static int lowest_fd(void)
@@ -39,7 +39,7 @@ void fuzz_begin(void)
     char err[256] = "";
 
     config = vipd_config_default();
-    vipd_log_set_level((enum vipd_log_level)0); /* they are meant to be refused */
+    vipd_log_set_level((enum vipd_log_level)0); /* most requests are refused, so do not log that */
     config->nics[0].link = LINK_LOOP;
     config->register_bytes = 1 << 20;
     config->register_regions = 8;
@@ -102,9 +102,9 @@ static void take_reply(struct program *program, const Vip__Reply *reply, struct 
 {
     FUZZ_CHECK(reply->has_code);
     FUZZ_CHECK((reply->code == VIP_RC_SUCCESS) == (reply->reason == NULL));
-    /* An OpenReply that says "again" comes alone. */
+    /* An OpenReply with again_ms is no success, and has no descriptors. */
     FUZZ_CHECK(!reply->open || (reply->open->again_ms == 0) == (reply->code == VIP_RC_SUCCESS));
-    /* Two with the descriptor of a CQ, one with a capture. */
+    /* Other replies have at most two descriptors: two with the descriptor of a CQ, one with a capture. */
     FUZZ_CHECK(reply->open && !reply->open->again_ms ? fds->count == 3 : fds->count <= 2);
     if (reply->has_number)
         learn(reply->number);
@@ -123,7 +123,7 @@ static void take_reply(struct program *program, const Vip__Reply *reply, struct 
     vip_fds_close(fds);
 }
 
-/* Read what vipd says. One request was sent: there is one reply, or the connection has ended. */
+/* Read the answer of vipd to one request: there is one reply, or the connection has ended. */
 static void hear(struct program *program)
 {
     ProtobufCMessage *message;
@@ -262,8 +262,8 @@ static void step(struct fuzz_in *in)
 }
 
 /*
- * Descriptors and memory are given back by a thread of its own: its end waits for all of it. The next one is
- * made when an input needs it.
+ * The undertaker frees descriptors and memory in its own thread. Freeing the undertaker waits until all of that is
+ * done. The new undertaker makes its thread when an input needs it.
  */
 static void await_undertaker(void)
 {
@@ -291,7 +291,7 @@ void fuzz_one(const uint8_t *bytes, size_t len)
     serve();
     serve();
     FUZZ_CHECK(!vipd.clients && vipd.ending == 0);
-    capture_end(&vipd); /* no loop runs here, which would see that its reader is gone */
+    capture_end(&vipd); /* no event loop runs here that would notice that the reader has gone */
     await_undertaker();
     FUZZ_CHECK(lowest_fd() == free_fd);
 }

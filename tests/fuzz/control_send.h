@@ -1,6 +1,6 @@
 /*
- * Control messages from a script, for control.c: any request with any fields, nested as control.proto
- * nests them, with numbers that vipd said before, and any file descriptors.
+ * Control messages from a script, for control.c: any request with any fields, nested as in control.proto, with numbers
+ * from earlier replies of vipd, and any file descriptors.
  */
 #ifndef TESTS_FUZZ_CONTROL_SEND_H
 #define TESTS_FUZZ_CONTROL_SEND_H
@@ -25,7 +25,7 @@
 
 /* Files to pass, made once. */
 enum control_fd {
-    CONTROL_FD_APP = 0, /* an app-writes segment as it must be */
+    CONTROL_FD_APP = 0, /* a correct app-writes segment */
     CONTROL_FD_ARENA,
     CONTROL_FD_REGION, /* 64 KiB, sealed */
     CONTROL_FD_BARE,   /* a memfd without seals */
@@ -97,8 +97,8 @@ static inline void put_block(struct control_bytes *to, unsigned field, const voi
 }
 
 /*
- * Some fields of a message. The first byte of each says which number and what it holds: a small or a
- * chosen number, one that vipd said, bytes, text, or a message of the same kind.
+ * Some fields of a message. The first input byte of each field chooses its field number and its contents: a small
+ * number, any number, a number from a reply of vipd, a host address, bytes, or a nested message.
  */
 static inline void put_fields(struct control_bytes *to, struct fuzz_in *in, unsigned depth)
 {
@@ -143,7 +143,7 @@ static inline void put_fields(struct control_bytes *to, struct fuzz_in *in, unsi
     }
 }
 
-/* Any number up to the highest request of control.proto. */
+/* A request with any field number up to the highest request of control.proto. */
 static inline void put_request(struct control_bytes *to, struct fuzz_in *in)
 {
     const ProtobufCMessageDescriptor *request = &vip__request__descriptor;
@@ -166,7 +166,7 @@ static inline void put_open(struct control_bytes *to)
     put_block(to, 1, inner.at, inner.len);
 }
 
-/* Send bytes with `count` descriptors. False: it did not go. */
+/* Send bytes with `count` descriptors. Returns false if that failed. */
 static inline bool control_send(int sock, const struct control_bytes *bytes, const int *fds,
                                 unsigned count)
 {

@@ -1,4 +1,4 @@
-/* Fuzz: two connected engines while somebody tampers with their packets. */
+/* Fuzz: two connected engines on a link that also changes their packets. */
 #include "fuzz/pair.h"
 
 void fuzz_one(const uint8_t *bytes, size_t len)

@@ -1,9 +1,9 @@
 /*
- * What the fuzz targets share: taking numbers out of an input, and a check that names itself.
+ * Shared by the fuzz targets: reading numbers from an input, and a check that prints its condition.
  *
- * A target is one file with fuzz_one(): it runs under libFuzzer (tests/fuzz/run) and, with any
- * compiler, under replay.c, which feeds it the corpus. The same input gives the same run, always: no
- * clock, no entropy, nothing left over from the input before.
+ * A target is one file with fuzz_one(). It runs under libFuzzer (tests/fuzz/run) and, with any compiler, under
+ * replay.c, which feeds it the corpus. The same input always gives the same run: a target uses no clock and no entropy,
+ * and keeps no state from one input to the next.
  */
 #ifndef TESTS_FUZZ_FUZZ_H
 #define TESTS_FUZZ_FUZZ_H
@@ -15,10 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One input. The bytes are in a block of exactly this size, so that a sanitizer sees every overrun. */
+/* Run one input. The bytes are in a block of exactly `len` bytes, so that a sanitizer finds every overrun. */
 void fuzz_one(const uint8_t *bytes, size_t len);
 
-/* A target that needs something made once before the first input has its own; else there is none. */
+/* A target that must prepare something once, before the first input, defines this function. */
 void fuzz_begin(void) __attribute__((weak));
 
 #define FUZZ_CHECK(cond)                                                                           \
@@ -29,7 +29,7 @@ void fuzz_begin(void) __attribute__((weak));
         }                                                                                          \
     } while (0)
 
-/* A place in the input. Behind its end there are zeros; fuzz_more says when to stop. */
+/* A place in the input. Reading behind the end gives zeros; fuzz_more() is false there. */
 struct fuzz_in {
     const uint8_t *at, *end;
 };
@@ -83,7 +83,7 @@ static inline void fuzz_bytes(struct fuzz_in *in, void *to, size_t len)
     in->at += have;
 }
 
-/* Numbers at which something changes its mind, and any other; for fields of 64 bits. */
+/* A number for a field of 64 bits: often one at a boundary (powers of 2, the largest), or any number. */
 static inline uint64_t fuzz_number(struct fuzz_in *in)
 {
     uint8_t kind = fuzz_8(in);

@@ -1,8 +1,8 @@
 /*
- * Between libFuzzer's folders (one file per input) and the corpora of tests/fuzz/corpus:
+ * Converts between libFuzzer's folders (one file per input) and the corpora of tests/fuzz/corpus:
  *
  *   fuzz_hex unpack FILE.hex... DIR     write each input to a file of its own
- *   fuzz_hex pack DIR BYTES             print a corpus of at most so many bytes, smallest inputs first
+ *   fuzz_hex pack DIR BYTES             print a corpus of at most BYTES bytes, smallest inputs first
  */
 #include "fuzz/hex.h"
 

@@ -1,4 +1,4 @@
-/* Scripts for a pair: what each byte of the input means. */
+/* Runs scripts on a pair: each byte of the input chooses a step or its details. */
 #include "fuzz/pair.h"
 
 static void *zeroed(size_t bytes)
@@ -25,7 +25,7 @@ static void vi_create(struct pair *pair, unsigned side_index, unsigned index)
     side->vi[index].exists = true;
 }
 
-/* Both ends of a pair of VIs, which are Idle. */
+/* Connect both ends of a pair of VIs, which are Idle. */
 static void connect_ends(struct pair *pair, unsigned index)
 {
     pair->lives++;
@@ -86,7 +86,7 @@ static void destroy(struct pair *pair, unsigned side_index, unsigned index)
 
     if (!vi->exists)
         return;
-    /* What is posted is forgotten with it. */
+    /* The VI's posted descriptors are dropped; they do not complete. */
     eng_vi_destroy(side->eng, (uint16_t)index);
     for (unsigned queue = 0; queue < 2; queue++)
         vi->queue[queue].head = vi->queue[queue].tail;
@@ -135,7 +135,7 @@ static void upset(struct pair *pair, unsigned side, unsigned vi, struct fuzz_in 
     }
 }
 
-/* A peer that lies about the end. */
+/* A hostile peer ends the connection with arbitrary numbers. */
 static void close_lie(struct pair *pair, unsigned side, unsigned vi, struct fuzz_in *in)
 {
     struct eng_close close = {.ops_valid = fuzz_8(in) & 1,
@@ -239,7 +239,7 @@ static void side_init(struct pair *pair, unsigned index, const struct eng_config
         vi_create(pair, index, vi);
 }
 
-/* What peers read. Nobody who is honest writes there, and nobody else looks at it. */
+/* Fill the memory that peers read. Only a hostile run may change it, and a hostile run does not check it. */
 static void fill_sources(struct pair_side *side, unsigned index)
 {
     for (unsigned vi = 0; vi < PAIR_VIS; vi++)
@@ -248,7 +248,7 @@ static void fill_sources(struct pair_side *side, unsigned index)
                 side->mem[pair_addr(vi, PAIR_SOURCES, slot) + i] = pair_byte(index, vi, slot, i);
 }
 
-/* The big blocks are made once; everything in them is as new for each input. */
+/* The big blocks are allocated once; their contents are reset for each input. */
 static struct pair *pair_fresh(void)
 {
     static struct pair *pair;

@@ -1,11 +1,11 @@
 /*
- * Two engines with some VIs each, connected in pairs over a link that a script works: each step of
- * the script posts, sends, delivers, loses, doubles, overtakes, lets time pass, or breaks something.
+ * Two engines with some VIs each, connected in pairs over a link. A script controls both: each of its steps posts,
+ * sends, delivers, loses, repeats or reorders packets, lets time pass, or ends a connection or a VI.
  *
- * The oracle: completions come in the order of the posts, each exactly once and with the operation
- * and length of its descriptor; only memory that the descriptors name is written; held packets and
- * segment lists come back. If nobody tampers with packets: messages arrive once, in order and intact,
- * a success means what the level promises, and when the faults stop everything ends.
+ * The oracle: completions come in the order of the posts, each exactly once and with the operation and length of its
+ * descriptor; only memory that the descriptors name is written; held packets and segment lists are freed. In a run that
+ * is not hostile: messages arrive once, in order and intact; a success means what the level promises; and when the
+ * faults stop, all descriptors complete.
  */
 #ifndef TESTS_FUZZ_PAIR_H
 #define TESTS_FUZZ_PAIR_H
@@ -15,15 +15,15 @@
 #include "vipd/engine/engine.h"
 
 #define PAIR_VIS     2u     /* per side */
-#define PAIR_POSTS   2048u  /* remembered posts of a queue; more than a queue holds */
+#define PAIR_POSTS   2048u  /* recorded posts of a queue; more than a queue holds */
 #define PAIR_SLOTS   64u    /* buffers of one kind per VI */
-#define PAIR_BUFFER  2048u  /* bytes of one */
+#define PAIR_BUFFER  2048u  /* bytes of a buffer */
 #define PAIR_FLIGHTS 64u    /* packets under way in one direction */
 #define PAIR_PACKET  2048u  /* largest packet */
-#define PAIR_HELD    1100u  /* packets an engine may hold, all VIs, and one */
-#define PAIR_HANDLE  0x4711 /* of the only region of a side */
+#define PAIR_HELD    1100u  /* one more than the packets that an engine may hold for all VIs */
+#define PAIR_HANDLE  0x4711 /* handle of the only region of a side */
 
-/* What the buffers of a VI are for; each kind is an area of its own. */
+/* Uses of the buffers of a VI; each use has an area of its own. */
 enum pair_area {
     PAIR_SENDS = 0, /* sources of sends and writes */
     PAIR_RECVS,     /* destinations of receives and of reads */
@@ -37,12 +37,12 @@ enum pair_area {
 /* A posted descriptor that has not completed. */
 struct pair_post {
     uint16_t control;
-    bool recv_slot;  /* `slot` of the receive area is taken until it completes */
-    bool honest;     /* nothing is wrong with it */
-    unsigned slot;   /* of the area it uses here */
-    unsigned remote; /* of the area it uses at the peer (RDMA) */
+    bool recv_slot;  /* the post occupies `slot` of the receive area until it completes */
+    bool honest;     /* the descriptor has no fault */
+    unsigned slot;   /* buffer that it uses on this side */
+    unsigned remote; /* buffer that it uses at the peer (RDMA) */
     uint32_t length;
-    uint32_t number; /* messages: in the immediate data */
+    uint32_t number; /* of a message; its immediate data */
 };
 
 struct pair_queue {
@@ -61,10 +61,10 @@ struct pair_vi {
     bool exists;
     void *memory;
     struct pair_queue queue[2];
-    uint32_t next_number;  /* of the next message sent */
-    uint32_t first_number; /* of the first one of this connection */
-    uint32_t seen;         /* largest number received, this connection */
-    uint32_t life;         /* connection that packets must belong to */
+    uint32_t next_number;  /* of the next message to send */
+    uint32_t first_number; /* of the first message of this connection */
+    uint32_t seen;         /* largest number received on this connection */
+    uint32_t life;         /* number of the connection; packets of other connections are dropped */
     struct pair_message log[PAIR_POSTS];
     bool recv_busy[PAIR_SLOTS];
 };
@@ -72,7 +72,7 @@ struct pair_vi {
 struct pair_flight {
     uint16_t vi;
     uint32_t life, len;
-    bool touched; /* not as the engine made it */
+    bool touched; /* changed by pair_touch */
     uint8_t bytes[PAIR_PACKET];
 };
 
@@ -83,29 +83,29 @@ struct pair_side {
     void *memory;
     struct pair_vi vi[PAIR_VIS];
     uint8_t *mem;
-    struct pair_flight flight[PAIR_FLIGHTS]; /* leaving this side, oldest first */
+    struct pair_flight flight[PAIR_FLIGHTS]; /* packets sent by this side, oldest first */
     unsigned flights;
     struct pair_flight held[PAIR_HELD]; /* by token */
     bool held_used[PAIR_HELD];
-    const struct pair_flight *now; /* packet the engine is looking at */
+    const struct pair_flight *now; /* packet that the engine processes now */
     long segs;                     /* segments allocated */
     bool deny, no_segs;            /* no memory is accessible; no memory for segment lists */
-    /* What the engine wants its peer told. */
+    /* Ends of connections that the engine has reported for its peer. */
     bool close_due[PAIR_VIS];
-    uint32_t close_life[PAIR_VIS]; /* of which connection */
+    uint32_t close_life[PAIR_VIS]; /* `life` of the ended connection */
     struct eng_close close[PAIR_VIS];
 };
 
 struct pair {
     struct pair_side side[2];
     uint64_t now_ns;
-    bool hostile; /* somebody tampers: a peer may say what it likes */
+    bool hostile; /* packets may be changed, and a peer may lie */
     uint16_t level;
     uint32_t packet_bytes, window_bytes;
     uint32_t lives;
 };
 
-/* Run a script in a fresh pair to its end, and the end of everything. */
+/* Run a script in a fresh pair, then destroy all VIs and check that nothing is left. */
 void pair_run(struct fuzz_in *in, bool hostile);
 
 /* pair_net.c: packets, time, closes. */
@@ -120,13 +120,13 @@ void pair_tell_closed(struct pair *pair);
 /* No more faults: everything posted must complete. */
 void pair_settle(struct pair *pair);
 
-/* pair_app.c: the applications and what they check. */
+/* pair_app.c: the applications and their checks. */
 extern const struct eng_ops pair_ops;
 void pair_post_message(struct pair *pair, unsigned side, unsigned vi, uint16_t op,
                        struct fuzz_in *in);
 void pair_post_recv(struct pair *pair, unsigned side, unsigned vi, struct fuzz_in *in);
 void pair_post_read(struct pair *pair, unsigned side, unsigned vi, struct fuzz_in *in);
-/* Anything at all as a descriptor. */
+/* Post a descriptor with arbitrary fields. */
 void pair_post_odd(struct pair *pair, unsigned side, unsigned vi, struct fuzz_in *in);
 void pair_forget_conn(struct pair_vi *vi);
 uint8_t pair_byte(unsigned side, unsigned vi, uint32_t number, uint32_t at);

@@ -1,6 +1,6 @@
 /*
- * Runs a fuzz target over its corpus, once per input: what ctest does. With libFuzzer
- * (-DFUZZ_LIBFUZZER) the entry points it wants instead.
+ * Runs a fuzz target once for each input of its corpus, for ctest. With -DFUZZ_LIBFUZZER it has the entry points of
+ * libFuzzer instead.
  */
 #include "fuzz/fuzz.h"
 #include "fuzz/hex.h"
@@ -31,7 +31,7 @@ static void run(void *ctx, const uint8_t *bytes, size_t len)
     fuzz_one(bytes, len);
 }
 
-/* Not hexadecimal: one input as libFuzzer writes it down when it finds something. */
+/* Run a file that is not hexadecimal: one input, as libFuzzer writes it when it finds a bug. */
 static int run_raw(const char *path)
 {
     FILE *file = fopen(path, "rb");

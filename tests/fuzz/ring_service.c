@@ -1,7 +1,7 @@
 /*
- * Fuzz: a NIC with a hostile session and two victims. The hostile one writes anything into its
- * submission ring and its waiter words, and makes control calls in between; the victims exchange
- * messages all the time. Nothing but the hostile session may suffer.
+ * Fuzz: a NIC with a hostile session and two victims. The hostile session writes arbitrary slots into its submission
+ * ring and arbitrary values into its waiter words, and makes control calls in between. The victims exchange messages
+ * all the time. Only the hostile session may fail.
  */
 #include "fuzz/fuzz.h"
 
@@ -12,7 +12,7 @@
 #define MESSAGE  600u
 #define STEP_MAX 200u
 
-/* The hostile program; `app` has the layout that nic_post.h wants, but another sink. */
+/* The hostile program; its events go to a sink of its own. */
 static struct hostile {
     struct nic_session *session; /* NULL after vipd has ended it */
     struct registry *registry;
@@ -29,7 +29,7 @@ static struct rig_mem memory[2];
 static uint16_t victim_vi[2];
 static uint32_t sent;
 
-/* ---- what the hostile session is told ---------------------------------------------------------- */
+/* ---- events of the hostile session ------------------------------------------------------------- */
 
 static void on_incoming(void *ctx, uint64_t wait_id, uint64_t conn_handle,
                         const struct vip_addr *remote, const struct vip_cm_attrs *attrs,
@@ -125,7 +125,7 @@ static void hostile_open(void)
     hostile_connect(2, 3);
 }
 
-/* As vipd does with a session that is broken, or whose program went. */
+/* End the session, as vipd does when a session is broken or its program has ended. */
 static void hostile_end(bool died)
 {
     if (!h.session)
@@ -147,7 +147,7 @@ static void victims_open(void)
     sent = 0;
 }
 
-/* A message from one victim to the other must arrive whole, whatever the third one does. */
+/* A message from one victim to the other must arrive whole, whatever the hostile session does. */
 static void victims_exchange(void)
 {
     struct vip_comp comp;
@@ -181,7 +181,7 @@ static struct vip_shm_seg any_seg(struct fuzz_in *in)
     return seg;
 }
 
-/* A slot as a library writes it, more or less. */
+/* Write a slot as the library would, with some wrong fields. */
 static void write_slot(struct fuzz_in *in)
 {
     uint8_t how = fuzz_8(in), what = fuzz_8(in);
@@ -219,7 +219,7 @@ static void write_slot(struct fuzz_in *in)
         h.position++;
 }
 
-/* Continuations for what was written last, or slots of its message. */
+/* Write continuations for the slot that was written last, or slots of its message. */
 static void write_conts(struct fuzz_in *in)
 {
     unsigned count = fuzz_8(in) % 90;

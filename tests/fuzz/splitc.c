@@ -1,11 +1,11 @@
 /*
- * The front end of Split-C: any bytes are either translated or refused with a message, and the same bytes
- * give the same text again (nothing is left over from the translation before).
+ * Fuzz: the translator of Split-C. Any bytes are either translated or refused with a message. The same bytes give the
+ * same text again, so no state is left over from the translation before.
  */
 #include "fuzz/fuzz.h"
 #include "splitc/sc1/unit.h"
 
-/* Translate, with messages thrown away. The text is malloc'ed; NULL if it was refused. */
+/* Translate without showing messages. Returns the text (malloc'ed), or NULL if the input was refused. */
 static char *translate(const char *input, size_t len, size_t *ret_len)
 {
     FILE *messages = fopen("/dev/null", "w"), *out;

@@ -1,5 +1,5 @@
 /*
- * Fuzz: one packet into the codec. What it accepts must say the same when it is written and read
+ * Fuzz: one packet for the codec. A packet that it accepts must have the same contents when it is encoded and decoded
  * again, and must keep the promises of proto/wire.h.
  */
 #include "fuzz/fuzz.h"
@@ -37,7 +37,7 @@ static void data(const uint8_t *bytes, size_t len)
     }
     FUZZ_CHECK(at <= len && len - at <= (packet.hdr.frame_count ? VIP_WIRE_PAD_MAX : 0));
     memset(copy + at, 0, len - at);
-    /* One way to write each packet: only the checksum may differ. */
+    /* Each packet has only one encoding; only the checksum may differ. */
     memcpy(copy + 4, bytes + 4, 4);
     FUZZ_CHECK(memcmp(copy, bytes, len) == 0);
     vip_wire_seal(&(struct iovec){.iov_base = copy, .iov_len = len}, 1);

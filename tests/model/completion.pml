@@ -4,11 +4,11 @@
  *   vipd()   vipd/nic/complete.c: complete_now, nic_wake_flush, wake_one; proto/ring.h: vip_comp_write
  *   thread() libvipl/sleep.c: sleep_until; proto/ring.h: vip_comp_read
  *
- * No fence stands between the waiter words and the thread's last look: FUTEX_WAIT compares `prod` behind one of its own,
- * and that is a last look, too.
+ * The thread has no fence between its store of the waiter words and its last load of the ring. It needs none:
+ * FUTEX_WAIT has a fence and then compares `prod`, which is the last load.
  *
- * Shown: the thread gets every completion once, whole, in order, and never sleeps while one is there. That a slot
- * is free again vipd knows from posts, which doorbell.pml shows: the ring has a slot for each completion here.
+ * Shown: the thread gets every completion once, whole, in order, and never sleeps while a completion is there. Here the
+ * ring has a slot for each completion: vipd knows from posts that a slot is free again, and doorbell.pml shows posts.
  */
 #define VIPD   0
 #define THREAD 1
@@ -32,7 +32,7 @@
 #else
 #define FENCE_FLUSH skip
 #endif
-/* The completion is visible before `prod`: a thread that has seen the new `prod` finds it. */
+/* The completion is visible before `prod`: a thread that has seen the new `prod` finds the completion. */
 #ifndef NO_PROD
 #define STORE_PROD STORE_RELEASE
 #else

@@ -1,12 +1,12 @@
 /*
- * The ring of a completion queue: entries say where a completion is.
+ * The ring of a completion queue: an entry says in which completion ring the next completion is.
  *
  *   vipd()   vipd/nic/complete.c: complete_now, cq_put, cq_room; proto/ring.h: vip_cq_write
  *   reader() libvipl/cq.c: next_entry; proto/ring.h: vip_cq_read, vip_comp_read
  *
  * Shown: every entry is read once, in order, and its completion is there; a slot is written again only after it was
- * read. The ring has two slots, so that it goes round. How a reader sleeps is completion.pml, with the CQ's words;
- * how it waits with a descriptor is cq_fd.pml. A completion is one word here (completion.pml has its parts).
+ * read. The ring has two slots, so that slots are used again. completion.pml shows how a reader sleeps, and cq_fd.pml
+ * how it waits with a descriptor. A completion is one word here; completion.pml has its parts.
  */
 #define VIPD   0
 #define READER 1
@@ -42,7 +42,7 @@ proctype vipd()
 
     do
     :: position < ENTRIES ->
-        /* A full ring: entries wait in vipd, which looks again from time to time. */
+        /* If the ring is full, entries wait in vipd, which looks at the ring again from time to time. */
         position < memory[CONS] + SLOTS;
         STORE_RELEASE(VIPD, COMP(position), 1);
         STORE_ENTRY(VIPD, ENTRY(position), position + 1);

@@ -1,11 +1,11 @@
 /*
- * The descriptor of a completion queue (doc/shm-abi.md, 6): armed by one word, readable by a message.
+ * The descriptor of a completion queue (doc/shm-abi.md, 6): a word arms it, and a message makes it readable.
  *
  *   vipd() vipd/nic/complete.c: cq_put, nic_wake_flush, cq_signal
  *   app()  libvipl/cq_fd.c: vipl__cq_fd_arm, vipl__cq_fd_signal; libvipl/cq.c: arm_and_look
  *
  * Shown: a program that waits until the descriptor is readable, and then reads until the CQ is empty, gets every entry.
- * An entry is a count here; cq.pml has the ring.
+ * Entries are only counted here; cq.pml has the ring.
  */
 #define VIPD  0
 #define APP   1
@@ -65,7 +65,7 @@ proctype app()
     :: taken < ENTRIES ->
         messages > 0; /* readable */
         SYSCALL(APP);
-        /* VipCQDone until it finds nothing */
+        /* call VipCQDone until it finds no entry */
         do
         :: taken < ENTRIES ->
             LOAD_ACQUIRE(APP, PROD, prod);

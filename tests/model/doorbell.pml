@@ -1,11 +1,11 @@
 /*
- * The submission ring and the doorbell: a program posts by stamped slots, vipd takes them and sleeps.
+ * The submission ring and the doorbell: a program posts stamped slots; vipd takes the slots and then sleeps.
  *
  *   post()   libvipl/post.c: post_by_vipd, post; proto/ring.h: vip_slot_write; libvipl/session.h: vipl__ring_bell
  *   vipd()   vipd/nic/session.c: nic_session_drain; proto/ring.h: vip_slot_read; vipd/nic/nic.c: nic_try_sleep
  *
- * Shown: vipd takes every post once, whole, in order, and never sleeps while one waits; a slot is written again
- * only after it was read. The ring has two slots, so that it goes round.
+ * Shown: vipd takes every post once, whole, in order, and never sleeps while a post waits; a slot is written again
+ * only after it was read. The ring has two slots, so that slots are used again.
  */
 #define APP  0
 #define VIPD 1
@@ -61,7 +61,7 @@ proctype post()
 
     do
     :: position < POSTS ->
-        /* A full ring is looked at again and again. The branch keeps the stores below behind this load. */
+        /* If the ring is full, the program looks again. The branch keeps the later stores behind this load. */
         atomic {
             position - taken == SLOTS && memory[CONS] > taken || position - taken < SLOTS;
             taken = memory[CONS]

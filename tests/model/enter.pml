@@ -1,11 +1,11 @@
 /*
- * A call that may take long, and the call that ends what it works on.
+ * A call that may take long, and a call that closes the session meanwhile.
  *
  *   caller() libvipl/handle.c: enter, vipl__leave (and the copies in session.c, connect.c, listen.c)
  *   closer() libvipl/session.c: vipl__session_close, release
  *
- * Shown: the session is released only while no caller is in it. Both operations are SEQ_CST in C, which is a store
- * with a fence behind it.
+ * Shown: the session is released only while no caller uses it. Both stores are SEQ_CST in C; here they are release
+ * stores with a fence behind them.
  */
 #define CALLER 0
 #define CLOSER 1
@@ -17,7 +17,7 @@
 
 #include "memory.pml"
 
-/* The caller is counted before it looks at the handle again. */
+/* The caller is counted before it loads the handle again. */
 #ifndef NO_ENTER
 #define FENCE_ENTER FENCE(CALLER)
 #else

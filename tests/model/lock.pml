@@ -1,9 +1,9 @@
 /*
- * The spin lock of libvipl, which guards positions that are no atomics.
+ * The spin lock of libvipl, which guards positions that are not atomic.
  *
  *   thread() libvipl/spin.h: vipl__spin_lock, vipl__spin_unlock
  *
- * Shown: what one thread has written under the lock the next one finds.
+ * Shown: the next thread that holds the lock finds the values that the thread before has written under it.
  */
 #define CPUS 2
 
@@ -13,13 +13,13 @@
 
 #include "memory.pml"
 
-/* Nothing behind the lock is loaded before it is held. */
+/* No load behind the lock is satisfied before the lock is held. */
 #ifndef NO_LOCK
 #define TAKE EXCHANGE_ACQUIRE
 #else
 #define TAKE EXCHANGE
 #endif
-/* What was written under the lock is visible before it is free. */
+/* Values written under the lock are visible before the lock is free. */
 #ifndef NO_UNLOCK
 #define GIVE STORE_RELEASE
 #else

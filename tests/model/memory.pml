@@ -1,33 +1,33 @@
 /*
  * A processor whose stores and loads are not in order, for the models of this folder.
  *
- * What it may do, as arm64 may and x86 partly:
- *   stores    wait in a buffer of the processor (BUF of them) and become visible to all others at once, one by
- *             one, in any order, except: two to the same word stay in order; a release store comes after all
- *             stores and loads before it (but not before those behind it).
+ * The reordering that is allowed, as on arm64 and partly on x86:
+ *   stores    wait in a buffer of the processor with BUF places. They become visible one by one, each to all other
+ *             processors at once, in any order, except: two stores to the same word stay in order; a release store
+ *             comes after all stores and loads before it (but stores behind it may become visible before it).
  *   loads     may be satisfied early: LOAD takes any value that the word has had since this processor's last
- *             acquire or fence. Or late: LOAD_LATE is satisfied at any time before a release store or a fence
- *             behind it, or before LATE_DONE, the first use of the value.
- *   acquire   no load behind it is satisfied before it. It may itself be satisfied before stores in front of it,
- *             release stores too; then loads behind it see nothing older than the time at which the processor comes to
- *             it, which is more than arm64 promises.
- *   FENCE     the buffer is empty and no load is late; no load behind it is satisfied before it.
- * A system call (eventfd, futex) has the order that the kernel's own lock gives it: SYSCALL is release and acquire.
+ *             acquire or fence. They may be satisfied late: LOAD_LATE is satisfied at any time before a release store
+ *             or a fence behind it, or before LATE_DONE, the first use of the value.
+ *   acquire   no load behind it is satisfied before it. The acquire load may be satisfied before stores in front of it,
+ *             also before release stores. Then loads behind it see no value that is older than the time at which the
+ *             processor comes to the acquire load. arm64 promises less.
+ *   FENCE     comes when the buffer is empty and no load is late; no load behind it is satisfied before it.
+ * A system call (eventfd, futex) has the order of the kernel's own lock: SYSCALL is release and acquire.
  *
- * A model defines CPUS, WORDS and includes this file. Processor p is the process that passes p; its stores
- * drain by the process store_buffer(p), which is started with it.
+ * A model defines CPUS and WORDS and includes this file. A process passes its processor's number p to the macros. The
+ * process store_buffer(p), which the model starts, makes the stores of processor p visible.
  */
 #ifndef BUF
 #define BUF 3
 #endif
 
 typedef processor {
-    byte used;       /* stores that wait */
+    byte used;       /* number of stores that wait */
     byte word[BUF];
     byte value[BUF];
     bit release[BUF];
-    byte seen[WORDS]; /* oldest value that a load may still take */
-    byte late;        /* a load that is not satisfied yet: its word + 1, or 0 */
+    byte seen[WORDS]; /* an older value that a load may still take */
+    byte late;        /* word + 1 of the load that is not satisfied yet, or 0 */
     byte late_value;
 }
 
@@ -41,8 +41,8 @@ byte memory[WORDS];
     (cpu[p].used > 2 && !cpu[p].release[2] && cpu[p].word[0] != cpu[p].word[2] && cpu[p].word[1] != cpu[p].word[2])
 
 /*
- * The store in place i becomes visible. A processor that could still see an older value than the one before may
- * keep it, or have satisfied its load in between.
+ * The store in place i becomes visible. Another processor that could still see a value older than the present one keeps
+ * that value, or has satisfied its load in between and keeps the present one.
  */
 inline drain(p, i)
 {
@@ -78,7 +78,7 @@ inline drain(p, i)
     q = 0
 }
 
-/* The newest own store that waits is what a load sees; else `from` is. */
+/* A load sees the newest waiting store of its own processor to this word; without such a store, `from`. */
 #define FORWARD(p, w, r, from)                                                                                         \
     if                                                                                                                 \
     :: cpu[p].used > 2 && cpu[p].word[2] == (w) -> r = cpu[p].value[2]                                                 \
@@ -111,7 +111,7 @@ end:
     od
 }
 
-/* No load from now on sees anything older than what is in memory. */
+/* From now on no load sees a value older than that in memory. */
 #define REFRESH(p)                                                                                                     \
     d_step {                                                                                                           \
         word_i = 0;                                                                                                    \
@@ -155,8 +155,8 @@ hidden byte word_i;
         REFRESH(p)                                                                                                     \
     }
 
-/* A load, early or late: satisfied at the latest when LATE_DONE brings its value. One at a time; not of a word that
- * this processor writes. */
+/* A load that is satisfied early, or late: at the latest before LATE_DONE, which returns its value. A processor has one
+ * such load at a time, and not of a word that it writes. */
 #define LOAD_LATE(p, w)                                                                                                \
     atomic {                                                                                                           \
         if                                                                                                             \
@@ -184,5 +184,6 @@ hidden byte word_i;
 #define FENCE(p)                                                                                                       \
     atomic { cpu[p].used == 0 && cpu[p].late == 0 -> REFRESH(p) }
 
-/* The parts of a system call: what comes before is visible when it takes effect; what follows sees its effect. */
+/* Stands before and after a system call: earlier stores are visible when the call takes effect; later loads see its
+ * effect. */
 #define SYSCALL(p) FENCE(p)

@@ -5,7 +5,7 @@
  *   thread() libvipl/notify.c: look_or_sleep
  *   adder()  libvipl/notify.c: add, target_add
  *
- * Shown: the completion is handed to the registration, by whichever thread, and neither sleeps while it is there.
+ * Shown: one of the two threads hands the completion to the registration, and none sleeps while it is there.
  */
 #define VIPD   0
 #define THREAD 1
@@ -28,7 +28,7 @@
 #else
 #define FENCE_FLUSH skip
 #endif
-/* `sleepers` is visible before the thread looks: `notify` changes only for one that sleeps. */
+/* `sleepers` is visible before the thread looks: vipd changes `notify` only if `sleepers` is set. */
 #ifndef NO_LOOK
 #define FENCE_LOOK FENCE(THREAD)
 #else
@@ -83,7 +83,7 @@ proctype thread()
         :: else ->
             GIVE_LOCK(THREAD);
             SYSCALL(THREAD);
-            /* futex_waitv: the word of the process, which the adder changes with `handed`, is not looked at again */
+            /* futex_waitv: it also compares a word of the process, which the adder changes; `handed` stands for it */
             atomic {
                 if
                 :: memory[NOTIFY] == notify && !handed -> futex_asleep = 1; !futex_asleep || handed

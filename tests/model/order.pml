@@ -1,15 +1,15 @@
 /*
- * Two ways between two programs, by their ring and through vipd (doc/shm-abi.md, 8, "Order"), and `ring_mute`, which
- * may forbid the ring at any time.
+ * Two ways between two programs, through their ring and through vipd (doc/shm-abi.md, 8, "Order"), and `ring_mute`, by
+ * which vipd may forbid the ring at any time.
  *
  *   sender()   libvipl/direct.c: open_now, followed, vipl__direct_post; libvipl/post.c: post_by_vipd
  *   vipd()     vipd/nic/session.c: nic_session_drain; vipd/nic/direct.c: ring_sync, tell_mute; vipd/nic/complete.c:
  *              complete_now
  *   receiver() libvipl/direct_take.c: vipl__direct_next
  *
- * Shown: the receiver gets all messages in the order in which they were sent, whichever way each of them goes, and
- * whenever `ring_mute` is seen: it has no order of its own and needs none. An entry of a ring is one word here; that
- * its body comes before its stamp is shown by the other models.
+ * Shown: the receiver gets all messages in the order in which they were sent, whichever way each message goes, and
+ * whenever the sender sees `ring_mute`: the load of `ring_mute` needs no order. An entry of a ring is one word here;
+ * the other models show that its body is visible before its stamp.
  */
 #define SENDER   0
 #define VIPD     1
@@ -19,15 +19,15 @@
 #define MESSAGES 3
 
 #define RING(n) (n)                  /* the number of the message */
-#define POST(n) (MESSAGES + (n))     /* the same */
-#define COMP(n) (2 * MESSAGES + (n)) /* 4 times the same, and messages of the ring before it (`direct`) */
+#define POST(n) (MESSAGES + (n))     /* the number of the message */
+#define COMP(n) (2 * MESSAGES + (n)) /* 4 * the number, + messages of the ring before it (`direct`) */
 #define PROD    (3 * MESSAGES)       /* of the send queue */
 #define MUTE    (3 * MESSAGES + 1)
 #define WORDS   (3 * MESSAGES + 2)
 
 #include "memory.pml"
 
-/* Messages in the ring are visible before a post behind them. */
+/* Messages in the ring are visible before a later post. */
 #ifndef NO_POST
 #define STORE_POST STORE_RELEASE
 #else
@@ -45,7 +45,7 @@
 #else
 #define STORE_PROD STORE
 #endif
-/* The receiver looks at the completions after it has looked at the ring. */
+/* The receiver loads the completions after it has loaded the ring. */
 #ifndef NO_NEXT
 #define LOAD_RING LOAD_ACQUIRE
 #else
@@ -67,7 +67,7 @@ proctype sender()
         :: else ->
             STORE_POST(SENDER, POST(posts), message);
             posts++
-        :: posts == 0 -> /* anything else may make it go through vipd */
+        :: posts == 0 -> /* the first messages may go through vipd for any other reason */
             STORE_POST(SENDER, POST(posts), message);
             posts++
         fi;

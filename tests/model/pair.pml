@@ -1,13 +1,13 @@
 /*
- * The ring between two programs (doc/shm-abi.md, 8): one sends while the other falls asleep; vipd wakes.
+ * The ring between two programs (doc/shm-abi.md, 8): one program sends while the other goes to sleep; vipd wakes it.
  *
  *   sender()   libvipl/direct.c: vipl__direct_commit, vipl__direct_sent; proto/direct.h: vip_direct_send
  *   receiver() libvipl/sleep.c: sleep_until; libvipl/direct.c: vipl__direct_asleep_vi; libvipl/direct_take.c: take
  *   vipd()     vipd/nic/direct.c: nic_direct_ask; vipd/nic/complete.c: nic_wake_also, nic_wake_flush
  *
- * Shown: the receiver gets every message once, whole, in order, and does not sleep while one is there; a slot is
- * written again only after it was read. The ring has one slot. That the sender's question reaches vipd is
- * doorbell.pml; that vipd's own messages wake is completion.pml.
+ * Shown: the receiver gets every message once, whole, in order, and does not sleep while a message is there; a slot is
+ * written again only after it was read. The ring has one slot. doorbell.pml shows that the sender's question reaches
+ * vipd; completion.pml shows that vipd's own messages wake the receiver.
  */
 #define SENDER   0
 #define RECEIVER 1
@@ -66,7 +66,8 @@ proctype sender()
 
     do
     :: n < MESSAGES ->
-        /* A full ring: the message goes through vipd in C. The branch keeps the stores below behind this load. */
+        /* If the ring is full, the C code sends through vipd; here the sender waits. The branch keeps the stores below
+         * behind this load. */
         memory[TAKEN] == n;
         STORE(SENDER, DATA, n + 1);
         STORE_STAMP(SENDER, STAMP, n + 1);

@@ -1,13 +1,13 @@
 /*
- * The end of a ring between two programs (doc/shm-abi.md, 8): vipd says which messages count while one of them is
- * being written and another one taken.
+ * The end of a ring between two programs (doc/shm-abi.md, 8): vipd decides which messages count, while the sender
+ * writes a message and the receiver takes another one.
  *
  *   vipd()     vipd/nic/direct.c: ring_over, ring_sync
  *   sender()   libvipl/direct.c: vipl__direct_post, vipl__direct_commit
  *   receiver() libvipl/direct_take.c: arrived; libvipl/post.c: post_to_table
  *
- * Shown: the receiver takes exactly the messages that vipd counts (`ring_end`), so that each of its receives completes
- * once: by a message or, from there on, by vipd, which flushes them. The second receive is posted only meanwhile.
+ * Shown: the receiver takes exactly the messages that vipd counts (`ring_end`). So each receive completes once: by a
+ * message, or if it is behind the counted messages, by vipd, which flushes it. The second receive is posted meanwhile.
  */
 #define VIPD     0
 #define SENDER   1
@@ -53,7 +53,7 @@
 #else
 #define LOAD_STATE LOAD
 #endif
-/* No fence, a rule: a message to a receive that was posted after vipd had loaded `posted` does not count. */
+/* A rule, not a fence: a message for a receive that was posted after vipd had loaded `posted` does not count. */
 #ifndef NO_RULE_CLAMP
 #define CLAMP                                                                                                          \
     if                                                                                                                 \
@@ -86,7 +86,7 @@ proctype vipd()
     od;
     CLAMP;
 #ifdef NO_RULE_CLAMP
-    /* Then it looks impossible, and the receiver's word decides. */
+    /* Without the rule n seems impossible, and vipd believes the receiver's number of taken messages. */
     if
     :: n > posted -> n = taken
     :: else
@@ -114,7 +114,7 @@ proctype sender()
             STORE_RELEASE(SENDER, STAMP(n), 1);
             n++;
             STORE_RELEASE(SENDER, SENT, n)
-        :: else -> break /* through vipd */
+        :: else -> break /* the message would go through vipd */
         fi
     :: else -> break
     od

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The handshakes of shared memory on processors whose loads and stores are not in order, checked by spin
-# (memory.pml says what such a processor may do). Each model must hold in every execution; each of its twins, which
-# lack one fence (-DNO_FENCE), must fail; and each of these fences must be in the C code, tagged [model FENCE].
+# Checks with spin the handshakes of shared memory on processors whose loads and stores are not in order (memory.pml
+# describes such a processor). Each model must hold in every execution. Each twin of a model lacks one fence
+# (-DNO_FENCE) and must fail. Each of these fences must be in the C code, with the tag [model FENCE].
 # usage: run.sh [MODEL...]
 set -u
 cd "$(dirname "$0")" || exit 1
@@ -15,7 +15,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 folders="../../libvipl ../../proto ../../vipd ../../tools"
-# What orders loads and stores; a tag stands on the line of one of these, or on the one before.
+# Words of C that order loads and stores; a tag is on the line of such a word, or on the line before.
 orders='vip_fence_|__atomic_thread_fence|_acquire\(|_release\(|unlock_full|__ATOMIC_(ACQUIRE|RELEASE|SEQ_CST)'
 bad=0
 
@@ -24,8 +24,8 @@ complain() {
     bad=1
 }
 
-# verify MODEL SPIN_OPTIONS...: make the verifier, run it; its report is $work/report. To optimize it would take
-# longer than it runs.
+# verify MODEL SPIN_OPTIONS...: make the verifier and run it; the report is $work/report. Compile without optimization,
+# which would take longer than the verifier runs.
 verify() {
     local model=$1
     shift
@@ -42,8 +42,8 @@ check_true() {
     if ! verify "$model" || ! grep -q 'errors: 0$' "$work/report"; then
         complain "$model does not hold"
         cat "$work/report"
-    # A line that no execution reaches proves nothing; but not every buffer (cpu) is filled in every way, and what
-    # has acquire order may never see an old value.
+    # A line that no execution reaches proves nothing. Exceptions are lines of the buffers (cpu), which are not filled
+    # in every way, and branches for old values, which a load with acquire order may never see.
     elif awk '/^unreached in/ { model = !/ store_buffer$/ }
         /^\t.*state [0-9]+, / && model && !/cpu\[|"else"|"-end-"/ { found = 1; print }
         END { exit !found }' "$work/report"; then
@@ -63,7 +63,7 @@ check_twin() {
     # shellcheck disable=SC2086
     grep -rhFA1 --include='*.[ch]' "[$model $fence]" $folders >"$work/code" ||
         complain "no line of C has the tag [$model $fence]"
-    # A rule is no fence; unit tests show it.
+    # A rule is not a fence, so the line needs no ordering; unit tests check the rule.
     [[ $fence = RULE_* ]] || grep -qE "$orders" "$work/code" || complain "at [$model $fence] is nothing that orders loads and stores"
 }
 
@@ -71,7 +71,7 @@ twins() {
     sed -n 's/^#ifndef NO_//p' "$1.pml"
 }
 
-# A fence that is in the code, and of which no model knows.
+# Complain about tags in the code that no model has.
 check_tags() {
     local model fence
     # shellcheck disable=SC2086

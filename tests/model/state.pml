@@ -1,10 +1,10 @@
 /*
- * The state of a VI and what is said with it.
+ * The state of a VI, and the features of its connection, which vipd writes before.
  *
  *   vipd()    vipd/nic/session.c: op_event (and `features` before it, vipd/nic/connect.c)
  *   program() libvipl/post.c: peer_lacks
  *
- * Shown: a program that sees Connected sees the features of this connection.
+ * Shown: a program that sees the state Connected sees the features of this connection.
  */
 #define VIPD    0
 #define PROGRAM 1

@@ -1,10 +1,10 @@
 /*
- * The mapped file of statistics: a sequence number that is odd while values are being written.
+ * The mapped file of statistics, with a sequence number that is odd while vipd writes values.
  *
  *   vipd()   vipd/ctl/stats_file.c: write_file
  *   reader() tools/vipctl/mapped.c: read_values
  *
- * Shown: what a reader accepts are the values of one moment.
+ * Shown: the values that a reader accepts are from one write of vipd.
  */
 #define VIPD   0
 #define READER 1

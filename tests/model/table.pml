@@ -1,13 +1,13 @@
 /*
- * The table of receives (doc/shm-abi.md, 7): a program posts receives into it and tells nobody; vipd looks when a
- * message needs one, and once more when the VI has failed. The slot is one that an earlier life of the VI has used,
- * with the same stamp.
+ * The table of receives (doc/shm-abi.md, 7): a program posts receives into the table without telling vipd. vipd looks
+ * into the table when a message needs a receive, and once more when the VI has failed. An earlier life of the VI has
+ * used the slot here, with the same stamp.
  *
  *   post()    libvipl/post.c: post_to_table, tell_tabled; proto/direct.h: vip_recv_write
  *   vipd()    vipd/nic/direct.c: table_holds, take_one; proto/direct.h: vip_recv_read; vipd/nic/session.c: op_event
  *
- * Shown: vipd takes the receive of this life whole, whenever it looks; and a receive that is posted while the VI fails
- * is flushed, by vipd's look or by the program's question (VIP_ASK_FLUSH).
+ * Shown: whenever vipd looks, it takes the receive of this life whole or not at all. A receive that is posted while the
+ * VI fails is flushed: vipd finds it, or the program asks for it (VIP_ASK_FLUSH).
  */
 #define APP  0
 #define VIPD 1
@@ -22,7 +22,7 @@
 
 #include "memory.pml"
 
-#define LIFE  2 /* this life of the VI; what the one before has left in the slot is 1 */
+#define LIFE  2 /* this life of the VI; the life before was 1, and has left this number in the slot */
 #define ERROR 1
 
 /* The receive is visible before the program loads the state. */
@@ -43,7 +43,7 @@
 #else
 #define STORE_POSTED STORE
 #endif
-/* The slot is loaded after `posted`. Without: the stamp alone is judged, which the life before has left there. */
+/* The slot is loaded after `posted`. The twin looks only at the stamp, which may be from the life before. */
 #ifndef NO_POSTED
 #define LOAD_POSTED(r) LOAD_ACQUIRE(VIPD, POSTED, r)
 #else
@@ -95,7 +95,7 @@ proctype vipd()
 {
     byte posted, word;
 
-    /* For a message that has come. */
+    /* A message has come and needs a receive. */
     look();
     if
     :: !flushed ->

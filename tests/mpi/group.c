@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One of each, with values that tell whose they are. */
+/* One call of each collective operation with n elements; each value shows the rank that it is from. */
 static void round_of(int n)
 {
     long *from = memory((size_t)(n * ranks) * sizeof(long));
@@ -57,7 +57,7 @@ void part_many_collectives(void)
         round_of(1 + i % 7);
 }
 
-/* put, get and accumulate under all three kinds of synchronisation. */
+/* MPI_Put and MPI_Get with fences, MPI_Accumulate with exclusive locks, MPI_Get with a shared lock. */
 void part_onesided(void)
 {
     enum { N = 3000 };
@@ -81,7 +81,7 @@ void part_onesided(void)
     for (int i = 0; i < N; i++)
         if (got[i] != left * 10000 + i)
             fail("onesided: get: element %d is %ld", i, got[i]);
-    /* Everybody counts up a word of rank 0. */
+    /* Every rank adds to a word of rank 0. */
     for (int i = 0; i < 20; i++) {
         MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
         MPI_Accumulate(&one, 1, MPI_LONG, 0, 2 * N, 1, MPI_LONG, MPI_SUM, win);
@@ -97,7 +97,7 @@ void part_onesided(void)
     free(got);
 }
 
-/* Communicators of neighbours, of colours, of colours of colours, and traffic in all at once. */
+/* Communicators split again and again by colours, and traffic in all of them at once. */
 void part_splits(void)
 {
     MPI_Comm comm, half, copy;
@@ -122,7 +122,7 @@ void part_splits(void)
     }
 }
 
-/* A thread of part_threads: exchanges with its like in the next and the previous rank. */
+/* A thread of part_threads: exchanges messages with the same thread of the next and the previous rank. */
 static void *talk(void *arg)
 {
     int me = *(int *)arg, right = (rank + 1) % ranks, left = (rank + ranks - 1) % ranks;
@@ -158,7 +158,7 @@ void part_threads(void)
         pthread_join(thread[i], NULL);
 }
 
-/* For tests that end it from outside: traffic of all sorts, and every rank waits for others again and again. */
+/* For tests that kill the job: traffic of all kinds, in which every rank waits for other ranks again and again. */
 void part_endless(void)
 {
     char *from = memory(300000), *to = memory(300000);

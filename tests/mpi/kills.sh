@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Nobody hangs: an endless MPI job on two hosts loses, after a random time, a rank, a vipd, or the
-# network between the hosts; within a minute every rank and the launcher must have ended.
-# usage: kills.sh BUILD_DIR [COUNT [SEED]]; root for the network, without it that kind is left out
+# No rank may hang: an endless MPI job on two hosts loses, after a random time, a rank, a vipd, or the network between
+# the hosts. Within a minute every rank and the launcher must have ended.
+# usage: kills.sh BUILD_DIR [COUNT [SEED]]; the loss of the network needs root, and is left out otherwise
 set -u
 MPI_DIR=$(cd "$(dirname "$0")" && pwd)
 cd "$MPI_DIR/../.." || exit 1
@@ -35,11 +35,11 @@ hosts() {
     export VIPD_RUNTIME_DIR_A=$WORK/A VIPD_RUNTIME_DIR_B=$WORK/B
 }
 
-# The ranks of our job: processes of that program with our runtime folders.
+# The ranks of our job: processes of mpitest with our runtime folders.
 ranks_of_job() {
     local pid
     for pid in $(pgrep -x mpitest); do
-        # It may end while we look.
+        # The process may end while we read.
         { tr '\0' '\n' <"/proc/$pid/environ"; } 2>/dev/null |
             grep -qx "VIPD_RUNTIME_DIR_A=$WORK/A" && echo "$pid"
     done
@@ -72,7 +72,7 @@ one_kill() { # one_kill KIND
         bad=1
     fi
     wait "$launcher"
-    # A job that was hurt may not report success.
+    # A job that lost something must not report success.
     [ $? -ne 0 ] || { echo "the job says that it was successful"; bad=1; }
     left=$(ranks_of_job)
     if [ -n "$left" ]; then

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A request for a connection that is accepted late.
+# Tests a connection whose request is accepted late.
 # usage: two_vipd.sh BUILD LINK late.sh BUILD_DIR LATETEST
 set -u
 export FI_PROVIDER_PATH=$1/ofi VIPD_RUNTIME_DIR=$VIPD_RUNTIME_DIR_A

@@ -1,6 +1,6 @@
 /*
- * A connection whose request is accepted late is made all the same: a program on a busy machine may take
- * many seconds until it comes to that. By libfabric's calls; both ends are in this process.
+ * A connection must be made even if its request is accepted late: a program on a busy machine may take many seconds
+ * until it accepts. Uses libfabric's calls; both ends are in this process.
  * usage: latetest; FI_PROVIDER_PATH names the provider's folder
  */
 #include <netinet/in.h>
@@ -14,8 +14,8 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 
-#define WAIT_MS 60000 /* until something that must come is given up */
-/* How late the accept is: more than the 5 s for which a peer without a listener is asked again. */
+#define WAIT_MS 60000 /* longest wait for an event that must come */
+/* Delay of the accept in seconds: more than the 5 s for which a request to a peer without a listener is repeated. */
 #define LATE_S 7
 
 #define CHECK(what)                                                                                \

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The long form of the MPI tests (./check --mpi): all of mpitest and Debian's packaged programs, on one
-# vipd, on two in namespaces joined by a veth pair, and on these with 1 % of the packets lost; then jobs
-# whose ranks, vipd and network are taken away. What comes after "-- native" is on the provider's own tag
-# matching instead of ofi_rxm; with MPI_NATIVE=1 everything is. Needs root for the namespaces.
+# The long form of the MPI tests (./check --mpi): all parts of mpitest and Debian's packaged programs, on one vipd, on
+# two vipd in namespaces joined by a veth pair, and on these with 1 % of the packets lost; then jobs that lose a rank, a
+# vipd or the network. The tests after the line "-- native" use the provider's own tag matching instead of ofi_rxm; with
+# MPI_NATIVE=1 all tests do. Needs root for the namespaces.
 # usage: long.sh BUILD_DIR
 set -u
 MPI_DIR=$(cd "$(dirname "$0")" && pwd)

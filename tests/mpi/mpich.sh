@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Debian's MPICH over VIA, and its own test programs over `via;ofi_rxm` beside `tcp;ofi_rxm`. Debian's package
-# is built for UCX, so MPICH is built from Debian's source for libfabric (ch4:ofi) in a work folder; nothing
-# is installed, and what lies in the folder already is not made again. On that MPICH run
+# Debian's MPICH over VIA, and its own test programs over `via;ofi_rxm` beside `tcp;ofi_rxm`. Debian's package is built
+# for UCX, so this script builds MPICH from Debian's source for libfabric (ch4:ofi) in a work folder. Nothing is
+# installed, and files that are in the folder already are not made again. With this MPICH it runs
 #
 #   1. Debian's MPICH programs as they are packaged: NetPIPE and ScaLAPACK's xdqr, on one vipd and on two;
-#   2. the source's test programs, on at most 4 ranks, over VIA on two vipd and over tcp. What fails over
-#      one of them only is a failure; each list lies in WORK_DIR/tests.PROVIDER/failed.
+#   2. the source's test programs, on at most 4 ranks, over VIA on two vipd and over tcp. A program that fails over
+#      only one of the two counts as a failure; the lists are in WORK_DIR/tests.PROVIDER/failed.
 #
 # usage: mpich.sh BUILD_DIR WORK_DIR [PARTS...]      PARTS of the test programs: pt2pt coll rma (all)
-# Needs a mirror of Debian (MIRROR), 2 GB in WORK_DIR, memory for messages of 2 GB, and an hour or two on a
-# machine that does little else. MPITEST_TIMEOUT_MULTIPLIER=3 gives the programs three times their time;
-# MPICH_LISTS names other lists of the suite than testlist, separated by commas: testlist.dtp (more data
-# types), testlist.cvar (each algorithm of each collective operation; hours).
+# Needs a mirror of Debian (MIRROR), 2 GB in WORK_DIR, memory for messages of 2 GB, and an hour or two on a machine with
+# little other work. MPITEST_TIMEOUT_MULTIPLIER=3 gives the programs three times their time. MPICH_LISTS names lists of
+# the suite to use instead of testlist, separated by commas: testlist.dtp (more data types), testlist.cvar (each
+# algorithm of each collective operation; takes hours).
 set -u
 MPI_DIR=$(cd "$(dirname "$0")" && pwd)
 cd "$MPI_DIR/../.." || exit 1
@@ -35,7 +35,7 @@ debs=$place/debs/usr
 trap daemons_end EXIT
 trap 'exit 130' INT TERM
 
-# A command with its output in a log, which is shown if it fails.
+# Run a command with its output in a log; show the log if the command fails.
 quietly() { # quietly LOG COMMAND...
     local log=$place/$1.log
     shift
@@ -44,9 +44,9 @@ quietly() { # quietly LOG COMMAND...
     die "this failed, all of its output is in $log: $*"
 }
 
-# ---- what Debian has: the source, and programs that are linked with its MPICH ------------------------
+# ---- from Debian: the source, and programs that are linked with Debian's MPICH -----------------------
 
-# apt with lists and sources of its own, so that the machine's stay as they are.
+# Run apt-get with its own lists and sources, so that those of the machine stay as they are.
 own_apt() {
     (cd "$place" && apt-get -o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts="$place/apt/sources" \
         -o Dir::State::Lists="$place/apt/lists" -o Dir::Cache="$place/apt/cache" \
@@ -74,7 +74,7 @@ SOURCES
 
 # ---- MPICH and its test programs ---------------------------------------------------------------------
 
-# libfabric's own file names the libraries of all its providers, for linking statically.
+# Write a pkg-config file for libfabric: the installed one names the libraries of all providers, for static linking.
 lone_libfabric() {
     mkdir -p "$place/pkgconfig"
     cat >"$place/pkgconfig/libfabric.pc" <<'PC'
@@ -94,7 +94,7 @@ configure_mpich() (
             --disable-wrapper-rpath
 )
 
-# One folder of them for each provider, since the programs write where they are.
+# Configure the test programs. Each provider gets a copy of the folder, because the programs write into it.
 configure_tests() (
     mkdir -p "$place/tests" && cd "$place/tests" &&
         "$source/test/mpi/configure" --with-mpi="$place/mpich" --disable-fortran --disable-cxx \
@@ -112,7 +112,7 @@ make_tests() {
 
 # ---- running -----------------------------------------------------------------------------------------
 
-over() { # over PROVIDER: everything from here on, a provider of connected endpoints below ofi_rxm
+over() { # over PROVIDER: from now on use this provider of connected endpoints, below ofi_rxm
     export FI_PROVIDER="$1;ofi_rxm"
 }
 
@@ -122,7 +122,7 @@ mpich() { # mpich RANKS PROGRAM...
     timeout -k 5 "$MPI_TIMEOUT" "$place/mpich/bin/mpiexec.hydra" -launcher fork -n "$ranks" "$MPI_DIR/rank.sh" "$@"
 }
 
-# MPICH says which provider it has taken: nothing below may pass over another one.
+# Check that MPICH uses this provider, so that no test passes over another provider.
 provider_taken() { # provider_taken PROVIDER
     MPIR_CVAR_DEBUG_SUMMARY=1 mpich 2 "$place/tests.via/pt2pt/sendrecv2" >"$place/provider.log" 2>&1
     grep 'provider' "$place/provider.log"
@@ -148,7 +148,7 @@ packaged() { # packaged WHERE
     run "ScaLAPACK xdqr, 4 ranks, $1" scalapack_passes 4
 }
 
-# The suite's own runner decides what has passed: "No Errors", nothing else printed, status 0.
+# Run the suite. Its own runner decides which program has passed: output "No Errors" and nothing else, status 0.
 suite() { # suite PROVIDER
     local part tests=$place/tests.$1
     rm -f "$tests"/{passed,failed,skipped}
@@ -165,8 +165,8 @@ suite() { # suite PROVIDER
     done
 }
 
-# The suite's report as lists of what has passed, failed and been skipped: name, ranks, arguments. What is
-# listed twice (on 5 and on 10 ranks, say, which are both 4 here) is numbered.
+# Convert the suite's report to lists of passed, failed and skipped programs: name, ranks, arguments. A program that is
+# listed twice gets a number (for example on 5 and on 10 ranks, which are both 4 here).
 outcomes() { # outcomes REPORT FOLDER
     awk -v folder="$2" '
         /^ *<testcase name=/ {
@@ -181,7 +181,7 @@ outcomes() { # outcomes REPORT FOLDER
         /<\/testcase>$/ { print name >> (folder "/" state) }' "$1"
 }
 
-# Whether the same programs have run over both providers, and the same ones failed.
+# Check that the same programs have run over both providers, and that the same programs have failed.
 compare() {
     local list via=$place/tests.via tcp=$place/tests.tcp count both
     for list in "$via" "$tcp"; do
@@ -205,7 +205,7 @@ compare() {
     echo "the failures over via are those over tcp: $count programs, $both fail over both"
 }
 
-# ---- all of it ---------------------------------------------------------------------------------------
+# ---- main --------------------------------------------------------------------------------------------
 
 ls -d "$place"/mpich-*/configure >/dev/null 2>&1 || fetch
 source=$(dirname "$(echo "$place"/mpich-*/configure)")
@@ -223,7 +223,7 @@ if [ ! -d "$place/tests.tcp" ]; then
 fi
 
 export FI_PROVIDER_PATH=$build/ofi FI_VIA_LOSS_FATAL=1 FI_OFI_RXM_SAR_LIMIT=16384
-# Ranks of one host, too, talk to each other by the provider.
+# Ranks on one host must use the provider, too.
 export MPIR_CVAR_NOLOCAL=1
 MPI_TIMEOUT=${MPI_TIMEOUT:-600}
 daemons_begin "$build/vipd"

@@ -1,9 +1,9 @@
 /*
- * What MPI programs do that a transport can get wrong: wildcards, synchronous and ready sends, floods of
- * messages that nobody has asked for yet, truncation, cancelling, long messages, collectives,
- * one-sided communication, many communicators, several threads. Every byte that arrives is checked.
+ * Operations of MPI programs that a transport can get wrong: wildcards, synchronous and ready sends, floods of messages
+ * without posted receives, truncation, cancelling, long messages, collectives, one-sided communication, many
+ * communicators, several threads. Every byte that arrives is checked.
  *
- *   mpirun -n N mpitest [small | big | threads | NAME...]     N >= 2; small leaves out what takes long
+ *   mpirun -n N mpitest [small | big | threads | NAME...]     N >= 2; small leaves out the long parts
  *
  * Only `threads` asks for MPI_THREAD_MULTIPLE: Open MPI's one-sided pt2pt does not work with it.
  *
@@ -63,7 +63,7 @@ void *memory(size_t bytes)
     return result;
 }
 
-/* All parts. big: 0 = short, 1 = takes seconds, 2 = only by name. */
+/* All parts. big: 0: the part is short; 1: it takes seconds; 2: it runs only if it is named. */
 static const struct part {
     const char *name;
     void (*run)(void);

@@ -1,4 +1,4 @@
-/* What the files of mpitest share. */
+/* Shared by the files of mpitest. */
 #ifndef MPITEST_H
 #define MPITEST_H
 
@@ -7,12 +7,12 @@
 
 extern int rank, ranks;
 
-/* Say why on stderr and end the job. */
+/* Print the reason on stderr and end the job. */
 void fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
-/* Bytes that depend on their place and a seed; the check fails with `what`. */
+/* Fill memory with bytes that depend on their place and a seed, or check them; `what` is for the message. */
 void pattern_fill(void *buf, size_t bytes, unsigned seed);
 void pattern_check(const void *buf, size_t bytes, unsigned seed, const char *what);
-/* malloc that does not fail. */
+/* malloc; ends the job if there is no memory. */
 void *memory(size_t bytes);
 
 /* point.c */

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Programs that Debian packages, unmodified, on Open MPI over VIA: each must end by itself and find its own
-# results right. Run by long.sh with two hosts prepared (VIPD_RUNTIME_DIR_A and _B).
+# Unmodified programs of Debian packages on Open MPI over VIA: each must end by itself, and its check of its own results
+# must pass. Run by long.sh, which has started two hosts (VIPD_RUNTIME_DIR_A and _B).
 # usage: packaged.sh BUILD_DIR RANKS
 set -u
 MPI_DIR=$(cd "$(dirname "$0")" && pwd)
@@ -19,7 +19,7 @@ hpcc_passes() {
         /usr/share/doc/hpcc/examples/_hpccinf.txt >hpccinf.txt
     rm -f hpccoutf.txt
     ompi "$ranks" hpcc || return
-    # HPL and PTRANS check their residuals, RandomAccess counts its errors, FFT has a largest one.
+    # HPL and PTRANS check their residuals, RandomAccess counts its errors, FFT checks its largest error.
     ! grep -E 'FAILED|Errors=[1-9]|ErrorsFraction=0*[.]?0*[1-9]' hpccoutf.txt && grep -q 'PASSED' hpccoutf.txt &&
         grep -q '^Success=1' hpccoutf.txt
 }
@@ -44,7 +44,7 @@ run 100
 LAMMPS
 }
 
-# Step, temperature and energies, without the times.
+# The lines with step, temperature and energies, without the times.
 thermo() { awk '/^Step/ {on=1} /^Loop/ {on=0} on' "$1"; }
 
 lammps_agrees() {
@@ -61,7 +61,7 @@ netpipe_passes() {
     ompi 2 NPopenmpi -u 1100000 -o np.out && [ "$(wc -l <np.out)" -ge 60 ]
 }
 
-# The inputs ask for grids of up to 4 processes and skip those that the ranks do not suffice for.
+# The inputs ask for grids of up to 4 processes; the programs skip grids that need more processes than there are ranks.
 scalapack_passes() {
     local program=$1
     cp /usr/lib/x86_64-linux-gnu/scalapack/openmpi-tests/*.dat .

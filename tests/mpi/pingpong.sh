@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# libfabric's own fi_pingpong between two hosts, with the data checked: on the provider's endpoints
-# (msg), on those that ofi_rxm makes of them (rdm), also without kept registrations, and on those that
-# the provider itself has (rdm as well).
+# libfabric's own fi_pingpong between two hosts, with checked data: on the provider's connected endpoints (msg), on the
+# endpoints that ofi_rxm makes of them (rdm), also without kept registrations, and on the provider's own rdm endpoints.
 # usage: two_vipd.sh BUILD udp pingpong.sh BUILD_DIR
 set -u
 export FI_PROVIDER_PATH=$1/ofi
@@ -10,7 +9,7 @@ bad=0
 preload=""
 sanitizer=$(readelf -d "$FI_PROVIDER_PATH/libvipl-fi.so" | sed -n 's/.*NEEDED.*\[\(lib[at]san.*\)\]/\1/p')
 [ -z "$sanitizer" ] || preload=$(gcc -print-file-name="${sanitizer%%.so*}.so")
-# fi_pingpong meets its like on a TCP port.
+# The two fi_pingpong connect to each other on a TCP port; own.sh chooses it.
 # shellcheck source=/dev/null
 . "$(dirname "$0")/../../scripts/own.sh"
 
@@ -20,11 +19,11 @@ on() { # on HOST COMMAND...
     env VIPD_RUNTIME_DIR="${!dir}" ${preload:+LD_PRELOAD="$preload"} timeout 600 "$@"
 }
 
-both() { # both ENDPOINT PROVIDER: sets server and rc, that of the client
+both() { # both ENDPOINT PROVIDER: sets server, and rc to the client's exit status
     port_take || exit 1
     on A fi_pingpong -e "$1" -p "$2" -I 100 -c -B "$port" >"$VIP_WORK/server.log" 2>&1 </dev/null &
     server=$!
-    # The client ends at once if nobody listens there.
+    # The client ends at once if the server does not listen yet.
     for _ in $(seq 600); do
         ss -ltn "sport = :$port" | grep -q LISTEN && break
         sleep 0.1
@@ -53,12 +52,12 @@ pingpong "fi_pingpong, msg endpoints" msg via
 pingpong "fi_pingpong, rdm endpoints by ofi_rxm" rdm "via;ofi_rxm"
 FI_VIA_MR_CACHE=0 pingpong "fi_pingpong, rdm endpoints, no registration kept" rdm "via;ofi_rxm"
 
-# Otherwise libfabric takes what ofi_rxm makes of `via` for it, which it lists first.
+# Without this libfabric would take the endpoints that ofi_rxm makes of `via`, because it lists them first.
 export FI_PROVIDER=^ofi_rxm
 pingpong "fi_pingpong, rdm endpoints of our own" rdm via
-# Rings of different sizes: said to the one who asks, instead of a wait without end.
+# If the sizes of the rings differ, the client gets an error and does not wait for ever.
 client_ring=65536 both rdm via
-# Its shell waits for `timeout`, which passes the signal on.
+# The server's shell waits for `timeout`, which passes the signal on.
 pgrep -P "$server" | xargs -r kill
 wait "$server"
 if [ $rc -ne 0 ] && [ $rc -ne 124 ] && grep -q 'No route to host' "$VIP_WORK/client.log"; then

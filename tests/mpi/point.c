@@ -1,4 +1,4 @@
-/* mpitest: two ranks and messages. Ranks are paired: an even one with the next. */
+/* mpitest: messages between two ranks. Ranks form pairs: an even rank with the next one. */
 #include "mpitest.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static int is_first(void)
     return rank % 2 == 0;
 }
 
-/* Every size around the places where protocols change: eager, segmented, rendezvous, cut RDMA. */
+/* Sizes around the limits between protocols: eager, segmented, rendezvous, cut RDMA. */
 void part_sizes(void)
 {
     static const size_t sizes[] = {0,       1,
@@ -59,7 +59,7 @@ void part_sizes(void)
     free(buf);
 }
 
-/* Rank 0 takes from anybody, with any tag; each sender's own messages must stay in order. */
+/* Rank 0 receives from any rank, with any tag; the messages of each sender must stay in order. */
 void part_wildcard(void)
 {
     enum { MESSAGES = 200 };
@@ -117,7 +117,7 @@ void part_order(void)
     free(buf);
 }
 
-/* Synchronous, ready and buffered sends. A synchronous one may not complete before its receive began. */
+/* Synchronous, ready and buffered sends. A synchronous send may not complete before its receive is posted. */
 void part_modes(void)
 {
     static const int sizes[] = {0, 100, 20000, 300000};
@@ -161,7 +161,7 @@ void part_modes(void)
     free(buf);
 }
 
-/* Everybody sends to rank 0, which looks at none of it before all is under way. */
+/* Every rank sends to rank 0, which receives nothing before all messages are under way. */
 static void flood(int messages, int bytes)
 {
     MPI_Request *request = memory((size_t)messages * sizeof(*request));
@@ -199,7 +199,7 @@ void part_big_flood(void)
     flood(50, 300000);
 }
 
-/* A message longer than its receive is an error of the receive, and the next one is whole. */
+/* A message longer than its receive is an error of this receive; the next message must arrive whole. */
 void part_truncation(void)
 {
     static const int sizes[] = {200, 20000, 400000};
@@ -227,7 +227,7 @@ void part_truncation(void)
     free(buf);
 }
 
-/* A receive that nobody will serve is taken back; the buffer is then left alone. */
+/* A receive that gets no message is cancelled; its buffer must not change. */
 void part_cancel(void)
 {
     int value = 5, other = 0, cancelled;
@@ -248,7 +248,7 @@ void part_cancel(void)
         fail("cancel: %d from %d, and the cancelled receive has %d", other, partner(), value);
 }
 
-/* Lengths are found out by probing, also by the form that takes the message out of matching. */
+/* The receiver probes for lengths, also with MPI_Mprobe, which takes the message out of the matching. */
 void part_probe(void)
 {
     static const int sizes[] = {3, 3000, 50000, 600000};
@@ -284,8 +284,8 @@ void part_probe(void)
 }
 
 /*
- * Memory that was sent from, unmapped, and mapped anew at the same address: what goes out is what lies
- * there now, and what comes in arrives there.
+ * Memory that was sent from, unmapped, and mapped again at the same address: a send must take the new bytes, and a
+ * receive must write to the new pages.
  */
 void part_reuse(void)
 {
@@ -302,7 +302,7 @@ void part_reuse(void)
             MPI_Recv(at, (int)bytes, MPI_BYTE, partner(), TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
             pattern_check(at, bytes, i, "reuse");
         }
-        /* Twice the same pages, then others. */
+        /* Use the same pages for some rounds, then map others. */
         if (i % 3 == 2 && (munmap(at, bytes) != 0 ||
                            mmap(at, bytes, PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != at))
@@ -311,7 +311,7 @@ void part_reuse(void)
     munmap(at, bytes);
 }
 
-/* Data that does not lie in one piece, of several lengths. */
+/* Data types that are not contiguous, of several lengths. */
 void part_pieces(void)
 {
     static const int counts[] = {3, 500, 40000};

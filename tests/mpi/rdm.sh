@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Endpoints that match tags, by libfabric's calls: with the settings as they are, with rings that a few
-# messages fill, and with every third post refused.
+# Endpoints that match tags, through libfabric's calls: with the default settings, with rings that a few messages fill,
+# and with every third post refused.
 # usage: two_vipd.sh BUILD LINK rdm.sh BUILD_DIR RDMTEST
 set -u
 export FI_PROVIDER_PATH=$1/ofi VIPD_RUNTIME_DIR=$VIPD_RUNTIME_DIR_A

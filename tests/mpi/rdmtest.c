@@ -1,10 +1,10 @@
 /*
- * Endpoints that match tags, by libfabric's calls alone: what MPI programs do not reach through Open MPI
- * (completion on matching, discarding, peers that have gone), and each rule by itself. Several
- * endpoints of one process talk to each other and to themselves through the vipd of
- * VIPD_RUNTIME_DIR. Prints a line per part.
+ * Endpoints that match tags, through libfabric's calls only. It tests functions that MPI programs do not reach through
+ * Open MPI (completion on matching, discarding, peers that have closed), and each rule by itself. Several endpoints of
+ * one process send messages to each other and to themselves through the vipd of VIPD_RUNTIME_DIR. Prints a line per
+ * part.
  * usage: rdmtest [strangers]; FI_PROVIDER_PATH names the provider's folder
- * strangers: prints where three endpoints listen, lets others call them until its input ends, and sends then.
+ * strangers: prints the ports of three endpoints, lets strangers call them until its input ends, then sends messages.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -23,7 +23,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_tagged.h>
 
-#define WAIT_S     60 /* until something that must come is given up */
+#define WAIT_S     60 /* longest wait for an event that must come */
 #define LONG_BYTES 3000000
 #define ALL_BITS   (~(uint64_t)0)
 
@@ -35,13 +35,13 @@
         }                                                                                          \
     } while (0)
 
-/* One endpoint with all that it needs; address number of peer i is i in all of them. */
+/* An endpoint with its queues and addresses. In every node the address of peer i has number i. */
 struct node {
     struct fid_ep *ep;
     struct fid_cq *cq;
     struct fid_av *av;
     union {
-        struct sockaddr_in at; /* begins with it, whatever follows */
+        struct sockaddr_in at; /* every address begins with it */
         char bytes[64];
     } name;
     size_t name_bytes;
@@ -62,7 +62,7 @@ static double now_s(void)
 
 /* ---- set-up ---------------------------------------------------------------------------------------- */
 
-/* The provider's own answer, without what ofi_rxm makes of its other endpoints; NULL: none. */
+/* The provider's own entry of fi_getinfo, without those that ofi_rxm makes of its endpoints; NULL: none. */
 static struct fi_info *ask_for(enum fi_progress data_progress, uint32_t addr_format,
                                const char *node, const char *service, uint64_t flags)
 {
@@ -118,7 +118,7 @@ static void node_close(struct node *node)
     CHECK(fi_close(&node->av->fid) == 0);
 }
 
-/* Everybody knows everybody: a is 0, b 1, c 2. */
+/* Give the node the addresses of all nodes: a is 0, b is 1, c is 2. */
 static void introduce(struct node *node)
 {
     const struct node *all[] = {&a, &b, &c};
@@ -134,9 +134,9 @@ static void introduce(struct node *node)
     }
 }
 
-/* ---- small helps ----------------------------------------------------------------------------------- */
+/* ---- helpers --------------------------------------------------------------------------------------- */
 
-/* Let all go on. */
+/* Let the provider make progress for all nodes. */
 static void stir(void)
 {
     CHECK(fi_cq_read(a.cq, NULL, 0) <= 0);
@@ -144,7 +144,7 @@ static void stir(void)
     CHECK(fi_cq_read(c.cq, NULL, 0) <= 0);
 }
 
-/* The next completion of a node: 0, or the error of the entry in *error. */
+/* Wait for the next completion of a node. Returns 0, or the error of the entry in *error. */
 static int next(struct node *node, struct fi_cq_tagged_entry *entry, struct fi_cq_err_entry *error)
 {
     double end_s = now_s() + WAIT_S;
@@ -223,7 +223,7 @@ static ssize_t search_for(struct node *node, uint64_t tag, uint64_t flags, void 
     return fi_trecvmsg(node->ep, &msg, flags);
 }
 
-/* A message has come to this node and lies there. */
+/* Wait until a message with this tag has arrived at the node without a receive. */
 static void await_early(struct node *node, uint64_t tag)
 {
     struct fi_cq_tagged_entry entry;
@@ -248,7 +248,7 @@ static char *pattern(size_t bytes, unsigned seed)
 
 /* ---- parts ----------------------------------------------------------------------------------------- */
 
-/* Both begin at once, and each learns of the other's request while its own is under way. */
+/* Both nodes connect at the same time: each gets the other's request while its own is under way. */
 static void part_cross(void)
 {
     char x[8], y[8];
@@ -271,7 +271,7 @@ static void part_cross(void)
     CHECK(strcmp(x, "from b.") == 0 && strcmp(y, "from a.") == 0);
 }
 
-/* Short and long, to another one and to itself, wanted before and after they come. */
+/* Short and long messages, to another node and to itself, with receives posted before and after they arrive. */
 static void part_sizes(void)
 {
     static const size_t sizes[] = {0, 1, 100, 16384, 16385, LONG_BYTES};
@@ -287,7 +287,7 @@ static void part_sizes(void)
         if (i & 2)
             want(receiver, 0, to, LONG_BYTES, 5, 0, to);
         send_to(&a, i % 2 ? 0 : 1, from, len, 5, FI_COMPLETION, from);
-        /* What goes to oneself is there at once. */
+        /* A message to the node itself arrives at once, so wait only for the other node. */
         if (!(i & 2) && receiver == &b)
             await_early(&b, 5);
         if (!(i & 2))
@@ -308,7 +308,7 @@ static void part_sizes(void)
     free(to);
 }
 
-/* What completes when: a matched send not before somebody has taken it. */
+/* The time of completions: with these flags a send completes only after a receive has matched. */
 static void part_matched(void)
 {
     static const uint64_t flags[] = {FI_DELIVERY_COMPLETE, FI_MATCH_COMPLETE};
@@ -333,7 +333,7 @@ static void part_matched(void)
     }
 }
 
-/* Data for the completion, tags with ignored bits, sources that are named. */
+/* Remote data in the completion, tags with ignored bits, receives from a named source. */
 static void part_matching(void)
 {
     struct fi_cq_tagged_entry entry;
@@ -357,7 +357,7 @@ static void part_matching(void)
         expect(i == 2 ? &c : &a, NULL, 0);
 }
 
-/* Messages without a tag, and those with one, go past each other. */
+/* Untagged messages match no tagged receives, and tagged messages no untagged receives. */
 static void part_untagged(void)
 {
     char x[8], y[8];
@@ -389,7 +389,7 @@ static void part_peek(void)
     send_to(&a, 1, two, 50000, 7, 0, two);
     send_to(&a, 1, "gone", 5, 8, FI_DELIVERY_COMPLETE, &a);
     await_early(&b, 8);
-    /* Claimed: nobody else gets it, the one behind it comes first. */
+    /* No other receive gets a claimed message: the next message comes first. */
     CHECK(search_for(&b, 7, FI_PEEK | FI_CLAIM, &iov) == 0);
     CHECK(next(&b, &entry, &error) == 0 && entry.op_context == &iov && entry.len == 50000);
     want(&b, FI_ADDR_UNSPEC, to, sizeof(to), 7, 0, to);
@@ -404,7 +404,7 @@ static void part_peek(void)
     expect(&a, one, 0);
     CHECK(memcmp(to, one, 50000) == 0);
     CHECK(fi_trecvmsg(b.ep, &claim, FI_CLAIM) == -FI_EINVAL);
-    /* Discarded: the sender of one that is to be matched hears of it all the same. */
+    /* Discard a claimed message: its send with FI_DELIVERY_COMPLETE must complete. */
     CHECK(search_for(&b, 8, FI_PEEK | FI_CLAIM, third) == 0);
     expect(&b, third, 5);
     expect_nothing(&a);
@@ -430,7 +430,7 @@ static void part_cancel(void)
     CHECK(strcmp(x, "before") == 0 && strcmp(y, "after") == 0);
 }
 
-/* A second endpoint cannot have a queue that one goes on by. */
+/* An endpoint cannot be enabled with the queue of another endpoint, or without a queue or address vector. */
 static void part_busy(void)
 {
     struct fid_ep *ep;
@@ -445,7 +445,7 @@ static void part_busy(void)
     CHECK(fi_close(&ep->fid) == 0);
 }
 
-/* What is longer than its receive: what fits arrives, nothing behind it is touched, the sender is content. */
+/* A message longer than its receive: the bytes that fit arrive, no byte behind changes, the send succeeds. */
 static void part_truncation(void)
 {
     static const size_t sizes[] = {1000, LONG_BYTES};
@@ -470,7 +470,7 @@ static void part_truncation(void)
     }
 }
 
-/* More than rings and receives hold, before anybody wants them; in order, short between long. */
+/* More messages than rings and receives hold, before any receive is posted; in order, short between long. */
 static void part_flood(void)
 {
     enum { COUNT = 3000 };
@@ -484,7 +484,7 @@ static void part_flood(void)
 
         memset(big, 0, 20000);
         memcpy(big, &i, sizeof(i));
-        /* A long one is fetched later, from a buffer that must stand until then. */
+        /* The receiver fetches a long message later, so its buffer must stay until then. */
         if (len == 20000) {
             char *own = malloc(len);
 
@@ -517,7 +517,7 @@ static void part_flood(void)
     free(big);
 }
 
-/* Who has closed cannot be reached, and what waits for it fails instead of waiting for ever. */
+/* A closed endpoint cannot be reached, and operations that wait for it fail instead of waiting for ever. */
 static void part_gone(void)
 {
     char *from = pattern(100000, 1), x[8];
@@ -540,7 +540,7 @@ static void part_gone(void)
     free(from);
 }
 
-/* Send one message, or hear that there is no way. */
+/* Send one message; returns the provider's error if the peer cannot be reached. */
 static ssize_t try_to_send(struct node *from, fi_addr_t dest, uint64_t tag)
 {
     double end_s = now_s() + WAIT_S;
@@ -554,7 +554,7 @@ static ssize_t try_to_send(struct node *from, fi_addr_t dest, uint64_t tag)
     return rc;
 }
 
-/* Addresses have a key, and with a wrong one or without it there is no way. Others are not disturbed. */
+/* Addresses have a key. With a wrong key or without a key the peer cannot be reached; other peers can. */
 static void part_keys(void)
 {
     struct node d;
@@ -582,7 +582,7 @@ static void part_keys(void)
     node_close(&d);
 }
 
-/* A port that is free, as text. */
+/* Find a free port, as text. */
 static void free_port(char text[8])
 {
     struct sockaddr_in addr = {.sin_family = AF_INET};
@@ -595,7 +595,7 @@ static void free_port(char text[8])
     snprintf(text, 8, "%u", (unsigned)ntohs(addr.sin_port));
 }
 
-/* A server at a port that it chose, and plain socket addresses: who knows host and port gets in. */
+/* A server at a port of its own choice, and plain socket addresses: a client with host and port can connect. */
 static void part_plain(uint32_t addr_format)
 {
     char port[8], host[INET_ADDRSTRLEN], x[8];
@@ -622,7 +622,7 @@ static void part_plain(uint32_t addr_format)
     want(&server, FI_ADDR_UNSPEC, x, sizeof(x), 15, 0, x);
     CHECK(try_to_send(&client, 0, 15) == 0);
     expect(&server, x, 6);
-    /* It has heard the client's name by some message. */
+    /* In a real program the server would get the client's name by a message. */
     CHECK(fi_av_insert(server.av, &client.name, 1, NULL, 0, NULL) == 1);
     want(&client, FI_ADDR_UNSPEC, x, sizeof(x), 16, 0, x);
     CHECK(try_to_send(&server, 0, 16) == 0);
@@ -645,8 +645,8 @@ static void part_socket_addresses(void)
 }
 
 /*
- * Queues that may be waited for, as MPICH opens them on ofi_rxm, which asks ours what kind they are
- * before it takes their descriptors: such an endpoint can be enabled.
+ * Queues with wait objects, as MPICH opens them on ofi_rxm. ofi_rxm asks our queues for the kind of their wait object
+ * before it takes their descriptors. An endpoint with such queues must be enabled without an error.
  */
 static void part_waiting(void)
 {
@@ -706,7 +706,7 @@ static const struct {
     {"socket addresses", part_socket_addresses},
 };
 
-/* Strangers call; then the job goes on as ever. */
+/* Let strangers call until the input ends; then messages must go as usual. */
 static void serve_strangers(void)
 {
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};

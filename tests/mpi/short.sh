@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Open MPI on two hosts, short form: all parts of mpitest on 2 and 4 ranks, some on 16; then, fewer of
-# them, on the provider's own tag matching.
+# Open MPI on two hosts, short form: all parts of mpitest on 2 and 4 ranks, some on 16; then some of these with the
+# provider's own tag matching.
 # usage: two_vipd.sh BUILD LINK short.sh BUILD_DIR MPITEST
 set -u
 MPI_DIR=$(cd "$(dirname "$0")" && pwd)

@@ -1,6 +1,6 @@
 /*
- * A VIPL program that calls endpoints of the provider `via` that match tags, for strangers.sh: as each of them, with
- * all that can be known without their addresses' keys. Every call has to be rejected.
+ * A VIPL program that calls endpoints of the provider `via` that match tags, for strangers.sh. It pretends to be each
+ * of these endpoints, but has no keys of their addresses. Every call must be rejected.
  * usage: mpi_stranger PORT...
  *        mpi_stranger wait FIRST LAST    wait at the discriminators of these ports until the input ends
  */
@@ -10,7 +10,7 @@
 
 #include "tests/lib/stranger.h"
 
-/* What the provider says first (struct via_hello), then what its channels say (struct via_channel_hello). */
+/* The private data of a call: the provider's part (struct via_hello), then the channel's (struct via_channel_hello). */
 struct said {
     uint8_t version, user_bytes;
     uint16_t posted;

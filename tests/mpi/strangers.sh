@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A stranger, as another user, calls endpoints that match tags: it is rejected, and they go on. As root the stranger is
-# another user; otherwise it is the same one. As root a second stranger has all discriminators of the ports that the
-# kernel chooses from, but 4 of 16: the endpoints find the others.
+# A stranger calls endpoints that match tags: its calls are rejected, and the endpoints go on. As root the stranger is
+# another user; otherwise it is the same user. As root a second stranger listens at the discriminators of 12 of the 16
+# ports that the kernel chooses from: the endpoints must find the other 4.
 # usage: two_vipd.sh BUILD LINK strangers.sh BUILD_DIR RDMTEST STRANGER
 set -u
 export FI_PROVIDER_PATH=$1/ofi VIPD_RUNTIME_DIR=$VIPD_RUNTIME_DIR_A
@@ -29,7 +29,7 @@ else
     echo "strangers: not root in a network namespace, so no discriminators of ports are taken"
 fi
 coproc JOB { exec "${job[@]}" strangers; }
-# Bash forgets these when the process ends.
+# Bash unsets JOB and JOB_PID when the process ends.
 from=${JOB[0]} to=${JOB[1]} pid=$JOB_PID
 read -r -t 60 word a b c <&"$from"
 [ "$word" = ports ] || { echo "strangers: no ports: $word"; exit 1; }

@@ -8,7 +8,7 @@
 
 #include "proto/ring.h"
 
-/* As much of a session's arena as its application uses. */
+/* The part of a session's arena that its application maps. */
 #define ARENA_BYTES (512u << 20)
 
 /* ---- bytes ----------------------------------------------------------------------------- */
@@ -52,7 +52,7 @@ struct vip_shm_seg mem_seg(const struct mem *mem, uint32_t offset, uint32_t len)
     return (struct vip_shm_seg){.addr = mem->addr + offset, .handle = mem->handle, .len = len};
 }
 
-/* Register what `mem` describes; the first time its place in the arena is chosen. */
+/* Register the memory that `mem` describes. The first registration chooses its place in the arena. */
 void mem_register(struct sess *sess, struct mem *mem)
 {
     struct registry_region region = {.bytes = mem->len,
@@ -66,13 +66,13 @@ void mem_register(struct sess *sess, struct mem *mem)
     if (!mem->bytes) {
         mem->offset = sess->arena_used;
         mem->bytes = sess->arena + mem->offset;
-        /* Made up, so that no slip of arithmetic hits something else. */
+        /* A made-up address, so that an arithmetic error hits no other memory. */
         mem->addr = 0x7a0000000000ull + ((uint64_t)sess->host << 40) +
                     ((uint64_t)sess->index << 36) + mem->offset;
         sess->arena_used += (mem->len + 4095u) & ~4095u;
         if (sess->arena_used > ARENA_BYTES)
             play_fail(sess->play, "the arena is too small");
-        /* All pages at once; one by one they take longer than the bytes. */
+        /* Populate all pages at once: page faults one by one take longer than writing the bytes. */
         (void)madvise(mem->bytes, mem->len, MADV_POPULATE_WRITE);
     }
     region.addr = mem->addr;
@@ -257,7 +257,7 @@ void end_create(struct end *end, uint16_t level)
     struct nic_vi_created created;
     char why[128] = "";
 
-    /* Some of the queues have no CQ. */
+    /* In two of three pairs one of the queues has no CQ. */
     if (end->pair->number % 3 == 1)
         args.send_cq = -1;
     if (end->pair->number % 3 == 2)
@@ -349,7 +349,7 @@ bool end_post(struct end *end, const struct post *post)
     post_rest(end, post);
     vip_sq_write(vip_app_sq(sess->app), sess->sq_position, &slot);
     sess->sq_position += slots;
-    /* The doorbell is rung only for a daemon that says it sleeps. */
+    /* Ring the doorbell only if vipd says that it sleeps. */
     if (vip_load32(&head->asleep))
         sess->play->world.host[sess->host].due = true;
     return true;

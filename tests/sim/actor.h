@@ -1,17 +1,17 @@
 /*
- * Applications on the hosts of world.h, and what is known about every message they exchange. An
- * application drives the shared rings as libvipl would; since the simulator sees both sides of
- * everything, the judge can tell for every completion whether it is true.
+ * Applications on the hosts of world.h, and records of every message that they exchange. An
+ * application drives the shared rings as libvipl would. The simulator sees both ends of each
+ * connection, so the judge can check every completion.
  *
  *   actor.c  sessions, VIs, registered memory, the rings
- *   talk.c   what is sent: messages of a flow, and the posting of them
- *   judge.c  what completes: contents, order, canaries, promises of the levels
- *   staged.c what the library does for memory that vipd cannot reach
+ *   talk.c   sending: choosing and posting the messages of a flow
+ *   judge.c  checks of completions: contents, order, canaries, promises of the levels
+ *   staged.c the library's copying for memory that vipd cannot reach
  *   listen.c listeners that several pairs share
  *   meet.c   peer-to-peer requests
- *   pair.c   connections: request, accept, disconnect, and what both ends are told
- *   draw.c   what a seed decides: hosts, messages, links, faults
- *   play.c   the run of that, its faults and its end
+ *   pair.c   connections: request, accept, disconnect, and checks of vipd's reports to both ends
+ *   draw.c   the choices that follow from a seed: hosts, messages, links, faults
+ *   play.c   the run, its faults and its end
  *   peek.c   invariants inside engines and connection managers
  */
 #ifndef TESTS_SIM_ACTOR_H
@@ -32,7 +32,7 @@ struct event {
     uint64_t wait, handle, attempt;
     uint16_t vi;
     uint32_t generation, code, opcode;
-    bool listener; /* INCOMING: through a listener */
+    bool listener; /* EVENT_INCOMING: the request came through a listener */
     struct vip_cm_attrs attrs;
 };
 
@@ -40,8 +40,8 @@ struct event {
 struct listener {
     bool open, opening;
     uint64_t wait;
-    uint32_t backlog, offered; /* requests that it was given and that are not answered */
-    uint64_t delivered;        /* requests that it was given */
+    uint32_t backlog, offered; /* offered: requests that it has got and not answered */
+    uint64_t delivered;        /* all requests that it has got */
 };
 
 struct sess {
@@ -56,60 +56,60 @@ struct sess {
     uint64_t arena_used;
     uint32_t sq_position;
     uint32_t ptag, ptag_other;
-    struct mem pattern; /* readable from afar */
-    struct mem other;   /* another protection tag, all rights */
-    struct mem closed;  /* the right tag, no remote rights */
-    int32_t cq;         /* or -1 */
+    struct mem pattern; /* the peers may read it */
+    struct mem other;   /* with ptag_other, and all remote rights */
+    struct mem closed;  /* with ptag, and no remote rights */
+    int32_t cq;         /* -1: no CQ */
     uint32_t cq_position;
     uint64_t stalled_until_ns, born_ns;
     struct event event[EVENTS_MAX];
     unsigned event_count;
     struct listener listener;
-    /* What vipd asked the library to copy, in order; answered from the first one on. */
+    /* Copies that vipd has asked the library for. The library makes and answers them in this order. */
     struct placing *placing;
     uint32_t placing_first, placing_end;
 };
 
-/* What a seed has chosen, the network apart. */
+/* The choices of a seed, without those for the network (struct world_net). */
 struct plan {
     unsigned sessions; /* per host */
     unsigned pairs;
     uint32_t size_max, total_max, depth_max;
-    uint64_t chaos_ns;      /* how long faults last */
-    uint64_t pause_ns;      /* between bursts of messages, at most */
+    uint64_t chaos_ns;      /* the faults end at this time */
+    uint64_t pause_ns;      /* longest pause between bursts of messages */
     bool clean;             /* no faults: nothing may be repeated or lost */
-    bool lossy;             /* so much loss that connections may time out */
-    uint32_t chaos_ppm[16]; /* weight of each enum chaos, 0 = off */
+    bool lossy;             /* packet loss is so high that connections may time out */
+    uint32_t chaos_ppm[16]; /* weight of each enum chaos; weight 0: the fault does not occur */
     uint64_t chaos_gap_ns;
     uint32_t starve_ppm, bad_ppm, reject_ppm, cancel_ppm, early_ppm;
     bool loopback, cq, reads, writes;
-    bool many_reads; /* nearly nothing else: more than may be open at once */
-    /* What came later; drawn by itself, so that a seed without it (play_plain) stays what it was. */
+    bool many_reads; /* nearly all messages are RDMA Reads: more than may be open at once */
+    /* Drawn from play.extra, so that these choices do not change the older ones (see play_plain). */
     bool wide;   /* immediate data of 64 bits, RDMA Writes with message */
-    bool staged; /* what is written and read remotely is staged memory */
-    bool hasty;  /* some call VipDisconnect as soon as they have posted their last message */
-    bool storm;  /* packets come in hardly any order at all */
+    bool staged; /* the memory of RDMA operations is staged */
+    bool hasty;  /* some ends call VipDisconnect as soon as they have posted their last message */
+    bool storm;  /* most packets are delayed at random, so that they arrive out of order */
 };
 
 struct play {
     struct world world;
     struct plan plan;
-    struct chance chance, extra; /* extra: for what came later (struct plan) */
+    struct chance chance, extra; /* extra: for the choices that came later (struct plan) */
     struct sess sess[WORLD_HOSTS_MAX][SESSIONS_MAX];
     struct pair pair[PAIRS_MAX];
     struct attempt *attempts;
     uint64_t next_attempt;
     bool healed;
     uint64_t heal_ns, chaos_next_ns;
-    bool pause_next;                         /* what comes next is that all hosts stand still */
-    uint64_t leap_until_ns[WORLD_HOSTS_MAX]; /* its clock has leapt far; until then it tells */
-    uint64_t stalled_ns[WORLD_HOSTS_MAX];    /* end of the last stall */
-    uint64_t leapt_ns[WORLD_HOSTS_MAX];      /* by which its clock has leapt */
-    uint64_t down_until_ns[WORLD_HOSTS_MAX]; /* crashed, comes back then; 0 = up */
-    uint64_t born_at_ns[WORLD_HOSTS_MAX][SESSIONS_MAX]; /* died, opens again then */
-    /* What was done, for the summary. */
+    bool pause_next;                         /* the next fault is CHAOS_PAUSE */
+    uint64_t leap_until_ns[WORLD_HOSTS_MAX]; /* until then attempts may fail */
+    uint64_t stalled_ns[WORLD_HOSTS_MAX];    /* end of the last stall, pause or leap */
+    uint64_t leapt_ns[WORLD_HOSTS_MAX];      /* sum of the leaps of its clock */
+    uint64_t down_until_ns[WORLD_HOSTS_MAX]; /* the crashed host starts again then; 0: it is up */
+    uint64_t born_at_ns[WORLD_HOSTS_MAX][SESSIONS_MAX]; /* when the session opens again, or 0 */
+    /* Counts for the summary. */
     uint64_t messages, connections, losses, restarts, deaths;
-    bool strangers; /* a server has believed a client of another host */
+    bool strangers; /* a server has connected to a client of another host */
 };
 
 #define play_fail(play, ...) world_fail(&(play)->world, __VA_ARGS__)
@@ -121,7 +121,7 @@ static inline uint64_t play_now(const struct play *play)
 
 /* ---- actor.c --------------------------------------------------------------------------- */
 
-const uint8_t *pattern_bytes(void); /* 2 * PATTERN bytes: any start below PATTERN, then PATTERN */
+const uint8_t *pattern_bytes(void); /* 2 * PATTERN bytes; a start is below PATTERN */
 bool pattern_is(const uint8_t *bytes, uint32_t start, uint32_t len);
 void pattern_copy(uint8_t *to, uint32_t start, uint32_t len);
 bool bytes_are(const uint8_t *bytes, uint8_t value, uint32_t len);
@@ -133,7 +133,7 @@ void mem_register(struct sess *sess, struct mem *mem);
 void mem_deregister(struct sess *sess, struct mem *mem);
 void end_create(struct end *end, uint16_t level);
 struct vip_shm_seg mem_seg(const struct mem *mem, uint32_t offset, uint32_t len);
-/* Is there room in the submission ring for any descriptor? */
+/* Has the submission ring room for the largest descriptor? */
 bool end_can_post(const struct end *end);
 /* A descriptor to be posted. */
 struct post {
@@ -147,20 +147,20 @@ struct post {
     const uint8_t *message; /* VIP_SQF_MSG */
     uint32_t message_bytes;
 };
-/* False: no room. */
+/* Returns false if the submission ring has no room. */
 bool end_post(struct end *end, const struct post *post);
 enum vip_vi_state end_vi_state(const struct end *end);
-/* Completions that vipd has written, whether the application looked or not. */
+/* Completions that vipd has written, also those that the application has not read yet. */
 uint32_t end_written(const struct end *end, enum vip_queue queue);
 
 /* ---- talk.c ---------------------------------------------------------------------------- */
 
 void flow_init(struct flow *flow, struct attempt *attempt, unsigned side);
-/* Post receives up to the usual number; whether any was posted. */
+/* Post receives up to the usual number. Returns true if any was posted. */
 bool recv_post_all(struct end *end);
-/* Post what may go now; whether anything was posted. */
+/* Post the messages that may go now. Returns true if any was posted. */
 bool flow_post(struct flow *flow);
-/* When the flow wants to post again without other input. */
+/* When the flow's pause ends; WORLD_NEVER: it waits for no pause. */
 uint64_t flow_wants_ns(const struct flow *flow);
 bool flow_done(const struct flow *flow);
 static inline bool msg_consumes(const struct msg *msg)
@@ -175,14 +175,14 @@ static inline uint32_t slot_bytes(const struct flow *flow)
 
 /* ---- judge.c --------------------------------------------------------------------------- */
 
-/* Judge every completion that is written; whether there was any. */
+/* Judge every completion that vipd has written. Returns true if there was any. */
 bool end_judge(struct end *end);
-/* The receiver's memory is about to change: note which writes are in place. */
+/* Call before the receiver's memory changes: note which RDMA Writes are in place. */
 void flow_freeze(struct flow *flow);
-/* The connection of this end is over: nothing but what was sent may be in its window. */
+/* The connection of this end is over: check that its window holds only bytes that the peer has sent. */
 void window_settle(struct end *end);
 void sess_judge_cq(struct sess *sess);
-/* Nothing was written where nobody may write. */
+/* Check that memory without write rights is unchanged. */
 void sess_judge_memory(struct sess *sess);
 
 /* ---- staged.c -------------------------------------------------------------------------- */
@@ -192,20 +192,20 @@ int staged_open(struct sess *sess, struct mem *mem);
 void staged_close(struct mem *mem);
 void sink_place(void *ctx, uint64_t number, uint32_t handle, uint64_t offset, uint64_t bytes);
 void sink_fetch(void *ctx, uint64_t number, uint32_t handle, uint64_t offset, uint64_t bytes);
-/* Do what is due, or all of it, and tell vipd; whether there was any. */
+/* Make the copies that are due (`all`: all that vipd has asked for) and answer vipd. Returns true if there were any. */
 bool sess_place(struct sess *sess, bool all);
-/* When the next is due. */
+/* When the next copy is due. */
 uint64_t sess_place_ns(const struct sess *sess);
 
 /* ---- listen.c -------------------------------------------------------------------------- */
 
 /* A server of a pair that listens is ready for its next request. */
 void listener_ready(struct end *end);
-/* It is not any more; the last one closes the listener. */
+/* The server needs no more requests; the last such server closes the listener. */
 void listener_leave(struct end *end);
-/* From sink_incoming: is this request the listener's? */
+/* From sink_incoming: has this request come through the listener? Then count it. */
 bool listener_takes(struct sess *sess, uint64_t wait);
-/* The server that the request is for, ready and waiting; NULL: it was turned down. */
+/* The waiting server that the request is for; NULL: the request was rejected. */
 struct end *listener_end(struct sess *sess, const struct event *event);
 /* A request that came through the listener `wait` was answered. */
 void listener_answered(struct sess *sess, uint64_t wait);
@@ -213,11 +213,11 @@ void listener_answered(struct sess *sess, uint64_t wait);
 /* ---- meet.c ---------------------------------------------------------------------------- */
 
 void meet_request(struct end *end);
-/* A peer-to-peer request succeeded; data: what the other one said. */
+/* A peer-to-peer request succeeded; data: the private data of the other end. */
 void meet_connected(struct end *end, const struct vip_private *data);
-/* The request of this end, if there is one, has come to nothing. */
+/* The request of this end, if there is one, has failed or was given up. */
 void meet_abandon(struct end *end);
-/* May an end that does not know yet still be told of this connection? */
+/* True if vipd may still report this connection to one of its ends. */
 bool meet_expects(const struct attempt *attempt);
 
 /* ---- pair.c ---------------------------------------------------------------------------- */
@@ -228,22 +228,22 @@ void sink_result(void *ctx, uint16_t vi, uint32_t generation, enum vip_rc rc,
                  const struct vip_cm_attrs *attrs, const struct vip_private *data, const char *why);
 void sink_error(void *ctx, enum vip_resource resource, enum vip_error_code code, uint16_t vi,
                 uint32_t generation, uint32_t opcode, const char *why);
-/* The application of a session acts; whether it gave its daemon work. */
+/* The application of a session acts. Returns true if it gave its vipd work. */
 bool sess_act(struct sess *sess);
 uint64_t sess_wants_ns(const struct sess *sess);
 struct attempt *attempt_find(struct play *play, uint64_t id);
 struct attempt *attempt_new(struct pair *pair);
-/* Forget it, if nobody has anything to do with it any more. */
+/* Free the attempt if no end belongs to it or may still get it. */
 void attempt_drop(struct attempt *attempt);
-/* This side knows that it is over. */
+/* This side knows that the attempt or connection is over. */
 void attempt_over(struct attempt *attempt, unsigned side);
-/* The end belongs to the attempt (or NULL) from now on. */
+/* The end belongs to the attempt from now on (NULL: to none). */
 void end_attach(struct end *end, struct attempt *attempt);
 struct vip_addr end_address(unsigned host, const void *disc, uint8_t len);
 bool pair_wanted(const struct pair *pair);
-/* The end leaves its attempt: it was closed, or its session is gone. */
+/* The end leaves its attempt, because the connection was closed or the session has ended. */
 void end_detach(struct end *end);
-/* VipDisconnect. */
+/* Call VipDisconnect for this end. */
 void end_disconnect(struct end *end);
 void attempts_check(struct play *play);
 void attempts_free(struct play *play);
@@ -252,14 +252,14 @@ void attempts_free(struct play *play);
 
 /* Invariants of engines and queues, after any step. */
 void peek_check(struct play *play);
-/* Nothing is left of any connection. */
+/* Check that no host remembers any connection. */
 void peek_quiet(struct play *play);
-/* In a run without faults. */
+/* Checks for a run without faults: nothing was lost or sent twice. */
 void peek_clean(struct play *play);
 
-/* ---- draw.c: what a seed decides --------------------------------------------------------- */
+/* ---- draw.c ------------------------------------------------------------------------------ */
 
-/* What happens in the middle of a run; the weights are drawn per seed. */
+/* Faults in the middle of a run; their weights are drawn per seed. */
 enum chaos {
     CHAOS_CUT = 0,     /* nothing passes between two hosts */
     CHAOS_CUT_ONE_WAY, /* likewise, in one direction */
@@ -270,33 +270,33 @@ enum chaos {
     CHAOS_STALL_HOST,
     CHAOS_DEREGISTER,
     CHAOS_DISCONNECT,
-    CHAOS_FIRST,               /* so many were in the first version */
-    CHAOS_CLOCK = CHAOS_FIRST, /* a host's clock leaps: its machine was suspended */
-    CHAOS_PAUSE,               /* all hosts stand still: one machine has them all */
-    CHAOS_DARK,                /* nothing passes, and in the middle of that all hosts stand still */
+    CHAOS_FIRST,               /* draw_plan draws the kinds above, other functions the rest */
+    CHAOS_CLOCK = CHAOS_FIRST, /* a host's clock leaps, as after its machine was suspended */
+    CHAOS_PAUSE,               /* all hosts stand still, as if one machine had them all */
+    CHAOS_DARK, /* nothing passes for a while, and in that time all hosts begin to stand still */
     CHAOS_KINDS,
 };
 
-/* Only what the first version of these programs had: for seeds that found something then. */
+/* Make only the choices of the first version: for seeds that found a bug with it. */
 extern bool play_plain;
-/* No cookies but in a flood: for seeds that found something before hosts asked for them always. */
+/* Hosts ask for cookies only in a flood: for seeds that found a bug when that was the only case. */
 extern bool play_trusting;
-/* No vipd pads its packets: for seeds that found something before they did. Part of the two above. */
+/* No vipd pads its packets: for seeds that found a bug without padding. The two options above include it. */
 extern bool play_unpadded;
 
-/* Choose everything from the seed. */
+/* Make all choices from the seed. */
 void play_draw(struct play *play, uint64_t seed, uint64_t chaos_ns);
 
 /* ---- play.c ---------------------------------------------------------------------------- */
 
-/* After the faults, or after a leap of a clock, new connections may still suffer for so long. */
+/* For this time after the faults, or after a leap of a clock, new connections may still fail. */
 #define PLAY_RECOVER_NS (8 * WORLD_S)
 
 struct play_result {
     uint64_t hash, virtual_ns, messages, connections, losses, restarts, deaths, packets, steps;
     uint64_t cookies;
 };
-/* Run it to its end; prints and exits if something is wrong. chaos_ns: 0 = the seed's choice. */
+/* Run the seed to its end; on a fault print the reason and exit. chaos_ns: 0: the seed chooses the value. */
 struct play_result play_seed(uint64_t seed, uint64_t chaos_ns, FILE *trace);
 struct play_result play_run(struct play *play, FILE *trace);
 

@@ -8,7 +8,7 @@
 #define MSGS_MAX    2000
 #define CANARY      64u
 #define CANARY_BYTE 0xee
-#define PATTERN     65521u /* prime, so that a slip by a round number shows */
+#define PATTERN     65521u /* a prime: then a shift by a round number changes the bytes */
 #define SLOTS       12u
 #define WINDOW      (512u * 1024)
 
@@ -35,11 +35,11 @@ struct flow {
     uint32_t posted, completed; /* sends */
     uint32_t consuming;         /* posted messages that take a receive */
     uint32_t received;          /* index of the next message at the receiver */
-    uint32_t recv_posted, recv_completed, recv_waiting; /* waiting: not given to vipd yet */
+    uint32_t recv_posted, recv_completed, recv_waiting; /* waiting: not posted yet */
     uint64_t verified;
     struct sim_mem source, slots, window, readable, landing;
     uint8_t *shadow;           /* what the window must look like */
-    bool send_over, recv_over; /* an error ended the connection: only errors from here on */
+    bool send_over, recv_over; /* an error ended the connection: only errors follow */
     bool starve;               /* the receiver stops posting */
     uint32_t starve_after;
 };
@@ -191,7 +191,7 @@ static bool send_post(struct flow *flow)
     struct msg *msg = &flow->msg[flow->posted];
     struct eng_post post = {.vi = flow->vi_from, .queue = VIP_Q_SEND, .app_segs = segs};
 
-    /* The application's own flow control: never more than the peer has receives for. */
+    /* The application's own flow control: never post more messages than the peer has receives for. */
     if (flow->reliable && !flow->starve &&
         flow->consuming >= flow->recv_posted + flow->recv_waiting)
         return false;
@@ -254,7 +254,7 @@ static void fetch(void *ctx, unsigned host)
 
 /* ---- judging --------------------------------------------------------------------------- */
 
-/* Are all RDMA Writes among messages [from, to) in place? Later ones win where they overlap. */
+/* Check that all RDMA Writes among messages [from, to) are in place. Where writes overlap, the later bytes count. */
 static void writes_check(struct flow *flow, uint32_t from, uint32_t to)
 {
     for (uint32_t i = from; i < to; i++) {
@@ -272,7 +272,7 @@ static void writes_check(struct flow *flow, uint32_t from, uint32_t to)
     }
 }
 
-/* The message that the receive just completed belongs to; writes before it must be in place. */
+/* The message that has completed the newest receive; checks that RDMA Writes before it are in place. */
 static const struct msg *message_next(struct flow *flow, uint64_t imm)
 {
     if (!flow->reliable) {
@@ -422,7 +422,7 @@ static void flow_start(struct app *app, unsigned from, uint16_t vi_from, unsigne
         recv_post(flow);
 }
 
-/* All sends completed, and where that is promised, all messages received. */
+/* True if all sends have completed and, at a reliable level, all messages are received. */
 static bool flow_done(const struct flow *flow)
 {
     uint32_t left = 0;
@@ -460,7 +460,7 @@ static struct sim_config random_config(struct app *app, const struct app_args *a
         .seed = args->seed, .hosts = 2, .engine = ENG_CONFIG_DEFAULT, .trace = args->trace};
     struct sim_rand *rand = &app->rand;
 
-    config.engine.conn_timeout_ns = 4000000000; /* the times of this program follow from it */
+    config.engine.conn_timeout_ns = 4000000000; /* the time limits of this program depend on it */
     config.link.loss = choose(rand, losses, 6);
     config.link.dup = choose(rand, dups, 4);
     config.link.reorder = choose(rand, orders, 4);
@@ -478,7 +478,7 @@ static struct sim_config random_config(struct app *app, const struct app_args *a
     return config;
 }
 
-/* Final look at memory: no byte of an RDMA target was written that nobody wrote to. */
+/* Final check of memory: only bytes that an RDMA Write names may have changed. */
 static void flow_finish(struct flow *flow)
 {
     if (!flow->reliable || flow->send_over || flow->recv_over)
@@ -493,7 +493,7 @@ static const char *run_plain(struct app *app)
     uint64_t faults_ns = sim_now(app->sim) + 5000000000ull;
 
     if (!sim_run_until(app->sim, faults_ns, all_done, app)) {
-        /* Whatever happened before: on a good network everything must come to an end. */
+        /* Without faults all messages must complete, whatever happened before. */
         sim_link(app->sim)->loss = sim_link(app->sim)->dup = sim_link(app->sim)->reorder = 0;
         if (!all_done(app) && !sim_run_until(app->sim, faults_ns + 60000000000ull, all_done, app))
             sim_fail(app->sim, "no progress");
@@ -521,7 +521,7 @@ static const char *run_disconnect(struct app *app)
     sim_run(app->sim, sim_now(app->sim) + sim_below(&app->rand, 20000000));
     for (unsigned i = 0; i < app->flows; i += 2) {
         sim_disconnect(app->sim, app->flow[i].from, app->flow[i].vi_from);
-        /* An Idle VI would keep further receives for the next connection. */
+        /* Post no more receives: an Idle VI would keep them for the next connection. */
         app->flow[i + 1].recv_over = true;
     }
     sim_run(app->sim, sim_now(app->sim) + 100000000);
@@ -529,7 +529,7 @@ static const char *run_disconnect(struct app *app)
     return "disconnect";
 }
 
-/* Each side breaks by itself, when something of its own is not answered in time. */
+/* The network is dead: each side breaks its connection by itself when its packets are not acknowledged in time. */
 static const char *run_dead(struct app *app)
 {
     app->end_expected = true;

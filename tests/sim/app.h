@@ -1,14 +1,14 @@
 /*
- * A pair of applications for the simulator, and the oracle that judges what they see: every message
- * exactly once, in order, byte for byte; completions in the order posted; nothing written outside
- * of a receive buffer or of an RDMA target; and an end.
+ * A pair of applications for the simulator, and the oracle that checks them: every message arrives exactly once, in
+ * order, byte for byte; completions come in the order of the posts; nothing is written outside of a receive buffer or
+ * an RDMA target; and the run comes to an end.
  */
 #ifndef TESTS_SIM_APP_H
 #define TESTS_SIM_APP_H
 
 #include "tests/sim/sim.h"
 
-/* One random run: everything follows from the seed; the other fields override if not UINT32_MAX. */
+/* One random run. All choices follow from the seed; the other fields override a choice, or are UINT32_MAX. */
 struct app_args {
     uint64_t seed;
     uint32_t loss_ppm;
@@ -22,10 +22,10 @@ struct app_result {
     uint64_t lost;     /* packets lost on the way */
     uint64_t now_ns;   /* virtual time at the end */
     uint64_t retransmits;
-    const char *kind; /* which sort of run the seed chose */
+    const char *kind; /* name of the kind of run that the seed chose */
 };
 
-/* Aborts with a message if the oracle is not content. */
+/* Aborts with a message if the oracle finds a fault. */
 struct app_result app_run(const struct app_args *args);
 
 #endif

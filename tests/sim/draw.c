@@ -1,6 +1,6 @@
 /*
- * What a seed decides before a run begins: hosts, pairs, messages, links, and which faults there will be. Whatever
- * came later than the first version has a chance of its own, so that an old seed still means what it meant.
+ * The choices that follow from a seed before a run begins: hosts, pairs, messages, links and faults. Choices that came
+ * later than the first version use generators of their own, so that they do not change the older choices.
  */
 #include <string.h>
 
@@ -54,8 +54,8 @@ static void draw_net(struct play *play)
 }
 
 /*
- * The size of packets changes all the time, and packets overtake each other: what is sent again is cut
- * in other places than before.
+ * The packet size changes very often, and packets overtake each other. So data that is sent again is cut in other
+ * places than before.
  */
 static void draw_resizing(struct play *play)
 {
@@ -80,13 +80,13 @@ static void draw_engine(struct play *play)
     struct eng_config *engine = &play->world.engine;
 
     *engine = ENG_CONFIG_DEFAULT;
-    engine->conn_timeout_ns = 4 * WORLD_S; /* the times of pair.c follow from it */
+    engine->conn_timeout_ns = 4 * WORLD_S; /* the time limits of pair.c depend on it */
     if (chance_ppm(chance, 300000))
         engine->ack_every_packets = (uint32_t)chance_between(chance, 1, 16);
     if (chance_ppm(chance, 300000))
         engine->held_packets_max =
             (uint32_t)magnitude(chance, 1, chance_below(chance, 2) ? 8 : 512);
-    /* In half of the runs every number wraps soon. */
+    /* In half of the runs operation and packet numbers wrap soon. */
     if (chance_below(chance, 2)) {
         engine->start_op = (uint32_t)-chance_below(chance, 40);
         engine->start_number = (uint32_t)-chance_below(chance, 60);
@@ -158,7 +158,7 @@ static void draw_pairs(struct play *play)
         pair->play = play;
         pair->number = i;
         pair->level = levels[chance_below(chance, 4)];
-        /* One has the empty discriminator, one the longest. */
+        /* The first pair has the empty discriminator, the second one the longest. */
         pair->disc_len = i == 0 ? 0 : i == 1 ? VIP_DISCRIMINATOR_BYTES_MAX : 2;
         pair->disc[0] = (uint8_t)i;
         for (unsigned side = 0; side < 2; side++)
@@ -169,7 +169,7 @@ static void draw_pairs(struct play *play)
     }
 }
 
-/* Servers that listen, and peers that meet. */
+/* Choose the pairs whose servers listen, and those that connect peer-to-peer. */
 static void draw_ways(struct play *play)
 {
     struct chance *chance = &play->extra;
@@ -184,12 +184,12 @@ static void draw_ways(struct play *play)
             continue;
         pair->disc_len = 2;
         pair->disc[0] = 0xfd;
-        /* Not opened yet: it does not know its number. */
+        /* The session is not open yet, so sess->index is not set. */
         pair->disc[1] = (uint8_t)((pair->end[1].sess - &play->sess[0][0]) % SESSIONS_MAX);
     }
 }
 
-/* A path takes smaller packets than it did, and for so long that a connection must get along with it. */
+/* The packet size of paths becomes smaller, and for a long time, so that connections must adapt. */
 static void draw_narrow(struct play *play)
 {
     struct plan *plan = &play->plan;
@@ -203,7 +203,7 @@ static void draw_narrow(struct play *play)
     play->world.net.packet_bytes = 8972;
 }
 
-/* What came later than the first version of this program, from a chance of its own. */
+/* The choices that came after the first version, from a generator of their own. */
 static void draw_extras(struct play *play)
 {
     struct chance *chance = &play->extra;
@@ -213,7 +213,7 @@ static void draw_extras(struct play *play)
     if (play_plain || play_trusting || play_unpadded)
         play->world.unpadded = UINT32_MAX;
     else if (play->world.seed % 8 == 3)
-        play->world.unpadded = 1; /* one host is older than the others */
+        play->world.unpadded = 1; /* host 0 has an older vipd than the others */
     if (play_plain) {
         play->world.options = " --plain";
         return;
@@ -222,9 +222,9 @@ static void draw_extras(struct play *play)
         play->world.options = " --trusting";
     else if (play_unpadded)
         play->world.options = " --unpadded";
-    /* As vipd does; in the others a flood of requests is what makes hosts ask. */
+    /* Ask each client for a cookie, as vipd does. In the other runs hosts ask only in a flood of requests. */
     play->world.verify_all = !play_trusting && play->world.seed % 4 != 0;
-    /* In vipd it is one number of 32,768, which is too rare here. */
+    /* vipd skips one packet number of 32,768 on average, which is too rare for these runs. */
     if (play->world.seed % 8 == 5)
         play->world.engine.skip_packets = 100;
     plan->wide = chance_below(chance, 2);
@@ -240,8 +240,8 @@ static void draw_extras(struct play *play)
         net->reorder_ns = magnitude(chance, WORLD_MS, 200 * WORLD_MS);
     }
     /*
-     * Many do not learn what arrived behind a gap, and little of that is kept. Not more of them: the
-     * number of a lost packet never arrives, so from the first loss on every acknowledgement has ranges.
+     * Many acknowledgements with ranges are lost, and receivers hold few packets behind a gap. The share is not
+     * higher: the number of a lost packet never arrives, so after the first loss every acknowledgement has ranges.
      */
     if (chance_ppm(chance, 80000)) {
         net->loss_only = WORLD_ONLY_RANGES;
@@ -253,8 +253,8 @@ static void draw_extras(struct play *play)
 }
 
 /*
- * Packets have been repeated in vain already when all hosts stand still: a connection has a try behind it that
- * counts, and then time that does not. Without losses by chance, so that a silence is what it seems to be.
+ * All hosts stand still while nothing passes between them. So a connection has repeated packets in vain, which counts,
+ * and then time follows that must not count. There are no random losses, so that each silence has this cause.
  */
 static void draw_dark(struct play *play)
 {
@@ -274,7 +274,7 @@ static void draw_dark(struct play *play)
     net->bytes_per_s = 0;
 }
 
-/* What came still later: each of these has a chance of its own, so that older seeds stay as they are. */
+/* Newer choices: each function has a generator of its own, so that they do not change the older choices. */
 static void draw_latest(struct play *play)
 {
     struct chance chance = {play->world.seed ^ 0x1c69b3f74ac4ae35ull};
@@ -285,8 +285,8 @@ static void draw_latest(struct play *play)
     if (!chance_ppm(&chance, 60000))
         return;
     /*
-     * Memory that is always changing, in packets too large to be copied without need, and nothing else for
-     * longer than it takes to give up a connection.
+     * Only one fault, for longer than the time after which a connection is given up: programs change memory while
+     * vipd sends from it. The packets are so large that vipd copies them only if it must.
      */
     memset(play->plan.chaos_ppm, 0, sizeof(play->plan.chaos_ppm));
     if (play->plan.chaos_ns < 12 * WORLD_S)
@@ -299,8 +299,7 @@ static void draw_latest(struct play *play)
 }
 
 /*
- * Memory is taken away ten times as often as otherwise: of messages that are on their way, while their packets
- * are being repeated.
+ * Memory is deregistered far more often than otherwise, also the memory of messages whose packets are being repeated.
  */
 static void draw_forgetful(struct play *play)
 {

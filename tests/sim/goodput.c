@@ -1,12 +1,12 @@
 /*
- * goodput: how fast is a VI on a link of 10 Gb/s whose packets need 50 us each way, by random loss
- * (in both directions), size of packets and congestion control? Do two share it, and what does a ping
- * of 64 bytes see beside a bulk transfer? Virtual time, so the figures are exact and repeatable; those
- * of the default congestion control are asserted.
+ * goodput: the speed of a VI on a link of 10 Gb/s whose packets need 50 us each way, by random loss (in both
+ * directions), packet size and congestion control. It also measures how two VIs share the link, and the round trip of
+ * a ping of 64 bytes beside a bulk transfer. Time is virtual, so the figures are exact and repeatable. The program
+ * fails if a figure of the default congestion control is too low.
  *
  *   goodput [--congestion delay|cubic|fixed] [--seed N] [--ms DURATION]
  *
- * Goodput is payload of completed messages, as a share of the link's rate; headers count as loss.
+ * Goodput is the payload of completed messages, as a share of the link's rate; headers are not payload.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -47,7 +47,7 @@ static struct gp *world(uint32_t packet_bytes, uint32_t loss_ppm, unsigned vis)
     return gp_new(&config, vis);
 }
 
-/* Of the default congestion control, something is asserted. */
+/* Note a failure; only the default congestion control may fail. */
 static const char *judge(bool good)
 {
     if (args.congestion != ENG_CONFIG_DEFAULT.congestion)
@@ -58,7 +58,7 @@ static const char *judge(bool good)
     return "  FAILED";
 }
 
-/* Share of the link in 1/100 %. */
+/* Share of the link's rate in 1/100 %. */
 static unsigned share(uint64_t bytes, uint64_t ns)
 {
     return (unsigned)(bytes * 8 * 10000 / (LINK_BITS / 1000000 * (ns / 1000)));
@@ -96,7 +96,7 @@ static void bulk(uint32_t packet_bytes, uint32_t loss_ppm, unsigned least)
     gp_free(gp);
 }
 
-/* Two bulk VIs, the second one later, when the queue has the share of the first. */
+/* Two bulk VIs; the second starts later, when the first has filled the link. */
 static void pair(uint32_t packet_bytes, uint32_t loss_ppm)
 {
     struct gp *gp = world(packet_bytes, loss_ppm, 2);
@@ -145,7 +145,7 @@ static void reordered(uint32_t packet_bytes, uint32_t late_ppm, unsigned least)
     gp_free(gp);
 }
 
-/* 20 ms to and fro at 1 Gb/s; in percent of that. */
+/* A round trip of 20 ms at 1 Gb/s; the goodput is a share of this rate. */
 static void far(uint32_t loss_ppm, unsigned least)
 {
     struct gp *gp = world(1472, loss_ppm, 1);
@@ -168,7 +168,7 @@ static void far(uint32_t loss_ppm, unsigned least)
     gp_free(gp);
 }
 
-/* The path takes only 1472 bytes for a while, and says nothing. Then it takes 9000 again. */
+/* For a while the path silently drops packets of more than 1472 bytes. Then it takes 9000 again. */
 static void black_hole(void)
 {
     struct gp *gp = world(9000, 0, 1);

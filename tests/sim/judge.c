@@ -9,7 +9,7 @@ static uint8_t *slot_at(const struct mem *mem, const struct flow *flow, uint32_t
     return mem->bytes + slot * slot_bytes(flow);
 }
 
-/* How many of the first `len` bytes are the pattern's? */
+/* Number of bytes at the start that equal the pattern; at most `len`. */
 static uint32_t pattern_prefix(const uint8_t *bytes, uint32_t start, uint32_t len)
 {
     const uint8_t *pattern = pattern_bytes() + start;
@@ -48,7 +48,7 @@ static void write_check(struct flow *flow, uint32_t index, const char *when)
     msg->placed = true;
 }
 
-/* The sender was told that a write is done: from now on the window must look like that. */
+/* An RDMA Write has completed at its sender: from now on the window must contain its bytes. */
 static void write_settle(struct flow *flow, uint32_t index)
 {
     struct msg *msg = &flow->msg[index];
@@ -79,7 +79,10 @@ void flow_freeze(struct flow *flow)
     flow->frozen = true;
 }
 
-/* One slot: old bytes, or new ones up to some point. Returns whether there are new ones. */
+/*
+ * Check a slot: it has the old bytes, or bytes of msg up to some point (not if `later`). Returns true if there are new
+ * bytes.
+ */
 static bool slot_settle(const struct flow *flow, uint32_t slot, const struct msg *msg, bool later)
 {
     struct end *to = flow->to;
@@ -106,7 +109,7 @@ static void window_settle_reliable(struct flow *flow)
     for (uint32_t i = flow->good; i < flow->posted; i++)
         if (is_write(&flow->msg[i]))
             last[flow->msg[i].slot] = &flow->msg[i];
-    /* In the order of the operations: behind one that is not complete nothing has begun. */
+    /* Writes are placed in order: after one that is not complete no other may have begun. */
     for (uint32_t i = flow->good; i < flow->posted; i++) {
         const struct msg *msg = &flow->msg[i];
 
@@ -130,7 +133,7 @@ void window_settle(struct end *end)
     flow_freeze(flow);
     if (flow->reliable)
         window_settle_reliable(flow);
-    /* Unreliable: writes may be late, lost or cut off; what lies between the slots is nobody's. */
+    /* Unreliable writes may be late, lost or cut off; but no write may touch the bytes between the slots. */
     for (uint32_t slot = 0; slot < SLOTS; slot++) {
         const uint8_t *now = slot_at(&end->window, flow, slot);
 
@@ -144,7 +147,7 @@ void window_settle(struct end *end)
 
 /* ---- receives -------------------------------------------------------------------------- */
 
-/* The message that this receive belongs to. */
+/* The message that has completed this receive. */
 static struct msg *message_next(struct flow *flow, uint64_t imm64)
 {
     struct play *play = flow->attempt->pair->play;
@@ -160,7 +163,7 @@ static struct msg *message_next(struct flow *flow, uint64_t imm64)
     for (uint32_t i = flow->received; i < flow->posted; i++) {
         if (!msg_consumes(&flow->msg[i]))
             continue;
-        /* Writes before it are visible before it (spec 3.5). */
+        /* RDMA Writes before the message are visible before it (spec 3.5). */
         for (uint32_t j = flow->in_place; j <= i; j++)
             if (j + SLOTS > flow->posted)
                 write_check(flow, j, "before a later message");
@@ -171,7 +174,7 @@ static struct msg *message_next(struct flow *flow, uint64_t imm64)
     play_fail(play, "pair %u: a message that nobody sent", flow->attempt->pair->number);
 }
 
-/* The status of a receive that this message completes, and what bytes are in it. */
+/* The expected status of a receive that this message completes; which pattern bytes are in its buffer. */
 static uint32_t recv_expects(const struct msg *msg, uint32_t *ret_used, uint32_t *ret_start)
 {
     uint32_t status = VIP_ST_DONE | (msg->imm ? VIP_ST_IMMEDIATE : 0);
@@ -220,7 +223,7 @@ static void recv_good(struct end *end, struct flow *flow, uint32_t index,
     memset(slot + CANARY, BYTE_CANARY, used);
 }
 
-/* A receive that failed: what was written to it is the beginning of the next message, if any. */
+/* A receive has failed: its buffer may contain only the beginning of the next message. */
 static void recv_bad(struct end *end, struct flow *flow, uint32_t index,
                      const struct vip_comp *comp)
 {
@@ -229,14 +232,14 @@ static void recv_bad(struct end *end, struct flow *flow, uint32_t index,
     uint8_t *slot = end->recv.bytes + index % SLOTS * bytes;
     bool partial = comp->status & VIP_ST_PARTIAL_ERROR;
 
-    /* Packets behind a write that waits for the library are kept in some number only. */
+    /* vipd keeps only some packets behind a write that waits for the library; so Unreliable Delivery may lose some. */
     if (flow && !flow->attempt->may_end &&
         (flow->reliable || !partial || (play->plan.clean && !play->plan.staged)))
         play_fail(play, "pair %u: status %x of a receive", end->pair->number, comp->status);
     if (!end->recv.live)
         return;
     if (flow && !flow->reliable)
-        n = play->plan.size_max; /* of which one nobody can tell */
+        n = play->plan.size_max; /* any lost message may have been written here */
     for (i = flow ? flow->received : 0; flow && flow->reliable && i < flow->posted; i++)
         if (msg_consumes(&flow->msg[i])) {
             const struct msg *msg = &flow->msg[i];
@@ -279,7 +282,7 @@ static void recv_complete(struct end *end, const struct vip_comp *comp)
 
 static void judge_receives(struct end *end);
 
-/* A read ended: its bytes, or the first of them. The buffer is clean afterwards. */
+/* A read has ended: check its bytes, or after an error the first ones. Then clean its buffer. */
 static void read_settle(struct flow *flow, uint32_t index, bool good)
 {
     struct msg *msg = &flow->msg[index];
@@ -302,7 +305,7 @@ static void read_settle(struct flow *flow, uint32_t index, bool good)
         memset(slot + CANARY, BYTE_CANARY, msg->len);
 }
 
-/* What success promises at a reliable level: the peer has processed the operation (spec 3.6). */
+/* Check what success means at a reliable level: the peer has processed the operation (spec 3.6). */
 static void promise(struct flow *flow, uint32_t index)
 {
     const struct msg *msg = &flow->msg[index];
@@ -326,7 +329,7 @@ static void send_error(struct flow *flow, const struct msg *msg, uint32_t status
         flow->send_over = true;
     if (!msg->bad || !flow->reliable)
         return;
-    /* The first one that fails tells why. */
+    /* The first failed check gives the status. */
     if ((msg->bad == BAD_LOCAL_PTAG || msg->bad == BAD_LOCAL_BOUNDS) &&
         (status & VIP_ST_ERROR_MASK) == VIP_ST_LENGTH_ERROR)
         play_fail(play, "wrong status %x of a faulty send", status);
@@ -366,7 +369,7 @@ static void send_complete(struct end *end, const struct vip_comp *comp)
         promise(flow, posted.index);
     if (msg->kind == MSG_READ)
         read_settle(flow, posted.index, good);
-    /* The buffer is the application's again: whoever reads it now reads nonsense. */
+    /* The buffer belongs to the application again. Overwrite it, so that a late read by vipd is noticed. */
     if (msg->kind == MSG_FORWARD && end->landing.live)
         memset(slot_at(&end->landing, flow, (msg->slot + SLOTS - 1) % SLOTS), BYTE_CANARY,
                slot_bytes(flow));
@@ -374,12 +377,12 @@ static void send_complete(struct end *end, const struct vip_comp *comp)
         memset(slot_at(&end->source, flow, msg->slot) + CANARY, BYTE_USED, msg->len);
     flow->completed++;
     flow->good += good;
-    /* The client waits for the end of both directions, wherever it is. */
+    /* The client waits for the end of both directions: let its host look, also if this host is another one. */
     if (flow->completed == flow->total)
         play->world.host[end->pair->end[0].sess->host].due = true;
 }
 
-/* ---- all ------------------------------------------------------------------------------- */
+/* ---- both queues, CQs, memory ---------------------------------------------------------- */
 
 static bool next_completion(struct end *end, enum vip_queue queue, struct vip_comp *ret)
 {
@@ -428,7 +431,7 @@ static struct end *end_of(struct sess *sess, uint16_t vi, uint8_t generation)
     play_fail(play, "a CQ entry of a VI that is not there");
 }
 
-/* One entry for every completion of the queues that are bound to the CQ. */
+/* Check that the CQ has one entry for every completion of the queues that are bound to it. */
 void sess_judge_cq(struct sess *sess)
 {
     struct vip_cqe entry;

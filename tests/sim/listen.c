@@ -1,7 +1,6 @@
 /*
- * Listeners (VipxListen): the servers of several pairs of a session share one discriminator. Whoever
- * asks is told apart by the attempt that it names; one whose server is busy is turned down and comes
- * again.
+ * Listeners (VipxListen): the servers of several pairs of a session share one discriminator. A request names its
+ * attempt, which tells the pair. A request whose server is busy is rejected; its client tries again.
  */
 #include <inttypes.h>
 
@@ -48,7 +47,7 @@ void listener_ready(struct end *end)
 {
     struct sess *sess = end->sess;
 
-    /* Now and then it is another one from here on; what the old one was given stays valid. */
+    /* Now and then open a new listener; requests that the old one has got stay valid. */
     if (sess->listener.open && chance_ppm(&sess->play->extra, 50000))
         close_listener(sess);
     if (!sess->listener.open)
@@ -76,7 +75,7 @@ bool listener_takes(struct sess *sess, uint64_t wait)
 {
     struct listener *listener = &sess->listener;
 
-    /* Kept requests come from within nic_listen, before it says its number. */
+    /* nic_listen reports kept requests before it returns the listener's number. */
     if (!listener->opening && !(listener->open && listener->wait == wait))
         return false;
     listener->delivered++;

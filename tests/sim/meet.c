@@ -1,7 +1,6 @@
 /*
- * Peer-to-peer connections (VipConnectPeerRequest): both ends of a pair ask, and each tells the other
- * which request of it this is. Two requests that meet make one attempt, which is found by both claims:
- * no request may be told of two partners.
+ * Peer-to-peer connections (VipConnectPeerRequest): both ends of a pair send a request, with its number (the claim) as
+ * private data. Two requests that meet make one attempt, which has both claims. No request may get two partners.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -43,7 +42,7 @@ void meet_request(struct end *end)
     play->world.host[end->sess->host].due = true;
 }
 
-/* The attempt of these two requests. One that names one of them only must have been broken off. */
+/* The attempt with both claims. An attempt with only one of them must have been broken off. */
 static struct attempt *meet_find(struct end *end, uint64_t theirs)
 {
     struct play *play = end->pair->play;
@@ -70,7 +69,7 @@ static struct attempt *meet_new(struct end *end, uint64_t theirs)
     attempt->claim[end->side] = end->claim;
     attempt->claim[other->side] = theirs;
     attempt->flow[end->side].recv_base = other->done[VIP_Q_RECV];
-    /* The other one has given up meanwhile. */
+    /* The other end has given up its request meanwhile. */
     if (!other->exists || other->claim != theirs || other->attempt)
         attempt_over(attempt, other->side);
     return attempt;
@@ -115,7 +114,7 @@ void meet_abandon(struct end *end)
     }
 }
 
-/* The other side has been told, or will be: what was sent to it is still to be judged. */
+/* An end whose claim is in the attempt and that has no attempt yet: vipd will report the connection to it. */
 bool meet_expects(const struct attempt *attempt)
 {
     const struct pair *pair = attempt->pair;

@@ -5,15 +5,15 @@
  *   mutants --update FILE [...]         the same, and write into FILE what was found
  *   mutants --seed S --show NUMBER      one seed with one bug, with the reason
  *
- * Each bug is switched on in a child process that runs seeds until one fails. First comes the one
- * that FILE names for this bug ("NAME SEED" in each line). If that passes, or there is none, follow those from BASE
- * on: at most N (2,000), and no new one after S (60) seconds of the child's processor time, when L (500) have been.
- * A seed is a run of whole hosts; with every sixth seed comes a run of two engines alone, which meet a full window
- * more often. The seed that finds a bug runs once more without it, and must pass: or it was not the bug that was
- * found. Exit status 0 if all were found.
+ * A child process switches the bug on and runs seeds until one fails. The first seed is the one that FILE names for
+ * this bug ("NAME SEED" in each line). If it passes, or FILE names none, the child runs the seeds from BASE on: at most
+ * N (2,000) seeds. After L (500) seeds, it begins no new one if it has used S (60) seconds of processor time.
+ * A seed is a run of whole hosts. Every sixth seed also runs two engines alone, which meet a full window more often.
+ * The seed that has found a bug runs once more without the bug and must pass; otherwise it has found something else.
+ * Exit status 0 if all bugs were found.
  *
- * A change to the simulator, or to what it runs, may make FILE's seeds pass. The search finds others, the
- * output says which bugs that concerns, and --update makes the next run quick again.
+ * A change to the simulator or to vipd may make FILE's seeds pass. Then the search finds other seeds, and the output
+ * names the bugs; --update writes these seeds to FILE, so that the next run is quick again.
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -30,8 +30,8 @@
 #include "tests/sim/app.h"
 #include "vipd/engine/mutant.h"
 
-/* Processor time of one seed, in seconds. A seed that takes longer hangs, and that is no finding: the judge
- * must say what is wrong. */
+/* Limit of the processor time of one seed, in seconds. A seed that takes longer hangs. That does not count as found:
+ * the judge must name the fault. */
 #define LIMIT_S 200
 
 #define HOSTS_PER_PAIR 6u
@@ -62,7 +62,7 @@ static double seconds_of(clockid_t clock)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* What a seed has to show; does not return if it shows a fault. */
+/* Run one seed; does not return if it finds a fault. */
 static void run_one(uint64_t seed)
 {
     (void)play_seed(seed, 0, NULL);
@@ -71,14 +71,14 @@ static void run_one(uint64_t seed)
             .seed = 1 + seed / HOSTS_PER_PAIR, .loss_ppm = UINT32_MAX, .messages = UINT32_MAX});
 }
 
-/* How the seeds with one bug ended. */
+/* The result of the seeds with one bug. */
 enum outcome {
     PASSED,
     FAILED,
     TOO_LONG, /* ended by the limit of processor time */
 };
 
-/* Let the next seed of this process run for LIMIT_S. */
+/* Allow the next seed of this process LIMIT_S of processor time. */
 static void limit_next(void)
 {
     double used_s = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
@@ -88,8 +88,8 @@ static void limit_next(void)
 }
 
 /*
- * Run the seeds from `seed` on with bug number n (0: none) until one fails: at most `most`, and when
- * `least` have run no new one after `seconds` of processor time. *ret_last: the one that was begun last.
+ * Run the seeds from `seed` on with bug number n (0: no bug) until one fails, at most `most` seeds. After `least`
+ * seeds, begin no new one if `seconds` of processor time are used. *ret_last is the seed that was begun last.
  */
 static enum outcome hunt(unsigned n, uint64_t seed, uint64_t least, uint64_t most, uint64_t seconds,
                          uint64_t *ret_last)
@@ -106,7 +106,7 @@ static enum outcome hunt(unsigned n, uint64_t seed, uint64_t least, uint64_t mos
     if (pid < 0)
         exit(2);
     if (pid == 0) {
-        /* The reasons are not shown here: --seed S --show N prints them. Those without a bug are. */
+        /* With a bug the reason of a failure is not shown (--seed S --show N prints it); without a bug it is shown. */
         if (n && !freopen("/dev/null", "w", stderr))
             _exit(2);
         vip_mutant = n;
@@ -135,7 +135,7 @@ static enum outcome single(unsigned n, uint64_t seed)
     return hunt(n, seed, 1, 1, 0, &last);
 }
 
-/* Look for bug n, and say what came of it. Does the judge see it? */
+/* Look for bug n and print the result. Returns true if a seed has found it. */
 static bool found(unsigned n, const struct options *options)
 {
     double began_s = seconds_of(CLOCK_MONOTONIC);

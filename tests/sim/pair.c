@@ -6,24 +6,24 @@
 #include "tests/sim/actor.h"
 #include "vipd/engine/mutant.h"
 
-/* When both sides must know that a connection is over, after the network is good again. */
+/* Time limit, when the faults have ended, until both sides know that a connection is over. */
 #define BOTH_KNOW_NS (12 * WORLD_S)
 
-/* A vipd knows for so long that it has answered a request, its clock's drift included. */
+/* A vipd remembers an answered request for at least this time, whatever the drift of its clock. */
 #define ANSWERED_NS (2800 * WORLD_MS)
 
 /*
- * A connection may break of silence, and only of that (cuts, loss, stalled hosts): 4 s without an answer on a
- * clock that may run 5 % fast, of which the last 1 s may go by before what is missing is repeated. Where
- * packets are lost by chance, too, some of the repetitions are in vain.
+ * A connection may break only after a silence (cuts, loss, stalled hosts) of at least this time. The engine gives up
+ * after 4 s without an answer, on a clock that may run 5 % fast. Up to 1 s of that may pass before it repeats the
+ * missing packet. If packets are also lost at random, some repetitions are lost, too: then a shorter silence is enough.
  */
 #define SILENCE_NS       (2500 * WORLD_MS)
 #define SILENCE_LOSSY_NS (1750 * WORLD_MS)
 
-/* [reliability] linger, while there are faults. */
+/* The longest wait of VipDisconnect while there are faults ([reliability] linger). */
 #define LINGER_NS WORLD_S
 
-/* A peer of which nothing at all is heard for 4 s is given up, connections without traffic with it. */
+/* vipd gives up a peer from which nothing arrives for 4 s (less the drift), also its connections without traffic. */
 #define UNHEARD_NS  (3600 * WORLD_MS)
 #define UNHEARD_WHY "the peer's vipd is silent"
 
@@ -59,7 +59,7 @@ struct attempt *attempt_new(struct pair *pair)
     return attempt;
 }
 
-/* May it end? Something was done to it, or there was a silence that is long enough. */
+/* May the connection end? Only after an event that may end it, or after a silence that is long enough. */
 static bool may_end(const struct attempt *attempt)
 {
     const struct play *play = attempt->pair->play;
@@ -148,7 +148,7 @@ void attempts_check(struct play *play)
     }
 }
 
-/* ---- what a session is told ------------------------------------------------------------ */
+/* ---- vipd's reports to a session ------------------------------------------------------- */
 
 static struct event *event_new(struct sess *sess, enum event_kind kind)
 {
@@ -236,7 +236,7 @@ void sink_result(void *ctx, uint16_t vi, uint32_t generation, enum vip_rc rc,
     }
 }
 
-/* A host that gives another one up has heard nothing of it for so long. */
+/* Has this end's host got nothing from the other host for UNHEARD_NS? */
 static bool unheard(const struct end *end)
 {
     const struct play *play = end->pair->play;
@@ -292,7 +292,7 @@ void sink_error(void *ctx, enum vip_resource resource, enum vip_error_code code,
         return;
     case VIP_EC_RDMAW_ABORT:
     case VIP_EC_RDMA_TRANSPORT:
-        /* Told before the loss of the connection that they follow from. */
+        /* These errors follow from the loss of the connection, which vipd reports later. */
         if (reliable && !may_end(attempt))
             play_fail(play, "pair %u: error %u without a cause: %s", end->pair->number, code, why);
         return;
@@ -318,7 +318,7 @@ struct vip_addr end_address(unsigned host, const void *disc, uint8_t len)
     return ret;
 }
 
-/* Nothing may be left on the queues of a VI that is in Error or was disconnected. */
+/* Check that no descriptor is left on the queues of a VI that is in Error or was disconnected. */
 static void flushed_check(struct end *end, const char *when)
 {
     (void)end_judge(end);
@@ -340,7 +340,7 @@ void end_disconnect(struct end *end)
     if (nic_vi_disconnect(end->sess->nic, end->vi, sess_now(end->sess)) != VIP_RC_SUCCESS)
         play_fail(play, "nic_vi_disconnect");
     flushed_check(end, "by VipDisconnect");
-    /* What vipd asked for before it answered comes before its answer. */
+    /* Make the copies that vipd has asked for before it answered. */
     (void)sess_place(end->sess, true);
     end_detach(end);
     if (end_vi_state(end) != VIP_VIST_IDLE)
@@ -350,7 +350,7 @@ void end_disconnect(struct end *end)
     play->world.host[end->sess->host].due = true;
 }
 
-/* Memory that was taken away during the last connection comes back, with another handle. */
+/* Register memory again that was deregistered during the last connection; it gets another handle. */
 static void mem_renew(struct end *end, struct mem *mem)
 {
     if (mem->live)
@@ -425,9 +425,9 @@ static bool listen(struct end *end)
 }
 
 /*
- * The attempt that an offered request belongs to. A request is offered once: a repetition is known as
- * such for ANSWERED_NS, a copy that is later, or comes to a vipd in a new life, finds nobody who waits
- * for its answer (NULL), unless the client is still asking.
+ * The attempt that an offered request belongs to. vipd offers a request once: it recognizes a repetition for
+ * ANSWERED_NS. It offers a later copy again, or a copy that arrives in a new life of vipd. Returns NULL if the client
+ * does not wait for an answer any more.
  */
 static struct attempt *offered_attempt(struct end *end)
 {
@@ -475,7 +475,7 @@ static bool answer(struct end *end)
             play_fail(play, "nic_reject");
         return true;
     }
-    /* Attached before the call, because loopback may tell the result from within. */
+    /* Attach the end before the call: on loopback nic_accept may report the result before it returns. */
     end_attach(end, attempt);
     if (attempt)
         attempt->accepted = true;
@@ -535,7 +535,7 @@ static void on_result(struct sess *sess, const struct event *event)
     struct play *play = sess->play;
 
     if (end->state != END_CONNECTING && end->state != END_ACCEPTING) {
-        /* Only that we ended it ourselves may have overtaken. */
+        /* This end has ended the attempt itself; the only result that may still arrive says that. */
         if (event->code != VIP_RC_INVALID_STATE)
             play_fail(play, "pair %u: result %u of nothing", end->pair->number, event->code);
         return;
@@ -582,8 +582,8 @@ static bool hasty(const struct end *end)
 }
 
 /*
- * VipDisconnect as the library does it: it waits until all sends have completed. When the faults have
- * ended it has no time limit: what was posted must arrive.
+ * VipDisconnect as the library does it: wait until all sends have completed. When the faults have ended the wait has
+ * no time limit, because every posted message must arrive.
  */
 static bool act_leaving(struct end *end)
 {
@@ -616,7 +616,7 @@ static bool act_up(struct end *end)
         return act_leaving(end);
     done = flow_done(&attempt->flow[0]) && flow_done(&attempt->flow[1]);
 
-    /* Of two that meet, one is connected first. */
+    /* A peer-to-peer connection is not done before both ends are connected. */
     done = done && (!pair->meets || (attempt->up[0] && attempt->up[1]));
     any = recv_post_all(end);
     any = flow_post(&attempt->flow[end->side]) || any;
@@ -642,7 +642,7 @@ static bool act_timed(struct end *end)
 {
     switch (end->state) {
     case END_IDLE:
-        /* Receives that name memory which is gone. */
+        /* Flush receives that name deregistered memory. */
         if (!end->recv.live)
             end_disconnect(end);
         end_renew(end);
@@ -684,7 +684,7 @@ static bool act_timed(struct end *end)
     return false;
 }
 
-/* A server that nobody wants any more takes its wait back. */
+/* The run needs no more connections of this pair: cancel the server's wait. */
 static bool wait_cancel(struct end *end)
 {
     bool found;
@@ -714,7 +714,7 @@ static bool end_act(struct end *end)
     else if (end->state == END_WAITING && !pair_wanted(end->pair))
         any = wait_cancel(end) || any;
     else if (end->state == END_CONNECTING && end->pair->meets && !pair_wanted(end->pair))
-        any = act_timed(end) || any; /* nobody is left to meet */
+        any = act_timed(end) || any; /* the other end sends no more requests */
     else if (end->at_ns <= play_now(end->pair->play))
         any = act_timed(end) || any;
     return any;
@@ -727,7 +727,7 @@ bool sess_act(struct sess *sess)
 
     if (!sess->alive)
         return false;
-    /* The library has a thread of its own for this. */
+    /* The library has a thread for these copies, which also runs while the application is stalled. */
     any = sess_place(sess, false);
     if (sess->stalled_until_ns > play_now(play))
         return any;
@@ -778,7 +778,7 @@ uint64_t sess_wants_ns(const struct sess *sess)
                 end_ns = flow_wants_ns(&end->attempt->flow[side]);
             at_ns = end_ns < at_ns ? end_ns : at_ns;
         }
-    /* An application that stands still has something to look at when it goes on. */
+    /* A stalled application acts again when the stall ends; only the library's copies go on before. */
     if (sess->stalled_until_ns > now_ns)
         return sess_place_ns(sess) < sess->stalled_until_ns ? sess_place_ns(sess)
                                                             : sess->stalled_until_ns;

@@ -1,6 +1,6 @@
 /*
- * Looks inside: what must hold in engines and connection managers after any step, and what must be
- * left of all connections in the end: nothing.
+ * Invariants inside engines and connection managers: some must hold after any step; in the end no record of any
+ * connection may be left.
  */
 #include <inttypes.h>
 
@@ -41,11 +41,11 @@ static void vi_check(struct play *play, const struct eng_vi *vi)
                   "%" PRIu64 " bytes and %" PRIu64 " lost packets are counted as %" PRIu64
                   " and %u",
                   inflight, lost, tx->inflight, tx->lost);
-    /* What the peer granted; one packet may always be under way. */
+    /* No more bytes than the peer has granted; but one packet may always be under way. */
     if (under_way > 1 && inflight > vi->conn.window_bytes)
         play_fail(play, "%" PRIu64 " bytes under way, the peer granted %u", inflight,
                   vi->conn.window_bytes);
-    /* Whoever waits for an answer has a timer, or something to send at once. */
+    /* A VI that waits for an acknowledgement has a timer, or a packet to send at once. */
     if (vi->reliable && open && !vi->heap_at && !vi->listed[ENG_LIST_READY])
         play_fail(play, "packets are under way and no timer runs");
 }
@@ -72,7 +72,7 @@ void peek_check(struct play *play)
         }
 }
 
-/* Does anything count in a pool? Only a discriminator that a living server has settled on may. */
+/* Is any record left in a pool? Only discriminators that a living server has settled on may be. */
 static bool pools_used(const struct cm *cm)
 {
     const struct cm_disc *disc;
@@ -112,8 +112,8 @@ void peek_quiet(struct play *play)
 }
 
 /*
- * Without faults nothing is sent twice, nothing is lost, and nobody waits for a timer. A packet that
- * waits for the library while later ones are acknowledged looks like one that was overtaken, though.
+ * Without faults nothing is sent twice, nothing is lost, and no retransmission timer fires. Not with staged memory: a
+ * packet that waits for the library while later ones are acknowledged looks like a packet that was overtaken.
  */
 void peek_clean(struct play *play)
 {
@@ -133,7 +133,7 @@ void peek_clean(struct play *play)
                 if (!sess->nic->vis[vi].used)
                     continue;
                 eng_vi_stats(sess->nic->eng, (uint16_t)vi, &stats);
-                /* Whoever reads asks again for an answer that waits for the window of the other side. */
+                /* A reader times out and asks again if the answer waits for the other side's window. */
                 if (stats.retransmits || stats.duplicates || (stats.timeouts && !play->plan.reads))
                     play_fail(play,
                               "host %u VI %u: %" PRIu64 " fragments again, %" PRIu64

@@ -4,22 +4,22 @@
 
 #include "tests/sim/actor.h"
 
-/* After the faults every pair must have one whole good connection within this time. */
+/* Time limit after the faults until every pair has had one complete connection without an error. */
 #define LIVENESS_NS (90 * WORLD_S)
-/* When the last pair is done, everything that remembers something has forgotten it after this. */
+/* Time after the end of the last connection until no host may remember any connection. */
 #define QUIET_NS (20 * WORLD_S)
-/* A host's clock leaps by so much in all: less than the time for which a CLOSE is repeated. */
+/* Limit of the sum of all leaps of a host's clock: less than the time for which a CLOSE is repeated. */
 #define LEAP_MAX_NS (10 * WORLD_S)
-/* All hosts stand still together for at most this long. */
+/* Longest time for which all hosts stand still together. */
 #define PAUSE_MAX_NS (12 * WORLD_S)
-/* Nothing passes for at most this long before all hosts stand still: no connection may break of it. */
+/* Longest cut of CHAOS_DARK: so short that no connection may break because of it. */
 #define DARK_MAX_NS (900 * WORLD_MS)
-/* After a leap or a pause that is longer, requests and accepts that are under way may fail. */
+/* After a longer leap or pause, requests and accepts that are under way may fail. */
 #define LEAP_BEARABLE_NS (1500 * WORLD_MS)
 
 /* ---- hosts and sessions that come and go ----------------------------------------------- */
 
-/* A session with the VIs of its pairs. */
+/* Open a session and create the VIs of its pairs. */
 static void sess_begin(struct play *play, unsigned host, unsigned index)
 {
     struct sess *sess = &play->sess[host][index];
@@ -55,7 +55,7 @@ static void host_end(struct play *play, unsigned host)
 
 /* ---- chaos ----------------------------------------------------------------------------- */
 
-/* Something happened to a host that may end all of its connections. */
+/* An event may end all connections of a host. */
 static void attempts_of(struct play *play, unsigned host)
 {
     for (struct attempt *attempt = play->attempts; attempt; attempt = attempt->next)
@@ -93,7 +93,7 @@ static void deregister(struct end *end, uint64_t dice)
 
     if (!end->attempt || !mem[dice]->live)
         return;
-    /* What completed before is judged before. */
+    /* Judge first all that completed before the deregistration. */
     (void)sess_place(end->sess, true);
     (void)end_judge(end);
     if (end->pair->end[!end->side].exists)
@@ -108,7 +108,7 @@ static void stall_host(struct play *play, unsigned host)
 {
     uint64_t ns = chance_between(&play->chance, WORLD_MS, 1500 * WORLD_MS);
 
-    /* Two in a row, or one and a leap of the clock, would look like death to the others. */
+    /* After two stalls in a row, or a stall and a leap, other hosts would give up this host. */
     if (play->stalled_ns[host] && play_now(play) < play->stalled_ns[host] + 5 * WORLD_S)
         return;
     play->stalled_ns[host] = play->world.host[host].stalled_until_ns = play_now(play) + ns;
@@ -124,7 +124,7 @@ static void set_mtu(struct play *play, unsigned host)
     world_set_mtu(&play->world, host, bytes);
 }
 
-/* A time that hosts did not see: connections bear that, what was about to become one may not. */
+/* A host has not seen this time pass. Its connections survive that; attempts that are under way may fail. */
 static void unseen(struct play *play, unsigned host, uint64_t ns, uint64_t end_ns)
 {
     if (ns <= LEAP_BEARABLE_NS)
@@ -147,13 +147,13 @@ static void leap(struct play *play, unsigned host, uint64_t ns)
     play->stalled_ns[host] = play_now(play);
     world_leap(&play->world, host, ns);
     unseen(play, host, ns, play_now(play));
-    /* It forgets earlier which requests it has answered. */
+    /* The host forgets the requests that it has answered earlier than otherwise. */
     for (struct attempt *attempt = play->attempts; attempt; attempt = attempt->next)
         if (attempt->pair->end[1].sess->host == host)
             attempt->known_until_ns -= ns < attempt->known_until_ns ? ns : attempt->known_until_ns;
 }
 
-/* Of one machine: suspended, network and all, or just without processor time for any vipd. */
+/* All hosts are on one machine: it is suspended with its network (the clocks leap), or no vipd gets processor time. */
 static void pause_all(struct play *play)
 {
     uint64_t ns = magnitude(&play->extra, WORLD_S, PAUSE_MAX_NS);
@@ -170,7 +170,7 @@ static void pause_all(struct play *play)
     }
 }
 
-/* See draw_dark; the cut ends while the hosts stand still, or soon after their clocks have leapt. */
+/* CHAOS_DARK (see draw_dark). The cut ends while the hosts stand still, or soon after their clocks have leapt. */
 static void dark(struct play *play, uint64_t ns)
 {
     for (unsigned a = 0; a < play->world.hosts; a++)
@@ -258,7 +258,7 @@ static void chaos(struct play *play)
     }
 }
 
-/* Hosts and applications whose time has come rise again. */
+/* Start the hosts and applications again whose downtime is over (`all`: all of them). */
 static void revive(struct play *play, bool all)
 {
     for (unsigned host = 0; host < play->world.hosts; host++) {
@@ -273,7 +273,7 @@ static void revive(struct play *play, bool all)
     }
 }
 
-/* When something of the above is due. */
+/* When the next fault or restart is due. */
 static uint64_t play_wants_ns(const struct play *play, uint64_t limit_ns)
 {
     uint64_t at_ns = play->healed ? limit_ns : play->chaos_next_ns;
@@ -289,7 +289,7 @@ static uint64_t play_wants_ns(const struct play *play, uint64_t limit_ns)
     return at_ns < limit_ns ? at_ns : limit_ns;
 }
 
-/* The faults end; from here on everything must come right. */
+/* End the faults; from here on every pair must get a connection without an error. */
 static void heal(struct play *play)
 {
     struct plan *plan = &play->plan;
@@ -369,7 +369,7 @@ static void begin(struct play *play, FILE *trace)
     play->chaos_next_ns = chance_below(&play->chance, play->plan.chaos_gap_ns);
 }
 
-/* Which pair is not done, for the message. */
+/* The first pair that is not done, for the message. */
 static const struct pair *pair_late(const struct play *play)
 {
     for (unsigned i = 0; i < play->plan.pairs; i++)
@@ -380,8 +380,8 @@ static const struct pair *pair_late(const struct play *play)
 }
 
 /*
- * A window takes a round trip, and a small one on a long way is all that limits a good network: the time for
- * what a pair still has to say, in the connection that it has and in the next one.
+ * A sender can have one window of bytes under way per round trip, so a small window on a long path limits even a good
+ * network. Returns the time that a pair needs for all its messages, in its present connection and in the next one.
  */
 static uint64_t window_ns(const struct play *play)
 {

@@ -1,11 +1,10 @@
 /*
- * Named scenarios of the specification's rules: each prints a transcript that is compared with
- * golden/NAME.txt. A transcript shows every packet with its frames, every completion, event and
- * state, with the virtual time in microseconds.
+ * Named scenarios for rules of the specification. Each prints a transcript, which is compared with golden/NAME.txt. A
+ * transcript shows every packet with its frames, every completion, event and state, with the virtual time in us.
  *
  *   simscen --list | NAME... [--golden DIR] [--update DIR]
  *
- * Without --golden the transcript goes to stdout. Each scenario runs twice and must say the same.
+ * Without --golden the transcript goes to stdout. Each scenario runs twice and must print the same transcript.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,12 +15,12 @@
 #define A 0u
 #define B 1u
 
-/* One pair of hosts with a connected VI each, and memory to play with. */
+/* Two hosts with a connected VI each, and memory for the messages. */
 struct play {
     struct sim *sim;
     struct sim_mem mem[2];    /* 256 KiB each; bytes of A's are a pattern, B's are zero */
     struct sim_mem target[2]; /* the peer may write to it and read it; 64 KiB */
-    unsigned late_receives;   /* posted by B only when the engine asks */
+    unsigned late_receives;   /* receives that B posts only when the engine asks for them */
 };
 
 #define MEM_BYTES    262144u
@@ -62,7 +61,7 @@ static void play_open(struct play *play, uint16_t level, uint32_t packet_bytes, 
         .app = {.complete = on_complete, .event = on_event, .fetch = on_fetch, .ctx = play},
         .trace = trace};
 
-    config.engine.conn_timeout_ns = 4000000000; /* shorter than vipd's: so are the transcripts */
+    config.engine.conn_timeout_ns = 4000000000; /* shorter than vipd's, for short transcripts */
     play->sim = sim_new(&config);
     for (unsigned i = 0; i < 2; i++) {
         play->mem[i] = sim_register(play->sim, i, MEM_BYTES, 0);
@@ -121,7 +120,7 @@ static void ping_pong(struct play *play)
     run_ms(play, 10);
 }
 
-/* Ten small messages that wait together share a packet; an empty one is a message, too. */
+/* Ten small messages that wait together share a packet; an empty message counts, too. */
 static void small_share(struct play *play)
 {
     for (uint32_t i = 0; i < 10; i++)
@@ -152,7 +151,7 @@ static void loss_middle(struct play *play)
     bulk(play);
 }
 
-/* The last packet is lost: nothing follows that could tell; the probe repeats it. */
+/* The last packet is lost: no later packet shows the gap, so the probe repeats it. */
 static void loss_tail(struct play *play)
 {
     recv_at(play, B, 0, 1024);
@@ -165,7 +164,7 @@ static void loss_tail(struct play *play)
     same(play, play->mem[B].bytes + 1024, play->mem[A].bytes + 1024, 200);
 }
 
-/* All packets arrive, the acknowledgement does not. */
+/* All packets arrive, but the acknowledgement is lost. */
 static void loss_ack(struct play *play)
 {
     recv_at(play, B, 0, 1024);
@@ -234,7 +233,7 @@ static void immediate(struct play *play)
     run_ms(play, 10);
 }
 
-/* ---- what goes wrong, by level (spec 3.6) ---------------------------------------------- */
+/* ---- errors, by level (spec 3.6) ------------------------------------------------------- */
 
 static void recvq_empty(struct play *play)
 {
@@ -278,7 +277,7 @@ static void recv_protection(struct play *play)
     run_ms(play, 10);
 }
 
-/* Every fault of a send descriptor (spec 3.4). Reliable levels break at the first. */
+/* Every fault of a send descriptor (spec 3.4). At a reliable level the first one breaks the connection. */
 static void send_faults(struct play *play)
 {
     struct vip_shm_seg seg = {.addr = play->mem[A].addr, .handle = play->mem[A].handle, .len = 100};
@@ -334,7 +333,7 @@ static void half_message(struct play *play)
     sim_disconnect(play->sim, B, 0);
 }
 
-/* Unreliable Delivery: a hole in a message, a message lost whole, one whose start is lost. */
+/* Unreliable Delivery: a message with a hole, one that is lost whole, one whose start is lost. */
 static void unreliable_holes(struct play *play)
 {
     for (unsigned i = 0; i < 4; i++)
@@ -439,7 +438,7 @@ static void read_plain(struct play *play)
     send_at(play, A, 200000, 10);
     rdma(play, VIP_CTL_OP_RDMAREAD, play->target[B].handle, 0, 10000, 0, 0);
     rdma(play, VIP_CTL_OP_RDMAREAD, play->target[B].handle, 7, 20000, 50, 0);
-    /* Fenced: starts when the reads are complete. */
+    /* This write is fenced: it starts when the reads are complete. */
     rdma(play, VIP_CTL_OP_RDMAWRITE | VIP_CTL_QFENCE, play->target[B].handle, 0, 0, 16, 0);
     run_ms(play, 10);
     same(play, play->mem[A].bytes, play->target[B].bytes + 100, 5000);
@@ -550,7 +549,7 @@ static void scenario_run(const struct scenario *scenario, char **text, size_t *b
     fclose(trace);
 }
 
-/* Is the transcript what the file says? Prints the first line that differs. */
+/* Does the transcript equal the file? Prints the first line that differs. */
 static bool golden_same(const char *path, const char *text)
 {
     FILE *file = fopen(path, "r");

@@ -9,10 +9,10 @@
 
 #define SIM_TOKENS 8192
 
-/* Something that happens later at a host. */
+/* A later event at a host. */
 enum sim_event_kind {
     SIM_PACKET,
-    SIM_CLOSE, /* the peer's end of the connection, over a channel that loses nothing */
+    SIM_CLOSE, /* the peer has ended the connection; sent without loss */
 };
 
 struct sim_event {
@@ -47,7 +47,7 @@ struct sim_host {
     uint8_t *held[SIM_TOKENS]; /* bytes by token */
     uint32_t held_len[SIM_TOKENS];
     unsigned held_count;
-    const uint8_t *packet; /* being processed */
+    const uint8_t *packet; /* the packet that its engine processes now */
     uint32_t packet_len;
     uint64_t link_free_ns; /* when its transmitter is free again */
     uint64_t last_arrival_ns;
@@ -568,7 +568,7 @@ static void transmit(struct sim *sim, struct sim_host *host, unsigned to, uint64
         launch(sim, to, conn_id, bytes, len, at_ns + 1 + sim_below(&sim->rand, 100000));
 }
 
-/* Put a pulled packet together; the pieces must be there and add up. */
+/* Send a pulled packet: copy its pieces together. Their memory must be accessible and their lengths must add up. */
 static void send_packet(struct sim *sim, struct sim_host *host)
 {
     static uint8_t bytes[VIP_PACKET_BYTES_MAX];
@@ -689,7 +689,7 @@ static void arrive(struct sim *sim, struct sim_event *event)
 
 /* ---- time ------------------------------------------------------------------------------ */
 
-/* Let everybody act at this moment until nobody wants to. */
+/* Let engines and applications act at this time until none of them has work. */
 static void settle(struct sim *sim)
 {
     bool again = true;
@@ -720,7 +720,7 @@ static void settle(struct sim *sim)
     }
 }
 
-/* When something happens next. */
+/* Time of the next event or timer. */
 static uint64_t next_ns(const struct sim *sim)
 {
     uint64_t at_ns = sim->events ? sim->event[0].at_ns : ENG_NEVER;

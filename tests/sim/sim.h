@@ -1,10 +1,10 @@
 /*
- * Simulator: hosts with real engines, plain memory and virtual time, joined by links that lose,
- * repeat, delay and reorder packets as a seed tells them. Nothing here reads a clock, so a run is a
- * function of its arguments and can be repeated bit by bit.
+ * Simulator: hosts with real engines, plain memory and virtual time, joined by links that lose, repeat, delay and
+ * reorder packets. A seed decides which packets. Nothing here reads a clock, so a run depends only on its arguments
+ * and can be repeated bit by bit.
  *
  * Owns: time, the medium, memory regions, the checks that hold for every run (tokens, regions,
- * order of completions). Does not own: what the applications do (app.c, scenarios.c).
+ * order of completions). Does not own: the applications (app.c, scenarios.c).
  */
 #ifndef TESTS_SIM_SIM_H
 #define TESTS_SIM_SIM_H
@@ -20,15 +20,15 @@
 #define SIM_CONNS_MAX   64
 #define SIM_DROPS_MAX   16
 
-/* What a link does to packets; one setting for both directions. Shares in parts per million. */
+/* Properties and faults of a link, for both directions. Shares are in parts per million. */
 struct sim_link {
     uint64_t delay_ns;    /* from end to end */
-    uint64_t jitter_ns;   /* up to so much more, keeping the order */
+    uint64_t jitter_ns;   /* largest additional delay, which keeps the order */
     uint64_t reorder_ns;  /* extra delay of a packet that is overtaken */
-    uint64_t bytes_per_s; /* 0 = unlimited */
-    uint64_t queue_bytes; /* beyond it packets are dropped; 0 = unlimited */
+    uint64_t bytes_per_s; /* 0: unlimited */
+    uint64_t queue_bytes; /* a packet that finds more in the queue is dropped; 0: unlimited */
     uint32_t loss, dup, reorder;
-    bool dead; /* nothing arrives */
+    bool dead; /* all packets are lost */
 };
 
 /* A small reproducible generator; each user has its own. */
@@ -36,19 +36,19 @@ struct sim_rand {
     uint64_t state;
 };
 uint32_t sim_rand(struct sim_rand *rand);
-uint32_t sim_below(struct sim_rand *rand, uint32_t limit); /* 0..limit-1 */
+uint32_t sim_below(struct sim_rand *rand, uint32_t limit); /* from 0 to limit - 1 */
 bool sim_chance(struct sim_rand *rand, uint32_t ppm);
 
 struct sim;
 
-/* The application side. Called from within an engine: must not call it; `poll` may. */
+/* The application. An engine calls these functions, so they must not call the engine; `poll` may. */
 struct sim_app {
     void (*complete)(void *ctx, unsigned host, uint16_t vi, enum vip_queue queue, uint32_t status,
                      uint32_t length, uint64_t imm);
     void (*event)(void *ctx, unsigned host, const struct eng_event *event);
-    /* fetch_posts of the engine: posts are allowed. May be NULL. */
+    /* The engine's fetch_posts: this function may post. May be NULL. */
     void (*fetch)(void *ctx, unsigned host);
-    /* After every input to any engine. May be NULL. */
+    /* Called after every input to any engine. May be NULL. */
     void (*poll)(void *ctx);
     void *ctx;
 };
@@ -59,7 +59,7 @@ struct sim_config {
     struct eng_config engine;
     struct sim_link link;
     struct sim_app app;
-    FILE *trace; /* every line of the transcript, or NULL */
+    FILE *trace; /* gets every line of the transcript, or NULL */
 };
 
 struct sim *sim_new(const struct sim_config *config);
@@ -69,13 +69,13 @@ uint64_t sim_now(const struct sim *sim);
 struct eng *sim_engine(struct sim *sim, unsigned host);
 struct sim_link *sim_link(struct sim *sim); /* may be changed at any time */
 uint64_t sim_hash(const struct sim *sim);   /* of the transcript so far */
-/* A line of the transcript, with the time before it. */
+/* Add a line to the transcript, with the time before it. */
 void sim_trace(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The run found a fault: print it with the transcript's last lines and abort. */
 _Noreturn void sim_fail(struct sim *sim, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Memory. Addresses are made up, so that no arithmetic slip can hit something else. */
+/* Memory. Addresses are made up, so that an arithmetic error hits no other memory. */
 #define SIM_REMOTE_WRITE 1u
 #define SIM_REMOTE_READ  2u
 struct sim_mem {
@@ -91,24 +91,24 @@ void sim_vi(struct sim *sim, unsigned host, uint16_t vi, uint16_t level, uint32_
 void sim_vi_destroy(struct sim *sim, unsigned host, uint16_t vi);
 void sim_connect(struct sim *sim, unsigned host_a, uint16_t vi_a, unsigned host_b, uint16_t vi_b,
                  uint32_t packet_bytes, uint32_t window_bytes);
-/* VipDisconnect on one host; the other learns of it after the link's delay, reliably. */
+/* VipDisconnect on one host; the other host learns of it after the link's delay, without loss. */
 void sim_disconnect(struct sim *sim, unsigned host, uint16_t vi);
 
 void sim_post(struct sim *sim, unsigned host, const struct eng_post *post);
-/* One segment or none; for RDMA, remote is the address segment. */
+/* Post a descriptor with one data segment, or none if mem is NULL; for RDMA, `remote` is the address segment. */
 void sim_post_simple(struct sim *sim, unsigned host, uint16_t vi, enum vip_queue queue,
                      uint16_t control, const struct vip_shm_seg *remote, const struct sim_mem *mem,
                      uint32_t offset, uint32_t len, uint64_t imm);
 
-/* Run until nothing happens any more or until the time is reached. Returns whether it is idle. */
+/* Run until no event or timer is left, or until until_ns. Returns true if none is left. */
 bool sim_run(struct sim *sim, uint64_t until_ns);
-/* Run until done() says so; false: it became idle or late first. */
+/* Run until done() returns true. Returns false if no event is left, or until_ns is reached, before. */
 bool sim_run_until(struct sim *sim, uint64_t until_ns, bool (*done)(void *ctx), void *ctx);
 
-/* Lose exactly this packet of a host's, once. */
+/* Lose exactly this packet of a host, once. */
 void sim_drop(struct sim *sim, unsigned host, uint64_t packet_number);
 
-/* Packets of the medium that were lost, so far. */
+/* Number of packets that the medium has lost so far. */
 uint64_t sim_lost(const struct sim *sim);
 
 #endif

@@ -4,16 +4,17 @@
  *   simrun [--seed N] [--count C] [--hours H] [--seconds S] [--plain] [--trusting] [--unpadded]
  *          [--least N] [--trace] [--twice] [--quiet]
  *       whole hosts with random faults (play.c). Without --seed the base seed follows from VIP_SEED (1 if that
- *       is not set); with "--seed clock" it comes from the clock. It is printed. --hours: virtual hours of faults in each run. --seconds:
- *       no new run after S seconds of processor time, when at least N runs (--least; 1 by default)
- *       have been: a slow machine runs fewer seeds, a busy one as many. --plain: only what the first version of play.c drew,
- *       for seeds that found something then. --trusting: no host asks every new client for a cookie,
- *       which otherwise the hosts of three seeds in four do. --unpadded: no vipd pads its packets.
+ *       is not set); with "--seed clock" it comes from the clock. It is printed. --hours: virtual hours of faults
+ *       in each run. --seconds: begin no new run after S seconds of processor time, but make at least N runs
+ *       (--least; 1 by default). So a slow machine runs fewer seeds; a busy one runs as many as an idle one.
+ *       --plain: only the choices of the first version of play.c, for seeds that found a bug with it.
+ *       --trusting: hosts ask for cookies only in a flood; otherwise the hosts of three seeds in four ask every
+ *       new client. --unpadded: no vipd pads its packets.
  *   simrun --pair --seed N [--count C] [--loss PERCENT] [--messages M] ...
  *       two engines without connection management (app.c).
  *
- * One line per seed with the hash of its transcript; --trace prints the transcript; --twice runs
- * every seed two times and insists on the same hash. Exit status 0, or 1 with seed and reason.
+ * It prints one line per seed with the hash of its transcript; --trace prints the transcript; --twice runs
+ * every seed two times, and both hashes must be equal. Exit status 0, or 1 with seed and reason.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -42,7 +43,7 @@ static int usage(void)
     return 2;
 }
 
-/* Base seeds that are neighbours must not share most of their seeds. */
+/* Two neighbouring base seeds must not lead to nearly the same seeds. */
 static uint64_t spread(uint64_t base)
 {
     return base * 1000003u;
@@ -135,7 +136,7 @@ static double seconds_of(clockid_t clock)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* Is one more run allowed after so many? */
+/* Is one more run allowed after `runs` runs? */
 static bool goes_on(const struct options *options, uint64_t runs)
 {
     if (runs >= options->count)

@@ -1,7 +1,7 @@
 /*
- * Staged memory, the library's side: vipd reaches a copy of the region, and the library moves bytes
- * between the copy and what the application sees, whenever vipd asks it to and in that order. Between
- * question and answer some time passes, during which nothing may be acknowledged or answered.
+ * Staged memory, the library's side: vipd reaches a copy of the region. When vipd asks, the library moves bytes between
+ * the copy and the application's memory, in the order of the questions. The library answers after some time; until
+ * then vipd may not acknowledge these bytes or send them as an answer.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -12,15 +12,15 @@
 
 #include "tests/sim/actor.h"
 
-/* More than vipd may have asked for (NIC_PLACES_MAX). */
+/* Room for questions that are not answered: more than vipd may have (NIC_PLACES_MAX). */
 #define PLACINGS 8192u
 
 /* Bytes that are to be moved. */
 struct placing {
     uint64_t number, offset, bytes;
-    uint64_t at_ns; /* when the library gets to it */
+    uint64_t at_ns; /* when the library moves them */
     uint32_t handle;
-    bool fetch; /* to the "out" half, not from the "in" half */
+    bool fetch; /* true: to the "out" half; false: from the "in" half */
 };
 
 static uint64_t half_bytes(const struct mem *mem)
@@ -80,7 +80,7 @@ void sink_fetch(void *ctx, uint64_t number, uint32_t handle, uint64_t offset, ui
               .number = number, .handle = handle, .offset = offset, .bytes = bytes, .fetch = true});
 }
 
-/* The region that is meant; NULL: it is not registered any more. */
+/* The region with this handle; NULL: it is not registered any more. */
 static struct mem *region_of(struct sess *sess, uint32_t handle)
 {
     struct play *play = sess->play;
@@ -119,7 +119,7 @@ bool sess_place(struct sess *sess, bool all)
     struct play *play = sess->play;
     bool any = false;
 
-    /* Answers make vipd go on and perhaps ask for more. */
+    /* An answer may make vipd ask for more, so look at the end of the list each time. */
     while (sess->placing_first != sess->placing_end) {
         struct placing placing = sess->placing[sess->placing_first % PLACINGS];
 

@@ -2,7 +2,7 @@
 
 #include "tests/sim/actor.h"
 
-/* Receives that an application keeps posted: all of its buffers but one, which the judge looks at. */
+/* Receives that an application keeps posted: one less than its buffers, because the judge checks one. */
 #define RECEIVES (SLOTS - 1)
 
 static struct chance *chance_of(const struct flow *flow)
@@ -21,7 +21,7 @@ void flow_init(struct flow *flow, struct attempt *attempt, unsigned side)
     flow->reliable = attempt->pair->level != VIP_LVL_UNRELIABLE;
     flow->id = (uint32_t)(attempt->id * 2 + side);
     flow->total = (uint32_t)chance_below(&play->chance, plan->total_max + 1);
-    /* Some only listen, and some are slow to begin. */
+    /* Some flows send nothing, and some begin late. */
     if (chance_ppm(&play->chance, 100000))
         flow->total = 0;
     if (chance_ppm(&play->chance, 30000))
@@ -137,7 +137,7 @@ static void choose_bad(struct flow *flow, struct msg *msg)
     msg->len = 1 + (uint32_t)chance_below(chance, flow->size_max < 2000 ? flow->size_max : 2000);
 }
 
-/* Beyond VIPL 1.0. The lower half of immediate data is the number of the message, always. */
+/* Choose extensions of VIPL 1.0. The lower half of immediate data is always the message's number. */
 static void choose_wide(struct flow *flow, struct msg *msg)
 {
     struct play *play = flow->attempt->pair->play;
@@ -185,7 +185,7 @@ static void choose(struct flow *flow, struct msg *msg)
     choose_bad(flow, msg);
     if (!msg->bad && before && before->kind == MSG_READ && !before->bad &&
         flow->completed < flow->posted && chance_ppm(chance, plan->many_reads ? 50000 : 600000)) {
-        /* Without the fence it would send what was in the buffer before. */
+        /* Without the fence the message would send the buffer's bytes from before the read. */
         *msg = (struct msg){.kind = MSG_FORWARD,
                             .fence = true,
                             .slot = msg->slot,
@@ -196,7 +196,7 @@ static void choose(struct flow *flow, struct msg *msg)
     choose_wide(flow, msg);
 }
 
-/* Where the message goes, if it is an RDMA operation. */
+/* The address segment of an RDMA operation. */
 static struct vip_shm_seg remote_seg(const struct flow *flow, const struct msg *msg)
 {
     const struct end *to = flow->to;
@@ -226,7 +226,7 @@ static struct vip_shm_seg remote_seg(const struct flow *flow, const struct msg *
     return seg;
 }
 
-/* The data segments of a message; fills the source buffer if it comes from there. */
+/* The data segments of a message. Fills the source buffer if the message is sent from it. */
 static unsigned data_segs(struct flow *flow, const struct msg *msg, struct vip_shm_seg *segs)
 {
     struct end *from = flow->from;
@@ -252,7 +252,7 @@ static unsigned data_segs(struct flow *flow, const struct msg *msg, struct vip_s
     return cut(chance_of(flow), segs, &from->source, offset, msg->len);
 }
 
-/* Has the receiver a receive for one more message? The simulator may look. */
+/* Has the receiver a receive for one more message? The simulator can look at the other host. */
 static bool may_consume(const struct flow *flow)
 {
     if (flow->starve || !flow->reliable)
@@ -283,7 +283,7 @@ static bool post_one(struct flow *flow)
     uint32_t number = from->posted[VIP_Q_SEND];
     uint8_t message[VIP_MESSAGE_BYTES_MAX];
 
-    /* A message that was chosen must go: the one before it may have been told. */
+    /* Check the room first: a chosen message must be posted, because choose() may have changed the message before. */
     if (!end_can_post(from))
         return false;
     choose(flow, msg);
@@ -299,7 +299,7 @@ static bool post_one(struct flow *flow)
     if (msg->imm64)
         post.flags = VIP_SQF_IMM64;
     else if (play->plan.wide)
-        post.imm |= 0x5a5a5a5aull << 32; /* nobody may look at it */
+        post.imm |= 0x5a5a5a5aull << 32; /* vipd must ignore the upper half */
     if (msg->kind == MSG_WRITE_MSG) {
         post.flags |= VIP_SQF_MSG;
         post.message = message;
@@ -349,7 +349,7 @@ uint64_t flow_wants_ns(const struct flow *flow)
     return flow->pause_ns;
 }
 
-/* Everything was sent, and as far as the level promises it, received. */
+/* True if all messages are sent and, at a reliable level, received. */
 bool flow_done(const struct flow *flow)
 {
     uint32_t last = flow->total;

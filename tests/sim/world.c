@@ -8,7 +8,7 @@
 #include "vipd/engine/cm_internal.h"
 #include "vipd/nic/state.h"
 
-/* Rounds after which a host that always finds something to do is stuck. */
+/* Limit of the rounds of a host at one time: a host that still has work then is stuck. */
 #define ROUNDS_MAX 20000
 
 /* ---- the transcript -------------------------------------------------------------------- */
@@ -107,7 +107,7 @@ uint64_t world_host_when(const struct world_host *host, uint64_t host_ns)
 
     if (host_ns == WORLD_NEVER)
         return WORLD_NEVER;
-    /* Rounded up, so that the host's clock has reached it. */
+    /* Round up, so that the host's clock has reached host_ns at the result. */
     return (uint64_t)((unsigned __int128)rel * 1000000 / (uint64_t)(1000000 + host->drift_ppm)) +
            (host->drift_ppm ? 2 : 0);
 }
@@ -150,7 +150,7 @@ static struct world_packet *heap_pop(struct world *world)
     return first;
 }
 
-/* Small packets are kept for the next user; the sanitizers want every one of its own. */
+/* Packets of up to this many bytes are reused. With the address sanitizer each is allocated with its exact size. */
 #define PACKET_ROOM 2048
 
 static struct world_packet *packet_new(struct world *world, uint32_t len)
@@ -206,7 +206,7 @@ static bool type_matches(enum world_only only, const struct vip_header *hdr)
     return false;
 }
 
-/* Is this packet lost, and of what? 0 = it is not. */
+/* The reason why this packet is lost; 0: it is not lost. */
 static unsigned fate(struct world *world, struct world_path *path, const struct vip_header *hdr,
                      uint32_t len)
 {
@@ -244,7 +244,7 @@ static void corrupt(struct world *world, struct world_packet *packet)
         packet->len = (uint32_t)chance_below(chance, packet->len);
         break;
     case 1:
-        /* A byte behind the end: the packet has room for it. */
+        /* Add a byte at the end; the packet has room for it (launch). */
         packet->bytes[packet->len++] = (uint8_t)chance_next(chance);
         break;
     default:
@@ -255,7 +255,7 @@ static void corrupt(struct world *world, struct world_packet *packet)
             packet->bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
         }
     }
-    /* An even number of flips of one bit is no flip. */
+    /* The same bit may have been flipped twice, so look at the checksum. */
     packet->corrupt =
         packet->len < VIP_WIRE_HEADER_BYTES || !vip_wire_check_seal(packet->bytes, packet->len);
 }
@@ -263,7 +263,7 @@ static void corrupt(struct world *world, struct world_packet *packet)
 static void launch(struct world *world, const struct world_host *from, uint8_t to,
                    const struct link_tx *tx, uint64_t at_ns)
 {
-    /* One byte more than needed: corrupt() may add one. */
+    /* Allocate one byte more, because corrupt() may add one. */
     struct world_packet *packet = packet_new(world, tx->bytes + 1);
     uint32_t at = 0;
 
@@ -361,10 +361,10 @@ static unsigned link_send(struct link *link, const struct link_tx *packets, unsi
     return count;
 }
 
-/* A packet that was under way for longer may be one that nobody believes any more. */
+/* A packet that was under way for longer may be so old that vipd ignores it. */
 #define LATE_NS WORLD_S
 
-/* A host takes an intact packet in. */
+/* A host has received an intact packet. */
 static void hear(struct world *world, unsigned host, const struct world_packet *packet)
 {
     struct world_view *view = &world->view[host][packet->from.bytes[3] - 1u];
@@ -389,7 +389,7 @@ static uint64_t stretch(uint64_t from_ns, uint64_t since_ns, uint64_t to_ns)
     return to_ns > begin_ns ? to_ns - begin_ns : 0;
 }
 
-/* The cuts of late, as far as they have gone by: what is good for a while makes good a part of it. */
+/* Recent cuts count as far as they have passed, less 1/GOOD_PART of the good time after them. */
 #define GOOD_PART 4u
 
 static uint64_t cuts_ns(const struct world_view *view, uint64_t now_ns)
@@ -426,7 +426,7 @@ uint64_t world_silence_ns(const struct world *world, unsigned a, unsigned b, uin
     return now_ns > past_ns ? now_ns : past_ns;
 }
 
-/* Move the time of what a host heard, by at most all of it. */
+/* Move the times at which a host heard from another one; they do not become less than 0. */
 static void view_shift(struct world_view *view, int64_t by_ns)
 {
     int64_t round_ns = (int64_t)view->round_ns + by_ns, heard_ns = (int64_t)view->heard_ns + by_ns;
@@ -573,7 +573,7 @@ void world_host_up(struct world *world, unsigned index)
     world_line(world, LINE_HOST_UP, index, host->life, 0, 0, 0);
 }
 
-/* Every corrupt packet was dropped by the codec, and nothing else was. */
+/* Check that the codec has dropped every corrupt packet and no other packet. */
 static void corrupt_check(const struct world_host *host)
 {
     uint64_t dropped = 0, waiting = 0;
@@ -642,7 +642,7 @@ void world_deinit(struct world *world)
 
 /* ---- time ------------------------------------------------------------------------------ */
 
-/* One host works until it goes to sleep, and then its applications look, as long as any does. */
+/* Run a host until its vipd sleeps, then its applications; repeat this until none of them has work. */
 static void host_settle(struct world *world, struct world_host *host)
 {
     bool again = true;

@@ -4,7 +4,7 @@
  * run can be repeated bit by bit; the transcript's hash proves it.
  *
  * Owns: time, clocks of hosts, links and their faults, the transcript. Does not own: applications
- * (actor.c), the random program of a run (play.c), what must hold (judge.c, peek.c).
+ * (actor.c), the random program of a run (draw.c, play.c), the checks (judge.c, peek.c).
  */
 #ifndef TESTS_SIM_WORLD_H
 #define TESTS_SIM_WORLD_H
@@ -37,7 +37,7 @@ static inline uint64_t chance_next(struct chance *chance)
     return z ^ (z >> 31);
 }
 
-/* 0..limit-1; 0 if limit is 0. */
+/* A number from 0 to limit - 1; 0 if limit is 0. */
 static inline uint64_t chance_below(struct chance *chance, uint64_t limit)
 {
     return (uint64_t)(((unsigned __int128)chance_next(chance) * limit) >> 64);
@@ -48,13 +48,13 @@ static inline uint64_t chance_between(struct chance *chance, uint64_t low, uint6
     return low + chance_below(chance, high - low + 1);
 }
 
-/* True so many times in a million. */
+/* True with a chance of `ppm` in a million. */
 static inline bool chance_ppm(struct chance *chance, uint32_t ppm)
 {
     return ppm && chance_below(chance, 1000000) < ppm;
 }
 
-/* Something between low and high, all magnitudes alike. */
+/* A number from low to a limit: the limit is `low`, doubled again and again with a chance of 3 in 4, up to `high`. */
 static inline uint64_t magnitude(struct chance *chance, uint64_t low, uint64_t high)
 {
     uint64_t limit = low;
@@ -67,54 +67,52 @@ static inline uint64_t magnitude(struct chance *chance, uint64_t low, uint64_t h
 
 /* ---- faults ---------------------------------------------------------------------------- */
 
-/* Which packets a loss by type takes. */
+/* The packets that loss_ppm applies to. */
 enum world_only {
     WORLD_ONLY_ANY = 0,
     WORLD_ONLY_CM,
     WORLD_ONLY_ACKS,   /* data packets without frames */
     WORLD_ONLY_DATA,   /* data packets with frames */
-    WORLD_ONLY_RANGES, /* those that say what arrived behind a gap */
+    WORLD_ONLY_RANGES, /* data packets with ranges: they tell what arrived behind a gap */
 };
 
-/* What links do. Shares in parts per million; 0 switches a fault off. */
+/* Properties and faults of all links. Shares are in parts per million; share 0: the fault does not occur. */
 struct world_net {
     uint64_t latency_ns, jitter_ns;
-    uint64_t bytes_per_s; /* of each host's transmitter; 0 = unlimited */
-    uint64_t queue_bytes; /* in front of it */
+    uint64_t bytes_per_s; /* of each host's transmitter; 0: unlimited */
+    uint64_t queue_bytes; /* room of the queue in front of the transmitter */
     uint32_t packet_bytes, window_bytes;
     uint32_t loss_ppm;
     enum world_only loss_only;
-    uint32_t burst_begin_ppm, burst_len; /* Gilbert: a burst begins; mean packets lost in it */
-    uint32_t every_nth;                  /* exactly every n-th packet of a path is lost */
+    uint32_t burst_begin_ppm, burst_len; /* Gilbert model: chance of a burst; its mean packets */
+    uint32_t every_nth;                  /* every n-th packet of a path is lost; 0: none */
     uint32_t dup_ppm;
-    uint64_t dup_delay_ns; /* copies come so much later at most */
+    uint64_t dup_delay_ns; /* largest delay of a copy after its packet */
     uint32_t reorder_ppm;
-    uint64_t reorder_ns; /* a packet that is overtaken is so much later at most */
+    uint64_t reorder_ns; /* largest delay of a packet that others overtake */
     uint32_t corrupt_ppm;
-    /* Packets that leave from a program's memory and not from a copy: it changes the memory after the
-     * checksum was made, so they arrive damaged. */
+    /* Share of damage among packets that leave from a program's memory and not from a copy: the program changes
+     * the memory after vipd has made the checksum. */
     uint32_t changing_ppm;
 };
 
-/* From one host to another. */
+/* The path from one host to another. */
 struct world_path {
     uint32_t burst_left, count;
-    uint64_t cut_until_ns; /* nothing arrives */
-    uint32_t hole_bytes;   /* packets longer than this vanish; 0 = none do */
+    uint64_t cut_until_ns; /* until then all packets are lost */
+    uint32_t hole_bytes;   /* packets longer than this are lost; 0: no limit */
     uint64_t last_arrival_ns;
 };
 
 /*
- * What one host can know of another: that a packet of its own had arrived there, because a later one
- * of the other came back. A silence is a time in which nobody could have known that.
+ * What one host can know of another one: a packet of the other host proves that an earlier packet of this host had
+ * arrived there. A silence is a time in which this host can have no newer proof.
  */
 struct world_view {
-    uint64_t
-        heard_ns; /* when the last intact packet of the other was taken in; late ones say nothing */
-    uint64_t round_ns; /* the other had heard from here then, and it came back */
-    uint64_t silent_from_ns, silent_to_ns; /* the longest silence of late that is over */
-    /* Cuts, which may come one upon the other: how long they were in all, what they end at, less a part
-     * of the time between them. */
+    uint64_t heard_ns; /* last arrival of an intact packet that was not under way for too long */
+    uint64_t round_ns; /* latest time at which the other host provably heard from this one */
+    uint64_t silent_from_ns, silent_to_ns; /* the longest of the recent silences that are over */
+    /* Recent cuts in a row: their total length, less a part of the time between them, and the end of the last cut. */
     uint64_t cut_ns, cut_to_ns;
 };
 
@@ -132,7 +130,7 @@ enum world_line {
     LINE_REQUEST, /* pair, attempt */
     LINE_ACCEPT,
     LINE_RESULT,  /* pair, attempt, side, rc */
-    LINE_LOSS_OF, /* pair, attempt, side: CONN_LOST was told */
+    LINE_LOSS_OF, /* pair, attempt, side: vipd has reported CONN_LOST */
     LINE_CLOSE,   /* pair, attempt, side: VipDisconnect */
     LINE_POST,    /* pair, attempt, side, message, kind << 32 | length */
     LINE_DONE,    /* pair, side, queue, status, length */
@@ -159,8 +157,8 @@ struct world;
 struct world_packet {
     uint64_t at_ns, order;
     uint64_t sent_ns;
-    uint64_t heard_ns;         /* when its sender last heard from where it goes */
-    struct world_packet *next; /* waiting at the host, or free */
+    uint64_t heard_ns;         /* when its sender had last heard from its receiver */
+    struct world_packet *next; /* in the list of its host, or in the free list */
     struct link_addr from;
     uint8_t to;
     bool corrupt;
@@ -169,30 +167,30 @@ struct world_packet {
 };
 
 struct world_host {
-    struct link link; /* first: the nic's link is the host */
+    struct link link; /* must be first: the code casts the link to its host */
     struct world *world;
     unsigned index;
     struct nic *nic; /* NULL: down */
     uint32_t life;
-    struct world_packet *head, *tail; /* arrived */
+    struct world_packet *head, *tail; /* packets that have arrived */
     unsigned out;                     /* packets with the nic */
-    uint64_t busy_until_ns;           /* transmitter */
-    bool mute;                        /* what it sends disappears: it is dying */
-    bool due;                         /* has something to do now */
-    uint64_t stalled_until_ns;        /* the daemon does not get the processor */
+    uint64_t busy_until_ns;           /* until then the transmitter is busy */
+    bool mute;                        /* the host crashes: its packets disappear */
+    bool due;                         /* the host has work now */
+    uint64_t stalled_until_ns;        /* until then vipd gets no processor time */
     uint64_t clock_base_ns;
     int32_t drift_ppm;
-    uint64_t corrupt_arrived; /* in this life */
+    uint64_t corrupt_arrived; /* corrupt packets that arrived in this life */
     uint64_t sent;            /* packets of all lives */
 };
 
 /* What the applications add to the world. */
 struct world_hooks {
-    /* After a host had its turns: its applications act. Returns whether they gave it work. */
+    /* Called after a host's turns: its applications act. Returns true if they gave the host's vipd work. */
     bool (*act)(void *ctx, unsigned host);
     /* When the applications of this host want to act without other input. */
     uint64_t (*wants_ns)(void *ctx, unsigned host);
-    /* After every step of the whole world. */
+    /* Called after every step of the whole world. */
     void (*check)(void *ctx);
     void *ctx;
 };
@@ -202,9 +200,9 @@ struct world {
     struct chance chance;
     unsigned hosts;
     struct world_net net;
-    bool faults;           /* net's loss, dup, reorder, corrupt, changing are on */
+    bool faults;           /* the faults of `net` (loss, dup, reorder, corrupt, changing) are on */
     bool verify_all;       /* hosts ask every new client for a cookie, as vipd does */
-    uint64_t cookies_sent; /* by hosts that are down again */
+    uint64_t cookies_sent; /* by the ended lives of all hosts */
     struct eng_config engine;
     struct world_host host[WORLD_HOSTS_MAX];
     struct world_path path[WORLD_HOSTS_MAX][WORLD_HOSTS_MAX];
@@ -214,23 +212,23 @@ struct world {
     struct world_packet *free;
     struct world_hooks hooks;
     FILE *trace;
-    uint32_t unpadded;   /* a bit for each host whose vipd is older than VIP_FEATURE_PADDING */
-    const char *options; /* of simrun, beside the seed, that repeat this run; NULL: none */
+    uint32_t unpadded;   /* bit i is set if host i's vipd lacks VIP_FEATURE_PADDING */
+    const char *options; /* options of simrun that repeat this run, beside the seed; or NULL */
     struct world_record tail[WORLD_TAIL];
 };
 
 void world_init(struct world *world, uint64_t seed);
 void world_deinit(struct world *world);
 
-/* A record of the transcript; unused arguments are 0. */
+/* Add a record to the transcript; unused arguments are 0. */
 void world_line(struct world *world, enum world_line line, uint64_t a, uint64_t b, uint64_t c,
                 uint64_t d, uint64_t e);
 /* The run found a fault: print seed, reason and the transcript's last lines, and exit with 1. */
 _Noreturn void world_fail(struct world *world, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* A new life of a host, with a new epoch. world_host_down: without a word to anybody (the caller
- * has ended its sessions, with `mute` set if it crashes). */
+/* Start a host with a new epoch, or end its vipd. world_host_down sends no packets to other hosts. Its caller has
+ * ended the host's sessions before, with `mute` set if the host crashes. */
 void world_host_up(struct world *world, unsigned host);
 void world_host_down(struct world *world, unsigned host);
 struct link_addr world_addr(unsigned host);
@@ -238,19 +236,20 @@ struct link_addr world_addr(unsigned host);
 uint64_t world_host_now(const struct world_host *host);
 uint64_t world_host_when(const struct world_host *host, uint64_t host_ns);
 
-/* Nothing passes between two hosts, in one direction or both, for a while. */
+/* Nothing passes from one host to the other (`both`: nor back) for a while. */
 void world_cut(struct world *world, unsigned from, unsigned to, bool both, uint64_t ns);
-/* Sizes of a host's link change: larger packets vanish, new connections are told. */
+/* The packet size of a host's link changes: larger packets are lost, and new connections get the new size. */
 void world_set_mtu(struct world *world, unsigned host, uint32_t packet_bytes);
 
-/* The longest silence between two hosts, as `a` sees it, of those that were not over WORLD_LATE_NS ago,
- * or all of the cuts in a row, if they were longer: who tries seldom may meet one each time. What was
- * before since_ns does not count. */
+/* The longest silence of host b, as host a sees it, that ended at most WORLD_LATE_NS ago or has not ended. If recent
+ * cuts in a row are longer together, their length: a host that sends seldom may meet a cut each time. Time before
+ * since_ns does not count. */
 #define WORLD_LATE_NS (6 * WORLD_S)
 uint64_t world_silence_ns(const struct world *world, unsigned a, unsigned b, uint64_t since_ns);
 /*
- * A host's clock leaps, or all hosts stand still, and packets wait for them. A host does not count such a
- * time as a silence of others, but for a part: a timer that falls due in it is late by the rest only.
+ * A host's clock leaps, or all hosts stand still while packets wait for them. A host counts at most WORLD_TIMER_NS
+ * of such a time as a silence of other hosts: vipd does not count the time by which a timer fires late, but a timer
+ * may fall due up to WORLD_TIMER_NS after the beginning.
  */
 #define WORLD_TIMER_NS (1250 * WORLD_MS)
 void world_leap(struct world *world, unsigned host, uint64_t ns);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Each diagnostic of the translator once: the files of diag/ say in their comments what is wanted,
-# "want: LINE:COLUMN: KIND: TEXT" per message, in order. A file without such a line must be silent.
+# Tests each diagnostic of the translator once. The comments of the files in diag/ contain the expected messages in
+# their order, each as "want: LINE:COLUMN: KIND: TEXT". A file without such a comment must cause no message.
 # usage: diag.sh BUILD_DIR
 set -u
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,6 +1,6 @@
 /*
- * How a job ends, for ends.sh: "exit N" in one process, "zero" in all, "kill" of the last by itself, "scope"
- * (other spread arrays in scope), "thread" (a process computes while others read from it).
+ * Ends of a job, for ends.sh: "exit N" in one process; "zero": exit(0) in all processes; "kill": the last process kills
+ * itself; "scope": processes have other spread arrays in scope; "thread": a process computes while others read from it.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ static void compute_until_done(void)
 {
     time_t end = time(NULL) + 60;
 
-    /* Not a word to the runtime. */
+    /* Wait without a call of the runtime. */
     while (!*(volatile int *)&done && time(NULL) < end)
         usleep(1000);
     if (!*(volatile int *)&done)
@@ -54,7 +54,7 @@ int splitc_main(int argc, char **argv)
                 exit(1);
         on_one printf("served\n"), *toglobal(last, &done) = 1;
     } else if (strcmp(what, "exit") == 0 || strcmp(what, "kill") == 0) {
-        barrier(); /* where the others wait for the one that has gone */
+        barrier(); /* here the others wait for the process that has ended */
     } else {
         barrier();
     }

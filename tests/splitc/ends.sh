@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# How jobs end: exit with a code in one process, exit(0) in all, a process that is killed; what
-# SPLITC_DEBUG finds; that the progress thread serves the others.
+# Tests the ends of jobs: exit with a code in one process, exit(0) in all, a killed process. Also tests the errors that
+# SPLITC_DEBUG finds, and that the progress thread serves other processes.
 # usage: ends.sh BUILD_DIR
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -16,7 +16,7 @@ if [ -z "${ENDS_INSIDE-}" ]; then
     exit
 fi
 bad=0
-# expect STATUS TEXT ARGUMENTS: three processes.
+# expect STATUS TEXT ARGUMENTS: run a job of three processes; it must end with STATUS and print TEXT.
 expect() {
     local want=$1 text=$2
     shift 2
@@ -37,8 +37,8 @@ SPLITC_HEAP=1 expect 0 'process 0 is done' zero
 SPLITC_DEVICE=none expect 1 'cannot open the NIC' zero
 SPLITC_DEVICE=vip0 expect 0 'process 2 is done' zero
 SPLITC_HEAP=x expect 1 'SPLITC_HEAP is x' zero
-# Where there is less address space than that, the message says what to do. (The address sanitizer itself
-# does not start there.)
+# With less address space than the heap needs, the message must say what to do. (With so little address space the
+# address sanitizer does not start.)
 if ! grep -q '^VIP_SANITIZE:STRING=address' "$build/CMakeCache.txt"; then
     (
         ulimit -v 16000000

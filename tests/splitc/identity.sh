@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Ordinary C passes through the translator untouched: the project's own sources, preprocessed as the build does it, and
-# each header of the C library, in one of three dialects, come out byte for byte, at least 100,000 lines of them. For
-# some files of the project gcc's assembler text is compared as well.
+# Checks that ordinary C passes through the translator unchanged, byte for byte: the project's own sources, preprocessed
+# as in the build, and each header of the C library in one of three dialects; at least 100,000 lines. For some files of
+# the project gcc's assembler text is compared as well.
 # usage: identity.sh BUILD_DIR [all] [FOLDER...]
-#   all: every folder, dialect and, of every source, the assembler text (a quarter of an hour)
-#   FOLDER: these only ("headers": those of the C library)
+#   all: every folder and dialect, and the assembler text of every source (takes a quarter of an hour)
+#   FOLDER: only these folders ("headers": the headers of the C library)
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath "${1:?build directory}")
@@ -29,7 +29,7 @@ lines=0
 files=0
 assembled=0
 
-# same NAME DIALECT ASSEMBLE: $work/in.i through sc1.
+# same NAME DIALECT ASSEMBLE: translate $work/in.i with sc1 and compare the output.
 same() {
     files=$((files + 1))
     lines=$((lines + $(wc -l <"$work/in.i")))
@@ -47,7 +47,7 @@ same() {
     [ "$3" = yes ] || return
     assembled=$((assembled + 1))
     for side in in out; do
-        # Another name of the input must not matter.
+        # The text must not depend on the name of the input.
         gcc -w -std="$2" -O1 -S -x cpp-output "$work/$side.i" -o - >"$work/$side.s" || bad=1
     done
     cmp -s "$work/in.s" "$work/out.s" || {
@@ -56,7 +56,7 @@ same() {
     }
 }
 
-# The C sources of these folders and how the build preprocesses them: "FILE<tab>WORD WORD...". Each file once.
+# List the C sources of these folders, each with the build's command to preprocess it: "FILE<tab>WORD WORD...".
 python3 -B - "$build/compile_commands.json" "$PWD" $chosen >"$work/sources" <<'E1' || exit 1
 import json, os, shlex, sys
 
@@ -99,11 +99,11 @@ n=0
 without=0
 if [[ " $chosen " == *" headers "* ]]; then
     for header in $(dpkg -L libc6-dev | grep '^/usr/include/.*\.h$' | grep -vE '/(bits|gnu|finclude)/' | sort); do
-        # One dialect each in turn, or all for every one.
+        # Each header gets the next dialect, or all dialects.
         n=$((n + 1))
         turn=$((n % 3 == 0 ? 1 : n % 3 == 1 ? 2 : 3))
         for dialect in ${dialects:-$(cut -d' ' -f$turn <<<"gnu89 gnu11 gnu17")}; do
-            # Some headers refuse to be alone.
+            # Some headers cannot be compiled alone.
             gcc -E -std="$dialect" "$header" >"$work/in.i" 2>"$work/err" || {
                 without=$((without + 1))
                 continue
@@ -114,7 +114,7 @@ if [[ " $chosen " == *" headers "* ]]; then
 fi
 echo "identity: $own sources ($own_lines lines) and $((files - own)) headers in dialects ($((lines - own_lines)) lines;" \
     "$without not alone), $lines lines, assembler text of $assembled"
-# A check that sees nothing must not pass.
+# The check must not pass if it has looked at too little.
 if [ $# -eq 0 ]; then
     [ "$own" -ge 60 ] && [ $((files - own)) -ge 100 ] && [ "$lines" -ge 100000 ] && [ $assembled -ge 4 ] || {
         echo "too little was looked at"

@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
-# What splitcc gives: the files that gcc's options promise, gcc's messages on the user's lines, line
-# numbers for the debugger, one conditional jump for a local access. What goes wrong is shown with its command and
-# all that it said.
+# Tests the output of splitcc: the files that gcc's options promise, gcc's messages with the user's lines, line numbers
+# for the debugger, one conditional jump for a local access. For a failure it shows the command and its output.
 # usage: output.sh BUILD_DIR
 set -u
 build=$(realpath "${1:?build directory}")
 splitcc=$build/splitc/splitcc
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-# What is in the caller's environment is no part of the test: languages, gcc's variables, a job of the caller's.
+# Remove the caller's environment from the test: languages, gcc's variables, a job.
 export LC_ALL=C HOME=$work
 umask 022
 for name in $(compgen -e); do
@@ -34,7 +33,7 @@ fail() {
     done
     bad=1
 }
-# Runs a command; its exit status, stdout and stderr are kept.
+# Runs a command and keeps its exit status, stdout and stderr.
 run() {
     last=$*
     "$@" >"$work/log/out" 2>"$work/log/err" </dev/null
@@ -54,7 +53,7 @@ refused() {
     run "$@"
     [ $status -eq 1 ] && [ -s "$work/log/err" ] || fail "$what"
 }
-# has FILE PATTERN: and if not, what is in the file
+# has FILE PATTERN: a line of the file must match; otherwise show the file
 has() {
     grep -q -- "$2" "$1" 2>"$work/log/grep" && return
     fail "no line of $1 is like '$2'"
@@ -103,7 +102,7 @@ good "-E" "$splitcc" -E a.sc
 said out '\]::'
 good "--translate" "$splitcc" --translate a.sc
 said out sc_spread_enter
-# Dependencies are cut into lines by their length: here each word is a line.
+# gcc breaks lines of dependencies by their length; compare one word per line.
 good "-MMD" "$splitcc" -w -MMD -c a.sc
 tr -s ' \\\n' '\n' <a.d >words
 has words '^a\.o:$' && has words '^a\.sc$' && has words '^h\.h$'
@@ -130,14 +129,14 @@ refused "an error in the program" "$splitcc" -c bad.sc
 refused "a missing file" "$splitcc" -c nothing.sc
 refused "no input" "$splitcc"
 
-# ---- what is left behind, and where nothing can be written ----
+# ---- temporary files that are left, and folders that cannot be written ----
 mkdir tmp
 good "another TMPDIR" env TMPDIR="$work/files/tmp" "$splitcc" -w -c a.sc
 good "a relative TMPDIR" env TMPDIR=tmp "$splitcc" -w -c a.sc
 refused "an error, another TMPDIR" env TMPDIR="$work/files/tmp" "$splitcc" -c bad.sc
 refused "a TMPDIR that is not there" env TMPDIR="$work/none" "$splitcc" -w -c a.sc
 said err 'No such file or directory'
-# A compiler that waits, until splitcc is told to end.
+# A compiler that waits until splitcc gets a signal.
 printf '#!/bin/sh\necho >started\nexec sleep 100\n' >slow && chmod +x slow
 TMPDIR=$work/files/tmp SPLITCC_GCC=$work/files/slow "$splitcc" -c a.sc 2>"$work/log/err" &
 pid=$!
@@ -151,7 +150,7 @@ status=$?
 last="a compiler that does not end, and SIGTERM"
 [ $status -eq 143 ] || fail "splitcc that is ended by SIGTERM"
 [ -z "$(ls tmp)" ] || fail "files are left behind: $(ls tmp)"
-mkfifo pipe # a file that is no file stays, also when the translation fails
+mkfifo pipe # a fifo as output stays, also if the translation fails
 cat pipe >/dev/null &
 pid=$!
 refused "an error, to a pipe" "$splitcc" --translate -o pipe bad.sc
@@ -159,7 +158,7 @@ refused "an error, to a pipe" "$splitcc" --translate -o pipe bad.sc
 kill "$pid" 2>"$work/log/kill"
 wait "$pid"
 
-# ---- gcc's messages and the line table name the user's lines, also behind what was replaced ----
+# ---- gcc's messages and the line table name the user's lines, also behind replaced text ----
 cat >w.sc <<'E1'
 int *global g;
 int f(int *global a,
@@ -183,7 +182,7 @@ done
 beyond=$(tr ' ' '\n' <<<"$lines" | awk '$1 > 10')
 [ -z "$beyond" ] || fail "the debugger has lines that w.sc has not: $beyond"
 
-# ---- a local access is one conditional jump; the other way is a call ----
+# ---- a local access is one conditional jump; a remote access is a call ----
 cat >j.sc <<'E1'
 int get(int *global g) { return *g; }
 void set(double *global g, double x) { *g = x; }

@@ -2,7 +2,7 @@
 # The programs of tests/splitc/programs, tests/splitc/old and examples/splitc, each compiled once and run as jobs of
 # several sizes. A program checks itself; it fails by its exit status.
 # usage: programs.sh BUILD_DIR loop|udp|lossy "SIZES" [NAME...]
-#   loop: all processes on one vipd; udp: odd ones on a second; lossy: the same with 2 % of the packets lost
+#   loop: all processes on one vipd; udp: odd processes on a second vipd; lossy: udp with 2 % of the packets lost
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -30,7 +30,7 @@ for file in "$here"/programs/*.sc "$root"/examples/splitc/*.sc; do
     fi
     programs+=("$name")
 done
-# A program of several files in the manner of its time, with the options such programs need.
+# A program of several files in the style of 1995, with the options that such programs need.
 if [ $# -eq 0 ] || [[ " $* " == *" old "* ]]; then
     if ! "$build/splitc/splitcc" -w -std=gnu89 -fgnu89-inline -fcommon "${flags[@]}" -O2 -o "$work/old" \
         "$here"/old/*.sc -lm 2>"$work/err"; then
@@ -42,7 +42,7 @@ if [ $# -eq 0 ] || [[ " $* " == *" old "* ]]; then
 fi
 [ ${#programs[@]} -gt 0 ] || { echo "no programs"; exit 1; }
 
-# Run inside two_vipd.sh: the even processes use vipd A, the odd ones B.
+# These scripts run inside two_vipd.sh: even processes use vipd A, odd processes B.
 cat >"$work/side" <<'EOF'
 #!/bin/sh
 [ $((PMI_RANK % 2)) = 0 ] || export VIPD_RUNTIME_DIR="$VIPD_RUNTIME_DIR_B"

@@ -1,15 +1,15 @@
 /*
- * A VIPL program that calls the processes of a Split-C job without being one, or as one that lies; for
- * strangers.sh.
+ * A VIPL program that calls the processes of a Split-C job, for strangers.sh. It is not one of the processes, or it is
+ * one and lies about itself.
  *
  *   stranger PID FIRST LAST PROCS NUMBER...
  *       Calls each discriminator NUMBER as each of PROCS processes: with the number of the job that amrun PID
- *       began between the seconds FIRST and LAST, without proof, with a proof by a key of its own, from an
- *       address as long as there can be. Every call has to be rejected.
+ *       began between the seconds FIRST and LAST; and, from an address of the largest length, without proof and
+ *       with a proof by its own key. Every call must be rejected.
  *   stranger member DONE
  *       Joins the job as its last process, so it has the keys, and calls process 0: as process 1 from another
- *       address; then as itself, on VIs of a level that process 0 cannot accept. Every call has to be
- *       rejected. Then it makes the file DONE and leaves with the others.
+ *       address; then as itself, on VIs of a level that process 0 cannot accept. Every call must be
+ *       rejected. Then it makes the file DONE and ends with the others.
  */
 #include <fcntl.h>
 #include <stdint.h>
@@ -20,7 +20,7 @@
 #include "splitc/lib/rt.h"
 #include "tests/lib/stranger.h"
 
-/* FNV-1a of the launcher's name, as job_number has it. */
+/* FNV-1a of the launcher's name, as in job_number(). */
 static uint64_t number_of(const char *pid, long second)
 {
     uint64_t hash = 14695981039346656037u;
@@ -32,7 +32,7 @@ static uint64_t number_of(const char *pid, long second)
     return hash;
 }
 
-/* With what anybody can know: the job's number, which is public, and a rank. */
+/* Call with data that every user can know: the job's number, which is public, and a rank. */
 static void call_by_number(union address *to, int rank, uint64_t job)
 {
     struct {
@@ -59,7 +59,7 @@ static void call_by_false_proof(union address *to, int rank)
 
     if (job_key_draw(&key) != 0)
         exit(2);
-    /* The longest discriminator there can be: the other side has to have room for it. */
+    /* The longest possible discriminator: the called process must have room for it. */
     set_own(&from, name, sizeof(name));
     for (int form = 0; form < 4; form++) {
         snprintf(how, sizeof(how), "as process %d by a false proof, form %d", rank, form);
@@ -78,7 +78,7 @@ static int be_a_stranger(int argc, char **argv)
     open_nic();
     like_theirs.MaxTransferSize = RT_MESSAGE_BYTES;
     for (int i = 5; i < argc; i++) {
-        /* As vipctl shows it: the bytes as they lie in memory. */
+        /* vipctl shows the bytes of the number in the order of memory. */
         uint64_t number = __builtin_bswap64(strtoull(argv[i], NULL, 16));
         union address to;
 
@@ -93,7 +93,7 @@ static int be_a_stranger(int argc, char **argv)
     return taken != 0;
 }
 
-/* A hello with the proof that process 0 wants of `rank`. */
+/* A hello with the proof that process 0 expects from `rank`. */
 static struct rt_hello good_hello(const struct rt_card *cards, int rank, int bulk)
 {
     struct rt_claim claim = rt_claim_of(cards, rank, 0, bulk);

@@ -1,7 +1,6 @@
 /*
- * A job that strangers call, for strangers.sh: waits for the file argv[1] while it serves all callers, then
- * each of the first argv[2] processes reads from each other one. Then it serves until the file argv[3] is
- * there, if there is an argv[3].
+ * A job that strangers call, for strangers.sh. It serves callers until the file argv[1] exists. Then each of the first
+ * argv[2] processes reads from each other one. If there is an argv[3], it serves until that file exists.
  */
 #include <stdio.h>
 #include <stdlib.h>

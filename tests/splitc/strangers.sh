@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Strangers call the processes of a job: as another user, who knows where they listen and the job's name; and as a process of
-# the job that lies about itself. All are rejected, and the job goes on and ends well. A job in which all processes are
-# connected no longer listens.
-# As root the job and the stranger are two users, as another user both are that one.
+# Strangers call the processes of a job: a program of another user, which knows the job's name and the processes'
+# discriminators; and a process of the job that lies about itself. All their calls are rejected, and the job goes on and
+# ends well. A job in which all processes are connected no longer listens.
+# As root the job and the stranger are two users; otherwise both are the same user.
 # usage: strangers.sh BUILD_DIR
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -14,7 +14,7 @@ if [ -z "${STRANGERS_INSIDE-}" ]; then
     sanitize=$(sed -n 's/^VIP_SANITIZE:STRING=//p' "$build/CMakeCache.txt")
     [ -z "$sanitize" ] || flags=("-fsanitize=$sanitize")
     "$build/splitc/splitcc" -w -O1 "${flags[@]}" -o "$work/job" "$here/strangers.sc" || exit 1
-    # The other users have to get at the programs, wherever the build folder is.
+    # Copy the programs: the other users may have no access to the build folder.
     cp "$build/tools/amrun" "$build/tests/splitc/stranger" "$work/" || exit 1
     chmod 1777 "$work"
     STRANGERS_INSIDE=$work "$here/../lib/two_vipd.sh" "$build" udp "$here/strangers.sh" "$build"
@@ -32,12 +32,12 @@ else
 fi
 bad=0
 
-# The discriminators on which processes listen, into numbers.
+# Put the discriminators on which processes listen into `numbers`.
 listening() {
     mapfile -t numbers < <("$build/tools/vipctl" show listen --raw | awk '$3 == "listener" {print $4}')
 }
 
-# ended NAME PID: wait for a job; it has to have ended well.
+# ended NAME PID: wait for a job; it must have ended well.
 ended() {
     wait "$2"
     local status=$?
@@ -48,7 +48,7 @@ ended() {
     }
 }
 
-# 1. A stranger beside a job of three. He is told where its processes listen, and the job's name.
+# 1. A stranger and a job of three processes. The stranger gets the discriminators of the processes and the job's name.
 first=$(date +%s)
 "${owner[@]}" ./amrun -n 3 ./job "$PWD/go" 3 "$PWD/over" >alone.out 2>&1 </dev/null &
 job=$!
@@ -73,7 +73,7 @@ done
 touch over
 ended alone $job
 
-# 2. The last process of a job of three is a liar, and on the other host.
+# 2. The last process of a job of three lies, and is on the other host.
 cat >member <<'END'
 #!/bin/sh
 if [ "$PMI_RANK" = 2 ]; then

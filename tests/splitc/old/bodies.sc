@@ -1,4 +1,4 @@
-/* Bodies that attract each other: three ways to see those of the other processes. */
+/* Bodies that attract each other: three ways to read the bodies of the other processes. */
 #include "collect.inc"
 #include <split-c/atomic.h>
 
@@ -11,7 +11,7 @@ typedef struct body {
   char name[16];
 } body_t, *BODY;
 
-/* Bodies of each process, and the locks for those who change them; static, so everybody knows where. */
+/* Bodies of each process, and locks for changing them. Static data have the same address in all processes. */
 static body_t bodies[BODIES];
 static int locks[BODIES];
 
@@ -26,7 +26,7 @@ int k;
   sprintf(b->name, "b%d", k);
 }
 
-/* What b adds to the force on a; the other way round it is the negative. */
+/* Adds to f the force of b on a; the force of a on b is the negative of it. */
 static void attract(a, b, f)
 BODY a, b;
 double f[DIM];
@@ -56,7 +56,7 @@ int same;
     }
 }
 
-/* The bodies go round in a ring; while one set is used the next one is on its way. */
+/* The bodies travel round a ring of processes; while one set is used, the next one is under way. */
 static void all_forces_ring()
 {
   body_t Travel[2][PROCS]::[BODIES];
@@ -74,7 +74,7 @@ static void all_forces_ring()
   barrier();
 }
 
-/* Whole structures through pointers to where they are. */
+/* Reads whole structures through global pointers. */
 static void all_forces_read()
 {
   body_t *global g, theirs[BODIES];
@@ -93,7 +93,7 @@ static void all_forces_read()
   barrier();
 }
 
-/* Each pair once, by one of its processes, which adds to both sums. */
+/* Adds f to the force on body k, or subtracts it, under the body's lock. */
 static void add_locked(k, f, sign)
 int k, sign;
 double f[DIM];
@@ -109,6 +109,7 @@ double f[DIM];
   splitc_unlock(lock);
 }
 
+/* Computes each pair of bodies once, in the process of its first body. */
 static void all_forces_pairs()
 {
   int i, k, d, n = PROCS * BODIES;
@@ -149,7 +150,7 @@ static int check_bodies()
   return bad;
 }
 
-/* The name of the last body of my left neighbour, character by character, as strings went then. */
+/* Reads the name of the left neighbour's last body, character by character. */
 static int check_names()
 {
   char *global s = toglobal(LEFT, &bodies[BODIES - 1])->name, name[16], want[16];

@@ -1,4 +1,4 @@
-/* The collective library, and the test of each of its functions against what one process computes. */
+/* The collective operations, and a test of each: its result must equal that of one process alone. */
 #include "collect.inc"
 
 void all_gather(value, out)
@@ -25,7 +25,7 @@ double *out;
 
   *tolocal(&box[MYPROC]) = value;
   barrier();
-  /* Everybody starts with himself, so that not all ask process 0 at once. */
+  /* Each process starts with itself, so that not all ask process 0 at once. */
   for (i = 0; i < PROCS; i++) {
     g = &box[MODPROCS(MYPROC + i)];
     out[toproc(g)] := *g;
@@ -47,7 +47,7 @@ void all_concat(int q, int A[PROCS]::[q], int *out)
   barrier();
 }
 
-/* A binomial tree whose root may be any process; who is in the middle stores what has been stored to him. */
+/* A binomial tree whose root may be any process; an inner process stores on what was stored to it. */
 void all_bcast_array(root, n, S)
 int root, n;
 double *spread S;
@@ -68,7 +68,7 @@ double *spread S;
   barrier();
 }
 
-/* Each process adds up one part, in the order of the processes, and puts the sums to everybody. */
+/* Each process adds up one part, in the order of the processes, and puts the sums to all processes. */
 void all_sum_array(n, S)
 int n;
 double *spread S;
@@ -91,7 +91,7 @@ double *spread S;
   free(piece);
 }
 
-/* By doubling distances, between two blocks that every process has. */
+/* Reads at doubling distances; each process has two blocks, which take turns. */
 void all_prefix(n, in, out)
 int n, *in, *out;
 {
@@ -120,7 +120,7 @@ void all_shift(int n, double *spread S)
 
   for (i = 0; i < n; i++) Old[MYPROC][i] = ((double *)mine)[i];
   barrier();
-  /* The right neighbour of the last one is the first one, in the block behind: step back over a round. */
+  /* The last process's right neighbour is process 0; the pointer arithmetic would give its next block. */
   to = (double *global)(MYPROC == PROCS - 1 ? mine + 1 - PROCS : mine + 1);
   for (i = 0; i < n; i++) to[i] := tolocal(Old[MYPROC])[i];
   sync();
@@ -210,7 +210,7 @@ static test_prefix()
   return bad;
 }
 
-/* Process p sends (p + q) % 3 items to process q; then everybody has too little room. */
+/* Process p sends (p + q) % 3 items to process q; then the room is too small. */
 static test_exchange()
 {
   struct item { short from, to; char tag; } *out, *in, *next;

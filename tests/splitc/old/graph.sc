@@ -20,7 +20,7 @@ static struct cell *global cell_at(struct cell *spread C, int place, int step)
   return ((struct cell *global)(C + i / CELLS) + i % CELLS);
 }
 
-/* A list through all cells whose neighbours are far from each other. */
+/* Builds a list through all cells; neighbours in the list are far from each other. */
 static void all_build_list(C, step)
 struct cell *spread C;
 int step;
@@ -81,7 +81,7 @@ static int nodes;                       /* of the graph; node i is in process i 
 
 static int neighbour(node, k)
 {
-  /* Two thirds of the nodes and the last third do not see each other. */
+  /* No edge joins the first two thirds of the nodes with the last third. */
   int low = node < 2 * nodes / 3 ? 0 : 2 * nodes / 3;
   int high = low ? nodes : 2 * nodes / 3;
 
@@ -143,7 +143,7 @@ static int test_components()
   return bad;
 }
 
-/* ---- breadth first search: who reaches a node puts it into its owner's queue ---- */
+/* ---- breadth first search: a process that reaches a node puts it into the queue of the node's owner ---- */
 
 static int queue_length;                /* at the same address in every process */
 
@@ -179,7 +179,7 @@ static void all_search(int root, int *spread Queue, int distance[nodes]::)
   free(frontier);
 }
 
-/* One process, one queue. */
+/* The same search by one process with one queue. */
 static void search_alone(root, distance)
 int root, *distance;
 {
@@ -217,7 +217,7 @@ static int test_search()
   return bad;
 }
 
-/* ---- a sparse matrix times a vector, as em3d stores values where they are used ---- */
+/* ---- a sparse matrix times a vector; as in em3d, values are stored where they are used ---- */
 
 struct ghost {
   int node;                             /* in this process, whose value goes there */
@@ -232,7 +232,7 @@ static double *ghosts;
 static struct ghost *goes;
 static int n_ghosts, n_goes, n_rows;
 
-/* Each row gets a ghost for each neighbour elsewhere; the owner learns where to store its value. */
+/* Makes a ghost for each neighbour in another process; the owner learns where to store its value. */
 static void all_make_ghosts(struct ghost *spread List, int Length[PROCS]::)
 {
   int i, k, at, to, slot;
@@ -276,7 +276,7 @@ static void all_multiply()
   store_sync(n_ghosts * sizeof(double));
   for (i = 0; i < n_rows; i++)
     for (k = 0, new[i] = 0; k < DEGREE; k++) new[i] += rows[i].coeff[k] * *rows[i].from[k];
-  barrier();                            /* before anybody stores the next values */
+  barrier();                            /* before any process stores the next values */
   for (i = 0; i < n_rows; i++) rows[i].value = new[i];
   free(new);
 }

@@ -28,7 +28,7 @@ int Histo[1]::[k];
       }
   barrier();
 
-  /* Each process adds up its share of the bins and writes the sum to process 0. */
+  /* Each process adds up its share of the bins and writes the sums to process 0. */
   for (i = MYPROC; i < k; i += PROCS) {
     int part[PROCS], sum;
 
@@ -77,7 +77,7 @@ void all_fill(int v, int w, int q, int r, int X[v][w]::[q][r], int (*f)(int, int
 
 static gray(i, j) { return (i * 31 + j * 17) % 13; }
 
-/* An edge of an image travels to the neighbours: pointers to elements inside a block. */
+/* Sends an edge of each block to a neighbour, through pointers to elements inside a block. */
 static int all_edges(int v, int w, int q, int r, int X[v][w]::[q][r])
 {
   int ii, jj, i, bad = 0, edge[q];

@@ -16,7 +16,7 @@ double x[b][b], y[b][b], z[b][b];
       for (j = 0; j < b; j++) z[i][j] += x[i][k] * y[k][j];
 }
 
-/* C = A B. The blocks of the next step are on their way while those of this one are multiplied. */
+/* C = A B. The blocks of the next step are under way while the present blocks are multiplied. */
 void all_product(n, m, p, b, A, B, C)
 int n, m, p, b;
 double A[n][m]::[b][b], B[m][p]::[b][b], C[n][p]::[b][b];
@@ -44,7 +44,7 @@ double A[n][m]::[b][b], B[m][p]::[b][b], C[n][p]::[b][b];
 
 static double entry(which, i, j) { return ((int)(mix(which * 10000 + i * 100 + j) % 19) - 9); }
 
-/* Fills a matrix of n by m blocks with entries that everybody can compute. */
+/* Fills a matrix of n by m blocks with entries that every process can compute. */
 static void all_fill_matrix(int which, int n, int m, int b, double X[n][m]::[b][b])
 {
   int i, j, x, y;
@@ -110,7 +110,7 @@ int *pivot;
     }
     barrier();
     bulk_read(&column[k], &M[k][k], (n - k) * sizeof(double));
-    /* all_bcast is from process 0 only; the sum of one number and zeros is that number. */
+    /* all_bcast sends only from process 0; so add the number of one process and zeros. */
     pivot[k] = all_reduce_to_all_add(MYPROC == k % PROCS ? pivot[k] : 0);
     for_my_1d(j, n) {
       if (j == k) continue;
@@ -123,7 +123,7 @@ int *pivot;
   barrier();
 }
 
-/* Solves for x with the right side b, in place. Everybody goes through the columns. */
+/* Solves in place: x contains the right side before. Every process reads all columns. */
 static void all_solve(int n, double M[n]::[n], int *pivot, double *x)
 {
   double column[n];
@@ -218,7 +218,7 @@ int n, rounds;
   return norm;
 }
 
-/* ---- Y is X transposed: blocks travel whole and are turned where they arrive ---- */
+/* ---- Y is X transposed: whole blocks are sent, and transposed where they arrive ---- */
 
 static void all_turn(int v, int w, int q, int r, short X[v][w]::[q][r], short Y[w][v]::[r][q])
 {
@@ -253,7 +253,7 @@ static test_turn()
     for (a = 0; a < r; a++)
       for (b = 0; b < q; b++) bad += (*mine)[a][b] != (j * q + b) * 100 + i * r + a;
   }
-  /* Everybody's corners, backwards. */
+  /* The corners of all blocks, backwards. */
   for (e = Y + v * w; --e >= Y;) {
     i = (e - Y) / v, j = (e - Y) % v;
     bad += e[0][r - 1][q - 1] != (j * q + q - 1) * 100 + i * r + r - 1;

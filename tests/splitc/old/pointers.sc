@@ -1,4 +1,4 @@
-/* The pointer tricks of the old programs. */
+/* Uses of pointers in old programs. */
 #include "common.inc"
 
 static int cell = 77;

@@ -33,7 +33,7 @@ KEY *keys;
   }
 }
 
-/* What the keys of this seed are when sorted, computed by this process alone. */
+/* The sorted keys of this seed, computed by this process alone. */
 static KEY *sort_alone(seed)
 {
   int i, n = PROCS * KEYS;
@@ -51,7 +51,7 @@ static KEY *sort_alone(seed)
 
 /* ---- radix sort ---- */
 
-/* Counts this digit of my keys, and says where the first key of mine with each digit goes. */
+/* Counts this digit of my keys; first[d] becomes the place of my first key with digit d. */
 static void rank_digits(keys, shift, first)
 KEY *keys;
 int shift, *first;
@@ -67,7 +67,7 @@ int shift, *first;
   }
 }
 
-/* A least significant digit first radix sort; each key is stored where it goes. */
+/* A radix sort from the least significant digit on; each key is stored at its place. */
 static void all_radix_sort(KEY *spread A, KEY *spread B)
 {
   KEY *spread from = A, *spread to = B, *spread t;
@@ -95,7 +95,7 @@ static void all_radix_sort(KEY *spread A, KEY *spread B)
 
 /* ---- sample sort ---- */
 
-/* PROCS - 1 keys that cut all keys in about equal parts: process 0 sorts samples and tells the others. */
+/* PROCS - 1 keys that divide all keys into about equal parts: process 0 sorts samples and sends the result. */
 static void all_splitters(KEY *mine, KEY *splitter)
 {
   KEY Sample[PROCS]::[PROCS];
@@ -120,7 +120,7 @@ static void all_splitters(KEY *mine, KEY *splitter)
   for (i = 1; i < PROCS; i++) splitter[i - 1] = Chosen[MYPROC][i];
 }
 
-/* Returns how many keys are here afterwards; room is for all. */
+/* Returns the number of keys in this process afterwards; `out` has room for all keys. */
 static int all_sample_sort(mine, out)
 KEY *mine, *out;
 {

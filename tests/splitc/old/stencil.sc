@@ -35,7 +35,7 @@ int n;
   barrier();
 }
 
-/* My first row goes below the last of the process above, my last row above the first of the one below. */
+/* My first row becomes the lower ghost row of the process above, my last row the upper one of the process below. */
 static void all_send_rows(g, n)
 struct grid *g;
 int n;
@@ -111,7 +111,7 @@ int n, steps;
 
 static char born(i, j) { return (mix(i * 64 + j) % 3 == 0); }
 
-/* The block with its surroundings: rows come in bulk, columns and corners element by element. */
+/* Fetches a block with its surroundings: rows in bulk, columns and corners element by element. */
 static void fetch_around(v, w, q, r, X, ii, jj, a)
 int v, w, q, r;
 char X[v][w]::[q][r];
@@ -194,7 +194,7 @@ static test_life()
   return bad;
 }
 
-/* ---- red and black: a static array, whose neighbours are always elsewhere ---- */
+/* ---- red and black: a static array; neighbours are always in other processes ---- */
 
 #define POINTS 24
 static float line[POINTS]::;

@@ -90,7 +90,7 @@ char *s;
   return n;
 }
 
-/* Each bucket is emptied by one process; entries go back to the process that made them. */
+/* One process empties each bucket; the process that has made an entry frees it. */
 static int free_here(void *arg, int unused)
 {
   free(arg);

@@ -1,8 +1,8 @@
 /*
- * Large transfers into the spread heap need only who starts them: one arrives although its target is not in the
- * library at that time, and the target of a store counts it although the process that stored has left the library
- * again. Until the two processes have what they need for that, transfers go in messages, for which both have to be
- * there; so it is tried a few times.
+ * Large transfers into the spread heap need only the process that starts them. A write arrives although its target
+ * makes no call of the library, and the target of a store counts the store although the storing process makes no call
+ * any more. Before the two processes have set that up, transfers are messages, for which both processes must call the
+ * library. So each test is tried a few times.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,15 +13,15 @@
 #define INTS (BYTES / (int)sizeof(int))
 #define TRIES 20
 #define PATIENCE_S 0.5
-#define AWAY_S 0.05 /* by then the target has left the barrier */
+#define AWAY_S 0.05 /* after this time the target has left the barrier */
 
-/* The last int of the transfer comes, without a call of the library (get_seconds is none). */
+/* Wait until the last int of the transfer arrives, without communication (get_seconds does not communicate). */
 static int comes(volatile int *last, int value)
 {
     double end = get_seconds() + PATIENCE_S;
 
     if (*last == value)
-        return 0; /* while we were in the barrier */
+        return 0; /* it has arrived while we were in the barrier */
     while (*last != value && get_seconds() < end)
         ;
     return *last == value;
@@ -56,7 +56,7 @@ static void check(int try)
             printf("try %d: int %d is wrong\n", try, i), exit(1);
 }
 
-/* Process 1 sees what process 0 writes, without the library. */
+/* Process 1 must see the write of process 0 without a call of the library. */
 static int write_alone(int try)
 {
     int alone = 0;
@@ -75,7 +75,7 @@ static int write_alone(int try)
     return all_reduce_to_all_max(alone);
 }
 
-/* Process 1 has all of what process 0 stored, and says so where process 0 looks without the library. */
+/* Process 1 waits for the store of process 0, then writes an answer; process 0 waits without a call of the library. */
 static int store_alone(int try)
 {
     int alone = 0;

@@ -51,7 +51,7 @@ static void global_one(rec_t *global g, int i)
     CHECK(h == g && g && !(g == NULL));
 }
 
-/* d1 is of no interest; the others say where X[i][j][k] is. */
+/* The place of X[i][j][k] depends on d2 and d3, not on the first dimension. */
 static void layout(int d2, int d3, int q, rec_t X[][d2][d3]::[q], rec_t (*spread base)[q])
 {
     int i, j, k;

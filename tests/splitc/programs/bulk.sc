@@ -1,13 +1,13 @@
 /*
- * Bulk transfers of sizes around every limit of the runtime, by all five operations, into and out of the
- * spread heap and other memory, each byte checked, and the bytes around it.
+ * Bulk transfers of sizes around every limit of the runtime, by all five operations, into and out of the spread heap
+ * and other memory. Each byte is checked, and the bytes around.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <split-c/split-c.h>
 
-#define ROOM (9 << 20) /* two ends of 4 MiB chunks lie in it */
+#define ROOM (9 << 20) /* two ends of chunks of 4 MiB are in it */
 #define SMALL 70000
 
 static int sizes[] = {0, 1, 7, 4095, 4096, 4097, 16383, 16384, 16385, 65535, 65536, 65537, 200001};

@@ -1,7 +1,7 @@
 /*
- * Every operation x every type x local and remote x global pointer, spread pointer, spread array. Each
- * process in turn does everything to all elements; what must be there is kept in an ordinary array, and
- * the owners look with ordinary pointers.
+ * Every operation x every type x local and remote x global pointer, spread pointer, spread array. Each process in turn
+ * does all operations on all elements. An ordinary array keeps the expected values, and the owners check them with
+ * ordinary pointers.
  */
 #include <stdio.h>
 #include <stdlib.h>

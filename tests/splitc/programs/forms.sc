@@ -125,7 +125,7 @@ end:
     *h = 10;
 }
 
-/* Accesses whose sides are not what they usually are. */
+/* Split-phase accesses with unusual sides. */
 static void splits(gint g)
 {
     double d = 0;
@@ -142,7 +142,7 @@ static void splits(gint g)
     x := y;
     sync();
     CHECK(g[7] == 10 && x == 4);
-    /* Lower than '?:', so that all of it is the value; a store in the middle needs parentheses. */
+    /* ':=' has a lower precedence than '?:', so the whole '?:' is the value; a store inside '?:' needs parentheses. */
     g[7] := x == 4 ? 17.9 : 1;
     sync();
     CHECK(g[7] == 17 && (x == 5 ? 1 :-1) == -1);
@@ -199,7 +199,7 @@ static void arrays(void)
     int n = 3, m = n++, a[m]::[n], *spread s, (*spread rows)[n], i, j;
     double x;
 
-    /* The bounds are those of the declaration. */
+    /* The bounds keep their values from the declaration. */
     m = 100, n = 1;
     CHECK(sizeof(a[0]) == 4 * sizeof(int) && sizeof(*rows) == 4 * sizeof(int));
     for (i = MYPROC; i < 3; i += PROCS)

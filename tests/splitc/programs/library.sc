@@ -9,7 +9,7 @@
 
 #define CHECK(cond) ((cond) ? (void)0 : (printf("process %d, line %d: %s\n", MYPROC, __LINE__, #cond), exit(1)))
 
-/* The value that a process hands in: small, of both signs, with many bits for the logical operations. */
+/* The value of a process: small, of both signs, with many bits for the logical operations. */
 #define VALUE(p) ((p) * 3 - 4)
 
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
@@ -68,7 +68,7 @@ static int reductions(void)
     CHECK(all_bcast(MYPROC - 9) == -9 && all_bcast_i(MYPROC + 70000) == 70000);
     CHECK(all_bcast_l(MYPROC - (1l << 40)) == -(1l << 40));
     CHECK(all_bcast_f(MYPROC + 0.25f) == 0.25f && all_bcast_d(MYPROC - 1e300) == -1e300);
-    /* Sums wrap. */
+    /* Sums wrap around. */
     CHECK(all_reduce_to_all_add(0x7fffffff) == (int)(0x7fffffffu * PROCS));
     return count;
 }
@@ -82,13 +82,13 @@ static void memory(void)
     b = all_spread_malloc(3 * PROCS, sizeof(int));
     CHECK(a != NULL && b != NULL && a != b && toproc(a) == 0);
     all_spread_free(a);
-    /* What has been given back is used again, at the same address in all processes. */
+    /* Freed memory is used again, at the same address in all processes. */
     a = all_spread_malloc(PROCS, sizeof(int));
     CHECK((long)(int *)a == all_bcast_l((long)(int *)a));
     CHECK(all_spread_malloc(-1, 4) == NULL && all_spread_malloc(4, -1) == NULL);
     CHECK(all_spread_malloc(0x7fffffff, 0x7fffffff) == NULL);
     all_spread_free(NULL);
-    /* One process alone: what it gets is not what another gets. */
+    /* spread_malloc by each process alone: each gets other memory. */
     mine = spread_malloc(2 * PROCS, sizeof(int));
     CHECK(mine != NULL && spread_malloc(0x7fffffff, 0x7fffffff) == NULL);
     for (i = 0; i < 2 * PROCS; i++)
@@ -105,7 +105,7 @@ static void memory(void)
     all_spread_free(a);
 }
 
-/* Runs in the process whose `called` it is. */
+/* Runs in the process that it was sent to, with this process's `called`. */
 static int note(void *arg, int value)
 {
     called.calls++;
@@ -128,7 +128,7 @@ static void atomics(void)
     CHECK(*w == -10 * PROCS);
     CHECK(compare_and_swap(w, 12345, 1) == -10 * PROCS && *w == -10 * PROCS);
     barrier();
-    /* Each process puts in its number + 1; every value comes out once, the last is still there. */
+    /* Each process exchanges its number + 1 for the old value; each value comes out once, the last one stays in. */
     on_one word = 0;
     barrier();
     seen = exchange(w, MYPROC + 1);
@@ -184,7 +184,7 @@ static void waiting(void)
         ;
     CHECK(got == 40 + right);
     barrier();
-    /* The last process does nothing but serve until another has told it to go on. */
+    /* The last process only serves requests until process 0 has written 99. */
     on_proc(PROCS - 1) while (PROCS > 1 && *(volatile int *)&word != 99) splitc_poll();
     on_one *toglobal(PROCS - 1, &word) = 99;
     barrier();
