@@ -79,7 +79,6 @@ struct rig_app {
     uint32_t comp_position[RIG_VIS][2];
     uint32_t vi_gen[RIG_VIS];
     uint32_t cq_position[16];
-    bool auto_place; /* not used */
     bool deaf;       /* count error events, do not keep them */
     unsigned errors; /* error events so far */
 };
