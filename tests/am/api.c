@@ -233,7 +233,7 @@ static void credits(void)
     for (int round = 0; round < 3; round++) {
         eb_t other;
         ran = replied = sent = 0;
-        /* b does not answer for now: no call polls its bundle. */
+        /* b does not answer yet: no call polls its bundle. */
         OK(AM_AllocateBundle(AM_SEQ, &other));
         OK(AM_MoveEndpoint(b, bundle, other));
         while ((rc = AM_RequestXferAsync1(a, 0, 0, BULK, &byte, 0, 3)) == AM_OK)

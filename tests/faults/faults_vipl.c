@@ -97,7 +97,7 @@ static void use_ptag(VIP_NIC_HANDLE nic, unsigned n)
         MUST(VipDestroyPtag(nic, ptag));
 }
 
-/* Use memory of any kind. Its content must not change, whatever fails. */
+/* Use memory of any kind. A call that fails must not change the content of the memory. */
 static void use_memory(VIP_NIC_HANDLE nic, unsigned n)
 {
     VIP_MEM_ATTRIBUTES attributes = {.EnableRdmaWrite = VIP_TRUE};

@@ -147,7 +147,7 @@ static void victims_open(void)
     sent = 0;
 }
 
-/* A message from one victim to the other must arrive whole, whatever the hostile session does. */
+/* A message from one victim to the other must arrive whole beside the hostile session. */
 static void victims_exchange(void)
 {
     struct vip_comp comp;

@@ -112,7 +112,7 @@ int main(int argc, char **argv)
 
         if (a < 0 || b < 0) {
             fprintf(stderr, "share: the victim has no connection after %u of %u pairs\n", i, pairs);
-            return i * 2 < pairs; /* answers may take so long that the victim's time is over */
+            return i * 2 < pairs; /* slow answers may exceed the victim's time limit */
         }
         printf("%.0f %.0f\n", i % 2 ? b : a, i % 2 ? a : b);
     }

@@ -493,7 +493,7 @@ static const char *run_plain(struct app *app)
     uint64_t faults_ns = sim_now(app->sim) + 5000000000ull;
 
     if (!sim_run_until(app->sim, faults_ns, all_done, app)) {
-        /* Without faults all messages must complete, whatever happened before. */
+        /* Once the faults have ended, all messages must complete. */
         sim_link(app->sim)->loss = sim_link(app->sim)->dup = sim_link(app->sim)->reorder = 0;
         if (!all_done(app) && !sim_run_until(app->sim, faults_ns + 60000000000ull, all_done, app))
             sim_fail(app->sim, "no progress");

@@ -9,7 +9,7 @@
 /* Time limit, when the faults have ended, until both sides know that a connection is over. */
 #define BOTH_KNOW_NS (12 * WORLD_S)
 
-/* A vipd remembers an answered request for at least this time, whatever the drift of its clock. */
+/* A vipd remembers an answered request for at least this time, also with a clock that drifts. */
 #define ANSWERED_NS (2800 * WORLD_MS)
 
 /*

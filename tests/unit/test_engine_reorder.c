@@ -139,7 +139,7 @@ static void forgets(void **state)
     path_free(path);
 }
 
-/* The search for the place of a packet ahead of its turn is bounded, whatever order a peer chooses. If the bound is
+/* The search for the place of a packet ahead of its turn is bounded for every order that a peer chooses. If the bound is
  * reached, the packet is dropped. */
 static void looks_at_few(void **state)
 {

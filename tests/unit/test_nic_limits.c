@@ -421,7 +421,7 @@ static void test_segments_of_a_user(void **state)
 
 /* ---- a full link ----------------------------------------------------------------------- */
 
-/* While a send waits for the link, it does not complete, whatever ends: other VIs and other sessions. */
+/* A send that waits for the link does not complete when other VIs or other sessions end. */
 static void test_wait_for_link(void **state)
 {
     struct world w = world_new();
