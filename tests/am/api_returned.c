@@ -166,17 +166,17 @@ void gets(void)
 
 void gone_endpoints(void)
 {
-    en_t nobody;
+    en_t absent;
 
     set_up();
-    nobody = name_b;
-    nobody.number += 1000;
-    OK(AM_Map(a, 7, nobody, 5));
+    absent = name_b;
+    absent.number += 1000;
+    OK(AM_Map(a, 7, absent, 5));
     OK(AM_Request1(a, 7, REQ, 1));
     COMES_BACK(EBADENDPOINT, AM_REQUEST_M);
     CHECK(last_returned.dest == 7);
-    nobody.process += 12345; /* no process has this number */
-    OK(AM_Map(a, 8, nobody, 5));
+    absent.process += 12345; /* no process has this number */
+    OK(AM_Map(a, 8, absent, 5));
     OK(AM_RequestI1(a, 8, REQ, "x", 1, 1));
     COMES_BACK(EUNREACHABLE, AM_REQUEST_IM);
     exchange();
