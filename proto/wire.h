@@ -183,6 +183,8 @@ enum vip_cm_type {
     VIP_CM_PONG = 11,     /* the answer to PING; src_epoch of the header names the life */
     VIP_CM_RESET = 12,    /* a data packet named a connection id (conn_id) that is unknown here */
     VIP_CM_COOKIE = 13,   /* server: nothing is stored; repeat the REQUEST with this cookie */
+    VIP_CM_SETUP = 14,    /* both: features and items, between ACCEPT and the first data. The
+                             client's one is also its CONFIRM */
     VIP_CM_TYPES,
 };
 
@@ -199,14 +201,15 @@ enum vip_close_reason {
  * both ends have. Unknown bits are ignored. */
 #define VIP_FEATURE_IMM64_MSG 0x01u /* VIP_FRMF_IMM64 and VIP_FRM_WRITE_MSG are understood */
 #define VIP_FEATURE_PADDING   0x02u /* zero bytes behind the last frame are understood */
-#define VIP_FEATURES          (VIP_FEATURE_IMM64_MSG | VIP_FEATURE_PADDING)
+#define VIP_FEATURE_SETUP     0x80u /* SETUP is understood; it carries features beyond these bits */
+#define VIP_FEATURES          (VIP_FEATURE_IMM64_MSG | VIP_FEATURE_PADDING | VIP_FEATURE_SETUP)
 
 /* Attributes of a VI, as REQUEST and ACCEPT carry them (spec 1.6). level, max_transfer_bytes and
  * qos must be equal at both ends; rdma_* are the rights of the other side. */
 struct vip_cm_attrs {
     uint16_t level;                /* VIP_LVL_*, exactly one bit */
     uint8_t rdma_write, rdma_read; /* 1: the VI may be the target of such an operation; else 0 */
-    uint8_t features;              /* VIP_FEATURE_* of the sender's vipd */
+    uint8_t features;              /* VIP_FEATURE_* of the sender's vipd, the lowest eight */
     uint64_t max_transfer_bytes;
     uint64_t qos;
 };
@@ -227,6 +230,16 @@ struct vip_private {
     uint8_t bytes[VIP_PRIVATE_BYTES_MAX]; /* the unused tail is zero */
 };
 
+/* Most bytes of items in a SETUP. */
+#define VIP_ITEMS_BYTES_MAX 256
+
+/* Items of a SETUP, as on the wire: type (2 bytes), length of the value (2 bytes), value. Types
+ * ascend. A receiver ignores items of unknown types. Decoded items stay in the packet. */
+struct vip_items {
+    const uint8_t *bytes;
+    uint16_t len; /* of all items; 0: there are none */
+};
+
 /* One CM message, decoded. Fields that a type does not use are zero on the wire; encoding ignores
  * them. */
 struct vip_cm {
@@ -236,7 +249,8 @@ struct vip_cm {
     uint64_t request_id;       /* the client's random number for this attempt; PING: a nonce */
     uint64_t conn_id;          /* connection id of the sender of this message;
                                 RESET: the unknown id, copied from the data packet */
-    uint64_t peer_conn_id;     /* PENDING, ACCEPT, CONFIRM, CLOSE, CLOSE_ACK: the receiver's id */
+    uint64_t peer_conn_id;     /* PENDING, ACCEPT, CONFIRM, SETUP, CLOSE, CLOSE_ACK: the receiver's
+                                  id */
     uint32_t packet_bytes;     /* REQUEST, ACCEPT: largest packet the sender can take */
     uint32_t window_bytes;     /* REQUEST, ACCEPT: bytes that may be under way towards the sender */
     uint32_t code;             /* REJECT: enum vip_rc for the client */
@@ -245,10 +259,12 @@ struct vip_cm {
     uint32_t ops_done;         /* CLOSE: peer's operations processed before the end */
     uint8_t ops_valid;         /* CLOSE: 1 = ops_done (and failed_op if op_status) are valid */
     uint64_t cookie;           /* COOKIE: not 0; REQUEST: the server's cookie, 0 = none yet */
+    uint64_t features;         /* SETUP: VIP_FEATURE_* of the sender's vipd, all */
     struct vip_cm_attrs attrs; /* REQUEST, ACCEPT */
     struct vip_addr local;     /* REQUEST: the client's address, as the client names it */
     struct vip_addr remote;    /* REQUEST: address to connect to */
     struct vip_private data;   /* REQUEST, ACCEPT, REJECT: for the other application */
+    struct vip_items items;    /* SETUP */
 };
 
 /* Largest encoded CM packet, header included. */

@@ -28,7 +28,8 @@ enum {
     CM_PACKET_BYTES = 96,
     CM_WINDOW_BYTES = 100,
     CM_OP_STATUS = 104,
-    CM_COOKIE = 104, /* 8 bytes; no type has a cookie and CM_OP_STATUS */
+    CM_COOKIE = 104,         /* 8 bytes; no type has a cookie and CM_OP_STATUS */
+    CM_SETUP_FEATURES = 104, /* 8 bytes, likewise */
     CM_FAILED_OP = 108,
     CM_OPS_DONE = 112,
     CM_LEVEL = 116,
@@ -41,13 +42,16 @@ enum {
     CM_REMOTE_HOST_LEN = 138,
     CM_REMOTE_DISC_LEN = 139,
     CM_DATA_LEN = 140,
-    CM_RESERVED_B = 141, /* and the two bytes behind it */
-    CM_FIXED_END = 144,  /* addresses of a REQUEST start here, then private data */
+    CM_RESERVED_B = 141,
+    CM_ITEMS_LEN = 142, /* 2 bytes */
+    CM_FIXED_END = 144, /* addresses of a REQUEST start here, then private data; items of a SETUP */
 };
 
-#define ADDR_BYTES_MAX (VIP_HOST_ADDR_BYTES_MAX + VIP_DISCRIMINATOR_BYTES_MAX)
+#define ITEM_HEAD_BYTES 4 /* type and length of an item */
+#define ADDR_BYTES_MAX  (VIP_HOST_ADDR_BYTES_MAX + VIP_DISCRIMINATOR_BYTES_MAX)
 _Static_assert(CM_FIXED_END + 2 * ADDR_BYTES_MAX + VIP_PRIVATE_BYTES_MAX <= VIP_WIRE_CM_BYTES_MAX,
                "CM packet fits");
+_Static_assert(CM_FIXED_END + VIP_ITEMS_BYTES_MAX <= VIP_WIRE_CM_BYTES_MAX, "SETUP fits");
 _Static_assert(VIP_WIRE_CM_BYTES_MAX <= VIP_PACKET_BYTES_MIN, "a CM packet fits every link");
 
 /* Groups of fields, and which of them each type uses. */
@@ -62,6 +66,7 @@ enum {
     F_CLOSE = 1 << 7, /* reason, ops_valid, ops_done, op_status, failed_op */
     F_DATA = 1 << 8,
     F_COOKIE = 1 << 9,
+    F_SETUP = 1 << 10, /* features, items */
 };
 
 static const uint16_t fields_of[VIP_CM_TYPES] = {
@@ -78,6 +83,7 @@ static const uint16_t fields_of[VIP_CM_TYPES] = {
     [VIP_CM_PONG] = F_REQUEST_ID,
     [VIP_CM_RESET] = F_CONN_ID,
     [VIP_CM_COOKIE] = F_REQUEST_ID | F_COOKIE,
+    [VIP_CM_SETUP] = F_REQUEST_ID | F_CONN_ID | F_PEER_CONN_ID | F_SETUP,
 };
 
 static size_t put_bytes(uint8_t *out, size_t at, const uint8_t *bytes, uint8_t len)
@@ -120,6 +126,28 @@ static bool addr_fits(const struct vip_addr *addr)
            addr->disc_len <= VIP_DISCRIMINATOR_BYTES_MAX;
 }
 
+/* Are the items complete, and do their types ascend? */
+static bool items_are_sound(const struct vip_items *items)
+{
+    size_t at = 0, len = items->len;
+    uint32_t least = 0; /* the smallest type that may follow */
+
+    if (len > VIP_ITEMS_BYTES_MAX)
+        return false;
+    while (at < len) {
+        uint16_t type;
+
+        if (len - at < ITEM_HEAD_BYTES)
+            return false;
+        type = get16(items->bytes + at);
+        if (type < least)
+            return false;
+        least = type + 1u;
+        at += ITEM_HEAD_BYTES + get16(items->bytes + at + 2);
+    }
+    return at == len;
+}
+
 /* Are the values allowed for the type? Asserted when encoding, a verdict when decoding. */
 static bool cm_is_sound(const struct vip_cm *cm, unsigned fields)
 {
@@ -147,6 +175,8 @@ static bool cm_is_sound(const struct vip_cm *cm, unsigned fields)
     if ((fields & F_CODE) && (cm->code == VIP_RC_SUCCESS || cm->code > VIP_RC_ERROR_NOT_SUPPORTED))
         return false;
     if ((fields & F_DATA) && cm->data.len > VIP_PRIVATE_BYTES_MAX)
+        return false;
+    if ((fields & F_SETUP) && !items_are_sound(&cm->items))
         return false;
     if ((fields & F_CLOSE) && (cm->reason > VIP_CLOSE_SHUTDOWN || cm->ops_valid > 1))
         return false;
@@ -196,6 +226,13 @@ size_t vip_wire_put_cm(uint8_t out[VIP_WIRE_CM_BYTES_MAX], uint64_t src_epoch, u
         out[CM_DATA_LEN] = cm->data.len;
         iov.iov_len = put_bytes(out, iov.iov_len, cm->data.bytes, cm->data.len);
     }
+    if (fields & F_SETUP) {
+        put64(out + CM_SETUP_FEATURES, cm->features);
+        put16(out + CM_ITEMS_LEN, cm->items.len);
+        if (cm->items.len)
+            memcpy(out + CM_FIXED_END, cm->items.bytes, cm->items.len);
+        iov.iov_len += cm->items.len;
+    }
     vip_wire_seal(&iov, 1);
     return iov.iov_len;
 }
@@ -227,6 +264,7 @@ static void get_fixed(const uint8_t *in, struct vip_cm *ret)
     ret->remote.host_len = in[CM_REMOTE_HOST_LEN];
     ret->remote.disc_len = in[CM_REMOTE_DISC_LEN];
     ret->data.len = in[CM_DATA_LEN];
+    ret->items.len = get16(in + CM_ITEMS_LEN);
 }
 
 /* Is a field set that the type does not use? Each message has exactly one encoding. */
@@ -249,6 +287,8 @@ static bool has_foreign_fields(const struct vip_cm *cm, unsigned fields)
     if (!(fields & F_CODE) && cm->code)
         return true;
     if (!(fields & F_DATA) && cm->data.len)
+        return true;
+    if (!(fields & F_SETUP) && cm->items.len)
         return true;
     if (!(fields & F_CLOSE) && (cm->reason | cm->ops_valid))
         return true;
@@ -283,7 +323,7 @@ enum vip_wire_verdict vip_wire_get_cm(const uint8_t *packet, size_t len_bytes, s
     get_fixed(packet, ret);
     if (ret->type < VIP_CM_REQUEST || ret->type >= VIP_CM_TYPES)
         return VIP_WIRE_CM_BAD;
-    if (packet[CM_RDMA] >> 2 || packet[CM_RESERVED_B] || get16(packet + CM_RESERVED_B + 1))
+    if (packet[CM_RDMA] >> 2 || packet[CM_RESERVED_B])
         return VIP_WIRE_RESERVED;
     fields = fields_of[ret->type];
     ret->cookie = 0;
@@ -291,10 +331,19 @@ enum vip_wire_verdict vip_wire_get_cm(const uint8_t *packet, size_t len_bytes, s
         ret->cookie = get64(packet + CM_COOKIE);
         ret->op_status = ret->failed_op = 0;
     }
+    if (fields & F_SETUP) {
+        ret->features = get64(packet + CM_SETUP_FEATURES);
+        ret->op_status = ret->failed_op = 0;
+        if (ret->items.len > VIP_ITEMS_BYTES_MAX)
+            return VIP_WIRE_CM_BAD;
+        if (len_bytes < CM_FIXED_END + (size_t)ret->items.len)
+            return VIP_WIRE_SHORT;
+        ret->items.bytes = at;
+    }
     if (has_foreign_fields(ret, fields) || !cm_is_sound(ret, fields))
         return VIP_WIRE_CM_BAD;
     want_bytes += (size_t)ret->local.host_len + ret->local.disc_len + ret->remote.host_len +
-                  ret->remote.disc_len + ret->data.len;
+                  ret->remote.disc_len + ret->data.len + ret->items.len;
     if (len_bytes != want_bytes)
         return len_bytes < want_bytes ? VIP_WIRE_SHORT : VIP_WIRE_TRAILING;
     at = get_bytes(at, ret->local.host, ret->local.host_len);

@@ -84,7 +84,7 @@ struct plan {
     uint32_t starve_ppm, bad_ppm, reject_ppm, cancel_ppm, early_ppm;
     bool loopback, cq, reads, writes;
     bool many_reads; /* nearly all messages are RDMA Reads: more than may be open at once */
-    /* Drawn from play.extra, so that these choices do not change the older ones (see play_plain). */
+    /* Drawn from play.extra, so that these choices do not change the older ones (see play_edition). */
     bool wide;   /* immediate data of 64 bits, RDMA Writes with message */
     bool staged; /* the memory of RDMA operations is staged */
     bool hasty;  /* some ends call VipDisconnect as soon as they have posted their last message */
@@ -277,12 +277,19 @@ enum chaos {
     CHAOS_KINDS,
 };
 
-/* Make only the choices of the first version: for seeds that found a bug with it. */
-extern bool play_plain;
-/* Hosts ask for cookies only in a flood: for seeds that found a bug when that was the only case. */
-extern bool play_trusting;
-/* No vipd pads its packets: for seeds that found a bug without padding. The two options above include it. */
-extern bool play_unpadded;
+/*
+ * A seed finds a bug again only with the choices and messages of the time at which it was found. Each edition has
+ * those of the editions before, and more.
+ */
+enum play_edition {
+    EDITION_FIRST = 1,   /* the first version */
+    EDITION_EXTRAS = 2,  /* listeners, peers, staged memory and the rest of draw_extras */
+    EDITION_COOKIES = 3, /* most hosts ask every new client for a cookie; before, only in a flood */
+    EDITION_PADDING = 4, /* most vipd pad their packets; some programs close at once */
+    EDITION_SETUP = 5,   /* most vipd know SETUP */
+    EDITION_NEWEST = EDITION_SETUP,
+};
+extern enum play_edition play_edition;
 
 /* Make all choices from the seed. */
 void play_draw(struct play *play, uint64_t seed, uint64_t chaos_ns);

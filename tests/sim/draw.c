@@ -6,7 +6,7 @@
 
 #include "tests/sim/actor.h"
 
-bool play_plain, play_trusting, play_unpadded;
+enum play_edition play_edition = EDITION_NEWEST;
 
 static uint32_t sometimes(struct chance *chance, uint32_t share_ppm, uint32_t max)
 {
@@ -194,7 +194,7 @@ static void draw_narrow(struct play *play)
 {
     struct plan *plan = &play->plan;
 
-    if (play_trusting || !chance_ppm(&play->extra, 60000))
+    if (play_edition < EDITION_COOKIES || !chance_ppm(&play->extra, 60000))
         return;
     memset(plan->chaos_ppm, 0, sizeof(plan->chaos_ppm));
     plan->chaos_ppm[CHAOS_MTU] = 1000;
@@ -203,33 +203,41 @@ static void draw_narrow(struct play *play)
     play->world.net.packet_bytes = 8972;
 }
 
+/* The features that host number `host` lacks, because its vipd is an older one. */
+static uint8_t features_without(uint64_t seed, unsigned host)
+{
+    if (play_edition < EDITION_PADDING)
+        return VIP_FEATURE_PADDING | VIP_FEATURE_SETUP;
+    if (seed % 8 == 3 && host == 0)
+        return VIP_FEATURE_PADDING | VIP_FEATURE_SETUP;
+    return play_edition < EDITION_SETUP || (seed % 8 == 6 && host == 0) ? VIP_FEATURE_SETUP : 0;
+}
+
 /* The choices that came after the first version, from a generator of their own. */
 static void draw_extras(struct play *play)
 {
     struct chance *chance = &play->extra;
     struct plan *plan = &play->plan;
     struct world_net *net = &play->world.net;
+    static const char *const options[] = {[EDITION_FIRST] = " --edition 1",
+                                          [EDITION_EXTRAS] = " --edition 2",
+                                          [EDITION_COOKIES] = " --edition 3",
+                                          [EDITION_PADDING] = " --edition 4",
+                                          [EDITION_SETUP] = NULL};
 
-    if (play_plain || play_trusting || play_unpadded)
-        play->world.unpadded = UINT32_MAX;
-    else if (play->world.seed % 8 == 3)
-        play->world.unpadded = 1; /* host 0 has an older vipd than the others */
-    if (play_plain) {
-        play->world.options = " --plain";
+    play->world.options = options[play_edition];
+    for (unsigned i = 0; i < WORLD_HOSTS_MAX; i++)
+        play->world.without[i] = features_without(play->world.seed, i);
+    if (play_edition < EDITION_EXTRAS)
         return;
-    }
-    if (play_trusting)
-        play->world.options = " --trusting";
-    else if (play_unpadded)
-        play->world.options = " --unpadded";
     /* Ask each client for a cookie, as vipd does. In the other runs hosts ask only in a flood of requests. */
-    play->world.verify_all = !play_trusting && play->world.seed % 4 != 0;
+    play->world.verify_all = play_edition >= EDITION_COOKIES && play->world.seed % 4 != 0;
     /* vipd skips one packet number of 32,768 on average, which is too rare for these runs. */
     if (play->world.seed % 8 == 5)
         play->world.engine.skip_packets = 100;
     plan->wide = chance_below(chance, 2);
     plan->staged = !chance_below(chance, 3);
-    plan->hasty = !play_trusting && !play_unpadded && play->world.seed % 3 == 1;
+    plan->hasty = play_edition >= EDITION_PADDING && play->world.seed % 3 == 1;
     draw_ways(play);
     if (plan->clean)
         return;
@@ -262,7 +270,7 @@ static void draw_dark(struct play *play)
     struct plan *plan = &play->plan;
     struct world_net *net = &play->world.net;
 
-    if (play_plain || play_trusting || play_unpadded || plan->clean || !chance_ppm(&chance, 30000))
+    if (play_edition < EDITION_PADDING || plan->clean || !chance_ppm(&chance, 30000))
         return;
     memset(plan->chaos_ppm, 0, sizeof(plan->chaos_ppm));
     plan->chaos_ppm[CHAOS_DARK] = 1000;
@@ -279,7 +287,7 @@ static void draw_latest(struct play *play)
 {
     struct chance chance = {play->world.seed ^ 0x1c69b3f74ac4ae35ull};
 
-    if (play_plain || play_trusting || play_unpadded || play->plan.clean)
+    if (play_edition < EDITION_PADDING || play->plan.clean)
         return;
     play->plan.chaos_ppm[CHAOS_PAUSE] = sometimes(&chance, 100000, 1000);
     if (!chance_ppm(&chance, 60000))
@@ -305,7 +313,7 @@ static void draw_forgetful(struct play *play)
 {
     struct plan *plan = &play->plan;
 
-    if (play_plain || play_trusting || play_unpadded || plan->clean || play->world.seed % 4 != 2)
+    if (play_edition < EDITION_PADDING || plan->clean || play->world.seed % 4 != 2)
         return;
     plan->chaos_ppm[CHAOS_DEREGISTER] += 1500;
     plan->chaos_gap_ns = plan->chaos_gap_ns / 4 + 5 * WORLD_MS;

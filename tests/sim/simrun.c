@@ -1,15 +1,12 @@
 /*
  * simrun: random runs in virtual time; everything follows from the seed.
  *
- *   simrun [--seed N] [--count C] [--hours H] [--seconds S] [--plain] [--trusting] [--unpadded]
- *          [--least N] [--trace] [--twice] [--quiet]
+ *   simrun [--seed N] [--count C] [--hours H] [--seconds S] [--edition E] [--least N] [--trace] [--twice] [--quiet]
  *       whole hosts with random faults (play.c). Without --seed the base seed follows from VIP_SEED (1 if that
  *       is not set); with "--seed clock" it comes from the clock. It is printed. --hours: virtual hours of faults
  *       in each run. --seconds: begin no new run after S seconds of processor time, but make at least N runs
  *       (--least; 1 by default). So a slow machine runs fewer seeds; a busy one runs as many as an idle one.
- *       --plain: only the choices of the first version of play.c, for seeds that found a bug with it.
- *       --trusting: hosts ask for cookies only in a flood; otherwise the hosts of three seeds in four ask every
- *       new client. --unpadded: no vipd pads its packets.
+ *       --edition: the choices of an earlier version (enum play_edition), for seeds that found a bug with it.
  *   simrun --pair --seed N [--count C] [--loss PERCENT] [--messages M] ...
  *       two engines without connection management (app.c).
  *
@@ -33,8 +30,8 @@ struct options {
 
 static int usage(void)
 {
-    fputs("usage: simrun [--seed N] [--count C] [--hours H] [--seconds S] [--plain] [--trusting] "
-          "[--unpadded] [--least N] [--trace] [--twice] [--quiet]\n       simrun --pair --seed N "
+    fputs("usage: simrun [--seed N] [--count C] [--hours H] [--seconds S] [--edition 1..5] "
+          "[--least N] [--trace] [--twice] [--quiet]\n       simrun --pair --seed N "
           "[--count C] "
           "[--loss PERCENT] "
           "[--messages M] "
@@ -67,6 +64,9 @@ static bool parse_value(struct options *options, const char *name, const char *v
         options->loss_ppm = (uint32_t)(strtod(value, NULL) * 10000);
     } else if (!strcmp(name, "--messages")) {
         options->messages = (uint32_t)strtoul(value, NULL, 0);
+    } else if (!strcmp(name, "--edition")) {
+        play_edition = (enum play_edition)strtoul(value, NULL, 0);
+        return play_edition >= EDITION_FIRST && play_edition <= EDITION_NEWEST;
     } else {
         return false;
     }
@@ -80,12 +80,6 @@ static bool parse(struct options *options, int argc, char **argv)
             options->trace = stdout;
         else if (!strcmp(argv[i], "--twice"))
             options->twice = true;
-        else if (!strcmp(argv[i], "--plain"))
-            play_plain = true;
-        else if (!strcmp(argv[i], "--trusting"))
-            play_trusting = true;
-        else if (!strcmp(argv[i], "--unpadded"))
-            play_unpadded = true;
         else if (!strcmp(argv[i], "--quiet"))
             options->quiet = true;
         else if (!strcmp(argv[i], "--pair"))

@@ -552,7 +552,7 @@ void world_host_up(struct world *world, unsigned index)
                .verify_all = world->verify_all},
         .seed = chance_next(&world->chance),
         .epoch = chance_next(&world->chance) | 1,
-        .without = (world->unpadded >> index) & 1 ? VIP_FEATURE_PADDING : 0,
+        .without = world->without[index],
         .vi_max = 64,
         .cq_max = 16,
     };

@@ -212,7 +212,7 @@ struct world {
     struct world_packet *free;
     struct world_hooks hooks;
     FILE *trace;
-    uint32_t unpadded;   /* bit i is set if host i's vipd lacks VIP_FEATURE_PADDING */
+    uint8_t without[WORLD_HOSTS_MAX]; /* VIP_FEATURE_* that the host's vipd lacks */
     const char *options; /* options of simrun that repeat this run, beside the seed; or NULL */
     struct world_record tail[WORLD_TAIL];
 };

@@ -88,8 +88,9 @@ struct host {
 struct world {
     uint64_t now_ns, random;
     unsigned loss_percent, dup_percent;
-    bool verify_all; /* cm_config.verify_all of the hosts */
-    uint32_t uid;    /* user of the programs that act next */
+    bool verify_all;              /* cm_config.verify_all of the hosts */
+    uint32_t uid;                 /* user of the programs that act next */
+    uint64_t features[HOSTS_MAX]; /* cm_config.features; for the next lives of the hosts */
     uint64_t delay_min_ns, delay_spread_ns;
     unsigned host_count, flight_count;
     uint64_t packets, bytes_sent[HOSTS_MAX];

@@ -85,6 +85,7 @@ static inline void host_start(struct world *w, unsigned index)
     host->epoch = world_random(w) | 1;
     config.self = host->addr;
     config.epoch = host->epoch;
+    config.features = w->features[index];
     config.seed = world_random(w);
     config.verify_all = w->verify_all;
     config.packet_bytes += 100 * index;
@@ -125,6 +126,17 @@ static inline struct world *world_new_asking(unsigned hosts, uint64_t seed, bool
 static inline struct world *world_new(unsigned hosts, uint64_t seed)
 {
     return world_new_asking(hosts, seed, false);
+}
+
+/* Start the host again as a vipd with other features. */
+static inline void host_feature(struct world *w, unsigned index, uint64_t features)
+{
+    bool eager = w->hosts[index].eager;
+
+    w->features[index] = features;
+    host_kill(w, index);
+    host_start(w, index);
+    w->hosts[index].eager = eager;
 }
 
 static inline void world_free(struct world *w)

@@ -12,6 +12,7 @@ struct program {
     unsigned hosts, loss, dup, steps;
     bool restarts, eager;
     unsigned peers; /* percent of the requests that are peer-to-peer */
+    bool setup;     /* in most runs the hosts know SETUP, in some only one host does */
 };
 
 static uint64_t wait_numbers;
@@ -66,6 +67,20 @@ static void close_something(struct world *w, unsigned index)
             host_close(w, index, &host->conns[i]);
 }
 
+/* Is an accept or a request under way that may become the connection with this id? Then data is dropped silently. */
+static bool host_opens(const struct host *host, uint64_t local_id)
+{
+    for (unsigned i = 0; i < host->accept_count; i++)
+        if (host->accepts[i].local_id == local_id && host->accepts[i].used &&
+            !host->accepts[i].done && !host->accepts[i].given_up)
+            return true;
+    for (unsigned i = 0; i < host->request_count; i++)
+        if (host->requests[i].local_id == local_id && !host->requests[i].done &&
+            !host->requests[i].given_up)
+            return true;
+    return false;
+}
+
 /* A data packet on each live connection. Only such packets reveal the end of some connections. */
 static void exchange_data(struct world *w, unsigned index)
 {
@@ -94,7 +109,8 @@ static void exchange_data(struct world *w, unsigned index)
             cm_heard(peer->cm, other->peer, w->now_ns);
         else
             cm_implied_confirm(peer->cm, conn->remote_id, &host->addr, host->epoch, w->now_ns);
-        if (hdr.dst_epoch == peer->epoch && !host_conn(peer, conn->remote_id))
+        if (hdr.dst_epoch == peer->epoch && !host_conn(peer, conn->remote_id) &&
+            !host_opens(peer, conn->remote_id))
             cm_unknown_conn(peer->cm, &host->addr, &hdr, w->now_ns);
         host_settle(peer);
     }
@@ -187,6 +203,9 @@ static void run(const struct program *program, uint64_t seed, unsigned *connecte
     w->delay_spread_ns = seed % 3 ? 30 * MS : 100000; /* most seeds: heavy reordering */
     for (unsigned i = 0; i < w->host_count; i++)
         w->hosts[i].eager = program->eager;
+    for (unsigned i = 0; program->setup && i < w->host_count; i++)
+        if (seed % 4 || i)
+            host_feature(w, i, VIP_FEATURES);
     for (unsigned i = 0; i < program->steps; i++)
         step(w, program);
     settle(w);
@@ -305,6 +324,20 @@ static void test_peers_in_a_bad_network(void **state)
     run_seeds(&program, 11300, 60);
 }
 
+/* Hosts that know SETUP, in some runs beside a host that does not. */
+static void test_setup(void **state)
+{
+    struct program program = {
+        .hosts = 3, .loss = 10, .dup = 10, .steps = 150, .peers = 20, .setup = true};
+
+    run_seeds(&program, 12000, 60);
+    program.loss = 50;
+    run_seeds(&program, 12100, 60);
+    program.loss = 5;
+    program.restarts = program.eager = true;
+    run_seeds(&program, 12200, 60);
+}
+
 /* ---- a peer that knows every id and lies ---- */
 
 #define SEEN_MAX 64
@@ -347,6 +380,8 @@ static void lie(struct world *w)
 
     if (world_percent(w, 50))
         msg.remote = world_addr(&w->hosts[to], "a");
+    if (world_percent(w, 50))
+        msg.attrs.features = VIP_FEATURES;
     if (world_percent(w, 50)) {
         msg.peer_to_peer = 1;
         msg.local = world_addr(&w->hosts[world_random(w) % 2], "a");
@@ -365,6 +400,8 @@ static void test_lying_peer(void **state)
     for (uint64_t seed = 9000; seed < 9060; seed++) {
         struct world *w = world_new(program.hosts, seed);
 
+        for (unsigned i = 0; seed % 4 > 1 && i < w->host_count; i++)
+            host_feature(w, i, VIP_FEATURES);
         w->filter = listen_in;
         for (unsigned i = 0; i < program.steps; i++) {
             for (unsigned j = 0; j < w->host_count; j++)
@@ -416,6 +453,7 @@ int main(void)
         cmocka_unit_test(test_replay),
         cmocka_unit_test(test_peers),
         cmocka_unit_test(test_peers_in_a_bad_network),
+        cmocka_unit_test(test_setup),
         cmocka_unit_test(test_lying_peer),
     };
 

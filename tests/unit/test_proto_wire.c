@@ -303,6 +303,21 @@ static const struct cm_vector cm_vectors[] = {
     {"cm_pong", EPOCH_B, {.type = VIP_CM_PONG, .request_id = 1}},
     {"cm_reset", EPOCH_B, {.type = VIP_CM_RESET, .conn_id = SERVER_ID}},
     {"cm_cookie", EPOCH_B, {.type = VIP_CM_COOKIE, .request_id = REQUEST_ID, .cookie = COOKIE}},
+    {"cm_setup",
+     EPOCH_B,
+     {.type = VIP_CM_SETUP,
+      .request_id = REQUEST_ID,
+      .conn_id = CLIENT_ID,
+      .peer_conn_id = SERVER_ID,
+      .features = VIP_FEATURES}},
+    {"cm_setup_items",
+     EPOCH_B,
+     {.type = VIP_CM_SETUP,
+      .request_id = REQUEST_ID,
+      .conn_id = CLIENT_ID,
+      .peer_conn_id = SERVER_ID,
+      .features = 0x8000000000000183,
+      .items = {.bytes = (const uint8_t *)"\x07\0\x03\0abc\xff\xff\0", .len = 11}}},
     {"cm_request_cookie",
      EPOCH_B,
      {.type = VIP_CM_REQUEST,
@@ -330,6 +345,11 @@ static void check_cm_vector(const struct cm_vector *want)
     assert_true(hdr.src_epoch == EPOCH_A && hdr.dst_epoch == want->dst_epoch);
     memset(&got, 0xff, sizeof(got));
     assert_int_equal(vip_wire_get_cm(bytes, len, &got), VIP_WIRE_OK);
+    if (want->cm.items.len) { /* decoded items are in the packet */
+        assert_memory_equal(got.items.bytes, want->cm.items.bytes, want->cm.items.len);
+        assert_ptr_equal(got.items.bytes, bytes + 144);
+    }
+    got.items.bytes = want->cm.items.bytes;
     assert_memory_equal(&got, &want->cm, sizeof(got));
     assert_int_equal(vip_wire_put_cm(made, EPOCH_A, want->dst_epoch, &want->cm), len);
     assert_memory_equal(made, bytes, len);
@@ -397,7 +417,7 @@ static void test_unused_fields_are_not_sent(void **state)
         struct vip_cm cm;
         size_t len;
 
-        if (type == VIP_CM_ACCEPT || type == VIP_CM_REJECT)
+        if (type == VIP_CM_ACCEPT || type == VIP_CM_REJECT || type == VIP_CM_SETUP)
             continue;
         full.type = (uint8_t)type;
         len = vip_wire_put_cm(out, 1, 2, &full);

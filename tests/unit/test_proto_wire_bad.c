@@ -117,8 +117,8 @@ static const struct bad_case bad_cases[] = {
     {"cm_request", 119, 1, 0xfe, VIP_WIRE_OK}, /* features of the future */
     {"cm_close", 119, 1, 1, VIP_WIRE_CM_BAD},
     {"cm_request", 141, 1, 1, VIP_WIRE_RESERVED},
-    {"cm_request", 142, 2, 1, VIP_WIRE_RESERVED},
-    {"cm_request", 140, 1, 1, VIP_WIRE_SHORT}, /* private data */
+    {"cm_request", 142, 2, 1, VIP_WIRE_CM_BAD}, /* items in a message that has none */
+    {"cm_request", 140, 1, 1, VIP_WIRE_SHORT},  /* private data */
     {"cm_request_longest", 140, 1, 65, VIP_WIRE_CM_BAD},
     {"cm_request_longest", 140, 1, 63, VIP_WIRE_TRAILING},
     {"cm_accept_data", 140, 1, 4, VIP_WIRE_TRAILING},
@@ -144,6 +144,23 @@ static const struct bad_case bad_cases[] = {
     {"cm_close", 104, 4, 1, VIP_WIRE_CM_BAD}, /* DONE is not an error */
     {"cm_close", 104, 4, 0, VIP_WIRE_CM_BAD}, /* failed_op without a status */
     {"cm_close", 88, 8, 0, VIP_WIRE_CM_BAD},
+
+    {"cm_setup", 72, 8, 0, VIP_WIRE_CM_BAD},       /* request_id */
+    {"cm_setup", 80, 8, 0, VIP_WIRE_CM_BAD},       /* conn_id */
+    {"cm_setup", 88, 8, 0, VIP_WIRE_CM_BAD},       /* peer_conn_id */
+    {"cm_setup", 104, 8, UINT64_MAX, VIP_WIRE_OK}, /* features of the future */
+    {"cm_setup", 112, 4, 1, VIP_WIRE_CM_BAD},      /* ops_done */
+    {"cm_setup", 119, 1, 1, VIP_WIRE_CM_BAD},      /* features of a REQUEST */
+    {"cm_setup", 142, 2, 1, VIP_WIRE_SHORT},
+    {"cm_setup", 142, 2, 257, VIP_WIRE_CM_BAD},      /* more than VIP_ITEMS_BYTES_MAX */
+    {"cm_setup_items", 142, 2, 10, VIP_WIRE_CM_BAD}, /* ends in an item */
+    {"cm_setup_items", 142, 2, 7, VIP_WIRE_TRAILING},
+    {"cm_setup_items", 146, 2, 4,
+     VIP_WIRE_CM_BAD}, /* an item that is longer; the next begins with its last byte */
+    {"cm_setup_items", 146, 2, 7, VIP_WIRE_OK},          /* one item instead of two */
+    {"cm_setup_items", 146, 2, 8, VIP_WIRE_CM_BAD},      /* longer than all items */
+    {"cm_setup_items", 144, 2, 0xffff, VIP_WIRE_CM_BAD}, /* a type that came before */
+    {"cm_setup_items", 151, 2, 6, VIP_WIRE_CM_BAD},      /* types that descend */
 };
 
 static void test_every_verdict(void **state)

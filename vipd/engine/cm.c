@@ -103,6 +103,7 @@ static bool epoch_is_right(const struct cm *cm, const struct vip_header *hdr,
     case VIP_CM_PONG:
     case VIP_CM_RESET:
     case VIP_CM_COOKIE:
+    case VIP_CM_SETUP:
     case VIP_CM_TYPES:
         break;
     }
@@ -148,6 +149,10 @@ static void dispatch(struct cm *cm, const struct cm_in *in)
         return;
     case VIP_CM_COOKIE:
         cm_rx_cookie(cm, in);
+        return;
+    case VIP_CM_SETUP:
+        if (!cm_rx_server_setup(cm, in))
+            cm_rx_confirm(cm, in);
         return;
     case VIP_CM_TYPES:
         return; /* vip_wire_get_cm lets no other type through */

@@ -14,7 +14,8 @@
  *   REQUEST (repeated until answered) ->  matched to a waiter, or queued for `grace_ns`
  *                                      <- PENDING (a waiter has it), or NO_MATCH
  *                                      <- ACCEPT (repeated until CONFIRM/CANCEL), or REJECT
- *   CONFIRM, or CANCEL if it gave up   ->
+ *                                      <- SETUP behind each ACCEPT, if both ends know SETUP
+ *   CONFIRM or SETUP, or CANCEL if it gave up   ->
  *   CLOSE (repeated until CLOSE_ACK) from either side, bounded tries.
  * Of two peer-to-peer requests that meet, one side's manager plays the server (cm_match.c).
  */
@@ -46,6 +47,7 @@ struct cm_config {
     struct cm_host local;   /* start of the addresses that every program of this host can use; they
                                are one source together. Length 0: there are no such addresses */
     uint64_t epoch;         /* this life of vipd, random, not 0 */
+    uint64_t features;      /* VIP_FEATURE_* of this vipd; the manager tells them to its peers */
     uint64_t seed;          /* for request ids and jitter; from entropy in production */
     uint32_t packet_bytes;  /* largest packet this NIC takes */
     uint32_t window_bytes;  /* bytes that a peer may have under way to one connection here */
@@ -108,6 +110,7 @@ struct cm_conn {
     uint32_t packet_bytes;     /* largest packet that both ends take */
     uint32_t window_bytes;     /* bytes that the peer lets us have under way */
     uint32_t peer;             /* peer number: for cm_heard, cm_peer_host */
+    uint64_t features;         /* VIP_FEATURE_* that both ends have */
     struct vip_cm_attrs attrs; /* of the remote VI */
 };
 
@@ -191,7 +194,8 @@ int cm_reject(struct cm *cm, uint64_t handle, enum vip_rc code, const struct vip
 /*
  * A data packet for local_id arrived while its accept was unconfirmed. The host calls this for
  * connection ids in that state. A packet from the client's host and life counts as CONFIRM:
- * accept_done (peer to peer: request_done) is called from within. Other packets change nothing.
+ * accept_done (peer to peer: request_done) is called from within. Other packets change nothing,
+ * and neither do packets of a client whose SETUP has not come.
  */
 void cm_implied_confirm(struct cm *cm, uint64_t local_id, const struct cm_host *from,
                         uint64_t src_epoch, uint64_t now_ns);

@@ -62,7 +62,7 @@ void cm_assoc_free(struct cm *cm, struct cm_assoc *assoc)
 }
 
 void cm_conn_fill(struct cm *cm, struct cm_conn *ret, const struct cm_assoc *assoc,
-                  const struct vip_cm *msg)
+                  const struct vip_cm *msg, uint64_t features)
 {
     *ret = (struct cm_conn){
         .local_id = assoc->local_id,
@@ -72,6 +72,7 @@ void cm_conn_fill(struct cm *cm, struct cm_conn *ret, const struct cm_assoc *ass
                                                                     : cm->config.packet_bytes,
         .window_bytes = msg->window_bytes,
         .peer = assoc->peer->number,
+        .features = cm->config.features & features,
         .attrs = msg->attrs,
     };
 }

@@ -59,6 +59,7 @@ int cm_request(struct cm *cm, const struct cm_request_args *args, uint64_t now_n
         .remote = args->remote,
         .data = args->data,
     };
+    attempt->request.attrs.features = (uint8_t)cm->config.features;
     rc = args->peer_to_peer ? cm_meet_enter(cm, attempt, now_ns) : 0;
     if (rc)
         goto refused;
@@ -154,18 +155,30 @@ void cm_rx_pending(struct cm *cm, const struct cm_in *in)
     cm_attempt_arm(cm, attempt);
 }
 
-/* The server accepted: open the association, and confirm. */
+/* Confirm an ACCEPT, with SETUP if the server has sent one. */
+static void confirm(struct cm *cm, const struct cm_in *in, const struct vip_cm *accept)
+{
+    struct vip_cm confirm = {
+        .type = VIP_CM_CONFIRM,
+        .request_id = accept->request_id,
+        .conn_id = accept->peer_conn_id,
+        .peer_conn_id = accept->conn_id,
+    };
+
+    if (cm_setup_due(cm, in->from, accept))
+        cm_setup_send(cm, in->from, in->src_epoch, accept->request_id, accept->peer_conn_id,
+                      accept->conn_id);
+    else
+        cm_answer(cm, in, &confirm);
+}
+
+/* The server accepted, and told its features: open the association, and confirm. */
 static void establish(struct cm *cm, struct cm_attempt *attempt, const struct cm_in *in)
 {
+    struct vip_cm accept = in->msg->type == VIP_CM_SETUP ? attempt->accept : *in->msg;
     struct cm_peer *peer = cm_peer_get(cm, in->from, in->src_epoch, in->now_ns);
     struct cm_assoc *assoc = attempt->assoc;
     uint64_t user = attempt->user;
-    struct vip_cm confirm = {
-        .type = VIP_CM_CONFIRM,
-        .request_id = in->msg->request_id,
-        .conn_id = attempt->request.conn_id,
-        .peer_conn_id = in->msg->conn_id,
-    };
     struct cm_conn conn;
 
     if (!peer) {
@@ -175,30 +188,30 @@ static void establish(struct cm *cm, struct cm_attempt *attempt, const struct cm
     }
     attempt->assoc = NULL;
     cm_attempt_free(cm, attempt);
-    assoc->request_id = confirm.request_id;
-    cm_assoc_add(cm, assoc, peer, confirm.conn_id, confirm.peer_conn_id, CM_ASSOC_OPEN, in->now_ns);
+    assoc->request_id = accept.request_id;
+    cm_assoc_add(cm, assoc, peer, accept.peer_conn_id, accept.conn_id, CM_ASSOC_OPEN, in->now_ns);
     cm_slow_confirmed(cm, peer->source);
     cm_peer_put(cm, peer); /* the association holds it now */
-    cm_conn_fill(cm, &conn, assoc, in->msg);
-    cm_answer(cm, in, &confirm);
-    cm->ops.request_done(cm->ctx, user, VIP_RC_SUCCESS, &conn, &in->msg->data, "");
+    cm_conn_fill(cm, &conn, assoc, &accept, cm_setup_features(cm, in->from, in->msg));
+    confirm(cm, in, &accept);
+    cm->ops.request_done(cm->ctx, user, VIP_RC_SUCCESS, &conn, &accept.data, "");
 }
 
 void cm_rx_accept(struct cm *cm, const struct cm_in *in)
 {
     struct cm_attempt *attempt = cm_attempt_find(cm, in);
     struct cm_assoc *assoc, *made;
-    struct vip_cm confirm = {
-        .type = VIP_CM_CONFIRM,
-        .request_id = in->msg->request_id,
-        .conn_id = in->msg->peer_conn_id,
-        .peer_conn_id = in->msg->conn_id,
-    };
 
     /* An attempt that is accepting the peer's request takes no ACCEPT; the sender gets CANCEL. */
     if (attempt && !attempt->pending && attempt->request.conn_id == in->msg->peer_conn_id) {
         note_answer(attempt, in);
-        establish(cm, attempt, in);
+        if (cm_setup_due(cm, in->from, in->msg)) {
+            attempt->accepted = true;
+            attempt->accept = *in->msg;
+            cm_attempt_arm(cm, attempt);
+        } else {
+            establish(cm, attempt, in);
+        }
         return;
     }
     assoc = cm_assoc_of(cm, in);
@@ -206,7 +219,7 @@ void cm_rx_accept(struct cm *cm, const struct cm_in *in)
         /* Our CONFIRM was lost. */
         cm->stats.duplicates++;
         if (!VIP_MUTANT(CONFIRM_ONCE))
-            cm_answer(cm, in, &confirm);
+            confirm(cm, in, in->msg);
         return;
     }
     cm->stats.unexpected++;
@@ -218,6 +231,22 @@ void cm_rx_accept(struct cm *cm, const struct cm_in *in)
     made = cm_assoc_find(cm, in->msg->peer_conn_id);
     if (!assoc && (!made || made->request_id != in->msg->request_id))
         cm_cancel_send(cm, in->from, in->src_epoch, in->msg->request_id);
+}
+
+bool cm_rx_server_setup(struct cm *cm, const struct cm_in *in)
+{
+    struct cm_attempt *attempt = cm_attempt_find(cm, in);
+
+    if (!attempt || attempt->pending)
+        return false;
+    /* Without the ACCEPT, or with that of another life: the server repeats both. */
+    if (attempt->accepted && attempt->server_epoch == in->src_epoch &&
+        attempt->accept.conn_id == in->msg->conn_id &&
+        attempt->accept.peer_conn_id == in->msg->peer_conn_id)
+        establish(cm, attempt, in);
+    else
+        cm->stats.unexpected++;
+    return true;
 }
 
 /* The codes of a server that VipConnectRequest may return; any other one becomes VIP_RC_REJECT. */

@@ -45,7 +45,7 @@ void cm_rx_close(struct cm *cm, const struct cm_in *in)
     /* Only a client that has seen the ACCEPT can have closed the connection: its CONFIRM is
      * lost. */
     if (assoc->state == CM_ASSOC_OPENING)
-        cm_confirmed(cm, assoc, in->now_ns);
+        cm_confirmed(cm, assoc, NULL, in->now_ns);
     assoc = cm_assoc_of(cm, in);
     if (!assoc || assoc->state != CM_ASSOC_OPEN) {
         cm->stats.duplicates++;

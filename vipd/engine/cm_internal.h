@@ -8,6 +8,7 @@
  *   cm_disc.c      discriminators, their owners and servers
  *   cm_peer.c      peers: their lives and numbers
  *   cm_assoc.c     associations
+ *   cm_setup.c     what both ends tell each other before the first data
  *   cm_meet.c      meeting places of peer-to-peer requests
  *   cm_attempt.c   our own requests under way
  *   cm_slow.c      sources whose accepts failed
@@ -47,8 +48,19 @@ void cm_assoc_free(struct cm *cm, struct cm_assoc *assoc);
 struct cm_assoc *cm_assoc_find(struct cm *cm, uint64_t local_id);
 /* The association that a message names: both ids and the peer must agree. */
 struct cm_assoc *cm_assoc_of(struct cm *cm, const struct cm_in *in);
+/* msg: REQUEST or ACCEPT of the peer; features: VIP_FEATURE_* that the peer has. */
 void cm_conn_fill(struct cm *cm, struct cm_conn *ret, const struct cm_assoc *assoc,
-                  const struct vip_cm *msg);
+                  const struct vip_cm *msg, uint64_t features);
+
+/* ---- cm_setup.c -------------------------------------------------------------------------- */
+
+/* Does the connection with the sender of this REQUEST or ACCEPT need a SETUP of each end? */
+bool cm_setup_due(const struct cm *cm, const struct cm_host *peer, const struct vip_cm *theirs);
+void cm_setup_send(struct cm *cm, const struct cm_host *to, uint64_t dst_epoch, uint64_t request_id,
+                   uint64_t local_id, uint64_t remote_id);
+/* Features of the sender of this REQUEST, ACCEPT or SETUP. */
+uint64_t cm_setup_features(const struct cm *cm, const struct cm_host *peer,
+                           const struct vip_cm *theirs);
 
 /* ---- cm_peer.c --------------------------------------------------------------------------- */
 
@@ -255,7 +267,9 @@ void cm_pending_answer(struct cm *cm, struct cm_pending *pending, enum cm_answer
 /* Send PENDING; cm_answer_pending: for a request that is not remembered. */
 void cm_pending_send(struct cm *cm, const struct cm_pending *pending);
 void cm_answer_pending(struct cm *cm, const struct cm_in *in);
-/* Send ACCEPT for the request, repeated until the client confirms or give_up_ns has come. */
+/* Send ACCEPT for the request, and SETUP if it is due. */
+void cm_accept_send(struct cm *cm, const struct cm_pending *pending);
+/* The same, repeated until the client confirms or give_up_ns has come. */
 void cm_pending_accept(struct cm *cm, struct cm_pending *pending, uint64_t local_id,
                        const struct vip_cm_attrs *attrs, const struct vip_private *data,
                        uint64_t give_up_ns, uint64_t now_ns);
@@ -264,7 +278,8 @@ void cm_accept_withdraw(struct cm *cm, struct cm_pending *pending, enum vip_clos
 /* The host closed a connection with its accept under way. */
 void cm_accept_abandon(struct cm *cm, struct cm_assoc *assoc, enum vip_close_reason reason,
                        uint64_t now_ns);
-void cm_confirmed(struct cm *cm, struct cm_assoc *assoc, uint64_t now_ns);
+/* The client has the connection. msg: its CONFIRM or SETUP; NULL: another sign. */
+void cm_confirmed(struct cm *cm, struct cm_assoc *assoc, const struct vip_cm *msg, uint64_t now_ns);
 
 /* ---- cm_match.c -------------------------------------------------------------------------- */
 
@@ -278,10 +293,12 @@ void cm_match_alone(struct cm *cm, struct cm_attempt *attempt, uint64_t now_ns);
 void cm_rx_cookie(struct cm *cm, const struct cm_in *in);
 void cm_rx_pending(struct cm *cm, const struct cm_in *in);
 void cm_rx_accept(struct cm *cm, const struct cm_in *in);
+/* A SETUP: true if it is that of a server that has accepted a request of ours. */
+bool cm_rx_server_setup(struct cm *cm, const struct cm_in *in);
 void cm_rx_refusal(struct cm *cm, const struct cm_in *in); /* REJECT, NO_MATCH */
 void cm_client_deinit(struct cm *cm);
 void cm_rx_request(struct cm *cm, const struct cm_in *in);
-void cm_rx_confirm(struct cm *cm, const struct cm_in *in);
+void cm_rx_confirm(struct cm *cm, const struct cm_in *in); /* CONFIRM, SETUP of a client */
 void cm_rx_cancel(struct cm *cm, const struct cm_in *in);
 void cm_server_deinit(struct cm *cm);
 void cm_fire_pending(struct cm *cm, struct cm_timer *timer, uint64_t now_ns);

@@ -208,6 +208,8 @@ struct cm_attempt {
     struct cm_pending *pending;      /* peer-to-peer: the peer's request that we accept */
     struct cm_repeat repeat;
     struct vip_cm request;
+    bool accepted;        /* the server has accepted, and its SETUP has not come */
+    struct vip_cm accept; /* accepted: its last ACCEPT */
 };
 
 /* A CLOSE that waits for its CLOSE_ACK; outlives the connection. */

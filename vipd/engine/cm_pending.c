@@ -196,6 +196,16 @@ no_pending:
     return NULL;
 }
 
+void cm_accept_send(struct cm *cm, const struct cm_pending *pending)
+{
+    const struct vip_cm *accept = &pending->accept;
+
+    cm_send(cm, &pending->peer->host, pending->peer->epoch, accept);
+    if (cm_setup_due(cm, &pending->peer->host, &pending->request))
+        cm_setup_send(cm, &pending->peer->host, pending->peer->epoch, accept->request_id,
+                      accept->conn_id, accept->peer_conn_id);
+}
+
 void cm_pending_accept(struct cm *cm, struct cm_pending *pending, uint64_t local_id,
                        const struct vip_cm_attrs *attrs, const struct vip_private *data,
                        uint64_t give_up_ns, uint64_t now_ns)
@@ -213,6 +223,7 @@ void cm_pending_accept(struct cm *cm, struct cm_pending *pending, uint64_t local
         .window_bytes = cm->config.window_bytes,
         .attrs = *attrs,
     };
+    pending->accept.attrs.features = (uint8_t)cm->config.features;
     if (data)
         pending->accept.data = *data;
     cm_assoc_add(cm, pending->assoc, pending->peer, local_id, pending->request.conn_id,
@@ -220,7 +231,7 @@ void cm_pending_accept(struct cm *cm, struct cm_pending *pending, uint64_t local
     pending->assoc->pending = pending;
     pending->give_up_ns = give_up_ns;
     cm->stats.accepts++;
-    cm_send(cm, &pending->peer->host, pending->peer->epoch, &pending->accept);
+    cm_accept_send(cm, pending);
     repeat_ns = cm_repeat_next(cm, &pending->repeat, now_ns);
     cm_timer_set(cm, &pending->timer, repeat_ns);
     cm_disc_touch(cm, pending, repeat_ns);
@@ -253,7 +264,7 @@ void cm_accept_abandon(struct cm *cm, struct cm_assoc *assoc, enum vip_close_rea
     cm_pending_free(cm, pending);
 }
 
-void cm_confirmed(struct cm *cm, struct cm_assoc *assoc, uint64_t now_ns)
+void cm_confirmed(struct cm *cm, struct cm_assoc *assoc, const struct vip_cm *msg, uint64_t now_ns)
 {
     struct cm_pending *pending = assoc->pending;
     struct cm_attempt *attempt = pending->attempt;
@@ -265,7 +276,10 @@ void cm_confirmed(struct cm *cm, struct cm_assoc *assoc, uint64_t now_ns)
     cm_assoc_set_state(cm, assoc, CM_ASSOC_OPEN, now_ns);
     assoc->pending = NULL;
     pending->assoc = NULL;
-    cm_conn_fill(cm, &conn, assoc, &pending->request);
+    if (!msg || msg->type != VIP_CM_SETUP)
+        msg = &pending->request;
+    cm_conn_fill(cm, &conn, assoc, &pending->request,
+                 cm_setup_features(cm, &assoc->peer->host, msg));
     cm_answered_add(cm, pending, CM_ANSWER_NONE, 0, NULL, now_ns);
     cm_slow_confirmed(cm, pending->source);
     if (!attempt)

@@ -136,7 +136,7 @@ static bool answer_again(struct cm *cm, const struct cm_in *in)
         if (pending->state == CM_PENDING_OFFERED || cm_kept_long(cm, pending, in->now_ns))
             cm_pending_send(cm, pending);
         else if (pending->state == CM_PENDING_ACCEPTED)
-            cm_answer(cm, in, &pending->accept);
+            cm_accept_send(cm, pending);
         return true;
     }
     answered = VIP_MUTANT(REQUEST_AGAIN) ? NULL : cm_answered_find(cm, in);
@@ -408,7 +408,8 @@ void cm_implied_confirm(struct cm *cm, uint64_t local_id, const struct cm_host *
         return;
     if (assoc->peer->epoch != src_epoch || !cm_host_equal(&assoc->peer->host, from))
         return;
-    cm_confirmed(cm, assoc, now_ns);
+    if (!cm_setup_due(cm, from, &assoc->pending->request) || VIP_MUTANT(SETUP_SKIPPED))
+        cm_confirmed(cm, assoc, NULL, now_ns);
 }
 
 void cm_rx_confirm(struct cm *cm, const struct cm_in *in)
@@ -425,7 +426,11 @@ void cm_rx_confirm(struct cm *cm, const struct cm_in *in)
         cm->stats.duplicates++;
         return;
     }
-    cm_confirmed(cm, assoc, in->now_ns);
+    if (in->msg->type == VIP_CM_CONFIRM && cm_setup_due(cm, in->from, &assoc->pending->request)) {
+        cm->stats.unexpected++; /* the client has promised a SETUP */
+        return;
+    }
+    cm_confirmed(cm, assoc, in->msg, in->now_ns);
 }
 
 void cm_rx_cancel(struct cm *cm, const struct cm_in *in)
@@ -524,7 +529,7 @@ void cm_fire_pending(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
         return;
     }
     cm->stats.retransmits++;
-    cm_send(cm, &pending->peer->host, pending->peer->epoch, &pending->accept);
+    cm_accept_send(cm, pending);
     repeat_ns = cm_repeat_next(cm, &pending->repeat, now_ns);
     cm_timer_set(cm, timer, repeat_ns);
     cm_disc_touch(cm, pending, repeat_ns);

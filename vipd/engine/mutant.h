@@ -69,6 +69,7 @@
     X(JUDGE_LATE, "a judge that stood still counts that time, and asks nothing")                   \
     X(GIVE_UP_LATE, "a connection is given up by time in which vipd stood still")                  \
     X(COPY_LEFT_OUT, "no packet is copied before its checksum is made")                            \
+    X(SETUP_SKIPPED, "data is taken before the SETUP of its sender came")                          \
     X(LINGER, "VipDisconnect does not wait for what was posted before")
 
 enum vip_mutant_number {

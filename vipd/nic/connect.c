@@ -118,12 +118,11 @@ static void conn_lost(struct nic_conn *conn, const struct eng_close *close)
 
 /* ---- begin ----------------------------------------------------------------------------- */
 
-static struct vip_cm_attrs attrs_of(const struct nic *nic, const struct nic_vi *vi)
+static struct vip_cm_attrs attrs_of(const struct nic_vi *vi)
 {
     return (struct vip_cm_attrs){.level = vi->attrs.level,
                                  .rdma_write = vi->attrs.enable_rdma_write,
                                  .rdma_read = vi->attrs.enable_rdma_read,
-                                 .features = VIP_FEATURES & (uint8_t)~nic->config.without,
                                  .max_transfer_bytes = vi->attrs.max_transfer_bytes,
                                  .qos = vi->qos};
 }
@@ -147,7 +146,7 @@ static void conn_establish(struct nic_conn *conn, const struct cm_conn *result)
         .packet_bytes = result->packet_bytes,
         .window_bytes = result->window_bytes,
         .path = conn->index,
-        .features = VIP_FEATURES & ~(uint32_t)nic->config.without & result->attrs.features,
+        .features = (uint32_t)result->features,
     };
 
     conn->state = NIC_CONN_ESTABLISHED;
@@ -272,7 +271,7 @@ enum vip_rc nic_accept(struct nic_session *session, uint64_t conn_handle, uint32
     if (!conn)
         return refuse(why, why_bytes, VIP_RC_ERROR_RESOURCE, "no memory for a connection");
     conn->remote_disc_len = wait->remote_disc_len;
-    ours = attrs_of(session->nic, vi);
+    ours = attrs_of(vi);
     nic_waiter_remove(session, wait);
     rc_cm = cm_accept(nic->cm, conn_handle, conn->local_id, &ours, data, conn->local_id, now_ns);
     if (rc_cm < 0) {
@@ -331,7 +330,7 @@ enum vip_rc nic_connect(struct nic_session *session, uint32_t number,
     if (!args.peer_to_peer && args.local.disc_len <= sizeof(args.local.disc) &&
         cm_disc_of_other(nic->cm, args.local.disc, args.local.disc_len, session->uid, now_ns))
         args.local.disc_len = 0;
-    args.attrs = attrs_of(session->nic, vi);
+    args.attrs = attrs_of(vi);
     args.user = args.local_id = local_id = conn->local_id;
     conn->remote_disc_len = args.remote.disc_len;
     conn->waits = args.peer_to_peer;
