@@ -1,14 +1,11 @@
-/* The life of a client's connection: watching, reading, ending. */
+/*
+ * What all files of clients use: the reasons for which a client ends, with their log lines and
+ * history; its time, its groups, its share of vipd's time. The end itself is in end.c.
+ */
 #include "vipd/client/client.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/pidfd.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "proto/assert.h"
 #include "vipd/client/internal.h"
@@ -175,4 +172,11 @@ bool client_in_group(const struct client *client, uint32_t gid)
         if (groups[i] == gid)
             return true;
     return false;
+}
+
+void client_charge(const struct client *client, unsigned number, uint64_t cpu_ns)
+{
+    const struct vipd_nic *nic = &client->vipd->nics[number];
+
+    nic_charge(nic->nic, client->uid, cpu_ns, nic->loop == client->vipd->loop);
 }

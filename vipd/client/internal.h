@@ -94,6 +94,17 @@ bool client_serve(struct client *client);
  */
 bool client_held_back(struct client *client);
 
+/* The program has hung up. If a close request came before, it was VipCloseNic: client_end keeps the
+ * first reason. */
+void client_hung_up(struct client *client);
+/* Free a client without a session. Returns whether its socket waits for the undertaker, so that
+ * vipd still has the descriptor. */
+bool client_free(struct client *client);
+
+/* Charge the client's user with processor time of NIC number `nic`. A worker's NIC uses the time of
+ * its own thread, not of this one. */
+void client_charge(const struct client *client, unsigned nic, uint64_t cpu_ns);
+
 /* Answer one message with one reply. The caller closes the descriptors left in fds. */
 void request_dispatch(struct client *client, const Vip__Request *request, struct vip_fds *fds);
 
