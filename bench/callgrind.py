@@ -12,7 +12,8 @@ from collections import Counter
 GROUPS = {
     "take": "vipd/nic/sq.c vipd/nic/post.c vipd/nic/backlog.c vipd/engine/post.c vipd/engine/list.c "
             "vipd/engine/queue.c",
-    "engine-send": "vipd/engine/tx.c vipd/engine/cut.c vipd/engine/ready.c vipd/engine/pace.c "
+    "engine-send": "vipd/engine/tx.c vipd/engine/finish.c vipd/engine/resend.c vipd/engine/cut.c "
+                   "vipd/engine/ready.c vipd/engine/pace.c "
                    "vipd/engine/heap.c vipd/engine/rand.c vipd/engine/skip.c vipd/engine/mtu.c "
                    "vipd/engine/eng.c vipd/engine/tick.c vipd/engine/bits.h vipd/engine/ready.h",
     "engine-receive": "vipd/engine/rx.c vipd/engine/reorder.c vipd/engine/place.c vipd/engine/read.c "

@@ -184,6 +184,19 @@ bool eng_build_answer(struct eng_build *build, struct eng_vi *vi, const struct e
 /* Pad a packet with zeros if nothing more fits and both ends know padding; else do nothing. */
 void eng_build_fill(struct eng_build *build, const struct eng_vi *vi);
 
+/* finish.c: write the header and account for the packet. `record` describes the contents of a packet
+ * that must be acknowledged; NULL for a plain acknowledgement. */
+void eng_build_finish(struct eng_build *build, struct eng_vi *vi, const struct eng_sent *record,
+                      uint16_t flags, unsigned ranges, uint64_t now_ns);
+/* Finish a data packet that carries [from, to) of a stream, behind `ranges` ranges. */
+void eng_build_finish_data(struct eng_build *build, struct eng_vi *vi, struct eng_pos from,
+                           struct eng_pos to, enum eng_stream stream, unsigned ranges,
+                           uint64_t now_ns);
+
+/* resend.c: send the content of the first lost packet that matters in a new packet. False: none was
+ * made. */
+bool eng_resend(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns);
+
 /* ack.c: numbers received. */
 enum eng_number {
     ENG_NUMBER_NEW,

@@ -2,83 +2,10 @@
  * Packets out. eng_tx_pull serves the ready VIs in turn. The order for one VI: lost fragments (an
  * acknowledgement with ranges before them); new fragments (our own operations and answers to the
  * peer's reads in turn); a probe; a plain acknowledgement.
+ *
+ * Does not own: lost fragments (resend.c), headers and numbers (finish.c).
  */
 #include "vipd/engine/ready.h"
-
-/* Smallest packet of a lone RDMA Write, in bytes, that asks for an acknowledgement at once. */
-#define LONE_WRITE_BYTES 4096
-
-/*
- * The next number has been used: go on, and now and then skip a number. A peer learns only from
- * received packets which numbers are in use. A peer that acknowledges a skipped number did not wait
- * (eng_ack_invented).
- */
-static void next_number(struct eng_vi *vi)
-{
-    struct eng_tx *tx = &vi->tx;
-
-    tx->number++;
-    if (tx->number != tx->skip_at)
-        return;
-    if (!eng_numbers_left(vi, ENG_SENT_SLOTS - 1)) {
-        tx->skip_at++;
-        return;
-    }
-    eng_declared_forget(vi, tx->number);
-    tx->skipped = tx->number;
-    if (tx->una == tx->number)
-        tx->una++;
-    tx->number++;
-    eng_skip_draw(vi);
-}
-
-/* Write the header and account for the packet. `record` describes the contents of a packet that
- * must be acknowledged; NULL for a plain acknowledgement. */
-static void finish(struct eng_build *build, struct eng_vi *vi, const struct eng_sent *record,
-                   uint16_t flags, unsigned ranges, uint64_t now_ns)
-{
-    struct vip_header hdr = {.kind = VIP_PKT_DATA,
-                             .flags = flags,
-                             .conn_id = vi->conn.remote_id,
-                             .src_epoch = vi->conn.local_epoch,
-                             .dst_epoch = vi->conn.remote_epoch,
-                             .packet_number = vi->tx.number,
-                             .ts = (uint32_t)(now_ns >> VIP_WIRE_TICK_SHIFT),
-                             .range_count = (uint16_t)ranges,
-                             .frame_count = (uint16_t)build->frames};
-
-    eng_ack_fill(vi, &hdr, now_ns);
-    vip_wire_put_header(build->packet->head, &hdr);
-    VIP_ASSERT(build->packet->bytes <= vi->conn.packet_bytes);
-    vi->stats.tx_packets++;
-    eng_declared_forget(vi, vi->tx.number);
-    /* An acknowledgement without its ranges is incomplete: another one stays due. */
-    if (ranges || !eng_ack_has_ranges(vi)) {
-        vi->rx.ack_now = false;
-        vi->rx.unacked = 0;
-        vi->rx.ack_ns = ENG_NEVER;
-    }
-    if (!record) {
-        if (VIP_MUTANT(NUMBER_REUSED))
-            return;
-        if (vi->tx.una == vi->tx.number)
-            vi->tx.una++;
-        next_number(vi);
-        return;
-    }
-    /* The peer begins to owe an answer: the time for the answer runs from here. */
-    if (!vi->tx.owed) {
-        vi->tx.progress_ns = now_ns;
-        vi->tx.tries = 0;
-    }
-    vi->tx.owed = true;
-    vi->sent[vi->tx.number % ENG_SENT_SLOTS] = *record;
-    eng_bits_set(&vi->tx.open, vi->tx.number);
-    next_number(vi);
-    vi->tx.inflight += record->bytes;
-    vi->tx.elicit_ns = now_ns;
-    eng_loss_arm(vi, now_ns);
-}
 
 /* Append up to `max` ranges of packet numbers that arrived. Returns their number. */
 static unsigned put_ranges(struct eng_build *build, struct eng_vi *vi, unsigned max)
@@ -122,7 +49,7 @@ static bool emit_ack(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
         return false;
     eng_build_begin(&build, vi, ret);
     count = put_ranges(&build, vi, VIP_WIRE_RANGES_MAX);
-    finish(&build, vi, NULL, 0, count, now_ns);
+    eng_build_finish(&build, vi, NULL, 0, count, now_ns);
     vi->stats.acks_sent++;
     return true;
 }
@@ -141,7 +68,7 @@ static bool emit_ping(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns
     if (!eng_numbers_left(vi, ENG_SENT_SLOTS))
         return false;
     eng_build_begin(&build, vi, ret);
-    finish(&build, vi, &record, VIP_PKTF_ELICITS | VIP_PKTF_ACK_NOW, 0, now_ns);
+    eng_build_finish(&build, vi, &record, VIP_PKTF_ELICITS | VIP_PKTF_ACK_NOW, 0, now_ns);
     return true;
 }
 
@@ -153,184 +80,6 @@ static void fill_up(struct eng_build *build, struct eng_vi *vi)
 {
     if (build->more)
         eng_build_fill(build, vi);
-}
-
-/* Close a data packet that carries [from, to) of a stream, behind `ranges` ranges. */
-static void finish_data(struct eng_build *build, struct eng_vi *vi, struct eng_pos from,
-                        struct eng_pos to, enum eng_stream stream, unsigned ranges, uint64_t now_ns)
-{
-    struct eng_sent record = {.sent_ns = now_ns,
-                              .bytes = build->packet->bytes,
-                              .at = from,
-                              .end_off = to.off,
-                              .ops = (uint8_t)(to.op - from.op),
-                              .stream = (uint8_t)stream};
-    uint16_t flags = VIP_PKTF_ELICITS;
-    bool probe = vi->tx.probes > 0;
-    bool more = build->more;
-    bool open, few;
-
-    vi->tx.inflight += record.bytes;
-    open = eng_tx_window_open(vi);
-    vi->tx.inflight -= record.bytes;
-    vi->tx.burst++;
-    /*
-     * Ask for an acknowledgement at once where the sender would wait for it: at the end of a burst,
-     * or if a full window has fewer packets than the peer acknowledges unasked. A lone message does
-     * not ask; its acknowledgement travels with the reply. A lone large RDMA Write without
-     * immediate data asks: no reply follows, and a program with few writes would wait each time.
-     */
-    few = vi->tx.inflight < (uint64_t)vi->eng->config.ack_every_packets * vi->tx.packet_bytes;
-    if (probe || (more && !open && few) ||
-        (!more && (vi->tx.burst > 1 || (build->unheard && record.bytes >= LONE_WRITE_BYTES))))
-        flags |= VIP_PKTF_ACK_NOW;
-    if (!more)
-        vi->tx.burst = 0;
-    if (probe)
-        vi->tx.probes--;
-    eng_mtu_sent(vi, record.bytes);
-    eng_pace_sent(vi, record.bytes, now_ns);
-    finish(build, vi, &record, flags, ranges, now_ns);
-}
-
-/* The content of a record before `at` is under way again; the record keeps the rest. */
-static void record_trim(struct eng_sent *record, struct eng_pos at)
-{
-    record->ops = (uint8_t)(record->at.op + record->ops - at.op);
-    record->at = at;
-}
-
-/*
- * The first byte of [at, end) of our own operations that can be sent again. It skips operations
- * that the peer has, and failed ones, which lost their memory. Operations behind a failed one are
- * sent again: the peer may turn out to have the failed one, and then it needs them.
- */
-static struct eng_pos skip_settled(struct eng_vi *vi, struct eng_pos at, struct eng_pos end)
-{
-    if (eng_before(at.op, vi->tx.ops_acked))
-        at = (struct eng_pos){vi->tx.ops_acked, 0};
-    while (eng_pos_before(at, end) &&
-           eng_desc_at(vi, VIP_Q_SEND, eng_op_position(vi, at.op))->fault)
-        at = at.op == end.op ? end : (struct eng_pos){at.op + 1, 0};
-    return at;
-}
-
-/*
- * Append [at, end) of our own operations, up to one that lost its memory. Returns the position
- * where it stopped.
- */
-static struct eng_pos rebuild_ops(struct eng_build *build, struct eng_vi *vi, struct eng_pos at,
-                                  struct eng_pos end)
-{
-    while (eng_pos_before(at, end)) {
-        const struct eng_desc *desc = eng_desc_at(vi, VIP_Q_SEND, eng_op_position(vi, at.op));
-
-        if (desc->fault)
-            return at;
-        if (!eng_build_op(build, vi, desc, &at, at.op == end.op ? end.off : eng_desc_bytes(desc)))
-            return at;
-        vi->stats.retransmits++;
-    }
-    return at;
-}
-
-static struct eng_pos rebuild_answers(struct eng_build *build, struct eng_vi *vi, struct eng_pos at,
-                                      struct eng_pos end)
-{
-    while (eng_pos_before(at, end)) {
-        const struct eng_read *read = &vi->reads.slot[at.op % ENG_READS_MAX];
-
-        /* The slot has a later read, so this answer has arrived. */
-        if (read->seq != at.op) {
-            at = (struct eng_pos){at.op + 1, 0};
-            continue;
-        }
-        if (!eng_build_answer(build, vi, read, &at, at.op == end.op ? end.off : read->total))
-            return at;
-        vi->stats.retransmits++;
-    }
-    return at;
-}
-
-/* Add the content of the oldest record, a lost one, to the next lost record of its stream. */
-static bool merge_oldest(struct eng_vi *vi)
-{
-    const struct eng_sent *oldest = &vi->sent[vi->tx.una % ENG_SENT_SLOTS];
-    struct eng_sent *next;
-    struct eng_pos end = eng_sent_end(oldest);
-
-    if (oldest->next == ENG_NONE)
-        return false;
-    next = &vi->sent[oldest->next];
-    if (next->stream != oldest->stream || next->at.op != end.op || next->at.off != end.off ||
-        oldest->ops + next->ops > UINT8_MAX)
-        return false;
-    next->ops = (uint8_t)(oldest->ops + next->ops);
-    next->at = oldest->at;
-    eng_sent_close(vi, vi->tx.una);
-    return true;
-}
-
-/*
- * After a cut of the packet size, more packets replace the lost ones. Their numbers can fill the
- * ring while the oldest record still waits. Then records are merged. A record that cannot be merged
- * takes a new number without a packet; in a full ring that is the same slot. False: still no room.
- */
-static bool make_room(struct eng_vi *vi)
-{
-    for (unsigned i = 0; i < ENG_SENT_SLOTS && !eng_numbers_left(vi, ENG_SENT_SLOTS); i++) {
-        if (!eng_oldest_lost(vi))
-            return false;
-        if (merge_oldest(vi))
-            continue;
-        eng_declared_forget(vi, vi->tx.una);
-        if (++vi->tx.number == vi->tx.skip_at)
-            vi->tx.skip_at++;
-        vi->tx.una = eng_bits_next(&vi->tx.open, vi->tx.una + 1, vi->tx.number);
-    }
-    return eng_numbers_left(vi, ENG_SENT_SLOTS);
-}
-
-/* Send the content of the first lost packet that matters in a new packet. False: none was made. */
-static bool emit_lost(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
-{
-    struct eng_fault fault = {.reason = VIP_CLOSE_ERROR,
-                              .first_status = VIP_ST_TRANSPORT_ERROR,
-                              .why = "more packets are lost than can be remembered"};
-
-    if (!make_room(vi)) {
-        /* If the oldest packet is under way, news of it makes room. */
-        if (eng_oldest_lost(vi))
-            eng_break(vi, &fault);
-        return false;
-    }
-    while (vi->tx.lost) {
-        uint16_t index = vi->tx.lost_head;
-        struct eng_sent *record = &vi->sent[index];
-        /* `index` is the number modulo ENG_SENT_SLOTS; numbers of the ring begin at una. */
-        uint64_t number = vi->tx.una + (index - vi->tx.una) % ENG_SENT_SLOTS;
-        struct eng_pos at = record->at, end = eng_sent_end(record), from, to;
-        enum eng_stream stream = (enum eng_stream)record->stream;
-        struct eng_build build;
-
-        VIP_ASSERT(record->lost && !record->probe && number < vi->tx.number);
-        if (stream == ENG_STREAM_OPS)
-            at = skip_settled(vi, at, end);
-        eng_build_begin(&build, vi, ret);
-        from = at;
-        to = stream == ENG_STREAM_OPS ? rebuild_ops(&build, vi, at, end)
-                                      : rebuild_answers(&build, vi, at, end);
-        if (!eng_pos_before(to, end))
-            eng_sent_close(vi, number);
-        else
-            record_trim(record, to);
-        if (!build.frames)
-            continue;
-        build.more = eng_tx_held_back(vi);
-        finish_data(&build, vi, from, to, stream, 0, now_ns);
-        return true;
-    }
-    return false;
 }
 
 static bool emit_answers(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
@@ -351,7 +100,7 @@ static bool emit_answers(struct eng_vi *vi, struct eng_packet *ret, uint64_t now
     build.more = eng_tx_held_back(vi);
     fill_up(&build, vi);
     vi->stats.tx_bytes += ret->bytes - build.head_bytes;
-    finish_data(&build, vi, from, vi->reads.at, ENG_STREAM_READS, ranges, now_ns);
+    eng_build_finish_data(&build, vi, from, vi->reads.at, ENG_STREAM_READS, ranges, now_ns);
     return true;
 }
 
@@ -417,7 +166,7 @@ static bool emit_ops(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
     build.more = eng_tx_held_back(vi);
     fill_up(&build, vi);
     vi->stats.tx_bytes += ret->bytes - build.head_bytes + build.message_bytes;
-    finish_data(&build, vi, from, vi->tx.at, ENG_STREAM_OPS, ranges, now_ns);
+    eng_build_finish_data(&build, vi, from, vi->tx.at, ENG_STREAM_OPS, ranges, now_ns);
     return true;
 }
 
@@ -441,7 +190,7 @@ static bool emit(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
     /* Repeated fragments keep their size, so ranges do not fit beside them. */
     if (vi->rx.ack_now && vi->tx.lost && eng_ack_has_ranges(vi) && emit_ack(vi, ret, now_ns))
         return true;
-    if (eng_lost_ready(vi) && emit_lost(vi, ret, now_ns))
+    if (eng_lost_ready(vi) && eng_resend(vi, ret, now_ns))
         return true;
     /* A probe is due, and no lost packet is left to be one: send a probe without frames. */
     if (vi->tx.probes && !vi->tx.lost) {
