@@ -1,4 +1,5 @@
-/* What a host without other work does with an engine: all that is due, any packet that there is. */
+/* For tests: run an engine without the bounds of a NIC's turn. Take the next packet of any VI; do all work that is
+ * due. */
 #ifndef TESTS_ENG_ALL_H
 #define TESTS_ENG_ALL_H
 

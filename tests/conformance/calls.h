@@ -94,7 +94,8 @@ static __attribute__((unused)) void pair(struct end *a, struct end *b, bool cq)
     conf_connect(a, b);
 }
 
-/* Send one message from A. When the function returns, B has received it (Reliable Delivery). */
+/* Send one message from A. When the function returns, the message is there for the next call of B (Reliable
+ * Delivery). */
 static __attribute__((unused)) void send_one(struct end *a)
 {
     VIP_DESCRIPTOR *desc = conf_desc(a, CONF_DESCS - 1, 0, 64);

@@ -193,6 +193,8 @@ perf bw $mac_b --op send --size 1048576 --duration 2500ms --json "$WORK/result.j
     >"$WORK/run.log" 2>&1 &
 transfer=$!
 sleep 0.7
+in_host A "$vipctl" explain peer "${mac_b%:*}" >"$WORK/explain.txt" 2>&1 &&
+    failed "explain takes the beginning of a MAC address for a peer: $(cat "$WORK/explain.txt")"
 explains A found-b "$mac_b: " # there is a connection, with the address that was found for the name
 in_namespace "$NS_A" ip link set "$if_a" down
 state_is A "down (the interface is down)"

@@ -84,7 +84,7 @@ static void one(struct two *t, uint16_t op, uint32_t len)
 static const uint16_t ops[] = {VIP_CTL_OP_RDMAREAD, VIP_CTL_OP_RDMAWRITE, VIP_CTL_OP_SENDRECV};
 static const uint16_t levels[] = {VIP_LVL_DELIVERY, VIP_LVL_RECEPTION};
 
-/* Operations that need one packet: no packet arrives damaged. */
+/* Packets of up to 1 KiB always leave from a copy: no packet arrives damaged. */
 static void test_small(void **state)
 {
     for (unsigned l = 0; l < 2; l++) {
@@ -99,7 +99,7 @@ static void test_small(void **state)
     }
 }
 
-/* Large operations: some packets arrive damaged and vipd sends them again; all operations complete. */
+/* Larger packets: some arrive damaged and vipd sends them again; all operations complete. */
 static void test_bulk(void **state)
 {
     for (unsigned l = 0; l < 2; l++)

@@ -38,8 +38,8 @@ static void expect_success(pid_t child)
                  WIFSIGNALED(status) ? WTERMSIG(status) : 0);
 }
 
-/* Make two registered blocks of 10,000 bytes: one by malloc, adopted, filled with 1; one by libvipl, shared, filled
- * with 2. */
+/* Make two blocks of 10,000 bytes and prepare them for registration: one by malloc, 9,000 bytes of it adopted, filled
+ * with 1; one by libvipl, shared, filled with 2. */
 static void two_blocks(uint8_t **ret_block, uint8_t **ret_born, struct vipl__mem mem[2])
 {
     uint8_t *block = malloc(10000), *born = vipl__mem_alloc(10000);

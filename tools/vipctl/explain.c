@@ -245,17 +245,31 @@ static void judge_peer(struct explanation *to, const Vip__PeerRow *row)
         explain_add(to, LINE_BECAUSE, "the window is not full: the programs decide the rate");
 }
 
-/* Is this the requested peer: by name or address, with or without port, or by an address that a NIC
- * has found for the name? */
+/* Is `which` the address without its port? MAC addresses have colons and no port; an IPv6 address
+ * with a port stands in brackets, which `which` may leave out. */
+static bool is_without_port(const char *address, const char *which)
+{
+    const char *port = strrchr(address, ':');
+    size_t len;
+
+    if (!port || (address[0] != '[' && strchr(address, ':') != port))
+        return false;
+    len = (size_t)(port - address);
+    if (strlen(which) == len && strncmp(address, which, len) == 0)
+        return true;
+    return address[0] == '[' && strlen(which) == len - 2 &&
+           strncmp(address + 1, which, len - 2) == 0;
+}
+
+/* Is this the requested peer: by address, with or without port, by name, or by one of the addresses
+ * that were found for the name? */
 static bool is_peer(const struct explanation *of, const Vip__PeerRow *row, const char *which)
 {
-    size_t len = strlen(which);
-
     for (size_t i = 0; i < of->addresses; i++)
         if (strcmp(row->peer, of->address[i]) == 0)
             return true;
     return strcmp(row->peer, which) == 0 || (row->name && strcmp(row->name, which) == 0) ||
-           (strncmp(row->peer, which, len) == 0 && row->peer[len] == ':');
+           is_without_port(row->peer, which);
 }
 
 static enum exit_code explain_peer(int sock, const char *which, struct explanation *to)

@@ -12,7 +12,7 @@
 #include "proto/siphash.h"
 #include "vipd/nic/counts.h"
 #include "vipd/nic/held.h"
-#include "vipd/nic/limits.h"
+#include "vipd/nic/bounds.h"
 #include "vipd/nic/list.h"
 #include "vipd/nic/nic.h"
 #include "vipd/nic/see.h"
