@@ -17,7 +17,7 @@ GROUPS = {
                    "vipd/engine/heap.c vipd/engine/rand.c vipd/engine/skip.c vipd/engine/mtu.c "
                    "vipd/engine/eng.c vipd/engine/tick.c vipd/engine/bits.h vipd/engine/ready.h",
     "engine-receive": "vipd/engine/rx.c vipd/engine/reorder.c vipd/engine/place.c vipd/engine/read.c "
-                      "vipd/engine/state.c vipd/engine/news.c vipd/engine/fail.c",
+                      "vipd/engine/state.c vipd/engine/news.c vipd/engine/fail.c vipd/engine/rebind.c",
     "acknowledge": "vipd/engine/ack.c vipd/engine/loss.c vipd/engine/rtt.c vipd/engine/window.c "
                    "vipd/engine/cc.c vipd/engine/cc_cubic.c vipd/engine/cc_delay.c",
     "place": "vipd/nic/place.c vipd/nic/place_ask.c vipd/registry/",

@@ -13,6 +13,7 @@ struct app_args {
     uint64_t seed;
     uint32_t loss_ppm;
     uint32_t messages; /* per direction and connection */
+    bool rebind;       /* bind connections anew at random times, with and without new engines */
     FILE *trace;
 };
 

@@ -69,6 +69,11 @@ static void run_one(uint64_t seed)
     if (seed % HOSTS_PER_PAIR == 1)
         (void)app_run(&(struct app_args){
             .seed = 1 + seed / HOSTS_PER_PAIR, .loss_ppm = UINT32_MAX, .messages = UINT32_MAX});
+    if (seed % HOSTS_PER_PAIR == 4)
+        (void)app_run(&(struct app_args){.seed = 1 + seed / HOSTS_PER_PAIR,
+                                         .loss_ppm = UINT32_MAX,
+                                         .messages = UINT32_MAX,
+                                         .rebind = true});
 }
 
 /* The result of the seeds with one bug. */

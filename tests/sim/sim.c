@@ -36,11 +36,25 @@ struct sim_conn {
     unsigned host, peer;
     uint16_t vi;
     uint64_t local_id, remote_id;
+    uint32_t packet_bytes, window_bytes;
     bool live;
+};
+
+/* A posted descriptor that has not completed. */
+struct sim_posted {
+    struct eng_post post;
+    struct vip_shm_seg *segs;
+};
+
+/* The posted descriptors of one work queue, a ring. */
+struct sim_queue {
+    struct sim_posted at[VIP_DESC_PER_QUEUE_MAX];
+    unsigned head, count;
 };
 
 struct sim_host {
     struct eng *eng;
+    struct sim_queue *queue[VIP_VI_MAX]; /* two of them for each VI */
     void *vi_memory[VIP_VI_MAX];
     struct sim_region region[SIM_REGIONS_MAX];
     unsigned regions;
@@ -54,6 +68,7 @@ struct sim_host {
     struct sim *sim;
     unsigned index;
     long segs; /* segment lists handed out */
+    uint16_t level[VIP_VI_MAX];
 };
 
 struct sim {
@@ -63,6 +78,7 @@ struct sim {
     struct sim_host host[SIM_HOSTS_MAX];
     struct sim_conn conn[SIM_CONNS_MAX];
     unsigned conns;
+    uint64_t last_id; /* of connections that were bound anew */
     struct {
         unsigned host;
         uint64_t number; /* 0 = unused */
@@ -250,6 +266,28 @@ static bool op_place(void *ctx, const struct eng_access *access, uint32_t payloa
     return true;
 }
 
+static void queue_push(struct sim_queue *queue, const struct eng_post *post)
+{
+    struct sim_posted *to = &queue->at[(queue->head + queue->count) % VIP_DESC_PER_QUEUE_MAX];
+
+    if (queue->count == VIP_DESC_PER_QUEUE_MAX)
+        return; /* the engine drops it, too */
+    queue->count++;
+    to->post = *post;
+    to->segs = malloc((post->seg_count + 1u) * sizeof(*to->segs));
+    memcpy(to->segs, post->app_segs, post->seg_count * sizeof(*to->segs));
+    to->post.app_segs = to->segs;
+}
+
+static void queue_pop(struct sim_queue *queue)
+{
+    if (!queue->count)
+        return;
+    free(queue->at[queue->head].segs);
+    queue->head = (queue->head + 1) % VIP_DESC_PER_QUEUE_MAX;
+    queue->count--;
+}
+
 static void op_complete(void *ctx, uint16_t vi, enum vip_queue queue, uint32_t status,
                         uint32_t length, uint64_t imm)
 {
@@ -260,6 +298,7 @@ static void op_complete(void *ctx, uint16_t vi, enum vip_queue queue, uint32_t s
               imm);
     if (!(status & VIP_ST_DONE))
         sim_fail(host->sim, "completion without DONE");
+    queue_pop(&host->queue[vi][queue]);
     host->sim->config.app.complete(host->sim->config.app.ctx, host->index, vi, queue, status,
                                    length, imm);
 }
@@ -407,6 +446,8 @@ void sim_vi(struct sim *sim, unsigned host, uint16_t vi, uint16_t level, uint32_
                                  .enable_rdma_read = true};
 
     sim->host[host].vi_memory[vi] = zeroed(eng_vi_bytes());
+    sim->host[host].queue[vi] = calloc(2, sizeof(struct sim_queue));
+    sim->host[host].level[vi] = level;
     eng_vi_create(sim->host[host].eng, vi, sim->host[host].vi_memory[vi], &attrs);
 }
 
@@ -417,13 +458,28 @@ void sim_vi_destroy(struct sim *sim, unsigned host, uint16_t vi)
     eng_vi_destroy(of->eng, vi);
     free(of->vi_memory[vi]);
     of->vi_memory[vi] = NULL;
+    for (unsigned q = 0; q < 2; q++)
+        while (of->queue[vi][q].count)
+            queue_pop(&of->queue[vi][q]);
+    free(of->queue[vi]);
+    of->queue[vi] = NULL;
     replay(sim, of);
+}
+
+static struct eng_conn conn_args(const struct sim_conn *end)
+{
+    return (struct eng_conn){.local_id = end->local_id,
+                             .remote_id = end->remote_id,
+                             .local_epoch = 1 + end->host,
+                             .remote_epoch = 1 + end->peer,
+                             .packet_bytes = end->packet_bytes,
+                             .window_bytes = end->window_bytes,
+                             .path = end->peer};
 }
 
 void sim_connect(struct sim *sim, unsigned host_a, uint16_t vi_a, unsigned host_b, uint16_t vi_b,
                  uint32_t packet_bytes, uint32_t window_bytes)
 {
-    struct eng_conn conn = {.packet_bytes = packet_bytes, .window_bytes = window_bytes};
     struct sim_conn *a = &sim->conn[sim->conns], *b = a + 1;
 
     if (sim->conns + 2 > SIM_CONNS_MAX)
@@ -442,11 +498,11 @@ void sim_connect(struct sim *sim, unsigned host_a, uint16_t vi_a, unsigned host_
                            .live = true};
     sim->conns += 2;
     for (struct sim_conn *end = a; end <= b; end++) {
-        conn.local_id = end->local_id;
-        conn.remote_id = end->remote_id;
-        conn.local_epoch = 1 + end->host;
-        conn.remote_epoch = 1 + end->peer;
-        conn.path = end->peer;
+        struct eng_conn conn;
+
+        end->packet_bytes = packet_bytes;
+        end->window_bytes = window_bytes;
+        conn = conn_args(end);
         eng_vi_connect(sim->host[end->host].eng, end->vi, &conn, sim->now_ns);
     }
 }
@@ -687,6 +743,68 @@ static void arrive(struct sim *sim, struct sim_event *event)
     free(event->bytes);
 }
 
+/* ---- rebind ---------------------------------------------------------------------------- */
+
+/* The engine of this end is gone; a new one goes on. */
+static void end_restart(struct sim *sim, const struct sim_conn *end,
+                        const struct eng_counts *counts)
+{
+    struct sim_host *host = &sim->host[end->host];
+    struct eng_vi_attrs attrs = {.level = host->level[end->vi],
+                                 .max_transfer_bytes = VIP_TRANSFER_BYTES_MAX,
+                                 .enable_rdma_write = true,
+                                 .enable_rdma_read = true};
+    struct eng_conn conn = conn_args(end);
+
+    eng_vi_destroy(host->eng, end->vi);
+    replay(sim, host);
+    memset(host->vi_memory[end->vi], 0, eng_vi_bytes());
+    eng_vi_create(host->eng, end->vi, host->vi_memory[end->vi], &attrs);
+    eng_vi_restore(host->eng, end->vi, &conn, counts, sim->now_ns);
+    for (unsigned q = 0; q < 2; q++) {
+        struct sim_queue *queue = &host->queue[end->vi][q];
+
+        for (unsigned i = 0; i < queue->count; i++)
+            eng_post(host->eng, &queue->at[(queue->head + i) % VIP_DESC_PER_QUEUE_MAX].post,
+                     sim->now_ns);
+    }
+}
+
+bool sim_rebind(struct sim *sim, unsigned host, uint16_t vi, unsigned restart)
+{
+    struct sim_conn *end[2] = {conn_of_vi(sim, host, vi), NULL};
+    struct eng_counts counts[2];
+
+    end[1] = end[0] ? conn_of_id(sim, end[0]->remote_id) : NULL;
+    if (!end[1])
+        return false;
+    sim_trace(sim, "%c vi%u rebind %u", 'A' + (int)host, vi, restart);
+    for (unsigned i = 0; i < 2; i++) {
+        struct eng *eng = sim->host[end[i]->host].eng;
+
+        if (!(restart >> i & 1))
+            eng_vi_pause(eng, end[i]->vi);
+        replay(sim, &sim->host[end[i]->host]);
+        eng_vi_counts(eng, end[i]->vi, &counts[i]);
+    }
+    /* Packets with the old ids find no connection any more. */
+    end[0]->local_id = end[1]->remote_id = 1000000 + ++sim->last_id;
+    end[1]->local_id = end[0]->remote_id = 1000000 + ++sim->last_id;
+    for (unsigned i = 0; i < 2; i++) {
+        if (restart >> i & 1)
+            end_restart(sim, end[i], &counts[i]);
+        eng_vi_counts(sim->host[end[i]->host].eng, end[i]->vi, &counts[i]);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        struct eng_conn conn = conn_args(end[i]);
+
+        if (eng_vi_rebind(sim->host[end[i]->host].eng, end[i]->vi, &conn, &counts[!i], sim->now_ns))
+            sim_fail(sim, "the counts of the other end were refused");
+        replay(sim, &sim->host[end[i]->host]);
+    }
+    return true;
+}
+
 /* ---- time ------------------------------------------------------------------------------ */
 
 /* Let engines and applications act at this time until none of them has work. */
@@ -763,6 +881,7 @@ bool sim_run(struct sim *sim, uint64_t until_ns)
 
 void sim_post(struct sim *sim, unsigned host, const struct eng_post *post)
 {
+    queue_push(&sim->host[host].queue[post->vi][post->queue], post);
     eng_post(sim->host[host].eng, post, sim->now_ns);
 }
 

@@ -91,6 +91,12 @@ void sim_vi(struct sim *sim, unsigned host, uint16_t vi, uint16_t level, uint32_
 void sim_vi_destroy(struct sim *sim, unsigned host, uint16_t vi);
 void sim_connect(struct sim *sim, unsigned host_a, uint16_t vi_a, unsigned host_b, uint16_t vi_b,
                  uint32_t packet_bytes, uint32_t window_bytes);
+/*
+ * Bind the connection of this VI anew: packets under way are lost, both ends pause, tell each other their counts and
+ * rebind. restart: bit 0: the engine of this end is made anew first, and what had not completed is posted again; bit 1:
+ * the same at the other end. False: the connection is not live at both ends.
+ */
+bool sim_rebind(struct sim *sim, unsigned host, uint16_t vi, unsigned restart);
 /* VipDisconnect on one host; the other host learns of it after the link's delay, without loss. */
 void sim_disconnect(struct sim *sim, unsigned host, uint16_t vi);
 

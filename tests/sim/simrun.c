@@ -7,8 +7,8 @@
  *       in each run. --seconds: begin no new run after S seconds of processor time, but make at least N runs
  *       (--least; 1 by default). So a slow machine runs fewer seeds; a busy one runs as many as an idle one.
  *       --edition: the choices of an earlier version (enum play_edition), for seeds that found a bug with it.
- *   simrun --pair --seed N [--count C] [--loss PERCENT] [--messages M] ...
- *       two engines without connection management (app.c).
+ *   simrun --pair --seed N [--count C] [--loss PERCENT] [--messages M] [--rebind] ...
+ *       two engines without connection management (app.c). --rebind: connections are bound anew at random times.
  *
  * It prints one line per seed with the hash of its transcript; --trace prints the transcript; --twice runs
  * every seed two times, and both hashes must be equal. Exit status 0, or 1 with seed and reason.
@@ -23,7 +23,7 @@
 
 struct options {
     uint64_t seed, count, least, chaos_ns, seconds;
-    bool pair, twice, quiet, seeded;
+    bool pair, twice, quiet, seeded, rebind;
     FILE *trace;
     uint32_t loss_ppm, messages;
 };
@@ -34,7 +34,7 @@ static int usage(void)
           "[--least N] [--trace] [--twice] [--quiet]\n       simrun --pair --seed N "
           "[--count C] "
           "[--loss PERCENT] "
-          "[--messages M] "
+          "[--messages M] [--rebind] "
           "[--trace] [--twice] [--quiet]\n",
           stderr);
     return 2;
@@ -82,6 +82,8 @@ static bool parse(struct options *options, int argc, char **argv)
             options->twice = true;
         else if (!strcmp(argv[i], "--quiet"))
             options->quiet = true;
+        else if (!strcmp(argv[i], "--rebind"))
+            options->rebind = true;
         else if (!strcmp(argv[i], "--pair"))
             options->pair = true;
         else if (i + 1 == argc || !parse_value(options, argv[i], argv[i + 1]))
@@ -97,6 +99,7 @@ static int run_pairs(const struct options *options)
     struct app_args args = {.seed = options->seed,
                             .loss_ppm = options->loss_ppm,
                             .messages = options->messages,
+                            .rebind = options->rebind,
                             .trace = options->trace};
     uint64_t messages = 0, lost = 0, retransmits = 0;
 

@@ -13,7 +13,7 @@ bool eng_refuse(struct eng_vi *vi, struct eng_desc *desc)
         /* Unreliable Delivery: the queue goes on (spec 3.6). */
         desc->state = ENG_DESC_SENT;
         vi->sq.next++;
-        vi->tx.at.off = 0;
+        vi->tx.at = (struct eng_pos){vi->tx.at.op + 1, 0};
         eng_list_add(vi, ENG_LIST_SENT);
         return true;
     }
@@ -110,7 +110,6 @@ static void fail_unreliable(struct eng_vi *vi, uint32_t op)
         if (i == vi->sq.next) {
             /* Half cut: for the peer the message breaks off when the next one begins. */
             (void)eng_refuse(vi, desc);
-            vi->tx.at.op++;
         }
         return;
     }

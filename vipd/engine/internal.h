@@ -6,7 +6,7 @@
  * (timer heap), queue.c (completion order, flush), rtt.c, window.c, cc*.c (congestion), pace.c
  * (bursts), mtu.c (size of packets), ready.h and ready.c (what may be sent), post.c (posting),
  * reorder.c (held packets), place.c (receive, RDMA Write), read.c (RDMA Read), loss.c (losses),
- * state.c (transitions, break, close), fail.c (operations that fail here), ack.c (numbers received,
+ * state.c (transitions, break, close), rebind.c (new ids and numbers), fail.c (operations that fail here), ack.c (numbers received,
  * acknowledgements in and out), cut.c (one fragment), finish.c (header and record of a packet),
  * resend.c (lost packets again), tx.c (packets out), rx.c (packets in), tick.c (what is due), eng.c
  * (create, statistics).
@@ -222,7 +222,11 @@ struct eng_reads {
     uint32_t asked;    /* requests taken from the peer */
     struct eng_pos at; /* next answer to cut: read number, byte */
     struct eng_read slot[ENG_READS_MAX];
-    uint32_t open;       /* our reads started and not finished */
+    uint32_t open; /* our reads started and not finished */
+    /* After a rebind: reads of the peer that it asks for again, in this order; and our reads below
+     * again_end, which we ask for again although the peer has processed them. */
+    uint32_t again[ENG_READS_MAX], again_end;
+    unsigned again_first, again_count;
     struct eng_pos want; /* next byte expected of our oldest open read; op valid if open */
 };
 
@@ -242,6 +246,8 @@ struct eng_vi {
     uint16_t level; /* VIP_LVL_* */
     uint8_t state;  /* enum vip_vi_state */
     bool reliable;  /* level is not Unreliable Delivery */
+    bool paused;    /* Connected, and waits for eng_vi_rebind */
+    bool restored;  /* paused: what was sent before is not known */
     bool listed[ENG_LISTS];
     uint16_t next[ENG_LISTS], prev[ENG_LISTS];
     uint32_t heap_at; /* place in the timer heap + 1; 0 = none */

@@ -82,6 +82,17 @@ void eng_sent_close(struct eng_vi *vi, uint64_t number)
         vi->tx.una = eng_bits_next(&vi->tx.open, number + 1, vi->tx.number);
 }
 
+void eng_sent_again(struct eng_vi *vi, const struct eng_sent *record)
+{
+    uint64_t number = vi->tx.number++;
+    uint16_t index = (uint16_t)(number % ENG_SENT_SLOTS);
+
+    vi->sent[index] = *record;
+    vi->sent[index].lost = true;
+    eng_bits_set(&vi->tx.open, number);
+    lost_insert(vi, index);
+}
+
 /* Has everything that was sent arrived and been processed, and are only answers to reads
  * missing? */
 static bool only_reads_open(const struct eng_vi *vi)

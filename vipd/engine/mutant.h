@@ -69,6 +69,9 @@
     X(JUDGE_LATE, "a judge that stood still counts that time, and asks nothing")                   \
     X(GIVE_UP_LATE, "a connection is given up by time in which vipd stood still")                  \
     X(COPY_LEFT_OUT, "no packet is copied before its checksum is made")                            \
+    X(REWIND_SHORT, "after a rebind one operation too few is sent again")                          \
+    X(POSITION_LOST, "after a rebind the peer's operations are counted from their start again")    \
+    X(READ_FORGOTTEN, "after a rebind a read that is asked for again is not answered")             \
     X(SETUP_SKIPPED, "data is taken before the SETUP of its sender came")                          \
     X(LINGER, "VipDisconnect does not wait for what was posted before")
 

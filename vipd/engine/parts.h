@@ -148,6 +148,8 @@ bool eng_desc_check(struct eng_vi *vi, const struct eng_desc *desc, enum eng_acc
                     uint32_t bytes);
 
 /* state.c */
+/* All numbers of a connection start again. The caller sets numbers of operations that go on. */
+void eng_conn_begin(struct eng_vi *vi, const struct eng_conn *conn, uint64_t now_ns);
 /* Break a Connected VI: flush, Error state, ENG_EVENT_BROKEN to the host. */
 void eng_break(struct eng_vi *vi, const struct eng_fault *fault);
 
@@ -243,6 +245,9 @@ void eng_loss_arm(struct eng_vi *vi, uint64_t now_ns);
 bool eng_loss_expired(struct eng_vi *vi, uint64_t now_ns);
 /* Close the record of an open number: acknowledged, replaced, or not to be repeated. */
 void eng_sent_close(struct eng_vi *vi, uint64_t number);
+/* Take the next packet number for a record that was never sent: its content waits like that of a
+ * lost packet. */
+void eng_sent_again(struct eng_vi *vi, const struct eng_sent *record);
 /* Does the peer owe us an answer? */
 bool eng_tx_owes(const struct eng_vi *vi);
 
@@ -269,6 +274,7 @@ enum eng_step {
     ENG_STEP_DONE,  /* processed or not needed */
     ENG_STEP_AHEAD, /* not its turn */
     ENG_STEP_BAD,   /* contradicts what came before */
+    ENG_STEP_LATER, /* not its turn, and not to be held: it must come again */
     ENG_STEP_FAULT, /* the connection is to be broken: rx.fault says why */
     ENG_STEP_BROKE, /* the VI is no longer connected */
 };
@@ -287,6 +293,8 @@ void eng_rx_op_done(struct eng_vi *vi);
 /* read.c */
 enum eng_step eng_read_request(struct eng_vi *vi, const struct vip_frame *frame);
 enum eng_step eng_read_answer(struct eng_vi *vi, const struct vip_frame *frame);
+/* Is `op` one of our open reads: the expected one or a later one? */
+bool eng_read_is_open(struct eng_vi *vi, uint32_t op);
 /* A read was started: count it among the open reads. */
 void eng_read_started(struct eng_vi *vi, uint32_t op);
 

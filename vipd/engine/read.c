@@ -15,6 +15,12 @@ enum eng_step eng_read_request(struct eng_vi *vi, const struct vip_frame *frame)
                             .total = frame->total,
                             .addr = frame->remote_addr};
 
+    /* After a rebind the peer asks again for its open reads first, in their order. Answers in
+     * another order would fill the peer's memory for held packets. */
+    bool again = vi->reads.again_count && frame->op == vi->reads.again[vi->reads.again_first];
+
+    if (vi->reads.again_count && !again)
+        return ENG_STEP_LATER;
     /* Unreliable Delivery has no reads, and no vipd has more than ENG_READS_MAX open. */
     if (!vi->reliable || vi->reads.asked - vi->reads.at.op >= ENG_READS_MAX)
         return ENG_STEP_BAD;
@@ -24,6 +30,11 @@ enum eng_step eng_read_request(struct eng_vi *vi, const struct vip_frame *frame)
     }
     vi->reads.slot[read.seq % ENG_READS_MAX] = read;
     vi->reads.asked++;
+    if (again) {
+        vi->reads.again_first++;
+        vi->reads.again_count--;
+        return ENG_STEP_DONE;
+    }
     vi->stats.rx_messages++;
     eng_rx_op_done(vi);
     return ENG_STEP_DONE;
@@ -55,12 +66,11 @@ static void read_finished(struct eng_vi *vi)
     } while (true);
 }
 
-/* Is `op` one of our open reads: the expected one or a later one? */
-static bool read_is_open(struct eng_vi *vi, uint32_t op)
+bool eng_read_is_open(struct eng_vi *vi, uint32_t op)
 {
     const struct eng_desc *desc;
 
-    if (!eng_before(op, vi->tx.at.op) || eng_before(op, vi->reads.want.op))
+    if (!vi->reads.open || !eng_before(op, vi->tx.at.op) || eng_before(op, vi->reads.want.op))
         return false;
     desc = eng_desc_at(vi, VIP_Q_SEND, eng_op_position(vi, op));
     return (desc->control & VIP_CTL_OP_MASK) == VIP_CTL_OP_RDMAREAD;
@@ -76,7 +86,7 @@ enum eng_step eng_read_answer(struct eng_vi *vi, const struct vip_frame *frame)
         return ENG_STEP_BAD;
     if (!vi->reads.open || eng_before(frame->op, vi->reads.want.op))
         return ENG_STEP_DONE;
-    if (!read_is_open(vi, frame->op))
+    if (!eng_read_is_open(vi, frame->op))
         return ENG_STEP_BAD;
     if (eng_pos_before(vi->reads.want, at))
         return ENG_STEP_AHEAD;

@@ -10,7 +10,7 @@ void eng_vi_timer(struct eng_vi *vi)
 {
     uint64_t at_ns = ENG_NEVER;
 
-    if (vi->state == VIP_VIST_CONNECTED) {
+    if (vi->state == VIP_VIST_CONNECTED && !vi->paused) {
         at_ns = earlier(vi->tx.timer_ns, vi->tx.loss_ns);
         if (vi->tx.paced && eng_tx_held_back(vi))
             at_ns = earlier(at_ns, vi->tx.paced_until_ns);

@@ -73,7 +73,7 @@ static inline bool eng_tx_held_back(struct eng_vi *vi)
 /* Has the VI something to send that may go now? */
 static inline bool eng_tx_wants(struct eng_vi *vi)
 {
-    if (vi->state != VIP_VIST_CONNECTED)
+    if (vi->state != VIP_VIST_CONNECTED || vi->paused)
         return false;
     if (vi->rx.ack_now && eng_numbers_left(vi, ENG_SENT_ACK_MAX))
         return true;

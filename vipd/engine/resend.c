@@ -11,6 +11,15 @@ static void record_trim(struct eng_sent *record, struct eng_pos at)
     record->at = at;
 }
 
+/* Has the peer this operation, or has the operation lost its memory? A read that is asked for again
+ * after a rebind counts as missing until its bytes are here. */
+static bool is_settled(struct eng_vi *vi, uint32_t op)
+{
+    if (eng_before(op, vi->tx.ops_acked))
+        return !eng_before(op, vi->reads.again_end) || !eng_read_is_open(vi, op);
+    return eng_desc_at(vi, VIP_Q_SEND, eng_op_position(vi, op))->fault;
+}
+
 /*
  * The first byte of [at, end) of our own operations that can be sent again. It skips operations
  * that the peer has, and failed ones, which lost their memory. Operations behind a failed one are
@@ -18,10 +27,7 @@ static void record_trim(struct eng_sent *record, struct eng_pos at)
  */
 static struct eng_pos skip_settled(struct eng_vi *vi, struct eng_pos at, struct eng_pos end)
 {
-    if (eng_before(at.op, vi->tx.ops_acked))
-        at = (struct eng_pos){vi->tx.ops_acked, 0};
-    while (eng_pos_before(at, end) &&
-           eng_desc_at(vi, VIP_Q_SEND, eng_op_position(vi, at.op))->fault)
+    while (eng_pos_before(at, end) && is_settled(vi, at.op))
         at = at.op == end.op ? end : (struct eng_pos){at.op + 1, 0};
     return at;
 }

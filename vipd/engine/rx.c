@@ -40,6 +40,15 @@ static void begin(struct eng_vi *vi, const struct vip_frame *frame)
     vi->rx.remote_addr = frame->remote_addr;
 }
 
+/* After a rebind: does the peer still have to ask again for this read? */
+static bool is_asked_again(const struct eng_vi *vi, uint32_t op)
+{
+    for (unsigned i = 0; i < vi->reads.again_count; i++)
+        if (vi->reads.again[vi->reads.again_first + i] == op)
+            return true;
+    return false;
+}
+
 static enum eng_step ordered_reliable(struct eng_vi *vi, const struct vip_frame *frame)
 {
     struct eng_pos at = {frame->op, frame->offset};
@@ -47,7 +56,9 @@ static enum eng_step ordered_reliable(struct eng_vi *vi, const struct vip_frame 
     if (VIP_MUTANT(OLD_OPERATION) && frame->op + 1 == vi->rx.at.op && !frame->offset)
         vi->rx.at = at;
     if (eng_before(frame->op, vi->rx.at.op))
-        return ENG_STEP_DONE;
+        return frame->type == VIP_FRM_READ_REQ && is_asked_again(vi, frame->op)
+                   ? eng_read_request(vi, frame)
+                   : ENG_STEP_DONE;
     if (frame->op - vi->rx.at.op > ENG_OPS_AHEAD_MAX)
         return ENG_STEP_BAD;
     if (eng_pos_before(vi->rx.at, at))
@@ -141,7 +152,8 @@ static enum eng_rx_verdict receive(struct eng_vi *vi, const struct vip_packet *p
     case ENG_STEP_DONE:
         break;
     case ENG_STEP_AHEAD:
-        if (!hold(vi, packet, at, token)) {
+        /* While reads are asked for again, a packet behind them may have to come again, too. */
+        if (vi->reads.again_count || !hold(vi, packet, at, token)) {
             /* The packet is not acknowledged, so it comes again. Acknowledge the earlier
              * packets. */
             vi->rx.ack_now = vi->rx.largest > 0;
@@ -151,6 +163,9 @@ static enum eng_rx_verdict receive(struct eng_vi *vi, const struct vip_packet *p
         }
         verdict = ENG_RX_HOLD;
         break;
+    case ENG_STEP_LATER:
+        vi->rx.ack_now = vi->rx.largest > 0;
+        return ENG_RX_FULL;
     case ENG_STEP_BAD:
         return ENG_RX_STALE;
     case ENG_STEP_FAULT:
@@ -181,7 +196,7 @@ enum eng_rx_verdict eng_rx(struct eng *eng, uint16_t vi, const struct vip_packet
     enum eng_rx_verdict verdict;
 
     eng->now_ns = now_ns;
-    if (of->state != VIP_VIST_CONNECTED || !eng_ack_possible(of, packet))
+    if (of->state != VIP_VIST_CONNECTED || of->paused || !eng_ack_possible(of, packet))
         return ENG_RX_STALE;
     if (eng_ack_invented(of, packet)) {
         of->stats.acks_invented++;
@@ -224,6 +239,7 @@ void eng_rx_replay(struct eng *eng, uint16_t vi, const struct vip_packet *packet
         eng_ack_schedule(of, !eng_held_any(of), now_ns);
         break;
     case ENG_STEP_AHEAD:
+    case ENG_STEP_LATER:
     case ENG_STEP_BAD:
         /* The packet was acknowledged, so it does not come again. No vipd sends such packets. */
         cut_off(of, &fault);

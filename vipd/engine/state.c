@@ -44,13 +44,12 @@ void eng_vi_set_idle(struct eng *eng, uint16_t vi)
     state_set(of, VIP_VIST_IDLE);
 }
 
-void eng_vi_connect(struct eng *eng, uint16_t vi, const struct eng_conn *conn, uint64_t now_ns)
+void eng_conn_begin(struct eng_vi *of, const struct eng_conn *conn, uint64_t now_ns)
 {
-    struct eng_vi *of = eng_vi_get(eng, vi);
+    const struct eng *eng = of->eng;
 
     VIP_ASSERT(conn->packet_bytes >= VIP_PACKET_BYTES_MIN);
     VIP_ASSERT(conn->packet_bytes <= VIP_PACKET_BYTES_MAX);
-    VIP_ASSERT(of->sq.head == of->sq.tail);
     of->conn = *conn;
     memset(&of->tx, 0, sizeof(of->tx));
     if (!VIP_MUTANT(RECONNECT))
@@ -61,18 +60,27 @@ void eng_vi_connect(struct eng *eng, uint16_t vi, const struct eng_conn *conn, u
     if (!conn->local)
         eng_skip_draw(of);
     of->tx.at.op = of->tx.ops_acked = of->rx.at.op = eng->config.start_op;
-    of->reads.asked = of->reads.at.op = eng->config.start_op;
+    of->reads.asked = of->reads.at.op = of->reads.again_end = eng->config.start_op;
     of->tx.lost_head = of->tx.lost_tail = ENG_NONE;
     of->tx.timer_ns = of->tx.loss_ns = ENG_NEVER;
     of->tx.progress_ns = now_ns;
     of->rx.base = 1 + eng->config.start_number;
     of->rx.largest = eng->config.start_number;
     of->rx.ack_ns = ENG_NEVER;
-    of->stats.error = NULL;
     eng_mtu_init(of);
     eng_cc_init(&of->tx.cc,
                 conn->local ? ENG_CONGESTION_FIXED : (enum eng_congestion)eng->config.congestion,
                 conn->packet_bytes, conn->window_bytes);
+}
+
+void eng_vi_connect(struct eng *eng, uint16_t vi, const struct eng_conn *conn, uint64_t now_ns)
+{
+    struct eng_vi *of = eng_vi_get(eng, vi);
+
+    VIP_ASSERT(of->sq.head == of->sq.tail);
+    eng_conn_begin(of, conn, now_ns);
+    of->paused = of->restored = false;
+    of->stats.error = NULL;
     state_set(of, VIP_VIST_CONNECTED);
 }
 
