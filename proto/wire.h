@@ -170,21 +170,24 @@ enum vip_wire_verdict vip_wire_get_data(const uint8_t *packet, size_t len_bytes,
 
 /* Connection-management messages (vipd/engine/cm.c exchanges them; rules in doc/wire.md). */
 enum vip_cm_type {
-    VIP_CM_REQUEST = 1,   /* client: asks for a connection */
-    VIP_CM_PENDING = 2,   /* server: a waiter has the request, or the request waits here */
-    VIP_CM_ACCEPT = 3,    /* server: accepted; conn_id is the server's connection id */
-    VIP_CM_CONFIRM = 4,   /* client: ACCEPT arrived, the connection is established */
-    VIP_CM_REJECT = 5,    /* server: the application rejected; `code` */
-    VIP_CM_NO_MATCH = 6,  /* server: no waiter on that discriminator */
-    VIP_CM_CANCEL = 7,    /* client: the attempt is over (time limit, death, disconnect) */
-    VIP_CM_CLOSE = 8,     /* either: this connection is over; close fields */
-    VIP_CM_CLOSE_ACK = 9, /* the answer to CLOSE, also for an unknown connection */
-    VIP_CM_PING = 10,     /* asks whether the receiving vipd is alive, and in which life */
-    VIP_CM_PONG = 11,     /* the answer to PING; src_epoch of the header names the life */
-    VIP_CM_RESET = 12,    /* a data packet named a connection id (conn_id) that is unknown here */
-    VIP_CM_COOKIE = 13,   /* server: nothing is stored; repeat the REQUEST with this cookie */
-    VIP_CM_SETUP = 14,    /* both: features and items, between ACCEPT and the first data. The
+    VIP_CM_REQUEST = 1,    /* client: asks for a connection */
+    VIP_CM_PENDING = 2,    /* server: a waiter has the request, or the request waits here */
+    VIP_CM_ACCEPT = 3,     /* server: accepted; conn_id is the server's connection id */
+    VIP_CM_CONFIRM = 4,    /* client: ACCEPT arrived, the connection is established */
+    VIP_CM_REJECT = 5,     /* server: the application rejected; `code` */
+    VIP_CM_NO_MATCH = 6,   /* server: no waiter on that discriminator */
+    VIP_CM_CANCEL = 7,     /* client: the attempt is over (time limit, death, disconnect) */
+    VIP_CM_CLOSE = 8,      /* either: this connection is over; close fields */
+    VIP_CM_CLOSE_ACK = 9,  /* the answer to CLOSE, also for an unknown connection */
+    VIP_CM_PING = 10,      /* asks whether the receiving vipd is alive, and in which life */
+    VIP_CM_PONG = 11,      /* the answer to PING; src_epoch of the header names the life */
+    VIP_CM_RESET = 12,     /* a data packet named a connection id (conn_id) that is unknown here */
+    VIP_CM_COOKIE = 13,    /* server: nothing is stored; repeat the REQUEST with this cookie */
+    VIP_CM_SETUP = 14,     /* both: features and items, between ACCEPT and the first data. The
                              client's one is also its CONFIRM */
+    VIP_CM_REBIND = 15,    /* rebinder: go on with a connection under my new id and epoch */
+    VIP_CM_CHALLENGE = 16, /* answer to REBIND: prove that you know the connection's secret */
+    VIP_CM_PROOF = 17,     /* rebinder: the proof, and its counts; the other end answers likewise */
     VIP_CM_TYPES,
 };
 
@@ -202,6 +205,7 @@ enum vip_close_reason {
 #define VIP_FEATURE_IMM64_MSG 0x01u /* VIP_FRMF_IMM64 and VIP_FRM_WRITE_MSG are understood */
 #define VIP_FEATURE_PADDING   0x02u /* zero bytes behind the last frame are understood */
 #define VIP_FEATURE_SETUP     0x80u /* SETUP is understood; it carries features beyond these bits */
+#define VIP_FEATURE_REBIND    0x100u /* REBIND is understood; SETUP has an item with a secret */
 #define VIP_FEATURES          (VIP_FEATURE_IMM64_MSG | VIP_FEATURE_PADDING | VIP_FEATURE_SETUP)
 
 /* Attributes of a VI, as REQUEST and ACCEPT carry them (spec 1.6). level, max_transfer_bytes and
@@ -230,41 +234,66 @@ struct vip_private {
     uint8_t bytes[VIP_PRIVATE_BYTES_MAX]; /* the unused tail is zero */
 };
 
-/* Most bytes of items in a SETUP. */
+/* Most bytes of items in a message. */
 #define VIP_ITEMS_BYTES_MAX 256
 
-/* Items of a SETUP, as on the wire: type (2 bytes), length of the value (2 bytes), value. Types
- * ascend. A receiver ignores items of unknown types. Decoded items stay in the packet. */
+enum vip_item {
+    VIP_ITEM_SECRET = 1, /* SETUP: 16 random bytes, the sender's part of the connection's secret */
+    VIP_ITEM_COUNTS = 2, /* PROOF: struct vip_counts: 4 bytes `done`, 4 bytes for each read */
+    VIP_ITEM_MAC = 3,    /* PROOF: 8 bytes */
+};
+
+/* Items, as on the wire: type (2 bytes), length of the value (2 bytes), value. Types ascend. A
+ * receiver ignores items of unknown types. Decoded items stay in the packet. */
 struct vip_items {
     const uint8_t *bytes;
     uint16_t len; /* of all items; 0: there are none */
 };
 
+/* Append an item to `bytes`, which have room for VIP_ITEMS_BYTES_MAX bytes; *len grows. */
+void vip_items_put(uint8_t bytes[VIP_ITEMS_BYTES_MAX], uint16_t *len, enum vip_item type,
+                   const void *value, uint16_t value_bytes);
+/* The value of the item of this type; NULL if there is none with exactly *len bytes. *len 0: any
+ * length, which is returned. */
+const uint8_t *vip_items_find(const struct vip_items *items, enum vip_item type, uint16_t *len);
+
+/* RDMA Reads that an end may have open. */
+#define VIP_COUNTS_READS_MAX 16
+
+/* Where one end of a connection stands. Operation numbers wrap. */
+struct vip_counts {
+    uint32_t done;  /* number of the first operation of the peer that is not processed */
+    uint32_t reads; /* own RDMA Reads posted and not completed, at most VIP_COUNTS_READS_MAX: */
+    uint32_t read[VIP_COUNTS_READS_MAX]; /* their operation numbers, ascending */
+};
+
 /* One CM message, decoded. Fields that a type does not use are zero on the wire; encoding ignores
  * them. */
 struct vip_cm {
-    uint8_t type;              /* enum vip_cm_type */
-    uint8_t reason;            /* CLOSE: enum vip_close_reason */
-    uint8_t peer_to_peer;      /* REQUEST: 1 = VipConnectPeerRequest */
-    uint64_t request_id;       /* the client's random number for this attempt; PING: a nonce */
-    uint64_t conn_id;          /* connection id of the sender of this message;
+    uint8_t type;          /* enum vip_cm_type */
+    uint8_t reason;        /* CLOSE: enum vip_close_reason */
+    uint8_t peer_to_peer;  /* REQUEST: 1 = VipConnectPeerRequest */
+    uint64_t request_id;   /* the client's random number for this attempt; PING: a nonce */
+    uint64_t conn_id;      /* connection id of the sender of this message;
                                 RESET: the unknown id, copied from the data packet */
-    uint64_t peer_conn_id;     /* PENDING, ACCEPT, CONFIRM, SETUP, CLOSE, CLOSE_ACK: the receiver's
-                                  id */
-    uint32_t packet_bytes;     /* REQUEST, ACCEPT: largest packet the sender can take */
-    uint32_t window_bytes;     /* REQUEST, ACCEPT: bytes that may be under way towards the sender */
-    uint32_t code;             /* REJECT: enum vip_rc for the client */
-    uint32_t op_status;        /* CLOSE: VIP_ST_* bits for the peer's operation failed_op, or 0 */
-    uint32_t failed_op;        /* CLOSE: number of the peer's operation that failed */
-    uint32_t ops_done;         /* CLOSE: peer's operations processed before the end */
-    uint8_t ops_valid;         /* CLOSE: 1 = ops_done (and failed_op if op_status) are valid */
-    uint64_t cookie;           /* COOKIE: not 0; REQUEST: the server's cookie, 0 = none yet */
-    uint64_t features;         /* SETUP: VIP_FEATURE_* of the sender's vipd, all */
+    uint64_t peer_conn_id; /* PENDING, ACCEPT, CONFIRM, SETUP, CHALLENGE, PROOF, CLOSE, CLOSE_ACK:
+                                  the receiver's id */
+    uint32_t packet_bytes; /* REQUEST, ACCEPT, PROOF: largest packet the sender can take */
+    uint32_t window_bytes; /* the same: bytes that may be under way towards the sender */
+    uint32_t code;         /* REJECT: enum vip_rc for the client */
+    uint32_t op_status;    /* CLOSE: VIP_ST_* bits for the peer's operation failed_op, or 0 */
+    uint32_t failed_op;    /* CLOSE: number of the peer's operation that failed */
+    uint32_t ops_done;     /* CLOSE: peer's operations processed before the end */
+    uint8_t ops_valid;     /* CLOSE: 1 = ops_done (and failed_op if op_status) are valid */
+    uint64_t cookie;       /* COOKIE: not 0; REQUEST: the server's cookie, 0 = none yet */
+    uint64_t features;     /* SETUP: VIP_FEATURE_* of the sender's vipd, all */
+    uint64_t tag;          /* REBIND: names the receiver's end of the connection; not 0 */
+    uint64_t nonce;        /* CHALLENGE, PROOF: number of the end that was asked; not 0 */
     struct vip_cm_attrs attrs; /* REQUEST, ACCEPT */
     struct vip_addr local;     /* REQUEST: the client's address, as the client names it */
     struct vip_addr remote;    /* REQUEST: address to connect to */
     struct vip_private data;   /* REQUEST, ACCEPT, REJECT: for the other application */
-    struct vip_items items;    /* SETUP */
+    struct vip_items items;    /* SETUP, PROOF */
 };
 
 /* Largest encoded CM packet, header included. */

@@ -28,8 +28,7 @@ enum {
     CM_PACKET_BYTES = 96,
     CM_WINDOW_BYTES = 100,
     CM_OP_STATUS = 104,
-    CM_COOKIE = 104,         /* 8 bytes; no type has a cookie and CM_OP_STATUS */
-    CM_SETUP_FEATURES = 104, /* 8 bytes, likewise */
+    CM_WORD = 104, /* 8 bytes (word_of); no type has it and CM_OP_STATUS */
     CM_FAILED_OP = 108,
     CM_OPS_DONE = 112,
     CM_LEVEL = 116,
@@ -65,12 +64,11 @@ enum {
     F_CODE = 1 << 6,
     F_CLOSE = 1 << 7, /* reason, ops_valid, ops_done, op_status, failed_op */
     F_DATA = 1 << 8,
-    F_COOKIE = 1 << 9,
-    F_SETUP = 1 << 10, /* features, items */
+    F_ITEMS = 1 << 9,
 };
 
 static const uint16_t fields_of[VIP_CM_TYPES] = {
-    [VIP_CM_REQUEST] = F_REQUEST_ID | F_CONN_ID | F_SIZES | F_ATTRS | F_ADDRS | F_DATA | F_COOKIE,
+    [VIP_CM_REQUEST] = F_REQUEST_ID | F_CONN_ID | F_SIZES | F_ATTRS | F_ADDRS | F_DATA,
     [VIP_CM_PENDING] = F_REQUEST_ID | F_PEER_CONN_ID,
     [VIP_CM_ACCEPT] = F_REQUEST_ID | F_CONN_ID | F_PEER_CONN_ID | F_SIZES | F_ATTRS | F_DATA,
     [VIP_CM_CONFIRM] = F_REQUEST_ID | F_CONN_ID | F_PEER_CONN_ID,
@@ -82,9 +80,43 @@ static const uint16_t fields_of[VIP_CM_TYPES] = {
     [VIP_CM_PING] = F_REQUEST_ID,
     [VIP_CM_PONG] = F_REQUEST_ID,
     [VIP_CM_RESET] = F_CONN_ID,
-    [VIP_CM_COOKIE] = F_REQUEST_ID | F_COOKIE,
-    [VIP_CM_SETUP] = F_REQUEST_ID | F_CONN_ID | F_PEER_CONN_ID | F_SETUP,
+    [VIP_CM_COOKIE] = F_REQUEST_ID,
+    [VIP_CM_SETUP] = F_REQUEST_ID | F_CONN_ID | F_PEER_CONN_ID | F_ITEMS,
+    [VIP_CM_REBIND] = F_REQUEST_ID | F_CONN_ID,
+    [VIP_CM_CHALLENGE] = F_REQUEST_ID | F_CONN_ID | F_PEER_CONN_ID,
+    [VIP_CM_PROOF] = F_REQUEST_ID | F_CONN_ID | F_PEER_CONN_ID | F_SIZES | F_ITEMS,
 };
+
+/* The member that the type has at CM_WORD; NULL: the type has none. */
+static uint64_t *word_of(struct vip_cm *cm)
+{
+    switch ((enum vip_cm_type)cm->type) {
+    case VIP_CM_REQUEST:
+    case VIP_CM_COOKIE:
+        return &cm->cookie;
+    case VIP_CM_SETUP:
+        return &cm->features;
+    case VIP_CM_REBIND:
+        return &cm->tag;
+    case VIP_CM_CHALLENGE:
+    case VIP_CM_PROOF:
+        return &cm->nonce;
+    case VIP_CM_PENDING:
+    case VIP_CM_ACCEPT:
+    case VIP_CM_CONFIRM:
+    case VIP_CM_REJECT:
+    case VIP_CM_NO_MATCH:
+    case VIP_CM_CANCEL:
+    case VIP_CM_CLOSE:
+    case VIP_CM_CLOSE_ACK:
+    case VIP_CM_PING:
+    case VIP_CM_PONG:
+    case VIP_CM_RESET:
+    case VIP_CM_TYPES:
+        break;
+    }
+    return NULL;
+}
 
 static size_t put_bytes(uint8_t *out, size_t at, const uint8_t *bytes, uint8_t len)
 {
@@ -148,6 +180,32 @@ static bool items_are_sound(const struct vip_items *items)
     return at == len;
 }
 
+void vip_items_put(uint8_t bytes[VIP_ITEMS_BYTES_MAX], uint16_t *len, enum vip_item type,
+                   const void *value, uint16_t value_bytes)
+{
+    VIP_ASSERT(*len + ITEM_HEAD_BYTES + value_bytes <= VIP_ITEMS_BYTES_MAX);
+    put16(bytes + *len, (uint16_t)type);
+    put16(bytes + *len + 2, value_bytes);
+    memcpy(bytes + *len + ITEM_HEAD_BYTES, value, value_bytes);
+    *len = (uint16_t)(*len + ITEM_HEAD_BYTES + value_bytes);
+}
+
+const uint8_t *vip_items_find(const struct vip_items *items, enum vip_item type, uint16_t *len)
+{
+    for (size_t at = 0; at < items->len;) {
+        uint16_t bytes = get16(items->bytes + at + 2);
+
+        if (get16(items->bytes + at) == type) {
+            if (*len && *len != bytes)
+                return NULL;
+            *len = bytes;
+            return items->bytes + at + ITEM_HEAD_BYTES;
+        }
+        at += ITEM_HEAD_BYTES + (size_t)bytes;
+    }
+    return NULL;
+}
+
 /* Are the values allowed for the type? Asserted when encoding, a verdict when decoding. */
 static bool cm_is_sound(const struct vip_cm *cm, unsigned fields)
 {
@@ -157,7 +215,8 @@ static bool cm_is_sound(const struct vip_cm *cm, unsigned fields)
         return false;
     if ((fields & F_PEER_CONN_ID) && !cm->peer_conn_id)
         return false;
-    if (cm->type == VIP_CM_COOKIE && !cm->cookie)
+    if ((cm->type == VIP_CM_COOKIE && !cm->cookie) || (cm->type == VIP_CM_REBIND && !cm->tag) ||
+        ((cm->type == VIP_CM_CHALLENGE || cm->type == VIP_CM_PROOF) && !cm->nonce))
         return false;
     /* The engine relies on the smallest packet; a smaller window would never open. */
     if ((fields & F_SIZES) &&
@@ -176,7 +235,7 @@ static bool cm_is_sound(const struct vip_cm *cm, unsigned fields)
         return false;
     if ((fields & F_DATA) && cm->data.len > VIP_PRIVATE_BYTES_MAX)
         return false;
-    if ((fields & F_SETUP) && !items_are_sound(&cm->items))
+    if ((fields & F_ITEMS) && !items_are_sound(&cm->items))
         return false;
     if ((fields & F_CLOSE) && (cm->reason > VIP_CLOSE_SHUTDOWN || cm->ops_valid > 1))
         return false;
@@ -189,6 +248,7 @@ size_t vip_wire_put_cm(uint8_t out[VIP_WIRE_CM_BYTES_MAX], uint64_t src_epoch, u
     const struct vip_header hdr = {
         .kind = VIP_PKT_CM, .src_epoch = src_epoch, .dst_epoch = dst_epoch};
     struct iovec iov = {.iov_base = out, .iov_len = CM_FIXED_END};
+    const uint64_t *word = word_of((struct vip_cm *)(uintptr_t)cm);
     unsigned fields;
 
     VIP_ASSERT(cm->type >= VIP_CM_REQUEST && cm->type < VIP_CM_TYPES);
@@ -214,8 +274,8 @@ size_t vip_wire_put_cm(uint8_t out[VIP_WIRE_CM_BYTES_MAX], uint64_t src_epoch, u
         put64(out + CM_MAX_TRANSFER, cm->attrs.max_transfer_bytes);
         put64(out + CM_QOS, cm->attrs.qos);
     }
-    if (fields & F_COOKIE)
-        put64(out + CM_COOKIE, cm->cookie);
+    if (word)
+        put64(out + CM_WORD, *word);
     if (fields & F_CODE)
         put32(out + CM_CODE, cm->code);
     if (fields & F_CLOSE)
@@ -226,8 +286,7 @@ size_t vip_wire_put_cm(uint8_t out[VIP_WIRE_CM_BYTES_MAX], uint64_t src_epoch, u
         out[CM_DATA_LEN] = cm->data.len;
         iov.iov_len = put_bytes(out, iov.iov_len, cm->data.bytes, cm->data.len);
     }
-    if (fields & F_SETUP) {
-        put64(out + CM_SETUP_FEATURES, cm->features);
+    if (fields & F_ITEMS) {
         put16(out + CM_ITEMS_LEN, cm->items.len);
         if (cm->items.len)
             memcpy(out + CM_FIXED_END, cm->items.bytes, cm->items.len);
@@ -288,7 +347,7 @@ static bool has_foreign_fields(const struct vip_cm *cm, unsigned fields)
         return true;
     if (!(fields & F_DATA) && cm->data.len)
         return true;
-    if (!(fields & F_SETUP) && cm->items.len)
+    if (!(fields & F_ITEMS) && cm->items.len)
         return true;
     if (!(fields & F_CLOSE) && (cm->reason | cm->ops_valid))
         return true;
@@ -312,6 +371,7 @@ enum vip_wire_verdict vip_wire_get_cm(const uint8_t *packet, size_t len_bytes, s
     enum vip_wire_verdict verdict = vip_wire_get_header(packet, len_bytes, &hdr);
     const uint8_t *at = packet + CM_FIXED_END;
     size_t want_bytes = CM_FIXED_END;
+    uint64_t *word;
     unsigned fields;
 
     if (verdict != VIP_WIRE_OK)
@@ -326,14 +386,12 @@ enum vip_wire_verdict vip_wire_get_cm(const uint8_t *packet, size_t len_bytes, s
     if (packet[CM_RDMA] >> 2 || packet[CM_RESERVED_B])
         return VIP_WIRE_RESERVED;
     fields = fields_of[ret->type];
-    ret->cookie = 0;
-    if (fields & F_COOKIE) {
-        ret->cookie = get64(packet + CM_COOKIE);
+    word = word_of(ret);
+    if (word) {
+        *word = get64(packet + CM_WORD);
         ret->op_status = ret->failed_op = 0;
     }
-    if (fields & F_SETUP) {
-        ret->features = get64(packet + CM_SETUP_FEATURES);
-        ret->op_status = ret->failed_op = 0;
+    if (fields & F_ITEMS) {
         if (ret->items.len > VIP_ITEMS_BYTES_MAX)
             return VIP_WIRE_CM_BAD;
         if (len_bytes < CM_FIXED_END + (size_t)ret->items.len)

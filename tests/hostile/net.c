@@ -234,6 +234,8 @@ static size_t made_cm(enum vip_cm_type type)
                         .window_bytes = 65536,
                         .code = VIP_RC_REJECT,
                         .cookie = type == VIP_CM_REQUEST ? 0 : any() | 1,
+                        .tag = any() | 1,
+                        .nonce = any() | 1,
                         .attrs = {.level = VIP_LVL_DELIVERY, .max_transfer_bytes = 65536},
                         .local = {.host_len = 6, .disc_len = 4, .disc = "evil"},
                         .remote = {.host_len = 6, .disc_len = (uint8_t)strlen(discriminator)}};

@@ -746,8 +746,8 @@ static void arrive(struct sim *sim, struct sim_event *event)
 /* ---- rebind ---------------------------------------------------------------------------- */
 
 /* The engine of this end is gone; a new one goes on. */
-static void end_restart(struct sim *sim, const struct sim_conn *end,
-                        const struct eng_counts *counts)
+static void end_restart(struct sim *sim, const struct sim_conn *end, uint32_t completed,
+                        uint32_t done)
 {
     struct sim_host *host = &sim->host[end->host];
     struct eng_vi_attrs attrs = {.level = host->level[end->vi],
@@ -760,7 +760,7 @@ static void end_restart(struct sim *sim, const struct sim_conn *end,
     replay(sim, host);
     memset(host->vi_memory[end->vi], 0, eng_vi_bytes());
     eng_vi_create(host->eng, end->vi, host->vi_memory[end->vi], &attrs);
-    eng_vi_restore(host->eng, end->vi, &conn, counts, sim->now_ns);
+    eng_vi_restore(host->eng, end->vi, &conn, completed, done, sim->now_ns);
     for (unsigned q = 0; q < 2; q++) {
         struct sim_queue *queue = &host->queue[end->vi][q];
 
@@ -773,7 +773,8 @@ static void end_restart(struct sim *sim, const struct sim_conn *end,
 bool sim_rebind(struct sim *sim, unsigned host, uint16_t vi, unsigned restart)
 {
     struct sim_conn *end[2] = {conn_of_vi(sim, host, vi), NULL};
-    struct eng_counts counts[2];
+    struct vip_counts counts[2];
+    uint32_t completed[2];
 
     end[1] = end[0] ? conn_of_id(sim, end[0]->remote_id) : NULL;
     if (!end[1])
@@ -786,13 +787,14 @@ bool sim_rebind(struct sim *sim, unsigned host, uint16_t vi, unsigned restart)
             eng_vi_pause(eng, end[i]->vi);
         replay(sim, &sim->host[end[i]->host]);
         eng_vi_counts(eng, end[i]->vi, &counts[i]);
+        completed[i] = eng_vi_completed(eng, end[i]->vi);
     }
     /* Packets with the old ids find no connection any more. */
     end[0]->local_id = end[1]->remote_id = 1000000 + ++sim->last_id;
     end[1]->local_id = end[0]->remote_id = 1000000 + ++sim->last_id;
     for (unsigned i = 0; i < 2; i++) {
         if (restart >> i & 1)
-            end_restart(sim, end[i], &counts[i]);
+            end_restart(sim, end[i], completed[i], counts[i].done);
         eng_vi_counts(sim->host[end[i]->host].eng, end[i]->vi, &counts[i]);
     }
     for (unsigned i = 0; i < 2; i++) {

@@ -46,7 +46,8 @@ struct attempt {
     bool given_up; /* the host cancelled the request, or closed the accept */
     enum vip_rc rc;
     uint64_t done_ns, local_id;
-    struct vip_private data; /* private data of the other application, from its answer */
+    struct vip_private data;  /* private data of the other application, from its answer */
+    struct vip_counts counts; /* of cm_rebind */
 };
 
 struct conn {
@@ -57,6 +58,9 @@ struct conn {
     unsigned closed, reset, lost;
     struct vip_cm close;
     struct cm_conn info;
+    struct vip_counts counts; /* of this end; a test of rebinding sets and reads them */
+    struct vip_counts theirs; /* as the other end said last */
+    unsigned rebound;         /* times that this end was bound anew */
 };
 
 struct incoming {
@@ -78,7 +82,8 @@ struct host {
     bool eager;              /* acts inside the operations */
     long allocs, fail_after; /* blocks in use; allocations that still succeed, < 0: all */
     uint64_t id_counter;
-    unsigned renewed; /* calls of op_renew: peer-to-peer requests that lost their match */
+    bool refuse_counts; /* op_rebind says that the counts cannot be */
+    unsigned renewed;   /* calls of op_renew: peer-to-peer requests that lost their match */
     struct attempt requests[THINGS_MAX], accepts[THINGS_MAX];
     struct conn conns[THINGS_MAX];
     struct incoming incoming[THINGS_MAX];
@@ -90,6 +95,7 @@ struct world {
     unsigned loss_percent, dup_percent;
     bool verify_all;              /* cm_config.verify_all of the hosts */
     uint32_t uid;                 /* user of the programs that act next */
+    uint64_t outlive_ns;          /* cm_config.outlive_ns; for the next lives */
     uint64_t features[HOSTS_MAX]; /* cm_config.features; for the next lives of the hosts */
     uint64_t delay_min_ns, delay_spread_ns;
     unsigned host_count, flight_count;

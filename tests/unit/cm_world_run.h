@@ -44,6 +44,39 @@ static inline void op_renew(void *ctx, uint64_t *user, uint64_t *local_id)
     host->renewed++;
 }
 
+static inline bool op_rebind(void *ctx, const struct cm_conn *info, const struct vip_counts *theirs,
+                             struct vip_counts *ours)
+{
+    struct host *host = ctx;
+    struct conn *conn = host_conn(host, info->local_id);
+
+    assert_true(conn && conn->alive);
+    if (host->refuse_counts)
+        return false;
+    conn->rebound++;
+    conn->remote_id = info->remote_id;
+    conn->peer = info->peer;
+    conn->info = *info;
+    conn->theirs = *theirs;
+    *ours = conn->counts;
+    return true;
+}
+
+/* A connection of an earlier life goes on: it is another entry. `user` of cm_rebind is the index of a request. */
+static inline void op_rebound(void *ctx, uint64_t user, enum vip_rc rc, const struct cm_conn *info,
+                              const struct vip_counts *theirs, const char *why)
+{
+    struct host *host = ctx;
+
+    assert_true(user < host->request_count);
+    attempt_done(host, &host->requests[user], rc, info, why);
+    if (rc != VIP_RC_SUCCESS)
+        return;
+    host->conns[host->conn_count - 1].theirs = *theirs;
+    host->conns[host->conn_count - 1].counts = host->requests[user].counts;
+    host->conns[host->conn_count - 1].rebound++;
+}
+
 static inline void *op_alloc(void *ctx, size_t bytes)
 {
     struct host *host = ctx;
@@ -70,7 +103,7 @@ static inline void host_start(struct world *w, unsigned index)
 {
     static const struct cm_ops ops = {op_send,   op_incoming, op_request_done, op_accept_done,
                                       op_closed, op_lost,     op_reset,        op_renew,
-                                      op_alloc,  op_free};
+                                      op_alloc,  op_free,     op_rebind,       op_rebound};
     struct host *host = &w->hosts[index];
     struct cm_config config = world_config;
     uint64_t id_counter = host->id_counter;
@@ -86,6 +119,7 @@ static inline void host_start(struct world *w, unsigned index)
     config.self = host->addr;
     config.epoch = host->epoch;
     config.features = w->features[index];
+    config.outlive_ns = w->outlive_ns;
     config.seed = world_random(w);
     config.verify_all = w->verify_all;
     config.packet_bytes += 100 * index;

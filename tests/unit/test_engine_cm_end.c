@@ -449,6 +449,8 @@ static void test_bad_input(void **state)
                          .window_bytes = 1000,
                          .code = 5,
                          .cookie = 3,
+                         .tag = 3,
+                         .nonce = 3,
                          .attrs = world_attrs};
     uint8_t junk[600];
     struct conn *c, *s;
@@ -468,7 +470,7 @@ static void test_bad_input(void **state)
         inject(w, CLIENT, SERVER, w->hosts[CLIENT].epoch, 4712, &msg);
         inject(w, CLIENT, SERVER, w->hosts[CLIENT].epoch, server->epoch, &msg);
     }
-    assert_int_equal(stats_of(w, SERVER).wrong_epoch, 2 * 10);
+    assert_int_equal(stats_of(w, SERVER).wrong_epoch, 2 * 13);
     world_run(w, 5 * S);
     assert_true(c->alive && s->alive);
 
@@ -493,6 +495,8 @@ static void test_no_amplification(void **state)
                          .window_bytes = 1000,
                          .code = 5,
                          .cookie = 3,
+                         .tag = 3,
+                         .nonce = 3,
                          .attrs = world_attrs};
 
     host_listen(w, SERVER, 1, "");

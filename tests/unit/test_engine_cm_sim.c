@@ -374,6 +374,8 @@ static void lie(struct world *w)
                          .code = 1 + (uint32_t)(world_random(w) % 16),
                          .reason = (uint8_t)(world_random(w) % 5),
                          .cookie = some_id(w),
+                         .tag = some_id(w),
+                         .nonce = some_id(w),
                          .attrs = world_attrs};
     uint8_t packet[VIP_WIRE_CM_BYTES_MAX];
     size_t len_bytes;

@@ -16,7 +16,7 @@ static const struct eng_conn conn = {.local_id = 12,
                                      .window_bytes = 1 << 20,
                                      .path = 6};
 
-static int rebind(struct rig *rig, const struct eng_counts *peer)
+static int rebind(struct rig *rig, const struct vip_counts *peer)
 {
     rig->number = 1;
     return eng_vi_rebind(rig->eng, RIG_VI, &conn, peer, rig->now_ns);
@@ -70,14 +70,14 @@ static void test_paused(void **state)
 static void test_rewind(void **state)
 {
     struct rig *rig = sent(3);
-    struct eng_counts counts;
+    struct vip_counts counts;
 
     eng_vi_pause(rig->eng, RIG_VI);
     eng_vi_counts(rig->eng, RIG_VI, &counts);
-    assert_int_equal(counts.completed, 0);
+    assert_int_equal(eng_vi_completed(rig->eng, RIG_VI), 0);
     assert_int_equal(counts.done, 0);
     assert_int_equal(counts.reads, 0);
-    assert_int_equal(rebind(rig, &(struct eng_counts){.done = 1}), 0);
+    assert_int_equal(rebind(rig, &(struct vip_counts){.done = 1}), 0);
     assert_int_equal(rig->dones, 1);
     assert_int_equal(rig_last(rig)->status, VIP_ST_DONE);
     assert_true(rig_pull(rig));
@@ -96,7 +96,7 @@ static void test_rewind(void **state)
 static void test_half_placed(void **state)
 {
     struct rig *rig = rig_new(VIP_LVL_DELIVERY);
-    struct eng_counts counts;
+    struct vip_counts counts;
 
     rig_paint(rig);
     rig_recv(rig, 0, 2000);
@@ -104,7 +104,7 @@ static void test_half_placed(void **state)
     eng_vi_pause(rig->eng, RIG_VI);
     eng_vi_counts(rig->eng, RIG_VI, &counts);
     assert_int_equal(counts.done, 0);
-    assert_int_equal(rebind(rig, &(struct eng_counts){0}), 0);
+    assert_int_equal(rebind(rig, &(struct vip_counts){0}), 0);
     assert_int_equal(rig->dones, 0);
     assert_int_equal(rig_feed(rig, 2, rig_frame(VIP_FRM_SEND, 0, 1000, 1000, 2000)), ENG_RX_HOLD);
     assert_int_equal(rig_feed(rig, 3, rig_frame(VIP_FRM_SEND, 0, 0, 1000, 2000)), ENG_RX_DONE);
@@ -124,7 +124,7 @@ static void test_unreliable(void **state)
     assert_int_equal(rig->dones, 1);
     assert_true(rig_last(rig)->status & VIP_ST_PARTIAL_ERROR);
     /* A count that no reliable peer may send: here it has no meaning. */
-    assert_int_equal(rebind(rig, &(struct eng_counts){.done = 77}), 0);
+    assert_int_equal(rebind(rig, &(struct vip_counts){.done = 77}), 0);
     assert_true(rig_pull(rig));
     assert_int_equal(rig->decoded.frames[0].op, 0);
     assert_int_equal(rig->decoded.frames[0].offset, 0);
@@ -136,7 +136,7 @@ static void test_reads_of_ours(void **state)
 {
     struct rig *rig = rig_new(VIP_LVL_DELIVERY);
     struct vip_frame answer = rig_frame(VIP_FRM_READ_RESP, 0, 0, 50, 100);
-    struct eng_counts counts;
+    struct vip_counts counts;
 
     rig_paint(rig);
     rig_post(rig, VIP_Q_SEND, VIP_CTL_OP_RDMAREAD, 100, 100);
@@ -150,7 +150,7 @@ static void test_reads_of_ours(void **state)
     assert_int_equal(counts.reads, 2);
     assert_int_equal(counts.read[0], 0);
     assert_int_equal(counts.read[1], 2);
-    assert_int_equal(rebind(rig, &(struct eng_counts){.done = 2}), 0);
+    assert_int_equal(rebind(rig, &(struct vip_counts){.done = 2}), 0);
     assert_int_equal(rig->dones, 0); /* the send waits behind the read */
     assert_true(rig_pull(rig));
     assert_int_equal(rig->decoded.frames[0].type, VIP_FRM_READ_REQ);
@@ -178,7 +178,7 @@ static void test_request_lost_again(void **state)
     rig_post(rig, VIP_Q_SEND, VIP_CTL_OP_RDMAREAD, 100, 100);
     (void)rig_drain(rig);
     eng_vi_pause(rig->eng, RIG_VI);
-    assert_int_equal(rebind(rig, &(struct eng_counts){.done = 1}), 0);
+    assert_int_equal(rebind(rig, &(struct vip_counts){.done = 1}), 0);
     assert_true(rig_pull(rig)); /* lost */
     rig->now_ns = eng_deadline(rig->eng);
     eng_tick(rig->eng, rig->now_ns);
@@ -200,8 +200,8 @@ static void test_request_lost_again(void **state)
 static void test_reads_of_the_peer(void **state)
 {
     struct rig *rig = rig_new(VIP_LVL_DELIVERY);
-    const struct eng_counts peer = {.reads = 3, .read = {0, 2, 3}};
-    struct eng_counts counts;
+    const struct vip_counts peer = {.reads = 3, .read = {0, 2, 3}};
+    struct vip_counts counts;
 
     rig_recv(rig, 0, 100);
     assert_int_equal(rig_feed(rig, 1, peer_read(0)), ENG_RX_DONE);
@@ -233,19 +233,18 @@ static void test_reads_of_the_peer(void **state)
 static void test_restore(void **state)
 {
     struct rig *rig = rig_new_with(VIP_LVL_RECEPTION, &ENG_CONFIG_DEFAULT);
-    const struct eng_counts mine = {.completed = 2, .done = 7};
 
     rig_recv(rig, 0, 100);
-    eng_vi_restore(rig->eng, RIG_VI, &conn, &mine, rig->now_ns);
+    eng_vi_restore(rig->eng, RIG_VI, &conn, 2, 7, rig->now_ns);
     assert_int_equal(eng_vi_state(rig->eng, RIG_VI), VIP_VIST_CONNECTED);
     for (unsigned i = 0; i < 4; i++)
         rig_send(rig, 100 * i, 10);
     assert_int_equal(rig_drain(rig), 0);
-    assert_int_equal(rebind(rig, &(struct eng_counts){.done = 7}),
+    assert_int_equal(rebind(rig, &(struct vip_counts){.done = 7}),
                      -EPROTO); /* more than was posted */
-    assert_int_equal(rebind(rig, &(struct eng_counts){.done = 1}),
+    assert_int_equal(rebind(rig, &(struct vip_counts){.done = 1}),
                      -EPROTO); /* less than had completed */
-    assert_int_equal(rebind(rig, &(struct eng_counts){.done = 3}), 0);
+    assert_int_equal(rebind(rig, &(struct vip_counts){.done = 3}), 0);
     assert_int_equal(rig->dones, 1);
     assert_true(rig_pull(rig));
     assert_int_equal(rig->decoded.frames[0].op, 3);
@@ -262,26 +261,26 @@ static void test_restore(void **state)
 static void test_false_counts(void **state)
 {
     struct rig *rig = sent(3);
-    struct eng_counts many = {.reads = ENG_COUNTS_READS + 1};
+    struct vip_counts many = {.reads = VIP_COUNTS_READS_MAX + 1};
 
     rig_feed_ack(rig, 2, 1);
     rig_post(rig, VIP_Q_SEND, VIP_CTL_OP_RDMAREAD, 100, 100);
     (void)rig_drain(rig);
     rig_send(rig, 100, 10);
     eng_vi_pause(rig->eng, RIG_VI);
-    assert_int_equal(rebind(rig, &(struct eng_counts){.done = 0}),
+    assert_int_equal(rebind(rig, &(struct vip_counts){.done = 0}),
                      -EPROTO); /* less than acknowledged */
-    assert_int_equal(rebind(rig, &(struct eng_counts){.done = 5}),
+    assert_int_equal(rebind(rig, &(struct vip_counts){.done = 5}),
                      -EPROTO); /* more than was sent */
-    assert_int_equal(rebind(rig, &(struct eng_counts){.done = UINT32_MAX}), -EPROTO);
+    assert_int_equal(rebind(rig, &(struct vip_counts){.done = UINT32_MAX}), -EPROTO);
     assert_int_equal(rebind(rig, &many), -EPROTO);
-    assert_int_equal(rebind(rig, &(struct eng_counts){.done = 1, .reads = 2, .read = {5, 5}}),
+    assert_int_equal(rebind(rig, &(struct vip_counts){.done = 1, .reads = 2, .read = {5, 5}}),
                      -EPROTO);
-    assert_int_equal(rebind(rig, &(struct eng_counts){.done = 1, .reads = 2, .read = {5, 4}}),
+    assert_int_equal(rebind(rig, &(struct vip_counts){.done = 1, .reads = 2, .read = {5, 4}}),
                      -EPROTO);
     assert_int_equal(rig_drain(rig), 0);
     assert_int_equal(rig->dones, 1);
-    assert_int_equal(rebind(rig, &(struct eng_counts){.done = 4}), 0);
+    assert_int_equal(rebind(rig, &(struct vip_counts){.done = 4}), 0);
     assert_int_equal(rig->dones, 3);
     rig_free(rig);
 }
@@ -297,8 +296,8 @@ static void test_read_unprocessed(void **state)
     assert_int_equal(rig_feed(rig, 1, rig_frame(VIP_FRM_READ_RESP, 0, 0, 100, 100)), ENG_RX_DONE);
     assert_int_equal(rig->dones, 0); /* no acknowledgement came */
     eng_vi_pause(rig->eng, RIG_VI);
-    assert_int_equal(rebind(rig, &(struct eng_counts){.done = 0}), -EPROTO);
-    assert_int_equal(rebind(rig, &(struct eng_counts){.done = 1}), 0);
+    assert_int_equal(rebind(rig, &(struct vip_counts){.done = 0}), -EPROTO);
+    assert_int_equal(rebind(rig, &(struct vip_counts){.done = 1}), 0);
     assert_int_equal(rig->dones, 1);
     rig_free(rig);
 }
@@ -317,7 +316,7 @@ static void test_old_packets(void **state)
     assert_true(eng_replay(rig->eng, &vi, &token, &feed));
     assert_int_equal(token, 9);
     assert_false(feed);
-    assert_int_equal(rebind(rig, &(struct eng_counts){0}), 0);
+    assert_int_equal(rebind(rig, &(struct vip_counts){0}), 0);
     assert_int_equal(rig_feed(rig, 1, rig_frame(VIP_FRM_SEND, 0, 0, 10, 10)), ENG_RX_DONE);
     assert_int_equal(rig->dones, 1);
     rig_free(rig);

@@ -352,6 +352,8 @@ static uint32_t random_packet(uint8_t packet[RIG_MTU])
                         .window_bytes = 512 + rig_random() / 2,
                         .code = VIP_RC_REJECT,
                         .cookie = 1 + rig_random() % 5,
+                        .tag = 1 + rig_random() % 5,
+                        .nonce = 1 + rig_random() % 5,
                         .attrs = {.level = VIP_LVL_DELIVERY, .max_transfer_bytes = 1000},
                         .local = {.host_len = 6},
                         .remote = {.host_len = 6}};

@@ -318,6 +318,27 @@ static const struct cm_vector cm_vectors[] = {
       .peer_conn_id = SERVER_ID,
       .features = 0x8000000000000183,
       .items = {.bytes = (const uint8_t *)"\x07\0\x03\0abc\xff\xff\0", .len = 11}}},
+    {"cm_rebind",
+     0,
+     {.type = VIP_CM_REBIND, .request_id = REQUEST_ID, .conn_id = CLIENT_ID, .tag = COOKIE}},
+    {"cm_challenge",
+     EPOCH_B,
+     {.type = VIP_CM_CHALLENGE,
+      .request_id = REQUEST_ID,
+      .conn_id = CLIENT_ID,
+      .peer_conn_id = SERVER_ID,
+      .nonce = COOKIE}},
+    {"cm_proof",
+     EPOCH_B,
+     {.type = VIP_CM_PROOF,
+      .request_id = REQUEST_ID,
+      .conn_id = CLIENT_ID,
+      .peer_conn_id = SERVER_ID,
+      .nonce = COOKIE,
+      .packet_bytes = 8192,
+      .window_bytes = 65536,
+      .items = {.bytes = (const uint8_t *)"\2\0\x8\0\5\0\0\0\7\0\0\0\3\0\x8\0\1\2\3\4\5\6\7\x8",
+                .len = 24}}},
     {"cm_request_cookie",
      EPOCH_B,
      {.type = VIP_CM_REQUEST,
@@ -417,7 +438,8 @@ static void test_unused_fields_are_not_sent(void **state)
         struct vip_cm cm;
         size_t len;
 
-        if (type == VIP_CM_ACCEPT || type == VIP_CM_REJECT || type == VIP_CM_SETUP)
+        if (type == VIP_CM_ACCEPT || type == VIP_CM_REJECT || type == VIP_CM_SETUP ||
+            type == VIP_CM_PROOF)
             continue;
         full.type = (uint8_t)type;
         len = vip_wire_put_cm(out, 1, 2, &full);

@@ -160,6 +160,15 @@ static const struct bad_case bad_cases[] = {
     {"cm_setup_items", 146, 2, 7, VIP_WIRE_OK},          /* one item instead of two */
     {"cm_setup_items", 146, 2, 8, VIP_WIRE_CM_BAD},      /* longer than all items */
     {"cm_setup_items", 144, 2, 0xffff, VIP_WIRE_CM_BAD}, /* a type that came before */
+    {"cm_rebind", 80, 8, 0, VIP_WIRE_CM_BAD},            /* conn_id */
+    {"cm_rebind", 88, 8, 1, VIP_WIRE_CM_BAD},            /* peer_conn_id */
+    {"cm_rebind", 104, 8, 0, VIP_WIRE_CM_BAD},           /* tag */
+    {"cm_rebind", 96, 4, 512, VIP_WIRE_CM_BAD},          /* sizes */
+    {"cm_challenge", 104, 8, 0, VIP_WIRE_CM_BAD},        /* nonce */
+    {"cm_challenge", 142, 2, 1, VIP_WIRE_CM_BAD},        /* items */
+    {"cm_proof", 104, 8, 0, VIP_WIRE_CM_BAD},            /* nonce */
+    {"cm_proof", 96, 4, 511, VIP_WIRE_CM_BAD},           /* packet_bytes */
+    {"cm_proof", 142, 2, 12, VIP_WIRE_TRAILING},         /* without the second item */
     {"cm_setup_items", 151, 2, 6, VIP_WIRE_CM_BAD},      /* types that descend */
 };
 
@@ -403,6 +412,9 @@ static void test_random_cm(void **state)
         cm.window_bytes = VIP_PACKET_BYTES_MIN + pick(&random, 1u << 31);
         cm.code = 1 + pick(&random, 16);
         cm.cookie = vector_random(&random) | 1;
+        cm.features = cm.cookie;
+        cm.tag = cm.cookie;
+        cm.nonce = cm.cookie;
         cm.reason = (uint8_t)pick(&random, 5);
         cm.ops_valid = (uint8_t)pick(&random, 2);
         cm.ops_done = (uint32_t)vector_random(&random);

@@ -19,11 +19,11 @@
 #define VECTOR_BYTES_MAX 1024
 
 static const char *const vector_names[] __attribute__((unused)) = {
-    "data_send",  "data_ack",       "data_mixed",          "cm_request", "cm_request_longest",
-    "cm_pending", "cm_accept",      "cm_confirm",          "cm_reject",  "cm_no_match",
-    "cm_cancel",  "cm_close",       "cm_close_ack",        "cm_ping",    "cm_pong",
-    "cm_reset",   "data_write_msg", "cm_request_features", "cm_cookie",  "cm_request_cookie",
-    "cm_setup",   "cm_setup_items",
+    "data_send",  "data_ack",       "data_mixed",          "cm_request",   "cm_request_longest",
+    "cm_pending", "cm_accept",      "cm_confirm",          "cm_reject",    "cm_no_match",
+    "cm_cancel",  "cm_close",       "cm_close_ack",        "cm_ping",      "cm_pong",
+    "cm_reset",   "data_write_msg", "cm_request_features", "cm_cookie",    "cm_request_cookie",
+    "cm_setup",   "cm_setup_items", "cm_rebind",           "cm_challenge", "cm_proof",
 };
 #define VECTOR_COUNT (sizeof(vector_names) / sizeof(vector_names[0]))
 

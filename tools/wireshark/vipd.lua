@@ -10,7 +10,7 @@ local FRAMES = { [1] = "SEND", [2] = "WRITE", [3] = "READ_REQ", [4] = "READ_RESP
 local CM = {
     [1] = "REQUEST", [2] = "PENDING", [3] = "ACCEPT", [4] = "CONFIRM", [5] = "REJECT", [6] = "NO_MATCH",
     [7] = "CANCEL", [8] = "CLOSE", [9] = "CLOSE_ACK", [10] = "PING", [11] = "PONG", [12] = "RESET",
-    [13] = "COOKIE", [14] = "SETUP",
+    [13] = "COOKIE", [14] = "SETUP", [15] = "REBIND", [16] = "CHALLENGE", [17] = "PROOF",
 }
 local REASONS = {
     [0] = "disconnect", [1] = "death of the application", [2] = "error", [3] = "time-out", [4] = "vipd stops",
@@ -83,6 +83,8 @@ local f = {
     remote_disc = ProtoField.bytes("vipd.cm.remote_discriminator", "Remote discriminator"),
     private = ProtoField.bytes("vipd.cm.private_data", "Private data"),
     setup_features = ProtoField.uint64("vipd.cm.setup_features", "All features", base.HEX),
+    tag = ProtoField.uint64("vipd.cm.tag", "Tag of the receiver's end", base.HEX),
+    nonce = ProtoField.uint64("vipd.cm.nonce", "Nonce of the end that was asked", base.HEX),
     item = ProtoField.bytes("vipd.cm.item", "Item"),
     -- Ethernet
     magic = ProtoField.uint8("vipd.ether.magic", "Magic", base.HEX),
@@ -195,6 +197,10 @@ local function dissect_cm(buf, tree, words)
         sub:add_le(f.cookie, buf(104, 8))
     elseif kind == 14 then
         sub:add_le(f.setup_features, buf(104, 8))
+    elseif kind == 15 then
+        sub:add_le(f.tag, buf(104, 8))
+    elseif kind == 16 or kind == 17 then
+        sub:add_le(f.nonce, buf(104, 8))
     else
         sub:add_le(f.op_status, buf(104, 4))
         sub:add_le(f.failed_op, buf(108, 4))
@@ -221,7 +227,7 @@ local function dissect_cm(buf, tree, words)
         end
         at = at + length
     end
-    -- Items of a SETUP: type, length, value.
+    -- Items: type, length, value.
     local last = at + buf(142, 2):le_uint()
     while at < last do
         if at + 4 > buf:len() or at + 4 + buf(at + 2, 2):le_uint() > buf:len() then

@@ -41,6 +41,7 @@ void cm_deinit(struct cm *cm)
     unsigned bucket = 0;
 
     cm_server_deinit(cm);
+    cm_rebind_deinit(cm);
     cm_answered_deinit(cm);
     cm_client_deinit(cm); /* the meeting places go with their last attempt */
     cm_disc_deinit(cm);
@@ -65,6 +66,7 @@ void cm_set_times(struct cm *cm, const struct cm_config *config)
     cm->config.keepalive_ns = config->keepalive_ns;
     cm->config.peer_dead_ns = config->peer_dead_ns;
     cm->config.accept_timeout_ns = config->accept_timeout_ns;
+    cm->config.outlive_ns = config->outlive_ns;
     cm->config.waits_max = config->waits_max;
 }
 
@@ -80,7 +82,7 @@ void cm_conn_gone(struct cm *cm, uint64_t local_id, uint32_t peer)
 /* ---- packets ----------------------------------------------------------------------------- */
 
 /*
- * Is the destination epoch acceptable? Senders of REQUEST and PING may not know ours yet. A CLOSE
+ * Is the destination epoch acceptable? Senders of REQUEST, PING and REBIND may not know ours yet. A CLOSE
  * of a connection with an earlier life must get its CLOSE_ACK. CANCEL may follow a REQUEST without
  * an answer.
  */
@@ -91,6 +93,7 @@ static bool epoch_is_right(const struct cm *cm, const struct vip_header *hdr,
     case VIP_CM_REQUEST:
     case VIP_CM_PING:
     case VIP_CM_CLOSE:
+    case VIP_CM_REBIND:
         return true;
     case VIP_CM_CANCEL:
         return !hdr->dst_epoch || hdr->dst_epoch == cm->config.epoch;
@@ -104,6 +107,8 @@ static bool epoch_is_right(const struct cm *cm, const struct vip_header *hdr,
     case VIP_CM_RESET:
     case VIP_CM_COOKIE:
     case VIP_CM_SETUP:
+    case VIP_CM_CHALLENGE:
+    case VIP_CM_PROOF:
     case VIP_CM_TYPES:
         break;
     }
@@ -153,6 +158,15 @@ static void dispatch(struct cm *cm, const struct cm_in *in)
     case VIP_CM_SETUP:
         if (!cm_rx_server_setup(cm, in))
             cm_rx_confirm(cm, in);
+        return;
+    case VIP_CM_REBIND:
+        cm_rx_rebind(cm, in);
+        return;
+    case VIP_CM_CHALLENGE:
+        cm_rx_challenge(cm, in);
+        return;
+    case VIP_CM_PROOF:
+        cm_rx_proof(cm, in);
         return;
     case VIP_CM_TYPES:
         return; /* vip_wire_get_cm lets no other type through */
@@ -213,6 +227,9 @@ static void fire(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
         break;
     case CM_TIMER_CLOSING:
         cm_fire_closing(cm, timer, now_ns);
+        break;
+    case CM_TIMER_REBIND:
+        cm_fire_rebind(cm, timer, now_ns);
         break;
     case CM_TIMER_NONE:
         break; /* cm_timer_set arms none of these */

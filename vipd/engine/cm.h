@@ -27,6 +27,7 @@
 #include <stdint.h>
 
 #include "proto/limits.h"
+#include "proto/siphash.h"
 #include "proto/status.h"
 #include "proto/wire.h"
 
@@ -67,7 +68,9 @@ struct cm_config {
     uint64_t peer_dead_ns;      /* silence after which a peer is dead (10 s), if four PINGs in this
                                    silence stayed unanswered; time in which vipd did not look does
                                    not count */
-    bool verify_all; /* every new client must return a cookie first; false only in tests */
+    uint64_t outlive_ns; /* a connection with a secret waits for this time for a REBIND of a peer in
+                            a new life (10 s); 0: it is lost at once */
+    bool verify_all;     /* every new client must return a cookie first; false only in tests */
 };
 
 /*
@@ -101,6 +104,15 @@ struct cm_ops {
     void (*renew)(void *ctx, uint64_t *user, uint64_t *local_id);
     void *(*alloc)(void *ctx, size_t bytes); /* zeroed; NULL = refused, counted */
     void (*free)(void *ctx, void *memory, size_t bytes);
+    /* The other end of an established connection (conn->local_id) goes on under another id or in
+     * another life: pause, fill in *ours, bind anew with `theirs`. False: `theirs` cannot be; `lost`
+     * follows. Must not call the manager. Attributes of `conn` are not valid. */
+    bool (*rebind)(void *ctx, const struct cm_conn *conn, const struct vip_counts *theirs,
+                   struct vip_counts *ours);
+    /* cm_rebind ended: rc SUCCESS with *conn (without attributes) and the counts of the other end;
+     * or the reason. `user` is cm_rebind's. */
+    void (*rebound)(void *ctx, uint64_t user, enum vip_rc rc, const struct cm_conn *conn,
+                    const struct vip_counts *theirs, const char *why);
 };
 
 /* An established connection, as both sides learn it. */
@@ -111,6 +123,8 @@ struct cm_conn {
     uint32_t window_bytes;     /* bytes that the peer lets us have under way */
     uint32_t peer;             /* peer number: for cm_heard, cm_peer_host */
     uint64_t features;         /* VIP_FEATURE_* that both ends have */
+    struct siphash_key secret; /* with VIP_FEATURE_REBIND: for cm_rebind */
+    bool asked;                /* this end sent the REQUEST */
     struct vip_cm_attrs attrs; /* of the remote VI */
 };
 
@@ -123,7 +137,7 @@ void cm_deinit(struct cm *cm);
 void cm_set_medium(struct cm *cm, const struct cm_host *self, uint32_t packet_bytes,
                    uint32_t window_bytes);
 
-/* Set keepalive_ns, peer_dead_ns, accept_timeout_ns and waits_max. A running timer keeps its
+/* Set keepalive_ns, peer_dead_ns, accept_timeout_ns, outlive_ns and waits_max. A running timer keeps its
  * time. */
 void cm_set_times(struct cm *cm, const struct cm_config *config);
 
@@ -225,6 +239,27 @@ int cm_request(struct cm *cm, const struct cm_request_args *args, uint64_t now_n
 bool cm_request_cancel(struct cm *cm, uint64_t user, uint64_t now_ns);
 /* The user whose request with this id is under way here; false: there is no such request. */
 bool cm_asker(struct cm *cm, uint64_t request_id, uint32_t *ret_uid);
+
+/* ---- another life ---- */
+
+struct cm_rebind_args {
+    uint64_t user;             /* comes back in rebound */
+    uint32_t uid;              /* the session's user */
+    uint64_t local_id;         /* new connection id of this end */
+    struct cm_host remote;     /* the other end's host */
+    struct siphash_key secret; /* secret, asked and features: from cm_conn of the earlier life */
+    bool asked;
+    uint64_t features;
+    struct vip_counts counts; /* of this end */
+    uint64_t timeout_ns;      /* from now */
+};
+/*
+ * Go on with a connection of an earlier life of this vipd. The other end may be doing the same.
+ * Outcomes: 0, and rebound follows; -ENOMEM; -EPROTO: this vipd lacks a feature of the connection.
+ */
+int cm_rebind(struct cm *cm, const struct cm_rebind_args *args, uint64_t now_ns);
+/* Give up: rebound is not called any more. The other end learns nothing. False: it has ended. */
+bool cm_rebind_cancel(struct cm *cm, uint64_t user);
 
 /* ---- both ---- */
 

@@ -38,13 +38,14 @@ static uint64_t ping_gap_ns(const struct cm *cm)
     return cm->config.keepalive_ns / PINGS_PER_KEEPALIVE;
 }
 
-static struct cm_assoc *any_open(const struct cm_peer *peer)
+/* An open connection of a dead peer that cannot be rebound, or not any more. */
+static struct cm_assoc *any_lost(const struct cm_peer *peer, uint64_t now_ns)
 {
     struct cm_assoc *assoc;
 
     TAILQ_FOREACH(assoc, &peer->assocs, of_peer)
     {
-        if (assoc->state == CM_ASSOC_OPEN)
+        if (assoc->state == CM_ASSOC_OPEN && (!assoc->by_tag.linked || now_ns >= peer->rebind_ns))
             return assoc;
     }
     return NULL;
@@ -58,11 +59,14 @@ static struct cm_assoc *any_open(const struct cm_peer *peer)
 void cm_fire_lost(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
 {
     struct cm_peer *peer = CM_OF(struct cm_peer, timer, timer);
-    struct cm_assoc *assoc = any_open(peer);
+    struct cm_assoc *assoc = any_lost(peer, now_ns);
     uint32_t number = peer->number;
 
-    if (!assoc)
+    if (!assoc) {
+        if (peer->assocs_open > 0)
+            cm_timer_set(cm, &peer->timer, peer->rebind_ns);
         return;
+    }
     /* Silence may be one-sided: CLOSE ends the connection on the peer's side as well. */
     if (!peer->new_life)
         cm_closing_start(cm, assoc, NULL, now_ns);
@@ -79,6 +83,7 @@ static void lose(struct cm *cm, struct cm_peer *peer, bool new_life, uint64_t no
     VIP_ASSERT(!peer->dead);
     peer->dead = true;
     peer->new_life = new_life;
+    peer->rebind_ns = new_life ? cm_add_ns(now_ns, cm->config.outlive_ns) : now_ns;
     peer->timer.kind = CM_TIMER_LOST;
     cm->stats.peers_lost++;
     cm_fire_lost(cm, &peer->timer, now_ns);

@@ -48,8 +48,45 @@ void cm_assoc_add(struct cm *cm, struct cm_assoc *assoc, struct cm_peer *peer, u
     cm_assoc_set_state(cm, assoc, state, now_ns);
 }
 
+uint64_t cm_tag(const struct siphash_key *secret, bool asked)
+{
+    uint8_t role = asked ? 1 : 2;
+    uint64_t tag = siphash(secret, &role, sizeof(role));
+
+    return tag ? tag : 1;
+}
+
+void cm_assoc_secret(struct cm *cm, struct cm_assoc *assoc, const struct siphash_key *secret,
+                     bool asked)
+{
+    assoc->secret = *secret;
+    assoc->asked = asked;
+    cm_table_add(cm, &cm->assocs_tag, &assoc->by_tag, cm_tag(secret, asked));
+}
+
+void cm_assoc_move(struct cm *cm, struct cm_assoc *assoc, struct cm_peer *peer, uint64_t remote_id,
+                   uint64_t now_ns)
+{
+    struct cm_peer *old = assoc->peer;
+
+    VIP_ASSERT(assoc->state == CM_ASSOC_OPEN);
+    cm_peer_closed(cm, old);
+    TAILQ_REMOVE(&old->assocs, assoc, of_peer);
+    cm_node_del(&assoc->by_remote);
+    assoc->peer = peer;
+    peer->refs++;
+    TAILQ_INSERT_TAIL(&peer->assocs, assoc, of_peer);
+    assoc->remote_id = remote_id;
+    cm_table_add(cm, &cm->assocs_remote, &assoc->by_remote, remote_id);
+    cm_peer_opened(cm, peer, now_ns);
+    cm_peer_put(cm, old);
+}
+
 void cm_assoc_free(struct cm *cm, struct cm_assoc *assoc)
 {
+    cm_node_del(&assoc->by_tag);
+    if (assoc->offer)
+        cm_free(cm, assoc->offer, sizeof(*assoc->offer));
     if (assoc->state != CM_ASSOC_NEW) {
         if (assoc->state == CM_ASSOC_OPEN)
             cm_peer_closed(cm, assoc->peer);
@@ -61,9 +98,10 @@ void cm_assoc_free(struct cm *cm, struct cm_assoc *assoc)
     cm_free(cm, assoc, sizeof(*assoc));
 }
 
-void cm_conn_fill(struct cm *cm, struct cm_conn *ret, const struct cm_assoc *assoc,
+void cm_conn_fill(struct cm *cm, struct cm_conn *ret, struct cm_assoc *assoc,
                   const struct vip_cm *msg, uint64_t features)
 {
+    assoc->features = cm->config.features & features;
     *ret = (struct cm_conn){
         .local_id = assoc->local_id,
         .remote_id = assoc->remote_id,
@@ -72,7 +110,9 @@ void cm_conn_fill(struct cm *cm, struct cm_conn *ret, const struct cm_assoc *ass
                                                                     : cm->config.packet_bytes,
         .window_bytes = msg->window_bytes,
         .peer = assoc->peer->number,
-        .features = cm->config.features & features,
+        .features = assoc->features,
+        .secret = assoc->secret,
+        .asked = assoc->asked,
         .attrs = msg->attrs,
     };
 }

@@ -156,7 +156,8 @@ void cm_rx_pending(struct cm *cm, const struct cm_in *in)
 }
 
 /* Confirm an ACCEPT, with SETUP if the server has sent one. */
-static void confirm(struct cm *cm, const struct cm_in *in, const struct vip_cm *accept)
+static void confirm(struct cm *cm, const struct cm_in *in, const struct vip_cm *accept,
+                    const struct cm_assoc *assoc)
 {
     struct vip_cm confirm = {
         .type = VIP_CM_CONFIRM,
@@ -166,7 +167,7 @@ static void confirm(struct cm *cm, const struct cm_in *in, const struct vip_cm *
     };
 
     if (cm_setup_due(cm, in->from, accept))
-        cm_setup_send(cm, in->from, in->src_epoch, accept->request_id, accept->peer_conn_id,
+        cm_setup_send(cm, in->from, in->src_epoch, accept->request_id, assoc, accept->peer_conn_id,
                       accept->conn_id);
     else
         cm_answer(cm, in, &confirm);
@@ -192,8 +193,10 @@ static void establish(struct cm *cm, struct cm_attempt *attempt, const struct cm
     cm_assoc_add(cm, assoc, peer, accept.peer_conn_id, accept.conn_id, CM_ASSOC_OPEN, in->now_ns);
     cm_slow_confirmed(cm, peer->source);
     cm_peer_put(cm, peer); /* the association holds it now */
+    cm_setup_draw(cm, assoc);
+    cm_setup_done(cm, assoc, in->msg->type == VIP_CM_SETUP ? in->msg : NULL, true);
     cm_conn_fill(cm, &conn, assoc, &accept, cm_setup_features(cm, in->from, in->msg));
-    confirm(cm, in, &accept);
+    confirm(cm, in, &accept, assoc);
     cm->ops.request_done(cm->ctx, user, VIP_RC_SUCCESS, &conn, &accept.data, "");
 }
 
@@ -219,7 +222,7 @@ void cm_rx_accept(struct cm *cm, const struct cm_in *in)
         /* Our CONFIRM was lost. */
         cm->stats.duplicates++;
         if (!VIP_MUTANT(CONFIRM_ONCE))
-            confirm(cm, in, in->msg);
+            confirm(cm, in, in->msg, assoc);
         return;
     }
     cm->stats.unexpected++;
@@ -291,6 +294,8 @@ void cm_rx_refusal(struct cm *cm, const struct cm_in *in)
 {
     struct cm_attempt *attempt = cm_attempt_find(cm, in);
 
+    if (!attempt && in->msg->type == VIP_CM_NO_MATCH && cm_rebind_refused(cm, in))
+        return;
     if (!attempt || attempt->pending) {
         cm->stats.unexpected++;
         return;

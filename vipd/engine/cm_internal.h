@@ -16,6 +16,7 @@
  *   cm_answered.c  answers already given
  *   cm_closing.c   CLOSE messages under way, RESET
  *   cm_alive.c     keepalive, death, new lives
+ *   cm_rebind.c    connections of an earlier life that go on
  *   cm_pending.c   requests of peers that are not answered for good
  *   cm_match.c     peer-to-peer requests that meet
  *   cm_server.c    waiters; who gets a request; accept and reject
@@ -48,16 +49,29 @@ void cm_assoc_free(struct cm *cm, struct cm_assoc *assoc);
 struct cm_assoc *cm_assoc_find(struct cm *cm, uint64_t local_id);
 /* The association that a message names: both ids and the peer must agree. */
 struct cm_assoc *cm_assoc_of(struct cm *cm, const struct cm_in *in);
-/* msg: REQUEST or ACCEPT of the peer; features: VIP_FEATURE_* that the peer has. */
-void cm_conn_fill(struct cm *cm, struct cm_conn *ret, const struct cm_assoc *assoc,
+/* msg: REQUEST, ACCEPT or PROOF of the peer; features: VIP_FEATURE_* that the peer has. */
+void cm_conn_fill(struct cm *cm, struct cm_conn *ret, struct cm_assoc *assoc,
                   const struct vip_cm *msg, uint64_t features);
+
+/* The connection has this secret from now on. */
+void cm_assoc_secret(struct cm *cm, struct cm_assoc *assoc, const struct siphash_key *secret,
+                     bool asked);
+/* The other end of an open association has another id, and perhaps another life. */
+void cm_assoc_move(struct cm *cm, struct cm_assoc *assoc, struct cm_peer *peer, uint64_t remote_id,
+                   uint64_t now_ns);
+/* Names one end of a connection to those who know its secret. */
+uint64_t cm_tag(const struct siphash_key *secret, bool asked);
 
 /* ---- cm_setup.c -------------------------------------------------------------------------- */
 
 /* Does the connection with the sender of this REQUEST or ACCEPT need a SETUP of each end? */
 bool cm_setup_due(const struct cm *cm, const struct cm_host *peer, const struct vip_cm *theirs);
+/* Draw our part of the connection's secret, before the first SETUP. */
+void cm_setup_draw(struct cm *cm, struct cm_assoc *assoc);
 void cm_setup_send(struct cm *cm, const struct cm_host *to, uint64_t dst_epoch, uint64_t request_id,
-                   uint64_t local_id, uint64_t remote_id);
+                   const struct cm_assoc *assoc, uint64_t local_id, uint64_t remote_id);
+/* The association opens: make its secret. theirs: the peer's SETUP; NULL: there is none. */
+void cm_setup_done(struct cm *cm, struct cm_assoc *assoc, const struct vip_cm *theirs, bool asked);
 /* Features of the sender of this REQUEST, ACCEPT or SETUP. */
 uint64_t cm_setup_features(const struct cm *cm, const struct cm_host *peer,
                            const struct vip_cm *theirs);
@@ -238,6 +252,16 @@ void cm_reset_send(struct cm *cm, const struct cm_host *to, uint64_t dst_epoch, 
 void cm_rx_close_ack(struct cm *cm, const struct cm_in *in);
 void cm_closing_deinit(struct cm *cm);
 void cm_fire_closing(struct cm *cm, struct cm_timer *timer, uint64_t now_ns);
+
+/* ---- cm_rebind.c ------------------------------------------------------------------------- */
+
+void cm_rx_rebind(struct cm *cm, const struct cm_in *in);
+void cm_rx_challenge(struct cm *cm, const struct cm_in *in);
+void cm_rx_proof(struct cm *cm, const struct cm_in *in);
+/* NO_MATCH: true if it answers a REBIND of ours. */
+bool cm_rebind_refused(struct cm *cm, const struct cm_in *in);
+void cm_fire_rebind(struct cm *cm, struct cm_timer *timer, uint64_t now_ns);
+void cm_rebind_deinit(struct cm *cm);
 
 /* ---- cm_pending.c ------------------------------------------------------------------------ */
 

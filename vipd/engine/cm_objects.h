@@ -38,6 +38,7 @@ struct cm_peer {
     uint32_t assocs_open;    /* associations in CM_ASSOC_OPEN */
     bool dead;               /* its connections end; the peer stays until the host forgets them */
     bool new_life;           /* dead because its vipd was restarted */
+    uint64_t rebind_ns;      /* new_life: until then it may rebind connections with a secret */
     uint64_t heard_ns;       /* last sign of this life */
     uint64_t silent_from_ns; /* heard_ns plus the time in which vipd itself did not look */
     uint64_t excused_ns;     /* the part in which the medium might hold more packets; bounded */
@@ -71,6 +72,41 @@ struct cm_assoc {
     uint64_t local_id, remote_id;
     uint64_t request_id; /* our request that made the connection; 0: a request of the peer did */
     enum cm_assoc_state state;
+    /* With VIP_FEATURE_REBIND: */
+    struct cm_node by_tag;     /* key: cm_tag; linked if there is a secret */
+    struct siphash_key part;   /* our part of the secret */
+    struct siphash_key secret; /* from both parts */
+    bool asked;                /* this end sent the REQUEST */
+    uint64_t features;         /* of the connection */
+    struct cm_offer *offer;    /* of a rebinder; or NULL */
+};
+
+/* A REBIND that this end has answered. */
+struct cm_offer {
+    uint64_t nonce_a, nonce_b;
+    uint64_t conn_id, epoch; /* of the rebinder */
+    bool proven;             /* its PROOF came; `ours` was sent in our PROOF */
+    struct vip_counts ours;
+};
+
+/* A connection of an earlier life that goes on here. */
+struct cm_rebinding {
+    struct cm_node by_user;  /* key: args.user */
+    struct cm_node by_local; /* key: args.local_id */
+    struct cm_node by_tag;   /* key: cm_tag of this end */
+    struct cm_node by_nonce; /* key: nonce_a */
+    struct cm_timer timer;   /* repetition, or time limit */
+    struct cm_repeat repeat;
+    struct cm_rebind_args args;
+    struct cm_host host;
+    struct cm_holder *client; /* the session's user */
+    struct cm_assoc *assoc;   /* allocated with the rebinding */
+    uint64_t give_up_ns;
+    uint64_t nonce_a;
+    bool challenged;                         /* the CHALLENGE came: */
+    uint64_t nonce_b, other_id, other_epoch; /* what it says */
+    unsigned proofs;                         /* PROOFs sent since then */
+    struct cm_offer offer;                   /* the other end is a rebinder, too */
 };
 
 /* Sources with failed accepts (cm_slow.c), by the key of their holder, which may be gone. A
@@ -247,7 +283,8 @@ struct cm {
     TAILQ_HEAD(, cm_holder) lingerers; /* users with CM_SMALL lingering discriminators or more */
     struct cm_peer *peer_of[CM_PEERS_MAX];
     struct cm_table peers, assocs_local, assocs_remote, discs, waiters, pendings, handles, answered,
-        attempts, attempts_user, attempts_conn, meets, closings, holders;
+        attempts, attempts_user, attempts_conn, meets, closings, holders, assocs_tag, rebindings,
+        rebindings_user, rebindings_local, rebindings_tag;
     struct cm_cookies cookies;
     struct cm_slow slow[CM_SLOW_MAX];
     uint64_t proven[CM_PROVEN_MAX];

@@ -203,7 +203,7 @@ void cm_accept_send(struct cm *cm, const struct cm_pending *pending)
     cm_send(cm, &pending->peer->host, pending->peer->epoch, accept);
     if (cm_setup_due(cm, &pending->peer->host, &pending->request))
         cm_setup_send(cm, &pending->peer->host, pending->peer->epoch, accept->request_id,
-                      accept->conn_id, accept->peer_conn_id);
+                      pending->assoc, accept->conn_id, accept->peer_conn_id);
 }
 
 void cm_pending_accept(struct cm *cm, struct cm_pending *pending, uint64_t local_id,
@@ -229,6 +229,7 @@ void cm_pending_accept(struct cm *cm, struct cm_pending *pending, uint64_t local
     cm_assoc_add(cm, pending->assoc, pending->peer, local_id, pending->request.conn_id,
                  CM_ASSOC_OPENING, now_ns);
     pending->assoc->pending = pending;
+    cm_setup_draw(cm, pending->assoc);
     pending->give_up_ns = give_up_ns;
     cm->stats.accepts++;
     cm_accept_send(cm, pending);
@@ -276,6 +277,7 @@ void cm_confirmed(struct cm *cm, struct cm_assoc *assoc, const struct vip_cm *ms
     cm_assoc_set_state(cm, assoc, CM_ASSOC_OPEN, now_ns);
     assoc->pending = NULL;
     pending->assoc = NULL;
+    cm_setup_done(cm, assoc, msg && msg->type == VIP_CM_SETUP ? msg : NULL, false);
     if (!msg || msg->type != VIP_CM_SETUP)
         msg = &pending->request;
     cm_conn_fill(cm, &conn, assoc, &pending->request,

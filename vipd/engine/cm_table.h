@@ -13,7 +13,7 @@
 
 struct cm;
 
-/* Buckets per table: chains stay short up to some thousand objects; 14 tables cost 112 KiB. */
+/* Buckets per table: chains stay short up to some thousand objects; 19 tables cost 152 KiB. */
 #define CM_BUCKETS 1024
 
 /* Membership in one table. An object has one per table it is in; zeroed = in none. */
@@ -46,6 +46,7 @@ enum cm_timer_kind {
     CM_TIMER_PENDING,
     CM_TIMER_ANSWERED,
     CM_TIMER_CLOSING,
+    CM_TIMER_REBIND,
 };
 
 /* A timer inside an object; a pairing heap over at_ns, so that arming allocates nothing. */

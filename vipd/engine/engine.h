@@ -184,33 +184,26 @@ void eng_vi_connect(struct eng *eng, uint16_t vi, const struct eng_conn *conn, u
  * Unreliable Delivery messages under way may be lost; none is delivered twice.
  */
 
-#define ENG_COUNTS_READS 16
-
-/* Where one end stands. Operation numbers wrap. */
-struct eng_counts {
-    uint32_t completed; /* number of the first own operation that has not completed */
-    uint32_t done;      /* number of the first operation of the peer that is not processed */
-    unsigned reads;     /* own RDMA Reads posted and not completed, at most ENG_COUNTS_READS: */
-    uint32_t read[ENG_COUNTS_READS]; /* their operation numbers, ascending */
-};
-void eng_vi_counts(const struct eng *eng, uint16_t vi, struct eng_counts *ret);
+/* Where this end stands, for the other end. */
+void eng_vi_counts(const struct eng *eng, uint16_t vi, struct vip_counts *ret);
+/* Number of the first own operation that has not completed. */
+uint32_t eng_vi_completed(const struct eng *eng, uint16_t vi);
 
 /* Connected: until eng_vi_rebind nothing is sent, no packet is taken and no time counts. Posting
  * goes on. Afterwards call eng_replay. */
 void eng_vi_pause(struct eng *eng, uint16_t vi);
 
-/* Idle -> Connected and paused: go on where an engine that is gone stood. counts->completed and
- * counts->done are its counts. Then the host posts again, in order, what had not completed. */
-void eng_vi_restore(struct eng *eng, uint16_t vi, const struct eng_conn *conn,
-                    const struct eng_counts *counts, uint64_t now_ns);
+/* Idle -> Connected and paused: go on where an engine that is gone stood (eng_vi_completed and
+ * vip_counts.done of that engine). Then the host posts again, in order, what had not completed. */
+void eng_vi_restore(struct eng *eng, uint16_t vi, const struct eng_conn *conn, uint32_t completed,
+                    uint32_t done, uint64_t now_ns);
 
 /*
- * Connected and paused -> Connected. `peer`: the counts of the other end, not trusted; its
- * `completed` is not read. conn->features must not have less than before. Outcomes: 0; -EPROTO: the
+ * Connected and paused -> Connected. `peer`: the counts of the other end, not trusted. conn->features must not have less than before. Outcomes: 0; -EPROTO: the
  * counts contradict what this end knows, and the VI stays paused; the host ends the connection.
  */
 int eng_vi_rebind(struct eng *eng, uint16_t vi, const struct eng_conn *conn,
-                  const struct eng_counts *peer, uint64_t now_ns);
+                  const struct vip_counts *peer, uint64_t now_ns);
 
 /*
  * VipDisconnect here: any state -> Idle, both queues flushed. The host drops later packets of the

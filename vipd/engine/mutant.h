@@ -72,7 +72,6 @@
     X(REWIND_SHORT, "after a rebind one operation too few is sent again")                          \
     X(POSITION_LOST, "after a rebind the peer's operations are counted from their start again")    \
     X(READ_FORGOTTEN, "after a rebind a read that is asked for again is not answered")             \
-    X(SETUP_SKIPPED, "data is taken before the SETUP of its sender came")                          \
     X(LINGER, "VipDisconnect does not wait for what was posted before")
 
 enum vip_mutant_number {

@@ -14,6 +14,8 @@
 
 #include <errno.h>
 
+_Static_assert(ENG_READS_MAX == VIP_COUNTS_READS_MAX, "every open read is told");
+
 static bool is_open_read(const struct eng_desc *desc)
 {
     return (desc->control & VIP_CTL_OP_MASK) == VIP_CTL_OP_RDMAREAD &&
@@ -40,24 +42,29 @@ void eng_vi_pause(struct eng *eng, uint16_t vi)
     eng_vi_timer(of);
 }
 
-void eng_vi_restore(struct eng *eng, uint16_t vi, const struct eng_conn *conn,
-                    const struct eng_counts *counts, uint64_t now_ns)
+void eng_vi_restore(struct eng *eng, uint16_t vi, const struct eng_conn *conn, uint32_t completed,
+                    uint32_t done, uint64_t now_ns)
 {
     struct eng_vi *of = eng_vi_get(eng, vi);
 
     eng_vi_connect(eng, vi, conn, now_ns);
-    of->tx.at.op = of->tx.ops_acked = counts->completed;
-    of->rx.at.op = counts->done;
+    of->tx.at.op = of->tx.ops_acked = completed;
+    of->rx.at.op = done;
     of->restored = true;
     eng_vi_pause(eng, vi);
 }
 
-void eng_vi_counts(const struct eng *eng, uint16_t vi, struct eng_counts *ret)
+uint32_t eng_vi_completed(const struct eng *eng, uint16_t vi)
+{
+    return oldest_op(eng_vi_get(eng, vi));
+}
+
+void eng_vi_counts(const struct eng *eng, uint16_t vi, struct vip_counts *ret)
 {
     struct eng_vi *of = eng_vi_get(eng, vi);
     uint32_t op = oldest_op(of);
 
-    *ret = (struct eng_counts){.completed = op, .done = of->rx.at.op};
+    *ret = (struct vip_counts){.done = of->rx.at.op};
     if (!of->reliable)
         return;
     for (uint32_t at = of->sq.head; at != of->sq.tail && ret->reads < ENG_READS_MAX; at++, op++)
@@ -66,7 +73,7 @@ void eng_vi_counts(const struct eng *eng, uint16_t vi, struct eng_counts *ret)
 }
 
 /* Does what the peer says fit what this end has sent and knows? */
-static bool counts_fit(struct eng_vi *vi, const struct eng_counts *peer)
+static bool counts_fit(struct eng_vi *vi, const struct vip_counts *peer)
 {
     /* What the life before had sent is not known; it was posted here again. */
     uint32_t sent = vi->restored ? oldest_op(vi) + (vi->sq.tail - vi->sq.head) : vi->tx.at.op;
@@ -107,7 +114,7 @@ static void reads_again(struct eng_vi *vi)
 }
 
 int eng_vi_rebind(struct eng *eng, uint16_t vi, const struct eng_conn *conn,
-                  const struct eng_counts *peer, uint64_t now_ns)
+                  const struct vip_counts *peer, uint64_t now_ns)
 {
     struct eng_vi *of = eng_vi_get(eng, vi);
     uint32_t sent = of->tx.at.op, done = of->rx.at.op;

@@ -1,0 +1,432 @@
+/*
+ * Connection manager: REBIND. A vipd is gone, and its next life goes on with the connections. The tests say what each
+ * manager reports to its host; that no operation is lost or done twice is shown by the engine (simrun --pair --rebind).
+ */
+#include "tests/unit/cm_world_run.h"
+
+#define FEATURES (VIP_FEATURES | VIP_FEATURE_REBIND)
+
+/* Two hosts with a connection that can be rebound. */
+static struct world *world_of(uint64_t seed, struct conn **client, struct conn **server)
+{
+    struct world *w = world_new(2, seed);
+
+    w->outlive_ns = 10 * S;
+    host_feature(w, CLIENT, FEATURES);
+    host_feature(w, SERVER, FEATURES);
+    connect_pair(w, client, server);
+    (*client)->counts = (struct vip_counts){.done = 5, .reads = 2, .read = {7, 9}};
+    (*server)->counts = (struct vip_counts){.done = 11};
+    return w;
+}
+
+static struct cm_rebind_args rebind_args(struct world *w, unsigned index, unsigned other,
+                                         const struct conn *was)
+{
+    struct host *host = &w->hosts[index];
+    unsigned user = host->request_count++;
+    struct cm_rebind_args args = {.user = user,
+                                  .local_id = (uint64_t)(index + 1) << 32 | ++host->id_counter,
+                                  .remote = w->hosts[other].addr,
+                                  .secret = was->info.secret,
+                                  .asked = was->info.asked,
+                                  .features = was->info.features,
+                                  .counts = was->counts,
+                                  .timeout_ns = 5 * S};
+
+    host->requests[user] = (struct attempt){
+        .used = true, .rc = VIP_RC_NOT_DONE, .local_id = args.local_id, .counts = was->counts};
+    return args;
+}
+
+/* The host has a new life, which goes on with the connection `was`. */
+static struct attempt *restart(struct world *w, unsigned index, const struct conn *was)
+{
+    struct conn old = *was;
+    struct cm_rebind_args args;
+
+    host_kill(w, index);
+    host_start(w, index);
+    args = rebind_args(w, index, !index, &old);
+    assert_int_equal(cm_rebind(w->hosts[index].cm, &args, w->now_ns), 0);
+    return &w->hosts[index].requests[args.user];
+}
+
+static void bound(struct world *w, const struct conn *a, const struct conn *b)
+{
+    assert_true(a->alive && b->alive);
+    assert_true(a->local_id == b->remote_id && b->local_id == a->remote_id);
+    assert_memory_equal(&a->info.secret, &b->info.secret, sizeof(a->info.secret));
+    assert_true(a->info.asked != b->info.asked);
+    assert_true(a->info.features == FEATURES && b->info.features == FEATURES);
+    for (unsigned i = 0; i < w->host_count; i++)
+        assert_int_equal(stats_of(w, i).malformed, 0);
+}
+
+/* Either end is restarted; the other end goes on, with the counts of both. */
+static void test_one_end(void **state)
+{
+    for (unsigned end = 0; end < 2; end++) {
+        struct conn *c[2];
+        struct world *w = world_of(1 + end, &c[CLIENT], &c[SERVER]);
+        struct attempt *attempt = restart(w, end, c[end]);
+        struct conn *now = &w->hosts[end].conns[0], *other = c[!end];
+        uint64_t packets = w->packets;
+
+        world_run(w, 5 * MS);
+        assert_int_equal(attempt->rc, VIP_RC_SUCCESS);
+        /* After the REBIND: CHALLENGE, PROOF, PROOF. And the other end asks who the new life is: PING, PONG. */
+        assert_int_equal(w->packets - packets, 5);
+        bound(w, now, other);
+        assert_int_equal(other->rebound, 1);
+        assert_int_equal(other->theirs.done, end == CLIENT ? 5 : 11);
+        assert_int_equal(now->theirs.done, end == CLIENT ? 11 : 5);
+        if (end == CLIENT) {
+            assert_int_equal(other->theirs.reads, 2);
+            assert_int_equal(other->theirs.read[1], 9);
+        }
+        /* The sizes of the new life hold. */
+        assert_int_equal(other->info.window_bytes, world_config.window_bytes + 1000 * end);
+        world_run(w, 60 * S);
+        assert_true(now->alive && other->alive);
+        host_close(w, !end, other);
+        world_run(w, 1 * S);
+        assert_int_equal(now->closed, 1);
+        world_free(w);
+    }
+}
+
+/* Both ends are restarted at once: one exchange binds both. */
+static void test_both_ends(void **state)
+{
+    struct conn *c, *s;
+    struct world *w = world_of(3, &c, &s);
+    struct conn was = *s;
+    struct attempt *client = restart(w, CLIENT, c), *server;
+
+    server = restart(w, SERVER, &was);
+    world_run(w, 1 * S);
+    assert_int_equal(client->rc, VIP_RC_SUCCESS);
+    assert_int_equal(server->rc, VIP_RC_SUCCESS);
+    bound(w, &w->hosts[CLIENT].conns[0], &w->hosts[SERVER].conns[0]);
+    assert_int_equal(w->hosts[CLIENT].conns[0].theirs.done, 11);
+    assert_int_equal(w->hosts[SERVER].conns[0].theirs.done, 5);
+    world_free(w);
+}
+
+/* A vipd with connections among its own programs. */
+static void test_self(void **state)
+{
+    struct world *w = world_new(1, 4);
+    struct host *host = &w->hosts[0];
+    struct cm_rebind_args args[2];
+    struct conn was[2];
+
+    host_feature(w, 0, FEATURES);
+    host_listen(w, 0, 1, "svc");
+    host_request(w, 0, 0, "svc", FOR_EVER);
+    world_run(w, 5 * MS);
+    assert_int_equal(host_accept(w, 0, 0), 0);
+    world_run(w, 5 * MS);
+    assert_int_equal(host->conn_count, 2);
+    memcpy(was, host->conns, sizeof(was));
+    bound(w, &was[0], &was[1]);
+    host_kill(w, 0);
+    host_start(w, 0);
+    for (unsigned i = 0; i < 2; i++) {
+        args[i] = rebind_args(w, 0, 0, &was[i]);
+        assert_int_equal(cm_rebind(host->cm, &args[i], w->now_ns), 0);
+    }
+    world_run(w, 1 * S);
+    assert_int_equal(host->conn_count, 2);
+    bound(w, &host->conns[0], &host->conns[1]);
+    world_free(w);
+}
+
+static unsigned lost_left;
+
+/* Lose each message of a rebind the first `lost_left` times. */
+static bool drop_some(struct world *w, unsigned from, unsigned to, const struct vip_cm *msg)
+{
+    if (msg->type < VIP_CM_REBIND || !lost_left)
+        return true;
+    lost_left--;
+    return false;
+}
+
+/* The first n messages of the exchange are lost: both ends are bound once. */
+static void test_lost(void **state)
+{
+    for (unsigned n = 0; n < 12; n++) {
+        struct conn *c, *s;
+        struct world *w = world_of(10 + n, &c, &s);
+        struct attempt *attempt;
+
+        w->filter = drop_some;
+        lost_left = n;
+        attempt = restart(w, CLIENT, c);
+        world_run(w, 4 * S);
+        assert_int_equal(attempt->rc, VIP_RC_SUCCESS);
+        bound(w, &w->hosts[CLIENT].conns[0], s);
+        assert_int_equal(s->rebound, 1);
+        world_free(w);
+    }
+}
+
+static unsigned only_lost;
+
+static bool drop_nth(struct world *w, unsigned from, unsigned to, const struct vip_cm *msg)
+{
+    return msg->type < VIP_CM_REBIND || only_lost-- != 0;
+}
+
+/* Only the n-th message is lost, in both directions; the server's PROOF, too. */
+static void test_one_lost(void **state)
+{
+    for (unsigned n = 0; n < 6; n++) {
+        struct conn *c, *s;
+        struct world *w = world_of(30 + n, &c, &s);
+        struct attempt *attempt;
+
+        w->filter = drop_nth;
+        only_lost = n;
+        attempt = restart(w, CLIENT, c);
+        world_run(w, 4 * S);
+        assert_int_equal(attempt->rc, VIP_RC_SUCCESS);
+        bound(w, &w->hosts[CLIENT].conns[0], s);
+        assert_int_equal(s->rebound, 1);
+        world_free(w);
+    }
+}
+
+/* A new life that is heard of before its REBIND: the connection waits for outlive_ns, then it is lost. */
+static void test_outlive(void **state)
+{
+    for (unsigned late = 0; late < 2; late++) {
+        struct conn *c, *s;
+        struct world *w = world_of(40 + late, &c, &s);
+        struct conn was = *c;
+        struct cm_rebind_args args;
+
+        host_kill(w, CLIENT);
+        host_start(w, CLIENT);
+        host_request(w, CLIENT, SERVER, "other", 1 * S); /* the server learns of the new life */
+        world_run(w, late ? 11 * S : 9 * S);
+        assert_int_equal(s->lost, late);
+        args = rebind_args(w, CLIENT, SERVER, &was);
+        assert_int_equal(cm_rebind(w->hosts[CLIENT].cm, &args, w->now_ns), 0);
+        world_run(w, 1 * S);
+        assert_int_equal(w->hosts[CLIENT].requests[args.user].rc,
+                         late ? VIP_RC_NO_MATCH : VIP_RC_SUCCESS);
+        world_run(w, 30 * S);
+        assert_int_equal(s->lost, late);
+        world_free(w);
+    }
+}
+
+/* Without a secret (an older vipd) the connection is lost at once, as before. */
+static void test_without(void **state)
+{
+    struct world *w = world_new(2, 50);
+    struct cm_rebind_args args;
+    struct conn *c, *s, was;
+
+    w->outlive_ns = 10 * S;
+    host_feature(w, CLIENT, FEATURES);
+    host_feature(w, SERVER, VIP_FEATURES);
+    connect_pair(w, &c, &s);
+    assert_true(c->info.features == VIP_FEATURES);
+    was = *c;
+    host_kill(w, CLIENT);
+    host_start(w, CLIENT);
+    args = rebind_args(w, CLIENT, SERVER, &was);
+    assert_int_equal(cm_rebind(w->hosts[CLIENT].cm, &args, w->now_ns), 0);
+    world_run(w, 2 * S);
+    assert_int_equal(w->hosts[CLIENT].requests[args.user].rc, VIP_RC_NO_MATCH);
+    assert_int_equal(s->lost, 1);
+    /* A vipd that lacks a feature of the connection does not try. */
+    args = rebind_args(w, CLIENT, SERVER, &was);
+    args.features = FEATURES | 1ull << 40;
+    assert_int_equal(cm_rebind(w->hosts[CLIENT].cm, &args, w->now_ns), -EPROTO);
+    world_free(w);
+}
+
+/* The host of the other end says that the counts cannot be: both ends learn that the connection is over. */
+static void test_false_counts(void **state)
+{
+    struct conn *c, *s;
+    struct world *w = world_of(60, &c, &s);
+    struct attempt *attempt;
+
+    w->hosts[SERVER].refuse_counts = true;
+    attempt = restart(w, CLIENT, c);
+    world_run(w, 20 * S);
+    assert_int_equal(s->lost, 1);
+    assert_true(attempt->done == 1 && attempt->rc != VIP_RC_SUCCESS);
+    assert_int_equal(w->hosts[CLIENT].conn_count, 0);
+    world_free(w);
+}
+
+static struct vip_cm heard[32];
+static unsigned heard_count;
+static uint8_t heard_items[32][VIP_ITEMS_BYTES_MAX];
+
+/* Remember the messages of the exchange; nothing is lost. */
+static bool hear(struct world *w, unsigned from, unsigned to, const struct vip_cm *msg)
+{
+    if (msg->type < VIP_CM_REBIND || heard_count == 32)
+        return true;
+    heard[heard_count] = *msg;
+    if (msg->items.len)
+        memcpy(heard_items[heard_count], msg->items.bytes, msg->items.len);
+    heard[heard_count].items.bytes = heard_items[heard_count];
+    heard_count++;
+    return true;
+}
+
+/*
+ * Forgers that have heard everything but the secret. Old messages, changed messages and messages in another role change
+ * nothing: the connection stays with the true end.
+ */
+static void test_forged(void **state)
+{
+    struct conn *c, *s, *now;
+    struct world *w = world_of(70, &c, &s);
+    struct attempt *attempt;
+
+    heard_count = 0;
+    w->filter = hear;
+    attempt = restart(w, CLIENT, c);
+    world_run(w, 5 * MS);
+    assert_int_equal(attempt->rc, VIP_RC_SUCCESS);
+    assert_int_equal(heard_count, 4);
+    now = &w->hosts[CLIENT].conns[0];
+    /* Each message again, to either host, in the epoch of its sender and of others. */
+    for (unsigned i = 0; i < 4; i++)
+        for (unsigned to = 0; to < 2; to++)
+            for (unsigned e = 0; e < 3; e++)
+                inject(w, !to, to, e == 2 ? 4711 : w->hosts[e].epoch, w->hosts[to].epoch,
+                       &heard[i]);
+    world_run(w, 1 * S);
+    assert_int_equal(s->rebound, 1);
+    bound(w, now, s);
+    /* A forger asks for the connection, and gets a CHALLENGE; its PROOFs fail, whatever it changes. */
+    heard_count = 0;
+    inject(w, CLIENT, SERVER, 4711, w->hosts[SERVER].epoch,
+           &(struct vip_cm){
+               .type = VIP_CM_REBIND, .request_id = 99, .conn_id = 0x1234, .tag = heard[0].tag});
+    assert_int_equal(heard[0].type, VIP_CM_CHALLENGE);
+    for (unsigned bit = 0; bit < 64; bit++) {
+        struct vip_cm proof = heard[2];
+
+        proof.request_id = 99;
+        proof.nonce = heard[0].nonce;
+        proof.conn_id = 0x1234;
+        proof.peer_conn_id = heard[0].conn_id;
+        heard_items[2][proof.items.len - 8 + bit / 8] ^= (uint8_t)(1 << bit % 8);
+        inject(w, CLIENT, SERVER, 4711, w->hosts[SERVER].epoch, &proof);
+        heard_items[2][proof.items.len - 8 + bit / 8] ^= (uint8_t)(1 << bit % 8);
+    }
+    assert_int_equal(s->rebound, 1);
+    world_run(w, 20 * S);
+    bound(w, now, s);
+    assert_int_equal(s->lost + now->lost, 0);
+    world_free(w);
+}
+
+/* Random restarts of both ends in a bad network. While no more than one restart is under way, nothing is lost. */
+static void test_again_and_again(void **state)
+{
+    for (uint64_t seed = 100; seed < 130; seed++) {
+        struct conn *c[2], was[2];
+        struct world *w = world_of(seed, &c[CLIENT], &c[SERVER]);
+
+        w->loss_percent = seed % 3 ? 30 : 0;
+        w->dup_percent = 20;
+        w->delay_spread_ns = 20 * MS;
+        for (unsigned round = 0; round < 20; round++) {
+            unsigned ends = 1 + (unsigned)(world_random(w) % 3);
+
+            was[0] = *c[0];
+            was[1] = *c[1];
+            for (unsigned end = 0; end < 2; end++)
+                if (ends >> end & 1)
+                    (void)restart(w, end, &was[end]);
+            world_run(w, 5 * S + 5 * S);
+            for (unsigned end = 0; end < 2; end++) {
+                if (!(ends >> end & 1))
+                    continue;
+                c[end] = &w->hosts[end].conns[w->hosts[end].conn_count - 1];
+                if (w->hosts[end].conn_count != 1)
+                    fail_msg("seed %llu, round %u: end %u of %u was not bound",
+                             (unsigned long long)seed, round, end, ends);
+            }
+            bound(w, c[0], c[1]);
+            assert_int_equal(c[0]->theirs.done, was[1].counts.done);
+            assert_int_equal(c[1]->theirs.done, was[0].counts.done);
+            c[0]->counts.done = (uint32_t)world_random(w);
+            c[1]->counts.done = (uint32_t)world_random(w);
+        }
+        world_free(w);
+    }
+}
+
+static void test_no_memory(void **state)
+{
+    for (long n = 0; n < 8; n++) {
+        struct conn *c, *s;
+        struct world *w = world_of(200 + (uint64_t)n, &c, &s);
+        struct conn was = *c;
+        struct cm_rebind_args args;
+
+        host_kill(w, CLIENT);
+        host_start(w, CLIENT);
+        args = rebind_args(w, CLIENT, SERVER, &was);
+        w->hosts[CLIENT].fail_after = n;
+        if (cm_rebind(w->hosts[CLIENT].cm, &args, w->now_ns) == -ENOMEM) {
+            w->hosts[CLIENT].fail_after = -1;
+            assert_int_equal(cm_rebind(w->hosts[CLIENT].cm, &args, w->now_ns), 0);
+        }
+        world_run(w, 500 * MS);
+        w->hosts[CLIENT].fail_after = -1;
+        world_run(w, 4 * S);
+        assert_int_equal(w->hosts[CLIENT].requests[args.user].rc, VIP_RC_SUCCESS);
+        world_free(w);
+    }
+}
+
+/* A program ends while its connection waits for the other end. */
+static void test_cancel(void **state)
+{
+    struct conn *c, *s;
+    struct world *w = world_of(300, &c, &s);
+    struct conn was = *c;
+    struct cm_rebind_args args;
+
+    host_kill(w, CLIENT);
+    host_start(w, CLIENT);
+    args = rebind_args(w, CLIENT, SERVER, &was);
+    w->filter = drop_all;
+    assert_int_equal(cm_rebind(w->hosts[CLIENT].cm, &args, w->now_ns), 0);
+    world_run(w, 1 * S);
+    assert_true(cm_rebind_cancel(w->hosts[CLIENT].cm, args.user));
+    assert_false(cm_rebind_cancel(w->hosts[CLIENT].cm, args.user));
+    w->filter = NULL;
+    world_run(w, 10 * S);
+    assert_int_equal(w->hosts[CLIENT].requests[args.user].done, 0);
+    world_free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_end),   cmocka_unit_test(test_both_ends),
+        cmocka_unit_test(test_self),      cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_one_lost),  cmocka_unit_test(test_outlive),
+        cmocka_unit_test(test_without),   cmocka_unit_test(test_false_counts),
+        cmocka_unit_test(test_forged),    cmocka_unit_test(test_again_and_again),
+        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_cancel),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,525 @@
+/*
+ * REBIND: a connection goes on in another life of a vipd (doc/wire.md, "REBIND").
+ *
+ *   rebinder                              other end
+ *   REBIND (nonce A, new id)        ->    finds the connection by its tag; nothing changes
+ *                                    <-   CHALLENGE (nonce B), or NO_MATCH: unknown
+ *   PROOF (counts, MAC)             ->    checks the MAC, binds its end anew
+ *                                    <-   PROOF (counts, MAC)
+ *   checks the MAC, binds its end
+ *
+ * Both MACs are made with the secret of the connection (cm_setup.c). They cover nonces, ids, epochs,
+ * sizes and counts, so an old message proves nothing. The rebinder repeats its message; the other
+ * end repeats its answer. If both ends are rebinders, the end that once sent the REQUEST goes on as
+ * rebinder, and the other one answers.
+ *
+ * Owns: struct cm_rebinding, struct cm_offer. Does not own: secrets (cm_setup.c), when a connection
+ * is rebound (the host).
+ */
+#include "vipd/engine/cm_internal.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <string.h>
+
+#include "proto/assert.h"
+
+/* PROOFs without an answer before the rebinder asks with a new nonce: another REBIND, an old copy,
+ * may have made the other end forget this one. */
+#define PROOFS_PER_NONCE 4
+
+/* What both MACs of a rebind cover. */
+struct proof {
+    bool of_rebinder;
+    uint64_t nonce_a, nonce_b;
+    uint64_t rebinder_id, rebinder_epoch, other_id, other_epoch;
+    uint32_t packet_bytes, window_bytes; /* of the sender */
+};
+
+/* The value of VIP_ITEM_COUNTS. */
+struct counts_item {
+    uint32_t word[1 + VIP_COUNTS_READS_MAX];
+    uint16_t bytes;
+};
+
+static struct counts_item counts_put(const struct vip_counts *counts)
+{
+    struct counts_item item = {.word[0] = htole32(counts->done),
+                               .bytes = (uint16_t)(4 + 4 * counts->reads)};
+
+    VIP_ASSERT(counts->reads <= VIP_COUNTS_READS_MAX);
+    for (uint32_t i = 0; i < counts->reads; i++)
+        item.word[1 + i] = htole32(counts->read[i]);
+    return item;
+}
+
+static bool counts_get(const struct vip_items *items, struct counts_item *ret_item,
+                       struct vip_counts *ret)
+{
+    uint16_t len = 0;
+    const uint8_t *value = vip_items_find(items, VIP_ITEM_COUNTS, &len);
+
+    if (!value || len < 4 || len % 4 || len > sizeof(ret_item->word))
+        return false;
+    memset(ret, 0, sizeof(*ret));
+    memcpy(ret_item->word, value, len);
+    ret_item->bytes = len;
+    ret->done = le32toh(ret_item->word[0]);
+    ret->reads = len / 4u - 1;
+    for (uint32_t i = 0; i < ret->reads; i++)
+        ret->read[i] = le32toh(ret_item->word[1 + i]);
+    return true;
+}
+
+static uint64_t mac_of(const struct siphash_key *secret, const struct proof *proof,
+                       const struct counts_item *counts)
+{
+    struct {
+        uint64_t word[8];
+        uint32_t counts[1 + VIP_COUNTS_READS_MAX];
+    } text = {.word = {htole64(proof->of_rebinder ? 1 : 2), htole64(proof->nonce_a),
+                       htole64(proof->nonce_b), htole64(proof->rebinder_id),
+                       htole64(proof->rebinder_epoch), htole64(proof->other_id),
+                       htole64(proof->other_epoch),
+                       htole64((uint64_t)proof->packet_bytes << 32 | proof->window_bytes)}};
+
+    memcpy(text.counts, counts->word, counts->bytes);
+    return siphash(secret, &text, sizeof(text.word) + counts->bytes);
+}
+
+/* Send a PROOF; dst_epoch and both ids follow from the side that sends. */
+static void proof_send(struct cm *cm, const struct cm_host *to, const struct siphash_key *secret,
+                       const struct proof *proof, const struct vip_counts *counts)
+{
+    struct counts_item item = counts_put(counts);
+    uint64_t mac = htole64(mac_of(secret, proof, &item));
+    uint8_t bytes[VIP_ITEMS_BYTES_MAX];
+    struct vip_cm msg = {
+        .type = VIP_CM_PROOF,
+        .request_id = proof->nonce_a,
+        .nonce = proof->nonce_b,
+        .conn_id = proof->of_rebinder ? proof->rebinder_id : proof->other_id,
+        .peer_conn_id = proof->of_rebinder ? proof->other_id : proof->rebinder_id,
+        .packet_bytes = proof->packet_bytes,
+        .window_bytes = proof->window_bytes,
+        .items = {.bytes = bytes},
+    };
+
+    vip_items_put(bytes, &msg.items.len, VIP_ITEM_COUNTS, item.word, item.bytes);
+    vip_items_put(bytes, &msg.items.len, VIP_ITEM_MAC, &mac, sizeof(mac));
+    cm_send(cm, to, proof->of_rebinder ? proof->other_epoch : proof->rebinder_epoch, &msg);
+}
+
+/* Is this a true PROOF of the other side? `proof`: as we know it; its sizes are filled in here. */
+static bool proof_holds(const struct cm_in *in, const struct siphash_key *secret,
+                        struct proof *proof, struct vip_counts *ret)
+{
+    uint16_t len = sizeof(uint64_t);
+    const uint8_t *value = vip_items_find(&in->msg->items, VIP_ITEM_MAC, &len);
+    struct counts_item item;
+    uint64_t mac;
+
+    if (!value || !counts_get(&in->msg->items, &item, ret))
+        return false;
+    memcpy(&mac, value, sizeof(mac));
+    proof->packet_bytes = in->msg->packet_bytes;
+    proof->window_bytes = in->msg->window_bytes;
+    return (le64toh(mac) ^ mac_of(secret, proof, &item)) == 0;
+}
+
+/* ---- the rebinder ------------------------------------------------------------------------ */
+
+static struct cm_rebinding *rebinding_at(struct cm *cm, const struct cm_in *in)
+{
+    struct cm_node *node = cm_table_find(cm, &cm->rebindings_local, in->msg->peer_conn_id);
+    struct cm_rebinding *of = node ? CM_OF(struct cm_rebinding, by_local, node) : NULL;
+
+    return of && cm_host_equal(&of->host, in->from) ? of : NULL;
+}
+
+static void rebinding_free(struct cm *cm, struct cm_rebinding *of)
+{
+    cm_timer_clear(cm, &of->timer);
+    cm_node_del(&of->by_user);
+    cm_node_del(&of->by_local);
+    cm_node_del(&of->by_tag);
+    cm_node_del(&of->by_nonce);
+    if (of->assoc)
+        cm_assoc_free(cm, of->assoc);
+    cm_share_give(cm, CM_POOL_ATTEMPTS, of->client, NULL);
+    cm_holder_put(cm, of->client);
+    cm_free(cm, of, sizeof(*of));
+}
+
+/* Ask anew: an answer to an earlier nonce counts no more. */
+static void nonce_draw(struct cm *cm, struct cm_rebinding *of)
+{
+    cm_node_del(&of->by_nonce);
+    of->nonce_a = cm_random_id(cm);
+    of->challenged = false;
+    of->proofs = 0;
+    cm_table_add(cm, &cm->rebindings, &of->by_nonce, of->nonce_a);
+}
+
+static void rebinding_send(struct cm *cm, struct cm_rebinding *of)
+{
+    struct vip_cm msg = {
+        .type = VIP_CM_REBIND,
+        .request_id = of->nonce_a,
+        .conn_id = of->args.local_id,
+        .tag = cm_tag(&of->args.secret, !of->args.asked),
+    };
+    struct proof proof = {
+        .of_rebinder = true,
+        .nonce_a = of->nonce_a,
+        .nonce_b = of->nonce_b,
+        .rebinder_id = of->args.local_id,
+        .rebinder_epoch = cm->config.epoch,
+        .other_id = of->other_id,
+        .other_epoch = of->other_epoch,
+        .packet_bytes = cm->config.packet_bytes,
+        .window_bytes = cm->config.window_bytes,
+    };
+
+    if (!of->challenged) {
+        cm_send(cm, &of->host, 0, &msg);
+        return;
+    }
+    of->proofs++;
+    proof_send(cm, &of->host, &of->args.secret, &proof, &of->args.counts);
+}
+
+int cm_rebind(struct cm *cm, const struct cm_rebind_args *args, uint64_t now_ns)
+{
+    struct cm_rebinding *of;
+
+    VIP_ASSERT(args->counts.reads <= VIP_COUNTS_READS_MAX);
+    if ((args->features & cm->config.features) != args->features)
+        return -EPROTO;
+    cm->now_ns = now_ns;
+    of = cm_alloc(cm, sizeof(*of));
+    if (!of)
+        return -ENOMEM;
+    of->assoc = cm_alloc(cm, sizeof(*of->assoc));
+    of->client = cm_holder_user(cm, CM_HOLDER_CLIENT, args->uid);
+    if (!of->assoc || !of->client || !cm_share_room(cm, CM_POOL_ATTEMPTS, of->client, NULL)) {
+        cm_holder_put(cm, of->client);
+        if (of->assoc)
+            cm_assoc_free(cm, of->assoc);
+        cm_free(cm, of, sizeof(*of));
+        return -ENOMEM;
+    }
+    of->args = *args;
+    of->host = args->remote;
+    of->give_up_ns = cm_add_ns(now_ns, args->timeout_ns);
+    of->timer.kind = CM_TIMER_REBIND;
+    cm_share_take(cm, CM_POOL_ATTEMPTS, of->client, NULL);
+    cm_table_add(cm, &cm->rebindings_user, &of->by_user, args->user);
+    cm_table_add(cm, &cm->rebindings_local, &of->by_local, args->local_id);
+    cm_table_add(cm, &cm->rebindings_tag, &of->by_tag, cm_tag(&args->secret, args->asked));
+    nonce_draw(cm, of);
+    rebinding_send(cm, of);
+    cm_timer_set(cm, &of->timer, cm_repeat_next(cm, &of->repeat, now_ns));
+    return 0;
+}
+
+bool cm_rebind_cancel(struct cm *cm, uint64_t user)
+{
+    struct cm_node *node = cm_table_find(cm, &cm->rebindings_user, user);
+
+    if (!node)
+        return false;
+    rebinding_free(cm, CM_OF(struct cm_rebinding, by_user, node));
+    return true;
+}
+
+static void rebinding_fail(struct cm *cm, struct cm_rebinding *of, enum vip_rc rc, const char *why)
+{
+    uint64_t user = of->args.user;
+
+    rebinding_free(cm, of);
+    cm->ops.rebound(cm->ctx, user, rc, NULL, NULL, why);
+}
+
+void cm_fire_rebind(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
+{
+    struct cm_rebinding *of = CM_OF(struct cm_rebinding, timer, timer);
+
+    of->give_up_ns = cm_add_ns(of->give_up_ns, cm_timer_late_ns(timer, now_ns));
+    if (now_ns >= of->give_up_ns) {
+        cm->stats.timeouts++;
+        rebinding_fail(cm, of, VIP_RC_TIMEOUT, "the other end did not answer in time");
+        return;
+    }
+    cm->stats.retransmits++;
+    if (of->challenged && of->proofs >= PROOFS_PER_NONCE)
+        nonce_draw(cm, of);
+    rebinding_send(cm, of);
+    cm_timer_set(cm, timer, cm_repeat_next(cm, &of->repeat, now_ns));
+}
+
+bool cm_rebind_refused(struct cm *cm, const struct cm_in *in)
+{
+    struct cm_node *node = cm_table_find(cm, &cm->rebindings, in->msg->request_id);
+    struct cm_rebinding *of = node ? CM_OF(struct cm_rebinding, by_nonce, node) : NULL;
+
+    if (!of || !cm_host_equal(&of->host, in->from))
+        return false;
+    rebinding_fail(cm, of, VIP_RC_NO_MATCH, "the other end does not know this connection");
+    return true;
+}
+
+void cm_rx_challenge(struct cm *cm, const struct cm_in *in)
+{
+    struct cm_rebinding *of = rebinding_at(cm, in);
+
+    if (!of || of->nonce_a != in->msg->request_id) {
+        cm->stats.unexpected++;
+        return;
+    }
+    of->challenged = true;
+    of->nonce_b = in->msg->nonce;
+    of->other_id = in->msg->conn_id;
+    of->other_epoch = in->src_epoch;
+    of->repeat.interval_ns = 0;
+    rebinding_send(cm, of);
+    cm_timer_set(cm, &of->timer, cm_repeat_next(cm, &of->repeat, in->now_ns));
+}
+
+/* The rebinding has become a connection with the sender of `in`. Returns it; NULL: no memory. */
+static struct cm_assoc *rebinding_open(struct cm *cm, struct cm_rebinding *of,
+                                       const struct cm_in *in, struct cm_conn *ret)
+{
+    struct cm_peer *peer = cm_peer_get(cm, in->from, in->src_epoch, in->now_ns);
+    struct cm_assoc *assoc = of->assoc;
+
+    if (!peer)
+        return NULL;
+    of->assoc = NULL;
+    cm_assoc_add(cm, assoc, peer, of->args.local_id, in->msg->conn_id, CM_ASSOC_OPEN, in->now_ns);
+    cm_peer_put(cm, peer); /* the association holds it now */
+    cm_assoc_secret(cm, assoc, &of->args.secret, of->args.asked);
+    cm_conn_fill(cm, ret, assoc, in->msg, of->args.features);
+    return assoc;
+}
+
+/* The PROOF of the end that answered our REBIND. */
+static void answered(struct cm *cm, struct cm_rebinding *of, const struct cm_in *in)
+{
+    struct proof proof = {.nonce_a = of->nonce_a,
+                          .nonce_b = of->nonce_b,
+                          .rebinder_id = of->args.local_id,
+                          .rebinder_epoch = cm->config.epoch,
+                          .other_id = of->other_id,
+                          .other_epoch = of->other_epoch};
+    uint64_t user = of->args.user;
+    struct vip_counts theirs;
+    struct cm_conn conn;
+
+    if (in->msg->conn_id != of->other_id || in->src_epoch != of->other_epoch ||
+        !proof_holds(in, &of->args.secret, &proof, &theirs)) {
+        cm->stats.unexpected++;
+        return;
+    }
+    if (!rebinding_open(cm, of, in, &conn))
+        return; /* the PROOF comes again */
+    rebinding_free(cm, of);
+    cm->ops.rebound(cm->ctx, user, VIP_RC_SUCCESS, &conn, &theirs, "");
+}
+
+/* ---- the other end ----------------------------------------------------------------------- */
+
+/* An open connection with this host that has the tag. */
+static struct cm_assoc *assoc_of_tag(struct cm *cm, const struct cm_host *from, uint64_t tag)
+{
+    struct cm_node *node = cm_table_find(cm, &cm->assocs_tag, tag);
+
+    for (; node; node = cm_table_again(node)) {
+        struct cm_assoc *assoc = CM_OF(struct cm_assoc, by_tag, node);
+
+        if (assoc->state == CM_ASSOC_OPEN && cm_host_equal(&assoc->peer->host, from))
+            return assoc;
+    }
+    return NULL;
+}
+
+static struct cm_rebinding *rebinding_of_tag(struct cm *cm, const struct cm_host *from,
+                                             uint64_t tag)
+{
+    struct cm_node *node = cm_table_find(cm, &cm->rebindings_tag, tag);
+
+    for (; node; node = cm_table_again(node)) {
+        struct cm_rebinding *of = CM_OF(struct cm_rebinding, by_tag, node);
+
+        if (cm_host_equal(&of->host, from))
+            return of;
+    }
+    return NULL;
+}
+
+/* Only the answer to the latest nonce counts. A copy of the REBIND that was proven changes
+ * nothing. */
+static void challenge(struct cm *cm, const struct cm_in *in, struct cm_offer *offer,
+                      uint64_t local_id)
+{
+    struct vip_cm msg = {.type = VIP_CM_CHALLENGE,
+                         .request_id = in->msg->request_id,
+                         .conn_id = local_id,
+                         .peer_conn_id = in->msg->conn_id};
+
+    if (offer->nonce_a == in->msg->request_id && offer->proven) {
+        cm->stats.duplicates++;
+        return;
+    }
+    if (offer->nonce_a != in->msg->request_id || offer->conn_id != in->msg->conn_id ||
+        offer->epoch != in->src_epoch)
+        *offer = (struct cm_offer){.nonce_a = in->msg->request_id,
+                                   .nonce_b = cm_random_id(cm),
+                                   .conn_id = in->msg->conn_id,
+                                   .epoch = in->src_epoch};
+    msg.nonce = offer->nonce_b;
+    cm_answer(cm, in, &msg);
+}
+
+void cm_rx_rebind(struct cm *cm, const struct cm_in *in)
+{
+    struct cm_rebinding *of = rebinding_of_tag(cm, in->from, in->msg->tag);
+    struct cm_assoc *assoc = assoc_of_tag(cm, in->from, in->msg->tag);
+
+    if (of && of->args.asked) {
+        cm->stats.duplicates++; /* our REBIND is the one that counts */
+        return;
+    }
+    if (of) {
+        challenge(cm, in, &of->offer, of->args.local_id);
+        return;
+    }
+    if (!assoc) {
+        cm->stats.unexpected++;
+        cm_answer_send(cm, in->from, in->src_epoch, in->msg->request_id, CM_ANSWER_NO_MATCH, 0,
+                       NULL);
+        return;
+    }
+    if (!assoc->offer)
+        assoc->offer = cm_alloc(cm, sizeof(*assoc->offer));
+    if (assoc->offer)
+        challenge(cm, in, assoc->offer, assoc->local_id);
+}
+
+/* What the MAC of an end with this offer covers; of_rebinder: in the PROOF that it gets. */
+static struct proof offer_proof(const struct cm *cm, const struct cm_offer *offer,
+                                uint64_t local_id, bool of_rebinder)
+{
+    return (struct proof){.of_rebinder = of_rebinder,
+                          .nonce_a = offer->nonce_a,
+                          .nonce_b = offer->nonce_b,
+                          .rebinder_id = offer->conn_id,
+                          .rebinder_epoch = offer->epoch,
+                          .other_id = local_id,
+                          .other_epoch = cm->config.epoch,
+                          .packet_bytes = cm->config.packet_bytes,
+                          .window_bytes = cm->config.window_bytes};
+}
+
+static bool offer_fits(const struct cm_offer *offer, const struct cm_in *in)
+{
+    return offer && offer->nonce_a == in->msg->request_id && offer->nonce_b == in->msg->nonce &&
+           offer->conn_id == in->msg->conn_id && offer->epoch == in->src_epoch;
+}
+
+/* Send our PROOF, first or again. */
+static void offer_answer(struct cm *cm, const struct cm_assoc *assoc)
+{
+    struct proof proof = offer_proof(cm, assoc->offer, assoc->local_id, false);
+
+    proof_send(cm, &assoc->peer->host, &assoc->secret, &proof, &assoc->offer->ours);
+}
+
+/* The rebinder of an open connection has proved itself: bind this end anew. */
+static void proven_open(struct cm *cm, struct cm_assoc *assoc, const struct cm_in *in,
+                        const struct vip_counts *theirs)
+{
+    struct cm_peer *peer = cm_peer_get(cm, in->from, in->src_epoch, in->now_ns);
+    uint64_t local_id = assoc->local_id;
+    struct cm_conn conn;
+
+    if (!peer)
+        return; /* the PROOF comes again */
+    cm_assoc_move(cm, assoc, peer, in->msg->conn_id, in->now_ns);
+    cm_peer_put(cm, peer);
+    cm_conn_fill(cm, &conn, assoc, in->msg, assoc->features);
+    assoc->offer->proven = true;
+    if (cm->ops.rebind(cm->ctx, &conn, theirs, &assoc->offer->ours)) {
+        offer_answer(cm, assoc);
+        return;
+    }
+    cm_closing_start(cm, assoc, NULL, in->now_ns);
+    cm_assoc_set_state(cm, assoc, CM_ASSOC_CLOSED, in->now_ns);
+    cm->ops.lost(cm->ctx, local_id, "the peer's new vipd says what cannot be");
+}
+
+/* The same where this end is a rebinder, too. */
+static void proven_rebinding(struct cm *cm, struct cm_rebinding *of, const struct cm_in *in,
+                             const struct vip_counts *theirs)
+{
+    struct cm_offer *offer = cm_alloc(cm, sizeof(*offer));
+    uint64_t user = of->args.user;
+    struct cm_assoc *assoc;
+    struct cm_conn conn;
+
+    if (!offer)
+        return;
+    assoc = rebinding_open(cm, of, in, &conn);
+    if (!assoc) {
+        cm_free(cm, offer, sizeof(*offer));
+        return;
+    }
+    *offer = of->offer;
+    offer->proven = true;
+    offer->ours = of->args.counts;
+    assoc->offer = offer;
+    rebinding_free(cm, of);
+    offer_answer(cm, assoc);
+    cm->ops.rebound(cm->ctx, user, VIP_RC_SUCCESS, &conn, theirs, "");
+}
+
+void cm_rx_proof(struct cm *cm, const struct cm_in *in)
+{
+    struct cm_rebinding *of = rebinding_at(cm, in);
+    struct cm_assoc *assoc = of ? NULL : cm_assoc_find(cm, in->msg->peer_conn_id);
+    const struct siphash_key *secret = of ? &of->args.secret : assoc ? &assoc->secret : NULL;
+    struct cm_offer *offer = of ? &of->offer : assoc ? assoc->offer : NULL;
+    struct vip_counts theirs;
+    struct proof proof;
+
+    if (of && of->challenged && of->nonce_a == in->msg->request_id &&
+        of->nonce_b == in->msg->nonce) {
+        answered(cm, of, in);
+        return;
+    }
+    if (!offer_fits(offer, in) || (assoc && (assoc->state != CM_ASSOC_OPEN ||
+                                             !cm_host_equal(&assoc->peer->host, in->from)))) {
+        cm->stats.unexpected++;
+        return;
+    }
+    proof = offer_proof(cm, offer, in->msg->peer_conn_id, true);
+    if (!proof_holds(in, secret, &proof, &theirs)) {
+        cm->stats.unexpected++;
+    } else if (of) {
+        proven_rebinding(cm, of, in, &theirs);
+    } else if (offer->proven) {
+        cm->stats.duplicates++;
+        offer_answer(cm, assoc);
+    } else {
+        proven_open(cm, assoc, in, &theirs);
+    }
+}
+
+void cm_rebind_deinit(struct cm *cm)
+{
+    struct cm_node *node;
+    unsigned bucket = 0;
+
+    while ((node = cm_table_any(&cm->rebindings, &bucket)))
+        rebinding_free(cm, CM_OF(struct cm_rebinding, by_nonce, node));
+}
