@@ -19,8 +19,8 @@
 #include "proto/assert.h"
 
 /*
- * Open the arena. offered: the file to use; -1: make a file. Outcomes: file descriptor; -errno.
- * Lock held.
+ * Open the arena, unless it is open. offered: the file to use if it is not open; -1: make a file.
+ * Outcomes: the file descriptor of the arena; -errno. Lock held.
  */
 static int arena_open(struct mem_state *st, int offered)
 {

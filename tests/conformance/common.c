@@ -443,7 +443,7 @@ VIP_DESCRIPTOR *conf_read(struct end *end, unsigned i, size_t offset, size_t byt
     return desc;
 }
 
-/* Time limit of an unreliable message, after which it counts as lost; and the number of repetitions. */
+/* Time limit of an unreliable message, after which it counts as lost; and the number of tries. */
 #define CONF_LOST_MS 100
 #define CONF_REPEATS 60
 

@@ -457,7 +457,7 @@ static void entries_of_what_was_taken_without_the_cq(void **state)
 
 /* ---- the end of a connection ------------------------------------------------------------------ */
 
-/* Send messages until the connection has a ring, if it gets one; later messages pass through the ring. */
+/* Send 200 messages, in which time the connection gets its ring, if it gets one. Later messages pass through it. */
 static void warm_up(struct end *a, struct end *b)
 {
     for (unsigned i = 0; i < 200; i++) {

@@ -460,7 +460,7 @@ static void test_answers_are_limited(void **state)
 }
 
 /* A card cannot choose an address that uses up the answers to another card, because a secret decides which cards share
- * a bucket. Here the card has an address with the same FNV hash as mac_a. */
+ * a bucket. Here the card has an address that would share mac_a's bucket if an FNV hash decided. */
 static void test_no_card_chooses_its_bucket(void **state)
 {
     struct host *a = host_new("node-a", NULL), *b = host_new("node-b", NULL);

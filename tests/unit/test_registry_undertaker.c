@@ -130,7 +130,8 @@ static void assert_waits(struct undertaker *undertaker, uint32_t owner, uint64_t
     assert_int_equal(share.sessions, sessions);
 }
 
-/* The memory of a session with many regions is freed in portions: 8 regions for each of `ends`. */
+/* The memory of a session with many regions is freed in portions: one call frees at most 8 files for each unit of its
+ * budget `ends`. */
 static void test_empty_in_portions(void **state)
 {
     struct registry_limits limits = {.regions_max = 1000, .bytes_max = 1ull << 32, .ptags_max = 4};

@@ -59,7 +59,7 @@ struct xdp {
     unsigned queues;
     unsigned first;       /* queue with which the next xdp_recv begins */
     bool zero_copy;       /* the driver uses the buffers without copies */
-    uint32_t packet_max;  /* largest packet that the interface could carry since it was opened */
+    uint32_t packet_max;  /* largest packet that the MTU ever allowed since the link was opened */
     struct xdp_pool pool; /* receiving buffers by number */
     uint32_t tx_free[TX_CHUNKS]; /* numbers of sending buffers */
     uint32_t tx_free_count;
