@@ -14,7 +14,7 @@
 
 /* The world's own memory is static: a sanitizer keeps freed memory for a while, and new pages for every input would
  * take most of the time. Allocations of the managers are made and checked as usual. */
-static _Alignas(64) uint8_t kept[4][1 << 20];
+static _Alignas(64) uint8_t kept[4][2 << 20];
 #define WORLD_MEMORY(slot, bytes) kept_memory(slot, bytes)
 #define WORLD_MEMORY_FREE(memory) ((void)(memory))
 static inline void *kept_memory(unsigned slot, size_t bytes)

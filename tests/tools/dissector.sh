@@ -27,6 +27,7 @@ show() { # show PCAP TSHARK ARGUMENTS...
     grep -qi 'lua.*error\|error.*lua' "$work/err" && wrong "$(cat "$work/err")"
 }
 
+types=$(grep -c '^    VIP_CM_[A-Z_]* = [0-9]*,' proto/wire.h)
 count=0
 for vector in tests/vectors/*.hex; do
     hex=$(bytes "$vector")
@@ -44,7 +45,7 @@ for pcap in "$work/udp.pcap" "$work/ether.pcap"; do
         -e vipd.range -e vipd.frame.message -e _ws.expert.message -e _ws.col.Info >"$work/fields"
     [ "$(cut -f 1 "$work/fields" | grep -c 1)" -eq $count ] || wrong "$name: not every packet is known: $(cat "$work/fields")"
     [ -z "$(cut -f 8 "$work/fields" | tr -d '\n')" ] || wrong "$name: complaints about good packets: $(cut -f 8 "$work/fields")"
-    [ "$(cut -f 2 "$work/fields" | grep . | sort -nu | wc -l)" -eq 13 ] || wrong "$name: not every type of CM message"
+    [ "$(cut -f 2 "$work/fields" | grep . | sort -nu | wc -l)" -eq $types ] || wrong "$name: not every type of CM message"
     [ "$(cut -f 3 "$work/fields" | tr ',' '\n' | grep . | sort -nu | wc -l)" -eq 5 ] || wrong "$name: not every type of frame"
     grep -q '0x00000000deadbeef.*68656c6c6f.*7 to 8.*SEND op=9 0+5/5' "$work/fields" ||
         wrong "$name: data_send is not shown as it is: $(cat "$work/fields")"
