@@ -44,13 +44,22 @@ static inline void op_renew(void *ctx, uint64_t *user, uint64_t *local_id)
     host->renewed++;
 }
 
-static inline bool op_rebind(void *ctx, const struct cm_conn *info, const struct vip_counts *theirs,
-                             struct vip_counts *ours)
+static inline uint64_t op_other_id(void *ctx, uint64_t local_id)
 {
     struct host *host = ctx;
-    struct conn *conn = host_conn(host, info->local_id);
 
-    assert_true(conn && conn->alive);
+    assert_true(host_conn(host, local_id) && host_conn(host, local_id)->alive);
+    return (uint64_t)(host->index + 1) << 32 | ++host->id_counter;
+}
+
+static inline bool op_rebind(void *ctx, uint64_t local_id, const struct cm_conn *info,
+                             const struct vip_counts *theirs, struct vip_counts *ours)
+{
+    struct host *host = ctx;
+    struct conn *conn = host_conn(host, local_id);
+
+    assert_true(conn && conn->alive && !host_conn(host, info->local_id));
+    conn->local_id = info->local_id;
     if (host->refuse_counts)
         return false;
     conn->rebound++;
@@ -101,9 +110,9 @@ static inline void op_free(void *ctx, void *memory, size_t bytes)
 /* Start a host, or start it again in a new life. */
 static inline void host_start(struct world *w, unsigned index)
 {
-    static const struct cm_ops ops = {op_send,   op_incoming, op_request_done, op_accept_done,
-                                      op_closed, op_lost,     op_reset,        op_renew,
-                                      op_alloc,  op_free,     op_rebind,       op_rebound};
+    static const struct cm_ops ops = {
+        op_send,  op_incoming, op_request_done, op_accept_done, op_closed, op_lost,   op_reset,
+        op_renew, op_alloc,    op_free,         op_other_id,    op_rebind, op_rebound};
     struct host *host = &w->hosts[index];
     struct cm_config config = world_config;
     uint64_t id_counter = host->id_counter;

@@ -104,11 +104,15 @@ struct cm_ops {
     void (*renew)(void *ctx, uint64_t *user, uint64_t *local_id);
     void *(*alloc)(void *ctx, size_t bytes); /* zeroed; NULL = refused, counted */
     void (*free)(void *ctx, void *memory, size_t bytes);
-    /* The other end of an established connection (conn->local_id) goes on under another id or in
-     * another life: pause, fill in *ours, bind anew with `theirs`. False: `theirs` cannot be; `lost`
-     * follows. Must not call the manager. Attributes of `conn` are not valid. */
-    bool (*rebind)(void *ctx, const struct cm_conn *conn, const struct vip_counts *theirs,
-                   struct vip_counts *ours);
+    /* Another connection id for this end of an established connection. It takes effect with
+     * `rebind`; another call makes it void. Must not call the manager. */
+    uint64_t (*other_id)(void *ctx, uint64_t local_conn_id);
+    /* The other end of an established connection goes on under another id or in another life, and
+     * this end under the id conn->local_id (other_id): pause, fill in *ours, bind anew with
+     * `theirs`. False: `theirs` cannot be; `lost` follows, with the new id. Must not call the
+     * manager. Attributes of `conn` are not valid. */
+    bool (*rebind)(void *ctx, uint64_t local_conn_id, const struct cm_conn *conn,
+                   const struct vip_counts *theirs, struct vip_counts *ours);
     /* cm_rebind ended: rc SUCCESS with *conn (without attributes) and the counts of the other end;
      * or the reason. `user` is cm_rebind's. */
     void (*rebound)(void *ctx, uint64_t user, enum vip_rc rc, const struct cm_conn *conn,

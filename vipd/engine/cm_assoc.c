@@ -64,8 +64,8 @@ void cm_assoc_secret(struct cm *cm, struct cm_assoc *assoc, const struct siphash
     cm_table_add(cm, &cm->assocs_tag, &assoc->by_tag, cm_tag(secret, asked));
 }
 
-void cm_assoc_move(struct cm *cm, struct cm_assoc *assoc, struct cm_peer *peer, uint64_t remote_id,
-                   uint64_t now_ns)
+void cm_assoc_move(struct cm *cm, struct cm_assoc *assoc, struct cm_peer *peer, uint64_t local_id,
+                   uint64_t remote_id, uint64_t now_ns)
 {
     struct cm_peer *old = assoc->peer;
 
@@ -73,10 +73,13 @@ void cm_assoc_move(struct cm *cm, struct cm_assoc *assoc, struct cm_peer *peer, 
     cm_peer_closed(cm, old);
     TAILQ_REMOVE(&old->assocs, assoc, of_peer);
     cm_node_del(&assoc->by_remote);
+    cm_node_del(&assoc->by_local);
     assoc->peer = peer;
     peer->refs++;
     TAILQ_INSERT_TAIL(&peer->assocs, assoc, of_peer);
+    assoc->local_id = local_id;
     assoc->remote_id = remote_id;
+    cm_table_add(cm, &cm->assocs_local, &assoc->by_local, local_id);
     cm_table_add(cm, &cm->assocs_remote, &assoc->by_remote, remote_id);
     cm_peer_opened(cm, peer, now_ns);
     cm_peer_put(cm, old);
@@ -85,8 +88,10 @@ void cm_assoc_move(struct cm *cm, struct cm_assoc *assoc, struct cm_peer *peer, 
 void cm_assoc_free(struct cm *cm, struct cm_assoc *assoc)
 {
     cm_node_del(&assoc->by_tag);
-    if (assoc->offer)
+    if (assoc->offer) {
+        cm_node_del(&assoc->offer->by_id);
         cm_free(cm, assoc->offer, sizeof(*assoc->offer));
+    }
     if (assoc->state != CM_ASSOC_NEW) {
         if (assoc->state == CM_ASSOC_OPEN)
             cm_peer_closed(cm, assoc->peer);

@@ -56,9 +56,9 @@ void cm_conn_fill(struct cm *cm, struct cm_conn *ret, struct cm_assoc *assoc,
 /* The connection has this secret from now on. */
 void cm_assoc_secret(struct cm *cm, struct cm_assoc *assoc, const struct siphash_key *secret,
                      bool asked);
-/* The other end of an open association has another id, and perhaps another life. */
-void cm_assoc_move(struct cm *cm, struct cm_assoc *assoc, struct cm_peer *peer, uint64_t remote_id,
-                   uint64_t now_ns);
+/* Both ends of an open association have other ids, and the other end perhaps another life. */
+void cm_assoc_move(struct cm *cm, struct cm_assoc *assoc, struct cm_peer *peer, uint64_t local_id,
+                   uint64_t remote_id, uint64_t now_ns);
 /* Names one end of a connection to those who know its secret. */
 uint64_t cm_tag(const struct siphash_key *secret, bool asked);
 

@@ -83,6 +83,9 @@ struct cm_assoc {
 
 /* A REBIND that this end has answered. */
 struct cm_offer {
+    struct cm_node by_id;   /* key: local_id; not linked in a cm_rebinding, or if proven */
+    struct cm_assoc *assoc; /* that it is about; NULL in a cm_rebinding */
+    uint64_t local_id;      /* of this end, once proven */
     uint64_t nonce_a, nonce_b;
     uint64_t conn_id, epoch; /* of the rebinder */
     bool proven;             /* its PROOF came; `ours` was sent in our PROOF */
@@ -284,7 +287,7 @@ struct cm {
     struct cm_peer *peer_of[CM_PEERS_MAX];
     struct cm_table peers, assocs_local, assocs_remote, discs, waiters, pendings, handles, answered,
         attempts, attempts_user, attempts_conn, meets, closings, holders, assocs_tag, rebindings,
-        rebindings_user, rebindings_local, rebindings_tag;
+        rebindings_user, rebindings_local, rebindings_tag, offers;
     struct cm_cookies cookies;
     struct cm_slow slow[CM_SLOW_MAX];
     uint64_t proven[CM_PROVEN_MAX];

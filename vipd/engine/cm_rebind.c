@@ -357,28 +357,54 @@ static struct cm_rebinding *rebinding_of_tag(struct cm *cm, const struct cm_host
     return NULL;
 }
 
-/* Only the answer to the latest nonce counts. A copy of the REBIND that was proven changes
- * nothing. */
-static void challenge(struct cm *cm, const struct cm_in *in, struct cm_offer *offer,
-                      uint64_t local_id)
+/* Answer the REBIND in `in`. */
+static void challenge(struct cm *cm, const struct cm_in *in, const struct cm_offer *offer)
 {
     struct vip_cm msg = {.type = VIP_CM_CHALLENGE,
-                         .request_id = in->msg->request_id,
-                         .conn_id = local_id,
-                         .peer_conn_id = in->msg->conn_id};
+                         .request_id = offer->nonce_a,
+                         .conn_id = offer->local_id,
+                         .peer_conn_id = offer->conn_id,
+                         .nonce = offer->nonce_b};
 
-    if (offer->nonce_a == in->msg->request_id && offer->proven) {
+    cm_answer(cm, in, &msg);
+}
+
+/* Is the REBIND in `in` the one of this offer, or a copy of it? */
+static bool offer_is(const struct cm_offer *offer, const struct cm_in *in)
+{
+    return offer->nonce_a == in->msg->request_id && offer->conn_id == in->msg->conn_id &&
+           offer->epoch == in->src_epoch;
+}
+
+/* Only the answer to the latest nonce counts. */
+static void offer_new(struct cm *cm, struct cm_offer *offer, const struct cm_in *in,
+                      struct cm_assoc *assoc, uint64_t local_id)
+{
+    cm_node_del(&offer->by_id);
+    *offer = (struct cm_offer){.assoc = assoc,
+                               .local_id = local_id,
+                               .nonce_a = in->msg->request_id,
+                               .nonce_b = cm_random_id(cm),
+                               .conn_id = in->msg->conn_id,
+                               .epoch = in->src_epoch};
+}
+
+/* A REBIND for an open connection. A copy of the one that was proven changes nothing. */
+static void challenge_open(struct cm *cm, const struct cm_in *in, struct cm_assoc *assoc)
+{
+    if (!assoc->offer)
+        assoc->offer = cm_alloc(cm, sizeof(*assoc->offer));
+    if (!assoc->offer)
+        return;
+    if (offer_is(assoc->offer, in) && assoc->offer->proven) {
         cm->stats.duplicates++;
         return;
     }
-    if (offer->nonce_a != in->msg->request_id || offer->conn_id != in->msg->conn_id ||
-        offer->epoch != in->src_epoch)
-        *offer = (struct cm_offer){.nonce_a = in->msg->request_id,
-                                   .nonce_b = cm_random_id(cm),
-                                   .conn_id = in->msg->conn_id,
-                                   .epoch = in->src_epoch};
-    msg.nonce = offer->nonce_b;
-    cm_answer(cm, in, &msg);
+    if (!offer_is(assoc->offer, in)) {
+        offer_new(cm, assoc->offer, in, assoc, cm->ops.other_id(cm->ctx, assoc->local_id));
+        cm_table_add(cm, &cm->offers, &assoc->offer->by_id, assoc->offer->local_id);
+    }
+    challenge(cm, in, assoc->offer);
 }
 
 void cm_rx_rebind(struct cm *cm, const struct cm_in *in)
@@ -391,7 +417,9 @@ void cm_rx_rebind(struct cm *cm, const struct cm_in *in)
         return;
     }
     if (of) {
-        challenge(cm, in, &of->offer, of->args.local_id);
+        if (!offer_is(&of->offer, in))
+            offer_new(cm, &of->offer, in, NULL, of->args.local_id);
+        challenge(cm, in, &of->offer);
         return;
     }
     if (!assoc) {
@@ -400,22 +428,18 @@ void cm_rx_rebind(struct cm *cm, const struct cm_in *in)
                        NULL);
         return;
     }
-    if (!assoc->offer)
-        assoc->offer = cm_alloc(cm, sizeof(*assoc->offer));
-    if (assoc->offer)
-        challenge(cm, in, assoc->offer, assoc->local_id);
+    challenge_open(cm, in, assoc);
 }
 
 /* What the MAC of an end with this offer covers; of_rebinder: in the PROOF that it gets. */
-static struct proof offer_proof(const struct cm *cm, const struct cm_offer *offer,
-                                uint64_t local_id, bool of_rebinder)
+static struct proof offer_proof(const struct cm *cm, const struct cm_offer *offer, bool of_rebinder)
 {
     return (struct proof){.of_rebinder = of_rebinder,
                           .nonce_a = offer->nonce_a,
                           .nonce_b = offer->nonce_b,
                           .rebinder_id = offer->conn_id,
                           .rebinder_epoch = offer->epoch,
-                          .other_id = local_id,
+                          .other_id = offer->local_id,
                           .other_epoch = cm->config.epoch,
                           .packet_bytes = cm->config.packet_bytes,
                           .window_bytes = cm->config.window_bytes};
@@ -430,7 +454,7 @@ static bool offer_fits(const struct cm_offer *offer, const struct cm_in *in)
 /* Send our PROOF, first or again. */
 static void offer_answer(struct cm *cm, const struct cm_assoc *assoc)
 {
-    struct proof proof = offer_proof(cm, assoc->offer, assoc->local_id, false);
+    struct proof proof = offer_proof(cm, assoc->offer, false);
 
     proof_send(cm, &assoc->peer->host, &assoc->secret, &proof, &assoc->offer->ours);
 }
@@ -440,16 +464,17 @@ static void proven_open(struct cm *cm, struct cm_assoc *assoc, const struct cm_i
                         const struct vip_counts *theirs)
 {
     struct cm_peer *peer = cm_peer_get(cm, in->from, in->src_epoch, in->now_ns);
-    uint64_t local_id = assoc->local_id;
+    uint64_t old_id = assoc->local_id, local_id = assoc->offer->local_id;
     struct cm_conn conn;
 
     if (!peer)
         return; /* the PROOF comes again */
-    cm_assoc_move(cm, assoc, peer, in->msg->conn_id, in->now_ns);
+    cm_node_del(&assoc->offer->by_id);
+    cm_assoc_move(cm, assoc, peer, local_id, in->msg->conn_id, in->now_ns);
     cm_peer_put(cm, peer);
     cm_conn_fill(cm, &conn, assoc, in->msg, assoc->features);
     assoc->offer->proven = true;
-    if (cm->ops.rebind(cm->ctx, &conn, theirs, &assoc->offer->ours)) {
+    if (cm->ops.rebind(cm->ctx, old_id, &conn, theirs, &assoc->offer->ours)) {
         offer_answer(cm, assoc);
         return;
     }
@@ -477,16 +502,25 @@ static void proven_rebinding(struct cm *cm, struct cm_rebinding *of, const struc
     *offer = of->offer;
     offer->proven = true;
     offer->ours = of->args.counts;
+    offer->assoc = assoc;
     assoc->offer = offer;
     rebinding_free(cm, of);
     offer_answer(cm, assoc);
     cm->ops.rebound(cm->ctx, user, VIP_RC_SUCCESS, &conn, theirs, "");
 }
 
+/* The association that has this id, or will have it once the PROOF has come. */
+static struct cm_assoc *offered(struct cm *cm, uint64_t local_id)
+{
+    struct cm_node *node = cm_table_find(cm, &cm->offers, local_id);
+
+    return node ? CM_OF(struct cm_offer, by_id, node)->assoc : cm_assoc_find(cm, local_id);
+}
+
 void cm_rx_proof(struct cm *cm, const struct cm_in *in)
 {
     struct cm_rebinding *of = rebinding_at(cm, in);
-    struct cm_assoc *assoc = of ? NULL : cm_assoc_find(cm, in->msg->peer_conn_id);
+    struct cm_assoc *assoc = of ? NULL : offered(cm, in->msg->peer_conn_id);
     const struct siphash_key *secret = of ? &of->args.secret : assoc ? &assoc->secret : NULL;
     struct cm_offer *offer = of ? &of->offer : assoc ? assoc->offer : NULL;
     struct vip_counts theirs;
@@ -502,7 +536,7 @@ void cm_rx_proof(struct cm *cm, const struct cm_in *in)
         cm->stats.unexpected++;
         return;
     }
-    proof = offer_proof(cm, offer, in->msg->peer_conn_id, true);
+    proof = offer_proof(cm, offer, true);
     if (!proof_holds(in, secret, &proof, &theirs)) {
         cm->stats.unexpected++;
     } else if (of) {

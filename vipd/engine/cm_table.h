@@ -13,7 +13,7 @@
 
 struct cm;
 
-/* Buckets per table: chains stay short up to some thousand objects; 19 tables cost 152 KiB. */
+/* Buckets per table: chains stay short up to some thousand objects; 20 tables cost 160 KiB. */
 #define CM_BUCKETS 1024
 
 /* Membership in one table. An object has one per table it is in; zeroed = in none. */
