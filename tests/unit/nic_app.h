@@ -9,6 +9,8 @@
 
 static struct nic *rig_nics[RIG_HOSTS];
 static uint64_t rig_peer_dead_ns = 4000000000; /* the limit of nics opened from now on */
+static uint64_t rig_more; /* features of nics opened from now on, beyond VIP_FEATURES */
+static uint64_t rig_life; /* a nic with another number has another epoch */
 
 /* The clock that a nic may read within a turn. */
 RIG uint64_t rig_clock(void)
@@ -33,8 +35,10 @@ RIG struct nic *rig_nic_class(unsigned host, const struct link_class *class)
                .accept_timeout_ns = 5000000000,
                .close_timeout_ns = 5000000000,
                .keepalive_ns = 1000000000,
-               .peer_dead_ns = rig_peer_dead_ns},
-        .epoch = 0x1234567800000000 + host + 1,
+               .peer_dead_ns = rig_peer_dead_ns,
+               .outlive_ns = 10000000000},
+        .epoch = 0x1234567800000000 + 16 * rig_life + host + 1,
+        .more = rig_more,
         .seed = 77 + host,
         .vi_max = RIG_VIS,
         .cq_max = 16,

@@ -163,6 +163,8 @@ RIG void rig_reset(void)
     rig_peer_dead_ns = 4 * RIG_SECOND;
     rig_cost_clock = NULL;
     rig_uid = 0;
+    rig_more = 0;
+    rig_life = 0;
 }
 
 /* End everything that a test left. */

@@ -36,11 +36,19 @@ static struct nic_conn *conn_grow(struct nic *nic)
     return conn;
 }
 
+uint64_t nic_conn_id(const struct nic_conn *conn)
+{
+    uint64_t id;
+
+    do
+        id = (nic_random(conn->session->nic) << NIC_CONN_BITS) | conn->index;
+    while (id >> NIC_CONN_BITS == 0);
+    return id;
+}
+
 void nic_conn_renew(struct nic_conn *conn)
 {
-    do
-        conn->local_id = (nic_random(conn->session->nic) << NIC_CONN_BITS) | conn->index;
-    while (conn->local_id >> NIC_CONN_BITS == 0);
+    conn->local_id = nic_conn_id(conn);
 }
 
 /* A new connection end of a VI, with a fresh id. NULL: no memory, or NIC_CONNS_MAX exist. */

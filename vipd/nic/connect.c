@@ -1,9 +1,9 @@
 /*
- * Connections: the glue between sessions, the connection manager and the engine. One rule always
- * holds: a connection is NIC_CONN_ESTABLISHED exactly while the engine's VI is Connected.
+ * Connections: the glue between sessions, the connection manager and the engine.
  *
- * Owns: the beginning and end of connections. Does not own: requests that come in (wait.c), the
- * exchange between daemons (vipd/engine/cm.c), connection ids (conn.c).
+ * Owns: the beginning of connections; what the connection manager calls. Does not own: their end
+ * (conn_end.c), another life (rebind.c), requests that come in (wait.c), the exchange between
+ * daemons (vipd/engine/cm.c), connection ids (conn.c).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,110 +13,6 @@
 #include "proto/assert.h"
 #include "vipd/nic/internal.h"
 #include "vipd/nic/objects.h"
-
-/* ---- ends ------------------------------------------------------------------------------ */
-
-/* Arguments of a CLOSE to the peer of this connection, without the details of the engine. */
-static struct cm_close_args close_args(const struct nic_conn *conn, enum vip_close_reason reason)
-{
-    return (struct cm_close_args){.local_id = conn->local_id,
-                                  .remote_id = conn->remote_id,
-                                  .peer = conn->peer,
-                                  .reason = reason};
-}
-
-/* Send a CLOSE. Call it before the connection is free, because op_send looks for its user. */
-static void close_send(struct nic *nic, const struct cm_close_args *args)
-{
-    cm_close(nic->cm, args, nic->now_ns);
-    cm_conn_gone(nic->cm, args->local_id, args->peer);
-}
-
-void nic_conn_close(struct nic_conn *conn, enum vip_close_reason reason, bool ops_valid,
-                    uint32_t ops_done)
-{
-    struct nic *nic = conn->session->nic;
-    struct cm_close_args args = close_args(conn, reason);
-    enum nic_conn_state state = conn->state;
-
-    args.ops_valid = ops_valid;
-    args.ops_done = ops_done;
-    if (state == NIC_CONN_ESTABLISHED)
-        close_send(nic, &args);
-    nic_conn_free(conn);
-    switch (state) {
-    case NIC_CONN_REQUESTED:
-        (void)cm_request_cancel(nic->cm, args.local_id, nic->now_ns);
-        break;
-    case NIC_CONN_ACCEPTING: /* no accept_done follows; the CLOSE tells the client at once */
-        cm_close(nic->cm, &args, nic->now_ns);
-        break;
-    case NIC_CONN_ESTABLISHED:
-    case NIC_CONN_FREE:
-        break;
-    }
-}
-
-void nic_conn_broken(struct nic_conn *conn, const struct eng_event *event)
-{
-    struct nic *nic = conn->session->nic;
-    struct cm_close_args args = close_args(conn, event->reason);
-
-    VIP_ASSERT(conn->state == NIC_CONN_ESTABLISHED);
-    args.ops_valid = true;
-    args.ops_done = event->ops_done;
-    args.op_status = event->op_status;
-    args.failed_op = event->failed_op;
-    nic->counts.conns_broken++;
-    close_send(nic, &args);
-    nic_conn_free(conn);
-}
-
-enum vip_rc nic_vi_sever(struct nic_session *session, uint32_t number, const char *why,
-                         uint64_t now_ns)
-{
-    struct nic_vi *vi = nic_vi_get(session, number);
-    struct eng_close close = {.why = why};
-    struct cm_close_args args;
-
-    session->nic->now_ns = now_ns; /* no nic_begin: a turn may end many connections */
-    if (!vi)
-        return VIP_RC_INVALID_PARAMETER;
-    if (!vi->conn || vi->conn->state != NIC_CONN_ESTABLISHED)
-        return VIP_RC_INVALID_STATE;
-    nic_session_fetch(session);
-    if (!vi->conn || vi->conn->state != NIC_CONN_ESTABLISHED)
-        return VIP_RC_INVALID_STATE; /* a posting broke the connection */
-    args = close_args(vi->conn, VIP_CLOSE_ERROR);
-    close_send(session->nic, &args);
-    nic_conn_free(vi->conn);
-    eng_vi_closed(session->eng, (uint16_t)number, &close, now_ns);
-    nic_vi_lost(session, (uint16_t)number, why);
-    nic_deferred_publish_of(session, (int32_t)number);
-    return VIP_RC_SUCCESS;
-}
-
-/* The other side is gone: the VI goes to Error, the application gets CONN_LOST. */
-static void conn_lost(struct nic_conn *conn, const struct eng_close *close)
-{
-    struct nic_session *session = conn->session;
-    struct nic *nic = session->nic;
-    uint64_t local_id = conn->local_id;
-    uint32_t peer = conn->peer;
-    uint16_t vi = conn->vi;
-    struct nic_session *before;
-
-    VIP_ASSERT(conn->state == NIC_CONN_ESTABLISHED);
-    before = nic_share_switch(nic, session);
-    nic_session_fetch(session);
-    nic_conn_free(conn);
-    cm_conn_gone(nic->cm, local_id, peer);
-    eng_vi_closed(session->eng, vi, close, nic->now_ns);
-    nic_vi_lost(session, vi, close->why);
-    nic_share_switch(nic, before);
-}
-
-/* ---- begin ----------------------------------------------------------------------------- */
 
 static struct vip_cm_attrs attrs_of(const struct nic_vi *vi)
 {
@@ -137,32 +33,10 @@ static void conn_establish(struct nic_conn *conn, const struct cm_conn *result)
 {
     struct nic_session *session = conn->session;
     struct nic *nic = session->nic;
-    const struct cm_host *host = cm_peer_host(nic->cm, result->peer);
-    struct eng_conn args = {
-        .local_id = conn->local_id,
-        .remote_id = result->remote_id,
-        .local_epoch = nic->config.epoch,
-        .remote_epoch = result->remote_epoch,
-        .packet_bytes = result->packet_bytes,
-        .window_bytes = result->window_bytes,
-        .path = conn->index,
-        .features = (uint32_t)result->features,
-    };
+    struct eng_conn args = nic_conn_bind(conn, result);
 
-    conn->state = NIC_CONN_ESTABLISHED;
     session->connects--;
     session->meets -= conn->waits;
-    conn->remote_id = result->remote_id;
-    conn->remote_epoch = result->remote_epoch;
-    conn->to.len = host->len;
-    memcpy(conn->to.bytes, host->bytes, sizeof(conn->to.bytes));
-    conn->loop = !nic->loop_by_link && host_is_self(nic, host);
-    if (conn->loop) {
-        args.packet_bytes = VIP_PACKET_BYTES_MAX;
-        args.window_bytes = NIC_LOOP_WINDOW;
-        args.local = true;
-    }
-    nic_conn_set_peer(conn, result->peer);
     session->vis[conn->vi].lost_told = false;
     nic->counts.conns_opened++;
     vip_vipd_vi(session->vipd_base, conn->vi)->features = args.features;
@@ -197,7 +71,7 @@ static void conn_done(struct nic *nic, uint64_t local_id, enum nic_conn_state ex
                                          .peer = result->peer,
                                          .reason = VIP_CLOSE_DISCONNECT};
 
-            close_send(nic, &args);
+            nic_close_send(nic, &args);
         }
         return;
     }
@@ -377,10 +251,11 @@ enum vip_rc nic_vi_disconnect(struct nic_session *session, uint32_t number, uint
     nic_direct_asked(vi); /* the program's requests were about this connection */
     if (vi->conn) {
         bool connected = vi->conn->state == NIC_CONN_ESTABLISHED;
+        bool asked = !connected && vi->conn->state != NIC_CONN_REBINDING;
 
         nic_conn_close(vi->conn, VIP_CLOSE_DISCONNECT, connected, ops_done);
         /* Another thread may be waiting for the result of the attempt. */
-        if (!connected)
+        if (asked)
             result_tell(session, (uint16_t)number, VIP_RC_INVALID_STATE, NULL, NULL,
                         "the attempt was cancelled by VipDisconnect");
     }
@@ -541,7 +416,7 @@ static void op_closed(void *ctx, uint64_t local_conn_id, const struct vip_cm *ms
         break;
     }
     if (conn && conn->state == NIC_CONN_ESTABLISHED)
-        conn_lost(conn, &close);
+        nic_conn_lost(conn, &close);
 }
 
 static void op_lost(void *ctx, uint64_t local_conn_id, const char *why)
@@ -550,7 +425,7 @@ static void op_lost(void *ctx, uint64_t local_conn_id, const char *why)
     struct eng_close close = {.why = why, .transport = true};
 
     if (conn && conn->state == NIC_CONN_ESTABLISHED)
-        conn_lost(conn, &close);
+        nic_conn_lost(conn, &close);
 }
 
 static void op_reset(void *ctx, uint64_t local_conn_id, uint32_t peer)
@@ -559,7 +434,7 @@ static void op_reset(void *ctx, uint64_t local_conn_id, uint32_t peer)
     struct eng_close close = {.why = "the other end does not know this connection"};
 
     if (conn && conn->state == NIC_CONN_ESTABLISHED && conn->peer == peer)
-        conn_lost(conn, &close);
+        nic_conn_lost(conn, &close);
 }
 
 static void *op_alloc(void *ctx, size_t bytes)
@@ -592,4 +467,7 @@ const struct cm_ops nic_cm_ops = {
     .renew = op_renew,
     .alloc = op_alloc,
     .free = op_free,
+    .other_id = nic_op_other_id,
+    .rebind = nic_op_rebind,
+    .rebound = nic_op_rebound,
 };

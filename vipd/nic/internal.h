@@ -3,7 +3,8 @@
  *
  * The files (ORDER has them from bottom to top): nic.c opening, closing, the turn; share.c
  * processor time of users; session.c sessions; sq.c their submission ring; post.c a posting; vi.c
- * VIs and CQs; conn.c the table of connection ids; connect.c the glue to the connection manager;
+ * VIs and CQs; conn.c the table of connection ids; conn_end.c the end of connections; connect.c the
+ * glue to the connection manager;
  * wait.c waits and listeners; tx.c and self.c packets that leave; rx.c packets that arrive;
  * source.c and held.c their bytes, also for later; place_ask.c and place.c payload into memory;
  * resolve.c memory into packets; direct.c rings between two programs; complete.c completions and
@@ -90,6 +91,8 @@ bool nic_pool_room(const struct nic_pool *pool, uint64_t more);
 /* conn.c: the table of connection ids. */
 struct nic_conn *nic_conn_new(struct nic_session *session, uint16_t vi, enum nic_conn_state state);
 void nic_conn_free(struct nic_conn *conn);
+/* Another id for the connection; nothing changes. */
+uint64_t nic_conn_id(const struct nic_conn *conn);
 /* Give the connection a new id; the old one finds nothing from now on. */
 void nic_conn_renew(struct nic_conn *conn);
 struct nic_conn *nic_conn_find(const struct nic *nic, uint64_t local_id);
@@ -101,6 +104,31 @@ void nic_conns_deinit(struct nic *nic);
 extern const struct cm_ops nic_cm_ops;
 /* Give CM packets to this NIC itself to the connection manager. Returns whether there were any. */
 bool nic_cm_loop_run(struct nic *nic);
+/* conn_end.c */
+/* Send a CLOSE. Call it before the connection is free, because op_send looks for its user. */
+void nic_close_send(struct nic *nic, const struct cm_close_args *args);
+/* The other side is gone: the VI goes to Error, the application gets CONN_LOST. */
+void nic_conn_lost(struct nic_conn *conn, const struct eng_close *close);
+/* rebind.c */
+/* The connection is established with this peer under its present local_id. Returns what the engine
+ * must know. */
+struct eng_conn nic_conn_bind(struct nic_conn *conn, const struct cm_conn *result);
+/* Operations of the connection manager. */
+uint64_t nic_op_other_id(void *ctx, uint64_t local_id);
+bool nic_op_rebind(void *ctx, uint64_t local_id, const struct cm_conn *result,
+                   const struct vip_counts *theirs, struct vip_counts *ours);
+void nic_op_rebound(void *ctx, uint64_t local_id, enum vip_rc rc, const struct cm_conn *result,
+                    const struct vip_counts *theirs, const char *why);
+/* vi.c: make a VI with the number, generation and positions that it had. Outcomes as nic_vi_create;
+ * INVALID_PARAMETER: the number is in use or too large. */
+enum vip_rc nic_vi_create_as(struct nic_session *session, const struct nic_vi_checkpoint *past,
+                             char *why, size_t why_bytes);
+/* VIP_FEATURE_* of this NIC. */
+static inline uint64_t nic_features(const struct nic *nic)
+{
+    return (VIP_FEATURES | nic->config.more) & ~(uint64_t)nic->config.without;
+}
+
 /* End a connection in any state: tell the peer, free the connection. ops_done: from
  * eng_vi_disconnect, if ops_valid. */
 void nic_conn_close(struct nic_conn *conn, enum vip_close_reason reason, bool ops_valid,

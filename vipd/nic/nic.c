@@ -34,7 +34,7 @@ static int cm_open(struct nic *nic, uint64_t now_ns)
     config.local.len = kind->local != 0;
     config.local.bytes[0] = kind->local;
     config.epoch = nic->config.epoch;
-    config.features = VIP_FEATURES & ~(uint64_t)nic->config.without;
+    config.features = nic_features(nic);
     config.seed = nic_random(nic);
     config.packet_bytes = nic->link->packet_bytes;
     config.window_bytes = nic->link->window_bytes;

@@ -40,6 +40,7 @@ struct nic_config {
     bool vi_latency;          /* measure each VI of these sessions too; only with latency */
     uint64_t linger_ns;       /* linger of VipDisconnect (proto/shm.h); up to 2^32 - 1 ms */
     uint8_t without; /* VIP_FEATURE_* that vipd hides; not 0 only in tests of older versions */
+    uint64_t more;   /* VIP_FEATURE_* beyond VIP_FEATURES; not 0 only in tests */
     /* Reads the present time: vipd measures when packets are given to the link and how long a turn
      * takes. NULL: the turn's time is used; then no turn is cut, and users do not share time. */
     uint64_t (*clock)(void);
@@ -149,6 +150,35 @@ struct nic_vi_created {
 /* SUCCESS; ERROR_RESOURCE (vi_max, memory); INVALID_PARAMETER (CQ); INVALID_PTAG; why explains. */
 enum vip_rc nic_vi_create(struct nic_session *session, const struct nic_vi_args *args,
                           struct nic_vi_created *ret, char *why, size_t why_bytes);
+/* What a later life of vipd must know of a VI to go on with it. */
+struct nic_vi_checkpoint {
+    uint16_t vi;
+    uint32_t generation;
+    struct nic_vi_args args;
+    uint32_t position[2]; /* completions ever written, per queue */
+    bool connected;       /* with a connection that can be bound anew: */
+    struct cm_host peer;
+    uint8_t peer_disc_len;
+    struct siphash_key secret;
+    bool asked;
+    uint64_t features;
+    uint32_t completed, done; /* eng_vi_restore */
+};
+/* All completions so far are published first. false: no such VI. */
+bool nic_vi_checkpoint(struct nic_session *session, uint32_t vi, struct nic_vi_checkpoint *ret);
+/*
+ * Make a VI as it was in an earlier life; the session has its CQs already. A connected VI is
+ * Connected, and nothing is sent. Then the program posts again, in order, what has not completed;
+ * then call nic_vi_rebind. Outcomes: as nic_vi_create; INVALID_PARAMETER: the number is in use or
+ * too large; ERROR_NOT_SUPPORTED: this vipd lacks a feature of the connection.
+ */
+enum vip_rc nic_vi_restore(struct nic_session *session, const struct nic_vi_checkpoint *past,
+                           uint64_t now_ns, char *why, size_t why_bytes);
+/* Ask the other end to go on. If it does not within timeout_ns, the connection is lost. SUCCESS;
+ * INVALID_PARAMETER (no such VI); INVALID_STATE (not restored with a connection, or asked already);
+ * ERROR_RESOURCE (no memory). */
+enum vip_rc nic_vi_rebind(struct nic_session *session, uint32_t vi, uint64_t timeout_ns,
+                          uint64_t now_ns, char *why, size_t why_bytes);
 /* SUCCESS; INVALID_PARAMETER (no such VI); INVALID_STATE (not Idle); ERROR_RESOURCE (descriptors
  * not completed yet). libvipl itself refuses while completed ones are not reaped. */
 enum vip_rc nic_vi_destroy(struct nic_session *session, uint32_t vi, uint64_t now_ns);

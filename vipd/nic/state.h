@@ -22,9 +22,10 @@
 
 enum nic_conn_state {
     NIC_CONN_FREE = 0,
-    NIC_CONN_REQUESTED,   /* nic_connect under way */
-    NIC_CONN_ACCEPTING,   /* nic_accept under way: our ACCEPT is not confirmed */
-    NIC_CONN_ESTABLISHED, /* exactly while the engine's VI is Connected */
+    NIC_CONN_REQUESTED, /* nic_connect under way */
+    NIC_CONN_ACCEPTING, /* nic_accept under way: our ACCEPT is not confirmed */
+    NIC_CONN_REBINDING, /* of an earlier life; the engine's VI is Connected and paused */
+    NIC_CONN_ESTABLISHED,
 };
 
 /* One connection end of this host. Its address never changes; a freed object is used again. */
@@ -38,6 +39,9 @@ struct nic_conn {
     bool loop;               /* the peer is a session of this nic */
     bool waits;              /* a peer-to-peer request: it also waits at a discriminator */
     uint8_t remote_disc_len; /* for views */
+    bool asked;              /* these three: of cm_conn */
+    struct siphash_key secret;
+    uint64_t features;
     uint32_t peer;           /* cm's peer number */
     struct link_addr to;     /* the peer's address */
     uint64_t heard_turn;     /* turn of the last cm_heard, which reports that the peer lives */

@@ -112,37 +112,33 @@ struct eng_latency *nic_vi_latency(const struct nic_session *session, uint16_t n
     return (struct eng_latency *)(memory_of(session, number) + eng_vi_bytes());
 }
 
-enum vip_rc nic_vi_create(struct nic_session *session, const struct nic_vi_args *args,
-                          struct nic_vi_created *ret, char *why, size_t why_bytes)
+/* May a VI with these arguments be made? */
+static enum vip_rc check_new(const struct nic_session *session, const struct nic_vi_args *args,
+                             char *why, size_t why_bytes)
 {
     const char *reason = "";
     enum vip_rc rc = check_args(session, args, &reason);
-    struct nic_vi *vi;
-    int32_t number;
-    void *memory;
 
-    nic_begin(session, session->nic->now_ns);
     if (rc != VIP_RC_SUCCESS) {
         snprintf(why, why_bytes, "%s", reason);
         return rc;
     }
-    if (!cq_exists(session, args->send_cq) || !cq_exists(session, args->recv_cq)) {
-        snprintf(why, why_bytes, "a VI may only be bound to an existing CQ of its NIC handle");
-        return VIP_RC_INVALID_PARAMETER;
-    }
-    number = number_take(session);
-    memory = number >= 0 ? memory_take(session, (uint16_t)number) : NULL;
-    if (!memory) {
-        snprintf(why, why_bytes,
-                 number < 0 ? "this NIC handle has %u VIs, the most that it may have"
-                            : "no memory for a VI beside %u others",
-                 session->vi_count);
-        if (number >= 0)
-            session->vi_free[session->vi_free_count++] = (uint16_t)number;
-        return VIP_RC_ERROR_RESOURCE;
-    }
+    if (cq_exists(session, args->send_cq) && cq_exists(session, args->recv_cq))
+        return VIP_RC_SUCCESS;
+    snprintf(why, why_bytes, "a VI may only be bound to an existing CQ of its NIC handle");
+    return VIP_RC_INVALID_PARAMETER;
+}
 
-    vi = &session->vis[number];
+/* Make the VI with a number that was taken. false: no memory; the number is free again. */
+static bool make(struct nic_session *session, uint16_t number, const struct nic_vi_args *args)
+{
+    struct nic_vi *vi = &session->vis[number];
+    void *memory = memory_take(session, number);
+
+    if (!memory) {
+        session->vi_free[session->vi_free_count++] = number;
+        return false;
+    }
     vi->used = true;
     vi->lost_told = false;
     vi->generation++;
@@ -151,16 +147,78 @@ enum vip_rc nic_vi_create(struct nic_session *session, const struct nic_vi_args 
     cq_bind(session, vi, VIP_Q_SEND, args->send_cq);
     cq_bind(session, vi, VIP_Q_RECV, args->recv_cq);
     session->vi_count++;
-    nic_direct_reset(session, (uint16_t)number);
-    vip_store32_release(&vip_vipd_vi(session->vipd_base, (uint16_t)number)->state, VIP_VIST_IDLE);
-    eng_vi_create(session->eng, (uint16_t)number, memory, &args->attrs);
+    nic_direct_reset(session, number);
+    vip_store32_release(&vip_vipd_vi(session->vipd_base, number)->state, VIP_VIST_IDLE);
+    eng_vi_create(session->eng, number, memory, &args->attrs);
     if (session->vi_latency)
-        eng_vi_measure(session->eng, (uint16_t)number, nic_vi_latency(session, (uint16_t)number));
+        eng_vi_measure(session->eng, number, nic_vi_latency(session, number));
+    return true;
+}
+
+enum vip_rc nic_vi_create(struct nic_session *session, const struct nic_vi_args *args,
+                          struct nic_vi_created *ret, char *why, size_t why_bytes)
+{
+    enum vip_rc rc;
+    int32_t number;
+
+    nic_begin(session, session->nic->now_ns);
+    rc = check_new(session, args, why, why_bytes);
+    if (rc != VIP_RC_SUCCESS)
+        return rc;
+    number = number_take(session);
+    if (number < 0 || !make(session, (uint16_t)number, args)) {
+        snprintf(why, why_bytes,
+                 number < 0 ? "this NIC handle has %u VIs, the most that it may have"
+                            : "no memory for a VI beside %u others",
+                 session->vi_count);
+        return VIP_RC_ERROR_RESOURCE;
+    }
     *ret = (struct nic_vi_created){.vi = (uint16_t)number,
-                                   .generation = vi->generation,
-                                   .send_position = vi->position[VIP_Q_SEND],
-                                   .recv_position = vi->position[VIP_Q_RECV]};
+                                   .generation = session->vis[number].generation,
+                                   .send_position = session->vis[number].position[VIP_Q_SEND],
+                                   .recv_position = session->vis[number].position[VIP_Q_RECV]};
     return VIP_RC_SUCCESS;
+}
+
+/* Take this number. false: it is in use, or too large. */
+static bool number_claim(struct nic_session *session, uint16_t number)
+{
+    uint32_t at = 0;
+
+    if (number >= session->vi_max)
+        return false;
+    while (session->vi_high <= number) {
+        nic_list_init(&session->vis[session->vi_high].in_asks);
+        session->vi_free[session->vi_free_count++] = (uint16_t)session->vi_high++;
+    }
+    while (at < session->vi_free_count && session->vi_free[at] != number)
+        at++;
+    if (at == session->vi_free_count)
+        return false;
+    session->vi_free[at] = session->vi_free[--session->vi_free_count];
+    return true;
+}
+
+enum vip_rc nic_vi_create_as(struct nic_session *session, const struct nic_vi_checkpoint *past,
+                             char *why, size_t why_bytes)
+{
+    enum vip_rc rc = check_new(session, &past->args, why, why_bytes);
+    struct nic_vi *vi = &session->vis[past->vi];
+
+    if (rc != VIP_RC_SUCCESS)
+        return rc;
+    if (!number_claim(session, past->vi)) {
+        snprintf(why, why_bytes, "VI number %u is in use, or above the limit of %u", past->vi,
+                 session->vi_max);
+        return VIP_RC_INVALID_PARAMETER;
+    }
+    vi->generation = past->generation - 1; /* make() counts it up */
+    vi->position[VIP_Q_SEND] = past->position[VIP_Q_SEND];
+    vi->position[VIP_Q_RECV] = past->position[VIP_Q_RECV];
+    if (make(session, past->vi, &past->args))
+        return VIP_RC_SUCCESS;
+    snprintf(why, why_bytes, "no memory for a VI beside %u others", session->vi_count);
+    return VIP_RC_ERROR_RESOURCE;
 }
 
 /* Add the counters of a VI to those of the NIC before the VI is destroyed. */

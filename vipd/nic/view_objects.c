@@ -16,6 +16,8 @@ static const char *conn_state_name(enum nic_conn_state state)
         return "requested";
     case NIC_CONN_ACCEPTING:
         return "accepting";
+    case NIC_CONN_REBINDING:
+        return "rebinding";
     case NIC_CONN_ESTABLISHED:
         return "established";
     }

@@ -1,0 +1,309 @@
+/*
+ * NICs whose vipd is killed and comes back, with programs that live on: the connections go on (vipd/nic/rebind.c). The
+ * test plays libvipl: it keeps descriptors that have not completed, and posts them again. No message may be lost, come
+ * twice or in another order.
+ */
+#include "unit/nic_rig.h"
+
+#define DEPTH 32
+#define BYTES 3000u
+#define TOTAL 200u
+
+/* A program: what it has posted and what has completed. It sends messages 0, 1, 2 ... of different lengths. */
+struct program {
+    unsigned host;
+    struct rig_app *app;
+    uint16_t vi;
+    struct rig_mem out, in;
+    unsigned posted, completed; /* sends */
+    unsigned offered, received; /* receives */
+    struct nic_vi_checkpoint past;
+};
+
+static uint32_t length_of(unsigned message)
+{
+    return 1 + message * 397 % BYTES;
+}
+
+static uint8_t byte_of(unsigned host, unsigned message, uint32_t at)
+{
+    return (uint8_t)(host * 101 + message * 7 + at);
+}
+
+static void send_post(struct program *p, unsigned message)
+{
+    uint32_t at = message % DEPTH * BYTES;
+
+    for (uint32_t i = 0; i < length_of(message); i++)
+        p->out.at[at + i] = byte_of(p->host, message, i);
+    rig_post_send(p->app, p->vi, rig_seg(&p->out, at, length_of(message)));
+}
+
+static void recv_post(struct program *p, unsigned message)
+{
+    rig_post_recv(p->app, p->vi, rig_seg(&p->in, message % DEPTH * BYTES, BYTES));
+}
+
+/* Check what has completed. */
+static void see(struct program *p, unsigned peer)
+{
+    struct vip_comp comp;
+
+    while (rig_done(p->app, p->vi, VIP_Q_RECV, &comp)) {
+        const uint8_t *at = p->in.at + p->received % DEPTH * BYTES;
+
+        assert_int_equal(comp.status, VIP_ST_DONE | VIP_ST_OP_RECEIVE);
+        assert_int_equal(comp.length, length_of(p->received));
+        for (uint32_t i = 0; i < comp.length; i++)
+            assert_int_equal(at[i], byte_of(peer, p->received, i));
+        p->received++;
+    }
+    while (rig_done(p->app, p->vi, VIP_Q_SEND, &comp)) {
+        assert_int_equal(comp.status, VIP_ST_DONE | VIP_ST_OP_SEND);
+        assert_int_equal(comp.length, length_of(p->completed));
+        p->completed++;
+    }
+}
+
+/* The same, then post what may be posted. */
+static void act(struct program *p, unsigned peer)
+{
+    see(p, peer);
+    while (p->offered < TOTAL && p->offered - p->received < DEPTH)
+        recv_post(p, p->offered++);
+    while (p->posted < TOTAL && p->posted - p->completed < DEPTH / 2)
+        send_post(p, p->posted++);
+}
+
+static struct program begin(unsigned host, uint16_t level)
+{
+    struct program p = {.host = host, .app = rig_app(rig_nic(host))};
+
+    p.vi = rig_vi(p.app, level);
+    p.out = rig_mem(p.app, DEPTH * BYTES, REGISTRY_SHARED);
+    p.in = rig_mem(p.app, DEPTH * BYTES, REGISTRY_SHARED);
+    return p;
+}
+
+static void end(struct program *p)
+{
+    rig_mem_free(&p->out);
+    rig_mem_free(&p->in);
+}
+
+/* The vipd of this program is gone; what it sends at its end is lost, as after SIGKILL. The program sees the completions
+ * that vipd has written. */
+static void kill_vipd(struct program *p)
+{
+    unsigned loss_ppm = rig_loss_ppm;
+
+    assert_true(nic_vi_checkpoint(p->app->session, p->vi, &p->past));
+    see(p, !p->host);
+    rig_loss_ppm = 1000000;
+    rig_app_end(p->app, true);
+    nic_close(rig_nics[p->host], rig_now);
+    rig_nics[p->host] = NULL;
+    rig_loss_ppm = loss_ppm;
+}
+
+/* A new vipd: the program opens its NIC anew, registers its memory, and posts what has not completed. */
+static void new_vipd(struct program *p)
+{
+    struct rig_mem out = p->out, in = p->in;
+    char why[128] = "";
+
+    rig_life++;
+    p->app = rig_app(rig_nic(p->host));
+    p->out = rig_mem(p->app, DEPTH * BYTES, REGISTRY_SHARED);
+    p->in = rig_mem(p->app, DEPTH * BYTES, REGISTRY_SHARED);
+    memcpy(p->in.at, in.at, DEPTH * BYTES);
+    rig_mem_free(&out);
+    rig_mem_free(&in);
+    assert_int_equal(nic_vi_restore(p->app->session, &p->past, rig_now, why, sizeof(why)),
+                     VIP_RC_SUCCESS);
+    assert_int_equal(vip_vipd_vi(p->app->vipd, p->vi)->state, VIP_VIST_CONNECTED);
+    p->app->vi_gen[p->vi] = p->past.generation;
+    for (unsigned q = 0; q < 2; q++)
+        p->app->comp_position[p->vi][q] = p->past.position[q];
+    for (unsigned i = p->received; i < p->offered; i++)
+        recv_post(p, i);
+    for (unsigned i = p->completed; i < p->posted; i++)
+        send_post(p, i);
+    assert_int_equal(
+        nic_vi_rebind(p->app->session, p->vi, 5 * RIG_SECOND, rig_now, why, sizeof(why)),
+        VIP_RC_SUCCESS);
+}
+
+/*
+ * Messages in both directions. After each `every` steps a vipd is killed: that of host 0, of host 1, or both.
+ */
+static void traffic(uint16_t level, unsigned which, unsigned every, unsigned loss_ppm)
+{
+    struct program p[2];
+    unsigned kills = 0;
+
+    rig_more = VIP_FEATURE_REBIND;
+    p[0] = begin(0, level);
+    p[1] = begin(1, level);
+    rig_connect(p[0].app, p[0].vi, 0, p[1].app, p[1].vi, 1);
+    rig_loss_ppm = loss_ppm;
+    for (unsigned step = 1; p[0].received < TOTAL || p[1].received < TOTAL; step++) {
+        assert_true(rig_now < 500 * RIG_SECOND);
+        if (step % every == 0 && kills < 20) {
+            kills++;
+            for (unsigned i = 0; i < 2; i++)
+                if (which >> i & 1)
+                    kill_vipd(&p[i]);
+            for (unsigned i = 0; i < 2; i++)
+                if (which >> i & 1)
+                    new_vipd(&p[i]);
+            rig_pass(RIG_SECOND / 10);
+        }
+        for (unsigned i = 0; i < 2; i++)
+            act(&p[i], !i);
+        rig_pass(RIG_STEP_NS);
+    }
+    RIG_UNTIL((act(&p[0], 1), act(&p[1], 0), p[0].completed == TOTAL && p[1].completed == TOTAL),
+              10 * RIG_SECOND);
+    assert_int_equal(p[0].received + p[1].received, 2 * TOTAL);
+    assert_true(kills > 0);
+    for (unsigned i = 0; i < 2; i++) {
+        struct rig_event event;
+
+        if (which != 3)
+            assert_true(rig_counter(rig_nics[i], "conns_rebound") > 0);
+        assert_false(rig_event(p[i].app, 'e', &event));
+    }
+    /* The connection ends like any other. */
+    assert_int_equal(nic_vi_disconnect(p[0].app->session, p[0].vi, rig_now), VIP_RC_SUCCESS);
+    assert_int_equal(rig_wait_event(p[1].app, 'e').code, VIP_EC_CONN_LOST);
+    for (unsigned i = 0; i < 2; i++)
+        end(&p[i]);
+}
+
+static void test_first_host(void **state)
+{
+    traffic(VIP_LVL_DELIVERY, 1, 7, 0);
+}
+
+static void test_second_host(void **state)
+{
+    traffic(VIP_LVL_RECEPTION, 2, 7, 0);
+}
+
+static void test_both_hosts(void **state)
+{
+    traffic(VIP_LVL_DELIVERY, 3, 11, 0);
+}
+
+static void test_with_losses(void **state)
+{
+    traffic(VIP_LVL_DELIVERY, 1, 9, 100000);
+    rig_teardown(state);
+    traffic(VIP_LVL_RECEPTION, 3, 13, 100000);
+}
+
+/* The new vipd does not come back in time: both programs learn that the connection is lost. */
+static void test_too_late(void **state)
+{
+    struct program p[2];
+    char why[128] = "";
+
+    rig_more = VIP_FEATURE_REBIND;
+    p[0] = begin(0, VIP_LVL_DELIVERY);
+    p[1] = begin(1, VIP_LVL_DELIVERY);
+    rig_connect(p[0].app, p[0].vi, 0, p[1].app, p[1].vi, 1);
+    kill_vipd(&p[0]);
+    rig_pass(6 * RIG_SECOND); /* beyond peer_dead */
+    assert_int_equal(rig_wait_event(p[1].app, 'e').code, VIP_EC_CONN_LOST);
+    new_vipd(&p[0]);
+    assert_int_equal(rig_wait_event(p[0].app, 'e').code, VIP_EC_CONN_LOST);
+    assert_int_equal(vip_vipd_vi(p[0].app->vipd, p[0].vi)->state, VIP_VIST_ERROR);
+    assert_int_equal(
+        nic_vi_rebind(p[0].app->session, p[0].vi, RIG_SECOND, rig_now, why, sizeof(why)),
+        VIP_RC_INVALID_STATE);
+    for (unsigned i = 0; i < 2; i++)
+        end(&p[i]);
+}
+
+/* A VI that is restored and then disconnected, or whose program ends, before the other end has answered. */
+static void test_given_up(void **state)
+{
+    for (unsigned how = 0; how < 2; how++) {
+        struct program p[2];
+        struct rig_event event;
+
+        rig_more = VIP_FEATURE_REBIND;
+        p[0] = begin(0, VIP_LVL_DELIVERY);
+        p[1] = begin(1, VIP_LVL_DELIVERY);
+        rig_connect(p[0].app, p[0].vi, 0, p[1].app, p[1].vi, 1);
+        kill_vipd(&p[0]);
+        rig_loss_ppm = 1000000;
+        new_vipd(&p[0]);
+        rig_pass(RIG_SECOND);
+        if (how == 0) {
+            assert_int_equal(nic_vi_disconnect(p[0].app->session, p[0].vi, rig_now),
+                             VIP_RC_SUCCESS);
+            assert_false(rig_event(p[0].app, 'r', &event));
+        } else {
+            rig_app_end(p[0].app, true);
+        }
+        rig_loss_ppm = 0;
+        assert_int_equal(rig_wait_event(p[1].app, 'e').code, VIP_EC_CONN_LOST);
+        for (unsigned i = 0; i < 2; i++)
+            end(&p[i]);
+        rig_teardown(state);
+    }
+}
+
+/* What cannot be restored: a number in use or too large, a feature that this vipd lacks. */
+static void test_bad_checkpoints(void **state)
+{
+    struct program p = begin(0, VIP_LVL_DELIVERY);
+    struct nic_vi_checkpoint past;
+    char why[128] = "";
+
+    assert_true(nic_vi_checkpoint(p.app->session, p.vi, &past));
+    assert_false(past.connected);
+    assert_false(nic_vi_checkpoint(p.app->session, 40, &past));
+    assert_int_equal(nic_vi_restore(p.app->session, &past, rig_now, why, sizeof(why)),
+                     VIP_RC_INVALID_PARAMETER);
+    past.vi = RIG_VIS;
+    assert_int_equal(nic_vi_restore(p.app->session, &past, rig_now, why, sizeof(why)),
+                     VIP_RC_INVALID_PARAMETER);
+    past.vi = 20;
+    past.generation = 77;
+    past.connected = true;
+    past.features = VIP_FEATURES | 1ull << 40;
+    assert_int_equal(nic_vi_restore(p.app->session, &past, rig_now, why, sizeof(why)),
+                     VIP_RC_ERROR_NOT_SUPPORTED);
+    past.args.send_cq = 3;
+    assert_int_equal(nic_vi_restore(p.app->session, &past, rig_now, why, sizeof(why)),
+                     VIP_RC_INVALID_PARAMETER);
+    past.args.send_cq = -1;
+    past.connected = false;
+    assert_int_equal(nic_vi_restore(p.app->session, &past, rig_now, why, sizeof(why)),
+                     VIP_RC_SUCCESS);
+    assert_true(nic_vi_checkpoint(p.app->session, 20, &past));
+    assert_int_equal(past.generation, 77);
+    assert_int_equal(nic_vi_rebind(p.app->session, 20, RIG_SECOND, rig_now, why, sizeof(why)),
+                     VIP_RC_INVALID_STATE);
+    /* The numbers in between are free. */
+    assert_true(rig_vi(p.app, VIP_LVL_DELIVERY) < 20);
+    end(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_first_host, rig_teardown),
+        cmocka_unit_test_teardown(test_second_host, rig_teardown),
+        cmocka_unit_test_teardown(test_both_hosts, rig_teardown),
+        cmocka_unit_test_teardown(test_with_losses, rig_teardown),
+        cmocka_unit_test_teardown(test_too_late, rig_teardown),
+        cmocka_unit_test_teardown(test_given_up, rig_teardown),
+        cmocka_unit_test_teardown(test_bad_checkpoints, rig_teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

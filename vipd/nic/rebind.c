@@ -1,0 +1,209 @@
+/*
+ * Connections that are bound anew: the end of a peer in another life goes on with a connection of
+ * this NIC, or this NIC goes on with a connection of an earlier life of vipd.
+ *
+ * Owns: what a later life must know of a VI (nic_vi_checkpoint), a VI as it was (nic_vi_restore).
+ * Does not own: the exchange with the other end (vipd/engine/cm_rebind.c), the numbers of operations
+ * (vipd/engine/rebind.c).
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "proto/assert.h"
+#include "vipd/nic/internal.h"
+
+static bool host_is_self(const struct nic *nic, const struct cm_host *host)
+{
+    return host->len == nic->self.len && memcmp(host->bytes, nic->self.bytes, host->len) == 0;
+}
+
+struct eng_conn nic_conn_bind(struct nic_conn *conn, const struct cm_conn *result)
+{
+    struct nic *nic = conn->session->nic;
+    const struct cm_host *host = cm_peer_host(nic->cm, result->peer);
+    struct eng_conn args = {
+        .local_id = conn->local_id,
+        .remote_id = result->remote_id,
+        .local_epoch = nic->config.epoch,
+        .remote_epoch = result->remote_epoch,
+        .packet_bytes = result->packet_bytes,
+        .window_bytes = result->window_bytes,
+        .path = conn->index,
+        .features = (uint32_t)result->features,
+    };
+
+    conn->state = NIC_CONN_ESTABLISHED;
+    conn->remote_id = result->remote_id;
+    conn->remote_epoch = result->remote_epoch;
+    conn->secret = result->secret;
+    conn->asked = result->asked;
+    conn->features = result->features;
+    conn->parked = 0;
+    conn->to.len = host->len;
+    memcpy(conn->to.bytes, host->bytes, sizeof(conn->to.bytes));
+    conn->loop = !nic->loop_by_link && host_is_self(nic, host);
+    if (conn->loop) {
+        args.packet_bytes = VIP_PACKET_BYTES_MAX;
+        args.window_bytes = NIC_LOOP_WINDOW;
+        args.local = true;
+    }
+    nic_conn_set_peer(conn, result->peer);
+    return args;
+}
+
+/* ---- the other end goes on elsewhere ----------------------------------------------------- */
+
+uint64_t nic_op_other_id(void *ctx, uint64_t local_id)
+{
+    struct nic_conn *conn = nic_conn_find(ctx, local_id);
+
+    VIP_ASSERT(conn && conn->state == NIC_CONN_ESTABLISHED);
+    return nic_conn_id(conn);
+}
+
+bool nic_op_rebind(void *ctx, uint64_t local_id, const struct cm_conn *result,
+                   const struct vip_counts *theirs, struct vip_counts *ours)
+{
+    struct nic *nic = ctx;
+    struct nic_conn *conn = nic_conn_find(nic, local_id);
+    struct nic_session *session, *before;
+    struct eng_conn args;
+    bool good;
+
+    VIP_ASSERT(conn && conn->state == NIC_CONN_ESTABLISHED);
+    session = conn->session;
+    before = nic_share_switch(nic, session);
+    eng_vi_pause(session->eng, conn->vi);
+    eng_vi_counts(session->eng, conn->vi, ours);
+    conn->local_id = result->local_id;
+    args = nic_conn_bind(conn, result);
+    good = eng_vi_rebind(session->eng, conn->vi, &args, theirs, nic->now_ns) == 0;
+    nic->counts.conns_rebound += good;
+    nic_share_switch(nic, before);
+    return good;
+}
+
+/* ---- a connection of an earlier life ----------------------------------------------------- */
+
+bool nic_vi_checkpoint(struct nic_session *session, uint32_t number, struct nic_vi_checkpoint *ret)
+{
+    const struct nic_vi *vi = nic_vi_get(session, number);
+    const struct nic_conn *conn = vi ? vi->conn : NULL;
+    struct vip_counts counts;
+
+    if (!vi)
+        return false;
+    nic_deferred_publish_of(session, (int32_t)number);
+    *ret = (struct nic_vi_checkpoint){
+        .vi = (uint16_t)number,
+        .generation = vi->generation,
+        .args = {.attrs = vi->attrs,
+                 .qos = vi->qos,
+                 .ptag = vi->ptag,
+                 .send_cq = vi->cq[VIP_Q_SEND],
+                 .recv_cq = vi->cq[VIP_Q_RECV]},
+        .position = {vi->position[VIP_Q_SEND], vi->position[VIP_Q_RECV]},
+    };
+    if (!conn || conn->state != NIC_CONN_ESTABLISHED || !(conn->features & VIP_FEATURE_REBIND))
+        return true;
+    eng_vi_counts(session->eng, (uint16_t)number, &counts);
+    ret->connected = true;
+    ret->peer.len = conn->to.len;
+    memcpy(ret->peer.bytes, conn->to.bytes, sizeof(ret->peer.bytes));
+    ret->peer_disc_len = conn->remote_disc_len;
+    ret->secret = conn->secret;
+    ret->asked = conn->asked;
+    ret->features = conn->features;
+    ret->completed = eng_vi_completed(session->eng, (uint16_t)number);
+    ret->done = counts.done;
+    return true;
+}
+
+enum vip_rc nic_vi_restore(struct nic_session *session, const struct nic_vi_checkpoint *past,
+                           uint64_t now_ns, char *why, size_t why_bytes)
+{
+    struct nic *nic = session->nic;
+    struct eng_conn args = {.packet_bytes = VIP_PACKET_BYTES_MIN,
+                            .window_bytes = VIP_PACKET_BYTES_MIN};
+    enum vip_rc rc = nic_vi_create_as(session, past, why, why_bytes);
+    struct nic_conn *conn;
+
+    if (rc != VIP_RC_SUCCESS || !past->connected)
+        return rc;
+    if ((past->features & nic_features(nic)) != past->features) {
+        snprintf(why, why_bytes, "this vipd lacks a feature of the connection");
+        rc = VIP_RC_ERROR_NOT_SUPPORTED;
+    }
+    conn = rc == VIP_RC_SUCCESS ? nic_conn_new(session, past->vi, NIC_CONN_REBINDING) : NULL;
+    if (!conn) {
+        if (rc == VIP_RC_SUCCESS)
+            snprintf(why, why_bytes, "no memory for a connection");
+        nic_vi_drop(session, past->vi);
+        return rc == VIP_RC_SUCCESS ? VIP_RC_ERROR_RESOURCE : rc;
+    }
+    conn->to.len = past->peer.len;
+    memcpy(conn->to.bytes, past->peer.bytes, sizeof(conn->to.bytes));
+    conn->remote_disc_len = past->peer_disc_len;
+    conn->secret = past->secret;
+    conn->asked = past->asked;
+    conn->features = past->features;
+    eng_vi_restore(session->eng, past->vi, &args, past->completed, past->done, now_ns);
+    return VIP_RC_SUCCESS;
+}
+
+enum vip_rc nic_vi_rebind(struct nic_session *session, uint32_t number, uint64_t timeout_ns,
+                          uint64_t now_ns, char *why, size_t why_bytes)
+{
+    struct nic_vi *vi = nic_vi_get(session, number);
+    struct nic_conn *conn = vi ? vi->conn : NULL;
+    struct cm_rebind_args args = {.uid = session->uid, .timeout_ns = timeout_ns};
+
+    if (!vi)
+        return VIP_RC_INVALID_PARAMETER;
+    if (!conn || conn->state != NIC_CONN_REBINDING)
+        return VIP_RC_INVALID_STATE;
+    nic_begin(session, now_ns); /* takes what the program has posted again */
+    args.user = args.local_id = conn->local_id;
+    args.remote.len = conn->to.len;
+    memcpy(args.remote.bytes, conn->to.bytes, sizeof(args.remote.bytes));
+    args.secret = conn->secret;
+    args.asked = conn->asked;
+    args.features = conn->features;
+    eng_vi_counts(session->eng, (uint16_t)number, &args.counts);
+    if (cm_rebind(session->nic->cm, &args, now_ns) == 0)
+        return VIP_RC_SUCCESS;
+    snprintf(why, why_bytes, "no memory to go on with a connection");
+    return VIP_RC_ERROR_RESOURCE;
+}
+
+void nic_op_rebound(void *ctx, uint64_t local_id, enum vip_rc rc, const struct cm_conn *result,
+                    const struct vip_counts *theirs, const char *why)
+{
+    struct nic *nic = ctx;
+    struct nic_conn *conn = nic_conn_find(nic, local_id);
+    struct eng_close close = {.why = why, .transport = true};
+    struct nic_session *session;
+    struct eng_conn args;
+    uint16_t vi;
+
+    VIP_ASSERT(conn && conn->state == NIC_CONN_REBINDING); /* its end cancels the rebind */
+    session = conn->session;
+    vi = conn->vi;
+    if (rc == VIP_RC_SUCCESS) {
+        session->connects--;
+        args = nic_conn_bind(conn, result);
+        vip_vipd_vi(session->vipd_base, vi)->features = args.features;
+        if (eng_vi_rebind(session->eng, vi, &args, theirs, nic->now_ns) == 0) {
+            nic->counts.conns_rebound++;
+            return;
+        }
+        nic_close_send(nic, &(struct cm_close_args){.local_id = conn->local_id,
+                                                    .remote_id = conn->remote_id,
+                                                    .peer = conn->peer,
+                                                    .reason = VIP_CLOSE_ERROR});
+        close.why = "the counts of the other end contradict those of this end";
+    }
+    nic_conn_free(conn);
+    eng_vi_closed(session->eng, vi, &close, nic->now_ns);
+    nic_vi_lost(session, vi, close.why);
+}
