@@ -224,6 +224,30 @@ static void test_outlive(void **state)
     }
 }
 
+/* Both vipd are restarted, and the program of one end comes back two seconds after the other: it finds the other end. */
+static void test_other_end_comes_later(void **state)
+{
+    for (unsigned first = 0; first < 2; first++) {
+        struct conn *c[2], was[2];
+        struct world *w = world_of(45 + first, &c[CLIENT], &c[SERVER]);
+        struct cm_rebind_args args[2];
+
+        for (unsigned i = 0; i < 2; i++) {
+            was[i] = *c[i];
+            host_kill(w, i);
+            host_start(w, i);
+        }
+        args[first] = rebind_args(w, first, !first, &was[first]);
+        assert_int_equal(cm_rebind(w->hosts[first].cm, &args[first], w->now_ns), 0);
+        world_run(w, 2 * S);
+        args[!first] = rebind_args(w, !first, first, &was[!first]);
+        assert_int_equal(cm_rebind(w->hosts[!first].cm, &args[!first], w->now_ns), 0);
+        world_run(w, 2 * S);
+        bound(w, &w->hosts[CLIENT].conns[0], &w->hosts[SERVER].conns[0]);
+        world_free(w);
+    }
+}
+
 /* Without a secret (an older vipd) the connection is lost at once, as before. */
 static void test_without(void **state)
 {
@@ -237,6 +261,7 @@ static void test_without(void **state)
     connect_pair(w, &c, &s);
     assert_true(c->info.features == VIP_FEATURES);
     was = *c;
+    world_run(w, 11 * S); /* the server is not new any more */
     host_kill(w, CLIENT);
     host_start(w, CLIENT);
     args = rebind_args(w, CLIENT, SERVER, &was);
@@ -420,12 +445,19 @@ static void test_cancel(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_end),   cmocka_unit_test(test_both_ends),
-        cmocka_unit_test(test_self),      cmocka_unit_test(test_lost),
-        cmocka_unit_test(test_one_lost),  cmocka_unit_test(test_outlive),
-        cmocka_unit_test(test_without),   cmocka_unit_test(test_false_counts),
-        cmocka_unit_test(test_forged),    cmocka_unit_test(test_again_and_again),
-        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_one_end),
+        cmocka_unit_test(test_both_ends),
+        cmocka_unit_test(test_self),
+        cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_one_lost),
+        cmocka_unit_test(test_outlive),
+        cmocka_unit_test(test_other_end_comes_later),
+        cmocka_unit_test(test_without),
+        cmocka_unit_test(test_false_counts),
+        cmocka_unit_test(test_forged),
+        cmocka_unit_test(test_again_and_again),
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_cancel),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

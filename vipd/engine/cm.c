@@ -28,7 +28,7 @@ struct cm *cm_init(void *memory, const struct cm_config *config, const struct cm
     cm->ctx = ctx;
     cm->random_key = (struct siphash_key){config->seed, ~config->epoch};
     cm->salt = cm_random(cm);
-    cm->now_ns = now_ns;
+    cm->now_ns = cm->born_ns = now_ns;
     TAILQ_INIT(&cm->answered_order);
     TAILQ_INIT(&cm->served);
     TAILQ_INIT(&cm->lingerers);

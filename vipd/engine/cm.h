@@ -69,7 +69,8 @@ struct cm_config {
                                    silence stayed unanswered; time in which vipd did not look does
                                    not count */
     uint64_t outlive_ns; /* a connection with a secret waits for this time for a REBIND of a peer in
-                            a new life (10 s); 0: it is lost at once */
+                            a new life (10 s); 0: it is lost at once. For this time after its start
+                            a manager does not answer REBINDs for unknown connections */
     bool verify_all;     /* every new client must return a cookie first; false only in tests */
 };
 

@@ -274,7 +274,8 @@ struct cm {
     uint32_t peer_generation;
     uint32_t peer_cursor; /* where the search for a free peer number continues */
     uint32_t pool_used[CM_POOLS];
-    uint64_t now_ns; /* of the event at hand, or the last one */
+    uint64_t now_ns;  /* of the event at hand, or the last one */
+    uint64_t born_ns; /* cm_init */
     struct cm_tokens resets;
     struct cm_timer *timers; /* root of the heap */
     struct cm_timer answered_timer;

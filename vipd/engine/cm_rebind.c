@@ -422,6 +422,11 @@ void cm_rx_rebind(struct cm *cm, const struct cm_in *in)
         challenge(cm, in, &of->offer);
         return;
     }
+    if (!assoc && in->now_ns < cm_add_ns(cm->born_ns, cm->config.outlive_ns)) {
+        /* This vipd is new: the program of the connection may be about to come back, too. */
+        cm->stats.unexpected++;
+        return;
+    }
     if (!assoc) {
         cm->stats.unexpected++;
         cm_answer_send(cm, in->from, in->src_epoch, in->msg->request_id, CM_ANSWER_NO_MATCH, 0,
