@@ -259,6 +259,63 @@ static void test_stale_handles_are_refused(void **state)
     assert_int_equal(registry_remove(r, handle, 0x1000), VIP_RC_INVALID_PARAMETER);
 }
 
+/* A later life registers the regions of the earlier one under their handles, in any order, and goes on with others. */
+static void test_handles_of_an_earlier_life(void **state)
+{
+    struct world *world = *state;
+    struct registry *r = world->registry;
+    struct registry_region region = adopted(0x1000, 100, 0);
+    const uint32_t past[] = {0x77770005, 0x00010003, 0xfffe0063, 0x12340004, 0x00020000};
+    const uint32_t bad[] = {0, 7, 0xffff0007, UINT32_MAX, 0x00010064, 0x00010003, 0x00020003};
+    uint32_t handle, usage;
+    char why[128];
+    struct registry_usage now;
+
+    for (unsigned i = 0; i < 5; i++)
+        assert_int_equal(registry_restore(r, &region, -1, past[i], why, sizeof(why)),
+                         VIP_RC_SUCCESS);
+    for (unsigned i = 0; i < 7; i++) {
+        why[0] = 0;
+        assert_int_equal(registry_restore(r, &region, -1, bad[i], why, sizeof(why)),
+                         VIP_RC_INVALID_PARAMETER);
+        assert_true(strlen(why) > 10);
+    }
+    for (unsigned i = 0; i < 5; i++)
+        assert_non_null(send_access(r, past[i], 0x1000, 1));
+    assert_null(send_access(r, 0x77780005, 0x1000, 1));
+    /* All other slots are free, each once. */
+    for (usage = 5; usage < 100; usage++) {
+        assert_int_equal(add(r, &region, -1, &handle), VIP_RC_SUCCESS);
+        for (unsigned i = 0; i < 5; i++)
+            assert_int_not_equal(handle & 0xffff, past[i] & 0xffff);
+    }
+    assert_int_equal(add(r, &region, -1, &handle), VIP_RC_ERROR_RESOURCE);
+    registry_usage(r, &now);
+    assert_int_equal(now.regions, 100);
+    /* The handle that follows in the slot of a restored one is another one. */
+    assert_int_equal(registry_remove(r, past[0], 0x1000), VIP_RC_SUCCESS);
+    assert_int_equal(add(r, &region, -1, &handle), VIP_RC_SUCCESS);
+    assert_int_equal(handle, 0x77780005);
+}
+
+static void test_tags_of_an_earlier_life(void **state)
+{
+    struct world *world = *state;
+    struct registry *r = world->registry;
+    uint32_t tag, second = VIP_PTAG_MAX + 3;
+
+    assert_int_equal(registry_ptag_restore(r, second), VIP_RC_SUCCESS);
+    assert_true(registry_ptag_valid(r, second));
+    assert_false(registry_ptag_valid(r, 3));
+    assert_int_equal(registry_ptag_restore(r, second), VIP_RC_INVALID_PARAMETER);
+    assert_int_equal(registry_ptag_restore(r, 3), VIP_RC_INVALID_PARAMETER);  /* the same place */
+    assert_int_equal(registry_ptag_restore(r, 11), VIP_RC_INVALID_PARAMETER); /* above ptags_max */
+    assert_int_equal(registry_ptag_restore(r, 0), VIP_RC_INVALID_PARAMETER);
+    for (unsigned i = 0; i < 9; i++)
+        assert_int_equal(registry_ptag_create(r, &tag), VIP_RC_SUCCESS);
+    assert_int_equal(registry_ptag_create(r, &tag), VIP_RC_ERROR_RESOURCE);
+}
+
 /* Generations wrap after 65534 registrations of one slot and never make a forbidden handle. */
 static void test_generations_wrap(void **state)
 {
@@ -649,6 +706,8 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(test_handles_nobody_gave_out, setup, teardown),
         cmocka_unit_test_setup_teardown(test_stale_handles_are_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_handles_of_an_earlier_life, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_tags_of_an_earlier_life, setup, teardown),
         cmocka_unit_test(test_first_handles_are_random),
         cmocka_unit_test(test_two_files_of_one_number),
         cmocka_unit_test(test_generations_wrap),

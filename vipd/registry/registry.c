@@ -240,23 +240,32 @@ static uint16_t first_generation(const struct registry *registry, uint32_t index
     return (uint16_t)(1 + siphash(&key, &index, sizeof(index)) % GENERATION_MAX);
 }
 
+/* One more slot, which is in no queue; NO_SLOT for lack of memory. */
+static uint32_t slot_new(struct registry *registry)
+{
+    uint32_t index = registry->slot_count;
+
+    if (index == registry->slot_room && !slots_grow(registry))
+        return NO_SLOT;
+    registry->slot_count++;
+    registry->rest[index] = (struct slot_rest){
+        .next_free = NO_SLOT,
+        .generation = first_generation(registry, index),
+    };
+    registry->slots[index] = (struct slot){.handle = free_handle(index)};
+    return index;
+}
+
 /* A free slot, or NO_SLOT for lack of memory. The caller has checked the number of regions. */
 static uint32_t slot_take(struct registry *registry)
 {
     bool may_grow = registry->slot_count < registry->limits.regions_max;
-    uint32_t index;
+    uint32_t index = NO_SLOT;
 
-    if (may_grow && registry->free_count < FREE_SLOTS_MIN) {
-        if (registry->slot_count < registry->slot_room || slots_grow(registry)) {
-            index = registry->slot_count++;
-            registry->rest[index] = (struct slot_rest){
-                .next_free = NO_SLOT,
-                .generation = first_generation(registry, index),
-            };
-            registry->slots[index] = (struct slot){.handle = free_handle(index)};
-            return index;
-        }
-    }
+    if (may_grow && registry->free_count < FREE_SLOTS_MIN)
+        index = slot_new(registry);
+    if (index != NO_SLOT)
+        return index;
     index = registry->free_head;
     if (index == NO_SLOT)
         return NO_SLOT;
@@ -279,6 +288,47 @@ static void slot_give(struct registry *registry, uint32_t index)
         registry->rest[registry->free_tail].next_free = index;
     registry->free_tail = index;
     registry->free_count++;
+}
+
+/* Take this slot out of the queue of free slots. false: it is not there. */
+static bool slot_pick(struct registry *registry, uint32_t index)
+{
+    uint32_t before = NO_SLOT, at = registry->free_head;
+
+    for (; at != NO_SLOT && at != index; at = registry->rest[at].next_free)
+        before = at;
+    if (at == NO_SLOT)
+        return false;
+    if (before == NO_SLOT)
+        registry->free_head = registry->rest[index].next_free;
+    else
+        registry->rest[before].next_free = registry->rest[index].next_free;
+    if (registry->free_tail == index)
+        registry->free_tail = before;
+    registry->free_count--;
+    return true;
+}
+
+/*
+ * Take the slot of a handle that was given out in an earlier life. Handles come in the order of
+ * their slots, so the search is rare. Outcomes: SUCCESS; INVALID_PARAMETER; ERROR_RESOURCE (memory).
+ */
+static enum vip_rc slot_claim(struct registry *registry, uint32_t handle)
+{
+    uint32_t index = handle & INDEX_MASK, generation = handle >> INDEX_BITS;
+
+    if (generation == 0 || generation > GENERATION_MAX || index >= registry->limits.regions_max)
+        return VIP_RC_INVALID_PARAMETER;
+    if (index < registry->slot_count)
+        return slot_pick(registry, index) ? VIP_RC_SUCCESS : VIP_RC_INVALID_PARAMETER;
+    while (registry->slot_count < index) {
+        uint32_t between = slot_new(registry);
+
+        if (between == NO_SLOT)
+            return VIP_RC_ERROR_RESOURCE;
+        slot_give(registry, between);
+    }
+    return slot_new(registry) == index ? VIP_RC_SUCCESS : VIP_RC_ERROR_RESOURCE;
 }
 
 static struct slot *slot_find(const struct registry *registry, uint32_t handle)
@@ -390,49 +440,83 @@ static enum vip_rc place_region(struct registry *registry, const struct registry
     return VIP_RC_INVALID_PARAMETER;
 }
 
-enum vip_rc registry_add(struct registry *registry, const struct registry_region *region, int fd,
-                         uint32_t *ret_handle, char *why, size_t why_bytes)
+/* The region lies in `place` and has the handle. */
+static void slot_fill(struct registry *registry, uint32_t handle,
+                      const struct registry_region *region, const struct place *place)
 {
-    struct place place = {0};
-    const char *sentence = "";
-    enum vip_rc rc = check_region(registry, region, fd, &sentence);
-    struct slot_rest *rest;
-    uint32_t index;
+    uint32_t index = handle & INDEX_MASK;
 
-    if (rc == VIP_RC_SUCCESS)
-        rc = place_region(registry, region, &fd, &place, &sentence);
-    /* A refused file may have no other reference. */
-    if (rc != VIP_RC_SUCCESS) {
-        bury_fd(registry, fd);
-        goto fail;
-    }
-    if (fd >= 0)
-        close(fd);
-    index = slot_take(registry);
-    if (index == NO_SLOT) {
-        if (place.mapping)
-            mapping_put(&registry->mappings, place.mapping);
-        sentence = "vipd is out of memory";
-        rc = VIP_RC_ERROR_RESOURCE;
-        goto fail;
-    }
-    rest = &registry->rest[index];
-    rest->generation = rest->generation < GENERATION_MAX ? rest->generation + 1 : 1;
-    rest->mapping = place.mapping;
-    registry->slots[index] = (struct slot){
-        .region = *region,
-        .out = place.out,
-        .in = place.in,
-        .handle = (uint32_t)rest->generation << INDEX_BITS | index,
-    };
+    registry->rest[index].generation = (uint16_t)(handle >> INDEX_BITS);
+    registry->rest[index].mapping = place->mapping;
+    registry->slots[index] =
+        (struct slot){.region = *region, .out = place->out, .in = place->in, .handle = handle};
     registry_ptag_use(registry, region->attrs.ptag, 1);
     registry->usage.regions++;
     registry->usage.bytes += region->bytes;
     registry->usage.held_bytes += registry_held_bytes(region);
-    *ret_handle = registry->slots[index].handle;
+}
+
+/* A slot for a new region, and its handle. Outcomes: SUCCESS; ERROR_RESOURCE. */
+static enum vip_rc handle_new(struct registry *registry, uint32_t *ret)
+{
+    uint32_t index = slot_take(registry), generation;
+
+    if (index == NO_SLOT)
+        return VIP_RC_ERROR_RESOURCE;
+    generation = registry->rest[index].generation;
+    generation = generation < GENERATION_MAX ? generation + 1 : 1;
+    *ret = generation << INDEX_BITS | index;
     return VIP_RC_SUCCESS;
-fail:
-    if (why && why_bytes > 0)
+}
+
+/* want: the handle that the region had, or 0. */
+static enum vip_rc add(struct registry *registry, const struct registry_region *region, int fd,
+                       uint32_t want, uint32_t *ret_handle, const char **why)
+{
+    struct place place = {0};
+    enum vip_rc rc = check_region(registry, region, fd, why);
+    uint32_t handle = want;
+
+    if (rc == VIP_RC_SUCCESS)
+        rc = place_region(registry, region, &fd, &place, why);
+    /* A refused file may have no other reference. */
+    if (rc != VIP_RC_SUCCESS) {
+        bury_fd(registry, fd);
+        return rc;
+    }
+    if (fd >= 0)
+        close(fd);
+    rc = want ? slot_claim(registry, want) : handle_new(registry, &handle);
+    if (rc == VIP_RC_SUCCESS) {
+        slot_fill(registry, handle, region, &place);
+        *ret_handle = handle;
+        return VIP_RC_SUCCESS;
+    }
+    if (place.mapping)
+        mapping_put(&registry->mappings, place.mapping);
+    *why = rc == VIP_RC_ERROR_RESOURCE ? "vipd is out of memory"
+                                       : "the handle is in use, or is no handle";
+    return rc;
+}
+
+enum vip_rc registry_add(struct registry *registry, const struct registry_region *region, int fd,
+                         uint32_t *ret_handle, char *why, size_t why_bytes)
+{
+    const char *sentence = "";
+    enum vip_rc rc = add(registry, region, fd, 0, ret_handle, &sentence);
+
+    if (rc != VIP_RC_SUCCESS && why && why_bytes > 0)
+        snprintf(why, why_bytes, "%s", sentence);
+    return rc;
+}
+
+enum vip_rc registry_restore(struct registry *registry, const struct registry_region *region,
+                             int fd, uint32_t handle, char *why, size_t why_bytes)
+{
+    const char *sentence = "";
+    enum vip_rc rc = add(registry, region, fd, handle ? handle : UINT32_MAX, &handle, &sentence);
+
+    if (rc != VIP_RC_SUCCESS && why && why_bytes > 0)
         snprintf(why, why_bytes, "%s", sentence);
     return rc;
 }
@@ -511,6 +595,18 @@ enum vip_rc registry_ptag_create(struct registry *registry, uint32_t *ret_ptag)
         return VIP_RC_SUCCESS;
     }
     return VIP_RC_ERROR_RESOURCE;
+}
+
+enum vip_rc registry_ptag_restore(struct registry *registry, uint32_t number)
+{
+    uint32_t index = (number - 1) % VIP_PTAG_MAX;
+    struct ptag *ptag = &registry->ptags[index];
+
+    if (number == 0 || index >= registry->limits.ptags_max || ptag->number != 0)
+        return VIP_RC_INVALID_PARAMETER;
+    ptag->number = ptag->last = number;
+    registry->usage.ptags++;
+    return VIP_RC_SUCCESS;
 }
 
 enum vip_rc registry_ptag_destroy(struct registry *registry, uint32_t number)

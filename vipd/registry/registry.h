@@ -77,6 +77,10 @@ void registry_unmap(const struct registry *registry, void *base, uint64_t bytes)
  */
 enum vip_rc registry_add(struct registry *registry, const struct registry_region *region, int fd,
                          uint32_t *ret_handle, char *why, size_t why_bytes);
+/* The same for a region that had this handle in an earlier life of vipd. Also
+ * VIP_RC_INVALID_PARAMETER: the handle is in use, or no handle. */
+enum vip_rc registry_restore(struct registry *registry, const struct registry_region *region,
+                             int fd, uint32_t handle, char *why, size_t why_bytes);
 /* Outcomes: SUCCESS; INVALID_PARAMETER: unknown handle, or addr is not the registered address;
  * INVALID_PTAG: there is no protection tag attrs->ptag. */
 enum vip_rc registry_remove(struct registry *registry, uint32_t handle, uint64_t addr);
@@ -88,6 +92,8 @@ const struct registry_region *registry_get(const struct registry *registry, uint
 /* Protection tags are numbers > 0. Outcomes: SUCCESS; create: ERROR_RESOURCE: there are ptags_max
  * tags; destroy: INVALID_PARAMETER: no such tag, ERROR_RESOURCE: a region or a VI uses the tag. */
 enum vip_rc registry_ptag_create(struct registry *registry, uint32_t *ret_ptag);
+/* The tag of an earlier life of vipd. Also INVALID_PARAMETER: no tag, or its place is taken. */
+enum vip_rc registry_ptag_restore(struct registry *registry, uint32_t ptag);
 enum vip_rc registry_ptag_destroy(struct registry *registry, uint32_t ptag);
 bool registry_ptag_valid(const struct registry *registry, uint32_t ptag); /* 0 (no tag) is valid */
 /* a VI uses a tag (1), or no longer (-1) */
