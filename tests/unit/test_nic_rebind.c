@@ -9,16 +9,39 @@
 #define BYTES 3000u
 #define TOTAL 200u
 
-/* A program: what it has posted and what has completed. It sends messages 0, 1, 2 ... of different lengths. */
+/* Memory that a program registers again, with the same handle. */
+struct memory {
+    struct rig_mem mem;
+    int fd;
+};
+
+/*
+ * A program: what it has posted and what has completed. Its operations 0, 1, 2 ... have different lengths; two of four
+ * are sends, one is an RDMA Write with immediate data into the peer's `window`, one an RDMA Read of the peer's `book`.
+ */
 struct program {
     unsigned host;
     struct rig_app *app;
     uint16_t vi;
-    struct rig_mem out, in;
-    unsigned posted, completed; /* sends */
+    struct memory out, in, window, book, land;
+    unsigned posted, completed; /* operations */
     unsigned offered, received; /* receives */
+    unsigned next; /* the peer's operation that takes the next receive, or one before it */
     struct nic_vi_checkpoint past;
 };
+
+static bool is_write(unsigned op)
+{
+    return op % 4 == 1;
+}
+
+static bool is_read(unsigned op)
+{
+    return op % 4 == 3;
+}
+
+/* Operations of one program that take a receive. */
+#define TAKING (TOTAL - TOTAL / 4)
 
 static uint32_t length_of(unsigned message)
 {
@@ -30,18 +53,32 @@ static uint8_t byte_of(unsigned host, unsigned message, uint32_t at)
     return (uint8_t)(host * 101 + message * 7 + at);
 }
 
-static void send_post(struct program *p, unsigned message)
+static void check_bytes(const uint8_t *at, unsigned host, unsigned op)
 {
-    uint32_t at = message % DEPTH * BYTES;
+    for (uint32_t i = 0; i < length_of(op); i++)
+        assert_int_equal(at[i], byte_of(host, op, i));
+}
 
-    for (uint32_t i = 0; i < length_of(message); i++)
-        p->out.at[at + i] = byte_of(p->host, message, i);
-    rig_post_send(p->app, p->vi, rig_seg(&p->out, at, length_of(message)));
+static void op_post(struct program *p, const struct program *peer, unsigned op)
+{
+    uint32_t at = op % DEPTH * BYTES, len = length_of(op);
+    struct vip_shm_seg segs[2] = {rig_seg(is_read(op) ? &peer->book.mem : &peer->window.mem, at, 0),
+                                  rig_seg(is_read(op) ? &p->land.mem : &p->out.mem, at, len)};
+
+    for (uint32_t i = 0; i < len; i++)
+        (is_read(op) ? p->land : p->out).mem.at[at + i] =
+            is_read(op) ? 0xee : byte_of(p->host, op, i);
+    if (is_read(op))
+        rig_post(p->app, p->vi, VIP_Q_SEND, VIP_CTL_OP_RDMAREAD, 0, segs, 2);
+    else if (is_write(op))
+        rig_post(p->app, p->vi, VIP_Q_SEND, VIP_CTL_OP_RDMAWRITE | VIP_CTL_IMMEDIATE, op, segs, 2);
+    else
+        rig_post_send(p->app, p->vi, segs[1]);
 }
 
 static void recv_post(struct program *p, unsigned message)
 {
-    rig_post_recv(p->app, p->vi, rig_seg(&p->in, message % DEPTH * BYTES, BYTES));
+    rig_post_recv(p->app, p->vi, rig_seg(&p->in.mem, message % DEPTH * BYTES, BYTES));
 }
 
 /* Check what has completed. */
@@ -50,29 +87,78 @@ static void see(struct program *p, unsigned peer)
     struct vip_comp comp;
 
     while (rig_done(p->app, p->vi, VIP_Q_RECV, &comp)) {
-        const uint8_t *at = p->in.at + p->received % DEPTH * BYTES;
-
-        assert_int_equal(comp.status, VIP_ST_DONE | VIP_ST_OP_RECEIVE);
-        assert_int_equal(comp.length, length_of(p->received));
-        for (uint32_t i = 0; i < comp.length; i++)
-            assert_int_equal(at[i], byte_of(peer, p->received, i));
+        while (is_read(p->next))
+            p->next++;
+        assert_int_equal(comp.length, length_of(p->next));
+        if (is_write(p->next)) {
+            assert_int_equal(comp.status,
+                             VIP_ST_DONE | VIP_ST_OP_REMOTE_RDMA_WRITE | VIP_ST_IMMEDIATE);
+            assert_int_equal(comp.imm, p->next);
+            check_bytes(p->window.mem.at + p->next % DEPTH * BYTES, peer, p->next);
+        } else {
+            assert_int_equal(comp.status, VIP_ST_DONE | VIP_ST_OP_RECEIVE);
+            check_bytes(p->in.mem.at + p->received % DEPTH * BYTES, peer, p->next);
+        }
+        p->next++;
         p->received++;
     }
     while (rig_done(p->app, p->vi, VIP_Q_SEND, &comp)) {
-        assert_int_equal(comp.status, VIP_ST_DONE | VIP_ST_OP_SEND);
-        assert_int_equal(comp.length, length_of(p->completed));
-        p->completed++;
+        unsigned op = p->completed++;
+
+        assert_int_equal(comp.length, length_of(op));
+        assert_int_equal(comp.status & VIP_ST_ERROR_MASK, 0);
+        if (is_read(op))
+            for (uint32_t i = 0; i < length_of(op); i++)
+                assert_int_equal(p->land.mem.at[op % DEPTH * BYTES + i],
+                                 (uint8_t)(peer + 3 * (op % DEPTH * BYTES + i)));
     }
 }
 
 /* The same, then post what may be posted. */
-static void act(struct program *p, unsigned peer)
+static void act(struct program *p, const struct program *peer)
 {
-    see(p, peer);
-    while (p->offered < TOTAL && p->offered - p->received < DEPTH)
+    see(p, peer->host);
+    while (p->offered < TAKING && p->offered - p->received < DEPTH)
         recv_post(p, p->offered++);
     while (p->posted < TOTAL && p->posted - p->completed < DEPTH / 2)
-        send_post(p, p->posted++);
+        op_post(p, peer, p->posted++);
+}
+
+/* Register; handle: what it had before, or 0. */
+static void memory_add(struct rig_app *app, struct memory *of, uint32_t handle)
+{
+    struct registry_region region = {
+        .addr = (uintptr_t)of->mem.at,
+        .bytes = of->mem.bytes,
+        .kind = REGISTRY_SHARED,
+        .attrs = {.enable_rdma_write = true, .enable_rdma_read = true}};
+    char why[128];
+
+    if (handle)
+        assert_int_equal(
+            registry_restore(app->registry, &region, dup(of->fd), handle, why, sizeof(why)),
+            VIP_RC_SUCCESS);
+    else
+        assert_int_equal(
+            registry_add(app->registry, &region, dup(of->fd), &of->mem.handle, why, sizeof(why)),
+            VIP_RC_SUCCESS);
+}
+
+static struct memory memory_new(struct rig_app *app)
+{
+    uint64_t bytes = (DEPTH * BYTES + 4095) & ~4095ull;
+    struct memory of = {.fd = rig_memfd(bytes), .mem.bytes = DEPTH * BYTES};
+
+    of.mem.at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, of.fd, 0);
+    assert_true(of.mem.at != MAP_FAILED);
+    memory_add(app, &of, 0);
+    return of;
+}
+
+static void memory_free(struct memory *of)
+{
+    rig_mem_free(&of->mem);
+    close(of->fd);
 }
 
 static struct program begin(unsigned host, uint16_t level)
@@ -80,15 +166,23 @@ static struct program begin(unsigned host, uint16_t level)
     struct program p = {.host = host, .app = rig_app(rig_nic(host))};
 
     p.vi = rig_vi(p.app, level);
-    p.out = rig_mem(p.app, DEPTH * BYTES, REGISTRY_SHARED);
-    p.in = rig_mem(p.app, DEPTH * BYTES, REGISTRY_SHARED);
+    p.out = memory_new(p.app);
+    p.in = memory_new(p.app);
+    p.window = memory_new(p.app);
+    p.book = memory_new(p.app);
+    p.land = memory_new(p.app);
+    for (uint32_t i = 0; i < DEPTH * BYTES; i++)
+        p.book.mem.at[i] = (uint8_t)(host + 3 * i);
     return p;
 }
 
 static void end(struct program *p)
 {
-    rig_mem_free(&p->out);
-    rig_mem_free(&p->in);
+    memory_free(&p->out);
+    memory_free(&p->in);
+    memory_free(&p->window);
+    memory_free(&p->book);
+    memory_free(&p->land);
 }
 
 /* The vipd of this program is gone; what it sends at its end is lost, as after SIGKILL. The program sees the completions
@@ -107,18 +201,15 @@ static void kill_vipd(struct program *p)
 }
 
 /* A new vipd: the program opens its NIC anew, registers its memory, and posts what has not completed. */
-static void new_vipd(struct program *p)
+static void new_vipd(struct program *p, const struct program *peer)
 {
-    struct rig_mem out = p->out, in = p->in;
+    struct memory *all[] = {&p->land, &p->book, &p->out, &p->in, &p->window};
     char why[128] = "";
 
     rig_life++;
     p->app = rig_app(rig_nic(p->host));
-    p->out = rig_mem(p->app, DEPTH * BYTES, REGISTRY_SHARED);
-    p->in = rig_mem(p->app, DEPTH * BYTES, REGISTRY_SHARED);
-    memcpy(p->in.at, in.at, DEPTH * BYTES);
-    rig_mem_free(&out);
-    rig_mem_free(&in);
+    for (unsigned i = 0; i < 5; i++)
+        memory_add(p->app, all[i], all[i]->mem.handle);
     assert_int_equal(nic_vi_restore(p->app->session, &p->past, rig_now, why, sizeof(why)),
                      VIP_RC_SUCCESS);
     assert_int_equal(vip_vipd_vi(p->app->vipd, p->vi)->state, VIP_VIST_CONNECTED);
@@ -128,14 +219,14 @@ static void new_vipd(struct program *p)
     for (unsigned i = p->received; i < p->offered; i++)
         recv_post(p, i);
     for (unsigned i = p->completed; i < p->posted; i++)
-        send_post(p, i);
+        op_post(p, peer, i);
     assert_int_equal(
         nic_vi_rebind(p->app->session, p->vi, 5 * RIG_SECOND, rig_now, why, sizeof(why)),
         VIP_RC_SUCCESS);
 }
 
 /*
- * Messages in both directions. After each `every` steps a vipd is killed: that of host 0, of host 1, or both.
+ * Operations in both directions. After each `every` steps a vipd is killed: that of host 0, of host 1, or both.
  */
 static void traffic(uint16_t level, unsigned which, unsigned every, unsigned loss_ppm)
 {
@@ -147,7 +238,7 @@ static void traffic(uint16_t level, unsigned which, unsigned every, unsigned los
     p[1] = begin(1, level);
     rig_connect(p[0].app, p[0].vi, 0, p[1].app, p[1].vi, 1);
     rig_loss_ppm = loss_ppm;
-    for (unsigned step = 1; p[0].received < TOTAL || p[1].received < TOTAL; step++) {
+    for (unsigned step = 1; p[0].received < TAKING || p[1].received < TAKING; step++) {
         assert_true(rig_now < 500 * RIG_SECOND);
         if (step % every == 0 && kills < 20) {
             kills++;
@@ -156,16 +247,17 @@ static void traffic(uint16_t level, unsigned which, unsigned every, unsigned los
                     kill_vipd(&p[i]);
             for (unsigned i = 0; i < 2; i++)
                 if (which >> i & 1)
-                    new_vipd(&p[i]);
+                    new_vipd(&p[i], &p[!i]);
             rig_pass(RIG_SECOND / 10);
         }
         for (unsigned i = 0; i < 2; i++)
-            act(&p[i], !i);
+            act(&p[i], &p[!i]);
         rig_pass(RIG_STEP_NS);
     }
-    RIG_UNTIL((act(&p[0], 1), act(&p[1], 0), p[0].completed == TOTAL && p[1].completed == TOTAL),
-              10 * RIG_SECOND);
-    assert_int_equal(p[0].received + p[1].received, 2 * TOTAL);
+    RIG_UNTIL(
+        (act(&p[0], &p[1]), act(&p[1], &p[0]), p[0].completed == TOTAL && p[1].completed == TOTAL),
+        10 * RIG_SECOND);
+    assert_int_equal(p[0].received + p[1].received, 2 * TAKING);
     assert_true(kills > 0);
     for (unsigned i = 0; i < 2; i++) {
         struct rig_event event;
@@ -216,7 +308,7 @@ static void test_too_late(void **state)
     kill_vipd(&p[0]);
     rig_pass(6 * RIG_SECOND); /* beyond peer_dead */
     assert_int_equal(rig_wait_event(p[1].app, 'e').code, VIP_EC_CONN_LOST);
-    new_vipd(&p[0]);
+    new_vipd(&p[0], &p[1]);
     assert_int_equal(rig_wait_event(p[0].app, 'e').code, VIP_EC_CONN_LOST);
     assert_int_equal(vip_vipd_vi(p[0].app->vipd, p[0].vi)->state, VIP_VIST_ERROR);
     assert_int_equal(
@@ -239,7 +331,7 @@ static void test_given_up(void **state)
         rig_connect(p[0].app, p[0].vi, 0, p[1].app, p[1].vi, 1);
         kill_vipd(&p[0]);
         rig_loss_ppm = 1000000;
-        new_vipd(&p[0]);
+        new_vipd(&p[0], &p[1]);
         rig_pass(RIG_SECOND);
         if (how == 0) {
             assert_int_equal(nic_vi_disconnect(p[0].app->session, p[0].vi, rig_now),
