@@ -152,6 +152,39 @@ static void give_up(struct world *w, unsigned index, struct fuzz_in *in)
     host_settle(host);
 }
 
+#ifdef FUZZ_REBIND
+#define REBORN_MAX 16
+
+/* The vipd of this host is killed and comes back; it goes on with connections that can be rebound. */
+static void rebirth(struct world *w, unsigned index, uint8_t how)
+{
+    struct host *host = &w->hosts[index];
+    struct conn past[REBORN_MAX];
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < host->conn_count && count < REBORN_MAX; i++)
+        if (host->conns[i].alive && (host->conns[i].info.features & VIP_FEATURE_REBIND))
+            past[count++] = host->conns[i];
+    host_kill(w, index);
+    host_start(w, index);
+    for (unsigned i = 0; i < count; i++) {
+        struct cm_rebind_args args = {.user = host->request_count++,
+                                      .local_id = (uint64_t)(index + 1) << 32 | ++host->id_counter,
+                                      .remote = w->hosts[how % HOSTS_MAX].addr,
+                                      .secret = past[i].info.secret,
+                                      .asked = past[i].info.asked,
+                                      .features = past[i].info.features,
+                                      .counts = past[i].counts,
+                                      .timeout_ns = (uint64_t)how * 40 * MS};
+
+        host->requests[args.user] =
+            (struct attempt){.used = true, .rc = VIP_RC_NOT_DONE, .local_id = args.local_id};
+        if (cm_rebind(host->cm, &args, w->now_ns) < 0)
+            host->requests[args.user] = (struct attempt){.given_up = true};
+    }
+}
+#endif
+
 static void step(struct world *w, struct fuzz_in *in, uint64_t *wait)
 {
     uint8_t what = fuzz_8(in), how = fuzz_8(in);
@@ -211,6 +244,14 @@ static void step(struct world *w, struct fuzz_in *in, uint64_t *wait)
             host_peer(w, index, other, discs[how >> 1 & 3], discs[how >> 3 & 3],
                       how & 128 ? FOR_EVER : 500 * MS);
         break;
+#ifdef FUZZ_REBIND
+    case 13:
+        rebirth(w, index, how);
+        break;
+    case 14:
+        host->refuse_counts = how & 1;
+        break;
+#endif
     default:
         forge(w, in);
     }
@@ -223,6 +264,11 @@ void fuzz_one(const uint8_t *bytes, size_t len)
     struct world *w = world_new_asking(HOSTS_MAX, 1 + seed, seed & 1);
     uint64_t wait = 0;
 
+#ifdef FUZZ_REBIND
+    w->outlive_ns = 10 * S;
+    for (unsigned i = 0; i < HOSTS_MAX; i++)
+        host_feature(w, i, seed >> i & 2 ? VIP_FEATURES | VIP_FEATURE_REBIND : VIP_FEATURES);
+#endif
     memset(seen, 0, sizeof(seen));
     seen_count = lose_mask = 0;
     w->filter = watch;
