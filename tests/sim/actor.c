@@ -52,14 +52,21 @@ struct vip_shm_seg mem_seg(const struct mem *mem, uint32_t offset, uint32_t len)
     return (struct vip_shm_seg){.addr = mem->addr + offset, .handle = mem->handle, .len = len};
 }
 
+static struct registry_region region_of(const struct mem *mem)
+{
+    return (struct registry_region){.addr = mem->addr,
+                                    .offset = mem->staged ? 0 : mem->offset,
+                                    .bytes = mem->len,
+                                    .kind = mem->staged ? REGISTRY_STAGED : REGISTRY_ADOPTED,
+                                    .attrs = {.ptag = mem->ptag,
+                                              .enable_rdma_write = mem->writable,
+                                              .enable_rdma_read = mem->readable}};
+}
+
 /* Register the memory that `mem` describes. The first registration chooses its place in the arena. */
 void mem_register(struct sess *sess, struct mem *mem)
 {
-    struct registry_region region = {.bytes = mem->len,
-                                     .kind = REGISTRY_ADOPTED,
-                                     .attrs = {.ptag = mem->ptag,
-                                               .enable_rdma_write = mem->writable,
-                                               .enable_rdma_read = mem->readable}};
+    struct registry_region region;
     char why[128] = "";
     int fd = -1;
 
@@ -75,16 +82,22 @@ void mem_register(struct sess *sess, struct mem *mem)
         /* Populate all pages at once: page faults one by one take longer than writing the bytes. */
         (void)madvise(mem->bytes, mem->len, MADV_POPULATE_WRITE);
     }
-    region.addr = mem->addr;
-    region.offset = mem->offset;
-    if (mem->staged) {
-        region.kind = REGISTRY_STAGED;
-        region.offset = 0;
+    region = region_of(mem);
+    if (mem->staged)
         fd = staged_open(sess, mem);
-    }
     if (registry_add(sess->registry, &region, fd, &mem->handle, why, sizeof(why)) != VIP_RC_SUCCESS)
         play_fail(sess->play, "registry_add: %s", why);
     mem->live = true;
+}
+
+void mem_restore(struct sess *sess, const struct mem *mem)
+{
+    struct registry_region region = region_of(mem);
+    char why[128] = "";
+
+    if (mem->live && registry_restore(sess->registry, &region, mem->staged ? dup(mem->copy_fd) : -1,
+                                      mem->handle, why, sizeof(why)) != VIP_RC_SUCCESS)
+        play_fail(sess->play, "registry_restore: %s", why);
 }
 
 void mem_deregister(struct sess *sess, struct mem *mem)
@@ -103,7 +116,7 @@ uint64_t sess_now(const struct sess *sess)
     return world_host_now(&sess->play->world.host[sess->host]);
 }
 
-static const struct nic_sink sink = {
+const struct nic_sink sess_sink = {
     .incoming = sink_incoming,
     .result = sink_result,
     .error = sink_error,
@@ -111,7 +124,7 @@ static const struct nic_sink sink = {
     .fetch = sink_fetch,
 };
 
-static void *map_zeroes(struct play *play, uint64_t bytes)
+void *map_zeroes(struct play *play, uint64_t bytes)
 {
     void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -124,14 +137,15 @@ static void *map_zeroes(struct play *play, uint64_t bytes)
 /* The registry gets the whole arena; the application maps the part that it uses. */
 static void arena_open(struct sess *sess)
 {
-    struct registry_limits limits = {.regions_max = 200, .bytes_max = 1ull << 32, .ptags_max = 10};
     int fd = memfd_create("arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
     if (fd < 0 || ftruncate(fd, (off_t)VIP_ARENA_BYTES) < 0 ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0)
         play_fail(sess->play, "memfd");
+    sess->arena_fd = dup(fd);
     sess->arena = mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (sess->arena == MAP_FAILED || registry_new(&limits, fd, &sess->registry) < 0)
+    if (sess->arena_fd < 0 || sess->arena == MAP_FAILED ||
+        registry_new(&SESS_LIMITS, fd, &sess->registry) < 0)
         play_fail(sess->play, "registry_new");
 }
 
@@ -155,7 +169,7 @@ static void sess_regions(struct sess *sess)
 void sess_open(struct play *play, unsigned host, unsigned index)
 {
     struct sess *sess = &play->sess[host][index];
-    struct nic_session_args args = {.id = index, .sink = &sink, .ctx = sess};
+    struct nic_session_args args = {.id = index, .sink = &sess_sink, .ctx = sess};
     char why[128] = "";
     uint32_t cq;
 
@@ -206,6 +220,7 @@ void sess_close(struct sess *sess, bool died)
             end->state = END_IDLE;
             free(end->shadow);
             end->shadow = NULL;
+            kept_free(end);
             staged_close(&end->window);
         }
     sess_judge_memory(sess);
@@ -216,6 +231,7 @@ void sess_close(struct sess *sess, bool died)
     nic_session_free(sess->nic, died, sess_now(sess));
     registry_free(sess->registry);
     munmap(sess->arena, ARENA_BYTES);
+    close(sess->arena_fd);
     munmap(sess->app, VIP_APP_BYTES);
     munmap(sess->vipd, VIP_VIPD_BYTES);
     sess->alive = false;
@@ -349,6 +365,7 @@ bool end_post(struct end *end, const struct post *post)
     post_rest(end, post);
     vip_sq_write(vip_app_sq(sess->app), sess->sq_position, &slot);
     sess->sq_position += slots;
+    kept_add(end, post);
     /* Ring the doorbell only if vipd says that it sleeps. */
     if (vip_load32(&head->asleep))
         sess->play->world.host[sess->host].due = true;

@@ -10,6 +10,7 @@
  *   listen.c listeners that several pairs share
  *   meet.c   peer-to-peer requests
  *   pair.c   connections: request, accept, disconnect, and checks of vipd's reports to both ends
+ *   renew.c  a vipd that ends and comes back while its programs live on
  *   draw.c   the choices that follow from a seed: hosts, messages, links, faults
  *   play.c   the run, its faults and its end
  *   peek.c   invariants inside engines and connection managers
@@ -53,6 +54,7 @@ struct sess {
     struct registry *registry;
     void *app, *vipd;
     uint8_t *arena;
+    int arena_fd;
     uint64_t arena_used;
     uint32_t sq_position;
     uint32_t ptag, ptag_other;
@@ -89,6 +91,8 @@ struct plan {
     bool staged; /* the memory of RDMA operations is staged */
     bool hasty;  /* some ends call VipDisconnect as soon as they have posted their last message */
     bool storm;  /* most packets are delayed at random, so that they arrive out of order */
+    bool
+        renews; /* vipd offers REBIND, and some hosts get a new vipd while their programs live on */
 };
 
 struct play {
@@ -106,9 +110,10 @@ struct play {
     uint64_t stalled_ns[WORLD_HOSTS_MAX];    /* end of the last stall, pause or leap */
     uint64_t leapt_ns[WORLD_HOSTS_MAX];      /* sum of the leaps of its clock */
     uint64_t down_until_ns[WORLD_HOSTS_MAX]; /* the crashed host starts again then; 0: it is up */
+    bool renewing[WORLD_HOSTS_MAX];          /* it is down, and its programs live on */
     uint64_t born_at_ns[WORLD_HOSTS_MAX][SESSIONS_MAX]; /* when the session opens again, or 0 */
     /* Counts for the summary. */
-    uint64_t messages, connections, losses, restarts, deaths;
+    uint64_t messages, connections, losses, restarts, deaths, renewals;
     bool strangers; /* a server has connected to a client of another host */
 };
 
@@ -128,8 +133,18 @@ bool bytes_are(const uint8_t *bytes, uint8_t value, uint32_t len);
 
 void sess_open(struct play *play, unsigned host, unsigned index);
 void sess_close(struct sess *sess, bool died);
+extern const struct nic_sink sess_sink;
+#define SESS_LIMITS                                                                                \
+    (const struct registry_limits)                                                                 \
+    {                                                                                              \
+        .regions_max = 200, .bytes_max = 1ull << 32, .ptags_max = 10                               \
+    }
+/* Zeroed pages, for a segment of shared memory. */
+void *map_zeroes(struct play *play, uint64_t bytes);
 uint64_t sess_now(const struct sess *sess);
 void mem_register(struct sess *sess, struct mem *mem);
+/* Register memory in the next life of vipd, with the handle that it had. */
+void mem_restore(struct sess *sess, const struct mem *mem);
 void mem_deregister(struct sess *sess, struct mem *mem);
 void end_create(struct end *end, uint16_t level);
 struct vip_shm_seg mem_seg(const struct mem *mem, uint32_t offset, uint32_t len);
@@ -248,6 +263,19 @@ void end_disconnect(struct end *end);
 void attempts_check(struct play *play);
 void attempts_free(struct play *play);
 
+/* Handle what vipd has reported. */
+void sess_events(struct sess *sess);
+
+/* ---- renew.c --------------------------------------------------------------------------- */
+
+/* The vipd of a host is killed. Its programs live on, and post nothing until the next life of vipd. */
+void renew_begin(struct play *play, unsigned host);
+/* The next life: connections that can be bound anew go on. */
+void renew_end(struct play *play, unsigned host);
+/* Remember a descriptor that was posted, if a later life of vipd may need it. */
+void kept_add(struct end *end, const struct post *post);
+void kept_free(struct end *end);
+
 /* ---- peek.c ---------------------------------------------------------------------------- */
 
 /* Invariants of engines and queues, after any step. */
@@ -273,7 +301,8 @@ enum chaos {
     CHAOS_FIRST,               /* draw_plan draws the kinds above, other functions the rest */
     CHAOS_CLOCK = CHAOS_FIRST, /* a host's clock leaps, as after its machine was suspended */
     CHAOS_PAUSE,               /* all hosts stand still, as if one machine had them all */
-    CHAOS_DARK, /* nothing passes for a while, and in that time all hosts begin to stand still */
+    CHAOS_DARK,  /* nothing passes for a while, and in that time all hosts begin to stand still */
+    CHAOS_RENEW, /* a host's vipd is killed and comes back; its programs live on */
     CHAOS_KINDS,
 };
 
@@ -287,7 +316,8 @@ enum play_edition {
     EDITION_COOKIES = 3, /* most hosts ask every new client for a cookie; before, only in a flood */
     EDITION_PADDING = 4, /* most vipd pad their packets; some programs close at once */
     EDITION_SETUP = 5,   /* most vipd know SETUP */
-    EDITION_NEWEST = EDITION_SETUP,
+    EDITION_REBIND = 6,  /* in some runs vipd knows REBIND, and hosts get a new vipd */
+    EDITION_NEWEST = EDITION_REBIND,
 };
 extern enum play_edition play_edition;
 
@@ -301,7 +331,7 @@ void play_draw(struct play *play, uint64_t seed, uint64_t chaos_ns);
 
 struct play_result {
     uint64_t hash, virtual_ns, messages, connections, losses, restarts, deaths, packets, steps;
-    uint64_t cookies;
+    uint64_t cookies, renewals, rebound;
 };
 /* Run the seed to its end; on a fault print the reason and exit. chaos_ns: 0: the seed chooses the value. */
 struct play_result play_seed(uint64_t seed, uint64_t chaos_ns, FILE *trace);

@@ -35,6 +35,7 @@ struct mem {
     bool live;
     bool staged;   /* vipd reaches only a copy; the library moves bytes from and to it (staged.c) */
     uint8_t *copy; /* the library's mapping of the copy: the "out" half, then the "in" half */
+    int copy_fd;   /* of a staged region: its memfd, for the next life of vipd */
 };
 
 /* ---- messages -------------------------------------------------------------------------- */
@@ -132,6 +133,8 @@ struct posted {
     uint64_t imm;
 };
 
+struct kept; /* a posted descriptor, to be posted again in the next life of vipd */
+
 /* One VI of a pair. */
 struct end {
     struct sess *sess;
@@ -146,6 +149,7 @@ struct end {
     uint64_t wait_id, handle, remote_attempt;
     uint64_t claim; /* peer-to-peer: number of the request, until its attempt or connection ends */
     struct posted fifo[2][FIFO];
+    struct kept *kept[2][FIFO];  /* only in a play with plan.renews */
     uint32_t posted[2], done[2]; /* descriptors, over the life of the VI */
     uint32_t position[2];        /* in the completion rings */
     int32_t cq[2];
@@ -155,6 +159,7 @@ struct end {
     unsigned losses;  /* how many times vipd has reported CONN_LOST for this connection */
     uint64_t hold_ns; /* time from the last message to the disconnect */
     bool leaving;     /* in VipDisconnect, which waits for earlier posted sends */
+    struct nic_vi_checkpoint past; /* while the host's vipd is renewed */
 };
 
 /* A client and a server VI that connect again and again. */

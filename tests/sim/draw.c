@@ -219,11 +219,10 @@ static void draw_extras(struct play *play)
     struct chance *chance = &play->extra;
     struct plan *plan = &play->plan;
     struct world_net *net = &play->world.net;
-    static const char *const options[] = {[EDITION_FIRST] = " --edition 1",
-                                          [EDITION_EXTRAS] = " --edition 2",
-                                          [EDITION_COOKIES] = " --edition 3",
-                                          [EDITION_PADDING] = " --edition 4",
-                                          [EDITION_SETUP] = NULL};
+    static const char *const options[] = {
+        [EDITION_FIRST] = " --edition 1",   [EDITION_EXTRAS] = " --edition 2",
+        [EDITION_COOKIES] = " --edition 3", [EDITION_PADDING] = " --edition 4",
+        [EDITION_SETUP] = " --edition 5",   [EDITION_REBIND] = NULL};
 
     play->world.options = options[play_edition];
     for (unsigned i = 0; i < WORLD_HOSTS_MAX; i++)
@@ -319,6 +318,20 @@ static void draw_forgetful(struct play *play)
     plan->chaos_gap_ns = plan->chaos_gap_ns / 4 + 5 * WORLD_MS;
 }
 
+/* Hosts get a new vipd, and their programs live on. */
+static void draw_renewals(struct play *play)
+{
+    struct chance chance = {play->world.seed ^ 0x2b7e151628aed2a6ull};
+    struct plan *plan = &play->plan;
+
+    if (play_edition < EDITION_REBIND || plan->clean || plan->chaos_ppm[CHAOS_DARK] ||
+        !chance_ppm(&chance, 400000))
+        return;
+    plan->renews = true;
+    plan->chaos_ppm[CHAOS_RENEW] = (uint32_t)chance_between(&chance, 100, 2000);
+    play->world.more = VIP_FEATURE_REBIND;
+}
+
 void play_draw(struct play *play, uint64_t seed, uint64_t chaos_ns)
 {
     memset(play, 0, sizeof(*play));
@@ -336,5 +349,6 @@ void play_draw(struct play *play, uint64_t seed, uint64_t chaos_ns)
     draw_latest(play);
     draw_dark(play);
     draw_forgetful(play);
+    draw_renewals(play);
     play->world.faults = !play->plan.clean;
 }

@@ -720,17 +720,8 @@ static bool end_act(struct end *end)
     return any;
 }
 
-bool sess_act(struct sess *sess)
+void sess_events(struct sess *sess)
 {
-    struct play *play = sess->play;
-    bool any = false;
-
-    if (!sess->alive)
-        return false;
-    /* The library has a thread for these copies, which also runs while the application is stalled. */
-    any = sess_place(sess, false);
-    if (sess->stalled_until_ns > play_now(play))
-        return any;
     for (unsigned i = 0; i < sess->event_count; i++) {
         const struct event *event = &sess->event[i];
 
@@ -746,8 +737,22 @@ bool sess_act(struct sess *sess)
             break;
         }
     }
-    any = any || sess->event_count > 0;
     sess->event_count = 0;
+}
+
+bool sess_act(struct sess *sess)
+{
+    struct play *play = sess->play;
+    bool any = false;
+
+    if (!sess->alive)
+        return false;
+    /* The library has a thread for these copies, which also runs while the application is stalled. */
+    any = sess_place(sess, false);
+    if (sess->stalled_until_ns > play_now(play))
+        return any;
+    any = any || sess->event_count > 0;
+    sess_events(sess);
     for (unsigned i = 0; i < play->plan.pairs; i++)
         for (unsigned side = 0; side < 2; side++) {
             struct end *end = &play->pair[i].end[side];

@@ -63,7 +63,7 @@ void peek_check(struct play *play)
         for (unsigned i = 0; i < play->plan.sessions; i++) {
             const struct sess *sess = &play->sess[host][i];
 
-            if (!sess->alive)
+            if (!sess->alive || play->renewing[host])
                 continue;
             timers_check(play, sess->nic->eng);
             for (uint32_t vi = 0; vi < sess->nic->vi_high; vi++)

@@ -17,6 +17,9 @@
 /* After a longer leap or pause, requests and accepts that are under way may fail. */
 #define LEAP_BEARABLE_NS (1500 * WORLD_MS)
 
+/* Longest time between two lives of a vipd whose programs live on. */
+#define RENEW_MAX_NS (3 * WORLD_S)
+
 /* ---- hosts and sessions that come and go ----------------------------------------------- */
 
 /* Open a session and create the VIs of its pairs. */
@@ -40,6 +43,10 @@ static void sess_begin(struct play *play, unsigned host, unsigned index)
 static void host_begin(struct play *play, unsigned host)
 {
     play->down_until_ns[host] = 0;
+    if (play->renewing[host]) {
+        renew_end(play, host);
+        return;
+    }
     world_host_up(&play->world, host);
     for (unsigned i = 0; i < play->plan.sessions; i++)
         sess_begin(play, host, i);
@@ -74,12 +81,22 @@ static void restart(struct play *play, unsigned host)
     attempts_of(play, host);
 }
 
+/* The vipd is away for so short a time that its connections need not end. */
+static void renew(struct play *play, unsigned host)
+{
+    if (play->down_until_ns[host])
+        return;
+    play->renewals++;
+    renew_begin(play, host);
+    play->down_until_ns[host] = play_now(play) + magnitude(&play->extra, WORLD_MS, RENEW_MAX_NS);
+}
+
 static void death(struct play *play, unsigned host)
 {
     unsigned index = (unsigned)chance_below(&play->chance, play->plan.sessions);
     struct sess *sess = &play->sess[host][index];
 
-    if (!sess->alive)
+    if (!sess->alive || play->renewing[host])
         return;
     play->deaths++;
     sess_close(sess, chance_below(&play->chance, 2));
@@ -211,11 +228,11 @@ static void chaos_do(struct play *play, enum chaos kind)
         stall_host(play, host);
         break;
     case CHAOS_DEREGISTER:
-        if (end->exists)
+        if (end->exists && !play->renewing[end->sess->host])
             deregister(end, chance_below(chance, 4));
         break;
     case CHAOS_DISCONNECT:
-        if (end->exists && end->state == END_UP)
+        if (end->exists && end->state == END_UP && !play->renewing[end->sess->host])
             end_disconnect(end);
         break;
     case CHAOS_CLOCK:
@@ -226,6 +243,9 @@ static void chaos_do(struct play *play, enum chaos kind)
         break;
     case CHAOS_DARK:
         dark(play, chance_between(&play->extra, 400 * WORLD_MS, DARK_MAX_NS));
+        break;
+    case CHAOS_RENEW:
+        renew(play, host);
         break;
     case CHAOS_KINDS:
         break;
@@ -262,11 +282,10 @@ static void chaos(struct play *play)
 static void revive(struct play *play, bool all)
 {
     for (unsigned host = 0; host < play->world.hosts; host++) {
-        if (play->down_until_ns[host]) {
-            if (all || play->down_until_ns[host] <= play_now(play))
-                host_begin(play, host);
+        if (play->down_until_ns[host] && (all || play->down_until_ns[host] <= play_now(play)))
+            host_begin(play, host);
+        if (play->down_until_ns[host])
             continue;
-        }
         for (unsigned i = 0; i < play->plan.sessions; i++)
             if (play->born_at_ns[host][i] && (all || play->born_at_ns[host][i] <= play_now(play)))
                 sess_begin(play, host, i);
@@ -438,6 +457,8 @@ struct play_result play_run(struct play *play, FILE *trace)
                                   .losses = play->losses,
                                   .restarts = play->restarts,
                                   .deaths = play->deaths,
+                                  .renewals = play->renewals,
+                                  .rebound = play->world.rebound,
                                   .packets = play->world.packets,
                                   .steps = play->world.steps,
                                   .cookies = play->world.cookies_sent};

@@ -39,13 +39,16 @@ int staged_open(struct sess *sess, struct mem *mem)
     if (at == MAP_FAILED)
         play_fail(sess->play, "memfd of a staged region");
     mem->copy = at;
+    mem->copy_fd = dup(fd);
     return fd;
 }
 
 void staged_close(struct mem *mem)
 {
-    if (mem->copy)
+    if (mem->copy) {
         munmap(mem->copy, 2 * half_bytes(mem));
+        close(mem->copy_fd);
+    }
     mem->copy = NULL;
 }
 

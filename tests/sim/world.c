@@ -549,10 +549,12 @@ void world_host_up(struct world *world, unsigned index)
                .close_timeout_ns = 20 * WORLD_S,
                .keepalive_ns = WORLD_S,
                .peer_dead_ns = 4 * WORLD_S,
+               .outlive_ns = world->more & VIP_FEATURE_REBIND ? WORLD_OUTLIVE_NS : 0,
                .verify_all = world->verify_all},
         .seed = chance_next(&world->chance),
         .epoch = chance_next(&world->chance) | 1,
         .without = world->without[index],
+        .more = world->without[index] & VIP_FEATURE_SETUP ? 0 : world->more,
         .vi_max = 64,
         .cq_max = 16,
     };
@@ -594,6 +596,7 @@ void world_host_down(struct world *world, unsigned index)
     world_line(world, LINE_HOST_DOWN, index, 0, 0, 0, 0);
     corrupt_check(host);
     world->cookies_sent += host->nic->cm->stats.cookies_sent;
+    world->rebound += host->nic->counts.conns_rebound;
     nic_close(host->nic, world_host_now(host));
     host->nic = NULL;
     host->head = NULL;

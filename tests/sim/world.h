@@ -21,6 +21,9 @@
 #define WORLD_MS        1000000ull
 #define WORLD_S         1000000000ull
 
+/* For this time a connection waits for the new life of its peer, if vipd offers REBIND. */
+#define WORLD_OUTLIVE_NS (5 * WORLD_S)
+
 /* ---- chance ---------------------------------------------------------------------------- */
 
 /* A small reproducible generator (splitmix64); each user has its own. */
@@ -213,6 +216,8 @@ struct world {
     struct world_hooks hooks;
     FILE *trace;
     uint8_t without[WORLD_HOSTS_MAX]; /* VIP_FEATURE_* that the host's vipd lacks */
+    uint64_t more;                    /* VIP_FEATURE_* of all hosts beyond VIP_FEATURES */
+    uint64_t rebound;                 /* connections bound anew in the ended lives of all hosts */
     const char *options; /* options of simrun that repeat this run, beside the seed; or NULL */
     struct world_record tail[WORLD_TAIL];
 };

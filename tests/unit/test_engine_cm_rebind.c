@@ -96,6 +96,25 @@ static void test_one_end(void **state)
     }
 }
 
+/* Hosts that are far from each other: answers come after several repetitions. */
+static void test_far(void **state)
+{
+    static const uint64_t way_ms[] = {20, 60, 150, 400};
+
+    for (unsigned i = 0; i < 4; i++) {
+        struct conn *c, *s;
+        struct world *w = world_of(40 + i, &c, &s);
+        struct attempt *attempt;
+
+        w->delay_min_ns = way_ms[i] * MS;
+        attempt = restart(w, CLIENT, c);
+        world_run(w, 4 * S);
+        assert_int_equal(attempt->rc, VIP_RC_SUCCESS);
+        bound(w, &w->hosts[CLIENT].conns[0], s);
+        world_free(w);
+    }
+}
+
 /* Both ends are restarted at once: one exchange binds both. */
 static void test_both_ends(void **state)
 {
@@ -445,19 +464,13 @@ static void test_cancel(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_end),
-        cmocka_unit_test(test_both_ends),
-        cmocka_unit_test(test_self),
-        cmocka_unit_test(test_lost),
-        cmocka_unit_test(test_one_lost),
-        cmocka_unit_test(test_outlive),
-        cmocka_unit_test(test_other_end_comes_later),
-        cmocka_unit_test(test_without),
-        cmocka_unit_test(test_false_counts),
-        cmocka_unit_test(test_forged),
-        cmocka_unit_test(test_again_and_again),
-        cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_one_end),   cmocka_unit_test(test_far),
+        cmocka_unit_test(test_both_ends), cmocka_unit_test(test_self),
+        cmocka_unit_test(test_lost),      cmocka_unit_test(test_one_lost),
+        cmocka_unit_test(test_outlive),   cmocka_unit_test(test_other_end_comes_later),
+        cmocka_unit_test(test_without),   cmocka_unit_test(test_false_counts),
+        cmocka_unit_test(test_forged),    cmocka_unit_test(test_again_and_again),
+        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_cancel),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -108,7 +108,7 @@ struct cm_rebinding {
     uint64_t nonce_a;
     bool challenged;                         /* the CHALLENGE came: */
     uint64_t nonce_b, other_id, other_epoch; /* what it says */
-    unsigned proofs;                         /* PROOFs sent since then */
+    unsigned messages;                       /* sent since then */
     struct cm_offer offer;                   /* the other end is a rebinder, too */
 };
 

@@ -24,9 +24,9 @@
 
 #include "proto/assert.h"
 
-/* PROOFs without an answer before the rebinder asks with a new nonce: another REBIND, an old copy,
- * may have made the other end forget this one. */
-#define PROOFS_PER_NONCE 4
+/* Of so many messages without an answer one is a REBIND: an old copy of a REBIND may have made the
+ * other end forget this one. */
+#define MESSAGES_PER_REBIND 4
 
 /* What both MACs of a rebind cover. */
 struct proof {
@@ -151,16 +151,6 @@ static void rebinding_free(struct cm *cm, struct cm_rebinding *of)
     cm_free(cm, of, sizeof(*of));
 }
 
-/* Ask anew: an answer to an earlier nonce counts no more. */
-static void nonce_draw(struct cm *cm, struct cm_rebinding *of)
-{
-    cm_node_del(&of->by_nonce);
-    of->nonce_a = cm_random_id(cm);
-    of->challenged = false;
-    of->proofs = 0;
-    cm_table_add(cm, &cm->rebindings, &of->by_nonce, of->nonce_a);
-}
-
 static void rebinding_send(struct cm *cm, struct cm_rebinding *of)
 {
     struct vip_cm msg = {
@@ -181,11 +171,10 @@ static void rebinding_send(struct cm *cm, struct cm_rebinding *of)
         .window_bytes = cm->config.window_bytes,
     };
 
-    if (!of->challenged) {
+    if (!of->challenged || ++of->messages % MESSAGES_PER_REBIND == 0) {
         cm_send(cm, &of->host, 0, &msg);
         return;
     }
-    of->proofs++;
     proof_send(cm, &of->host, &of->args.secret, &proof, &of->args.counts);
 }
 
@@ -217,7 +206,8 @@ int cm_rebind(struct cm *cm, const struct cm_rebind_args *args, uint64_t now_ns)
     cm_table_add(cm, &cm->rebindings_user, &of->by_user, args->user);
     cm_table_add(cm, &cm->rebindings_local, &of->by_local, args->local_id);
     cm_table_add(cm, &cm->rebindings_tag, &of->by_tag, cm_tag(&args->secret, args->asked));
-    nonce_draw(cm, of);
+    of->nonce_a = cm_random_id(cm);
+    cm_table_add(cm, &cm->rebindings, &of->by_nonce, of->nonce_a);
     rebinding_send(cm, of);
     cm_timer_set(cm, &of->timer, cm_repeat_next(cm, &of->repeat, now_ns));
     return 0;
@@ -252,8 +242,6 @@ void cm_fire_rebind(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
         return;
     }
     cm->stats.retransmits++;
-    if (of->challenged && of->proofs >= PROOFS_PER_NONCE)
-        nonce_draw(cm, of);
     rebinding_send(cm, of);
     cm_timer_set(cm, timer, cm_repeat_next(cm, &of->repeat, now_ns));
 }
@@ -277,11 +265,18 @@ void cm_rx_challenge(struct cm *cm, const struct cm_in *in)
         cm->stats.unexpected++;
         return;
     }
+    if (of->challenged && of->nonce_b == in->msg->nonce) {
+        cm->stats.duplicates++; /* our PROOF is under way */
+        return;
+    }
+    /* Only once: the answer to a PROOF may be on its way for longer than the short intervals. */
+    if (!of->challenged)
+        of->repeat.interval_ns = 0;
     of->challenged = true;
     of->nonce_b = in->msg->nonce;
     of->other_id = in->msg->conn_id;
     of->other_epoch = in->src_epoch;
-    of->repeat.interval_ns = 0;
+    of->messages = 0;
     rebinding_send(cm, of);
     cm_timer_set(cm, &of->timer, cm_repeat_next(cm, &of->repeat, in->now_ns));
 }

@@ -191,6 +191,9 @@ enum vip_rc nic_vi_disconnect(struct nic_session *session, uint32_t vi, uint64_t
 
 enum vip_rc nic_cq_create(struct nic_session *session, uint64_t entries, uint32_t *ret_cq,
                           uint32_t *ret_position, char *why, size_t why_bytes);
+/* Make a CQ as it was in an earlier life. position: entries ever written to its ring. SUCCESS;
+ * INVALID_PARAMETER: the number is in use or too large. */
+enum vip_rc nic_cq_restore(struct nic_session *session, uint32_t cq, uint32_t position);
 /* SUCCESS; INVALID_PARAMETER; ERROR_RESOURCE while a VI is bound. */
 enum vip_rc nic_cq_destroy(struct nic_session *session, uint32_t cq);
 enum vip_rc nic_cq_resize(struct nic_session *session, uint32_t cq, uint64_t entries);

@@ -124,7 +124,8 @@ enum vip_rc nic_vi_restore(struct nic_session *session, const struct nic_vi_chec
 {
     struct nic *nic = session->nic;
     struct eng_conn args = {.packet_bytes = VIP_PACKET_BYTES_MIN,
-                            .window_bytes = VIP_PACKET_BYTES_MIN};
+                            .window_bytes = VIP_PACKET_BYTES_MIN,
+                            .features = (uint32_t)past->features}; /* what may be posted */
     enum vip_rc rc = nic_vi_create_as(session, past, why, why_bytes);
     struct nic_conn *conn;
 

@@ -305,11 +305,25 @@ static bool entries_valid(uint64_t entries, char *why, size_t why_bytes)
     return false;
 }
 
+static void cq_begin(struct nic_session *session, uint32_t number)
+{
+    struct nic_cq *cq = &session->cqs[number];
+
+    if (number >= session->cq_high)
+        session->cq_high = number + 1;
+    cq->used = true;
+    cq->sock = -1;
+    cq->bound = 0;
+    cq->overrun_told = false;
+    cq->cons_seen = cq->position;
+    nic_list_init(&cq->in_backlogs);
+    session->cq_count++;
+}
+
 enum vip_rc nic_cq_create(struct nic_session *session, uint64_t entries, uint32_t *ret_cq,
                           uint32_t *ret_position, char *why, size_t why_bytes)
 {
     uint32_t number = 0;
-    struct nic_cq *cq;
 
     if (!entries_valid(entries, why, why_bytes))
         return VIP_RC_ERROR_RESOURCE;
@@ -320,18 +334,18 @@ enum vip_rc nic_cq_create(struct nic_session *session, uint64_t entries, uint32_
                  session->cq_count);
         return VIP_RC_ERROR_RESOURCE;
     }
-    if (number == session->cq_high)
-        session->cq_high++;
-    cq = &session->cqs[number];
-    cq->used = true;
-    cq->sock = -1;
-    cq->bound = 0;
-    cq->overrun_told = false;
-    cq->cons_seen = cq->position;
-    nic_list_init(&cq->in_backlogs);
-    session->cq_count++;
+    cq_begin(session, number);
     *ret_cq = number;
-    *ret_position = cq->position;
+    *ret_position = session->cqs[number].position;
+    return VIP_RC_SUCCESS;
+}
+
+enum vip_rc nic_cq_restore(struct nic_session *session, uint32_t cq, uint32_t position)
+{
+    if (cq >= session->cq_max || session->cqs[cq].used)
+        return VIP_RC_INVALID_PARAMETER;
+    session->cqs[cq].position = position;
+    cq_begin(session, cq);
     return VIP_RC_SUCCESS;
 }
 
