@@ -18,6 +18,7 @@
 #include "proto/fence.h"
 #include "proto/fetch.h"
 #include "proto/shm.h"
+#include "proto/store.h"
 
 /* Load a word that the other process may change at any time: exactly once, and whole. */
 static inline uint32_t vip_load32(const uint32_t *foreign)
@@ -48,6 +49,7 @@ static inline uint64_t vip_load64_acquire(const uint64_t *foreign)
 static inline void vip_store32_release(uint32_t *own, uint32_t value)
 {
     __atomic_store_n(own, value, __ATOMIC_RELEASE);
+    vip_store_note();
 }
 
 /*
@@ -97,9 +99,9 @@ static inline bool vip_sq_read(const struct vip_sq_slot *ring, uint32_t position
     return vip_slot_read(&ring[position & (VIP_SQ_SLOTS - 1)], position + 1, ret);
 }
 
-/* vipd: append a completion to a work queue's ring; returns the new count for the futex word. */
-static inline uint32_t vip_comp_write(struct vip_comp *ring, uint32_t position,
-                                      const struct vip_comp *comp)
+/* vipd: write a completion without its stamp; libvipl does not see it yet. */
+static inline void vip_comp_fill(struct vip_comp *ring, uint32_t position,
+                                 const struct vip_comp *comp)
 {
     struct vip_comp *to = &ring[position & (VIP_DESC_PER_QUEUE_MAX - 1)];
 
@@ -107,8 +109,41 @@ static inline uint32_t vip_comp_write(struct vip_comp *ring, uint32_t position,
     to->length = comp->length;
     to->direct = comp->direct;
     to->imm = comp->imm;
-    vip_store32_release(&to->stamp, position + 1); /* [completion STAMP] */
+    vip_store_note();
+}
+
+/* vipd: show the completion that was filled; returns the new count for the futex word. */
+static inline uint32_t vip_comp_stamp(struct vip_comp *ring, uint32_t position)
+{
+    /* [completion STAMP] */
+    vip_store32_release(&ring[position & (VIP_DESC_PER_QUEUE_MAX - 1)].stamp, position + 1);
     return position + 1;
+}
+
+static inline uint32_t vip_comp_write(struct vip_comp *ring, uint32_t position,
+                                      const struct vip_comp *comp)
+{
+    vip_comp_fill(ring, position, comp);
+    return vip_comp_stamp(ring, position);
+}
+
+/* vipd: commit one operation. */
+static inline void vip_commit_write(struct vip_commit *own, struct vip_commit value)
+{
+    uint64_t word;
+
+    memcpy(&word, &value, sizeof(word));
+    __atomic_store_n((uint64_t *)(void *)own, word, __ATOMIC_RELEASE);
+    vip_store_note();
+}
+
+static inline struct vip_commit vip_commit_read(const struct vip_commit *from)
+{
+    uint64_t word = __atomic_load_n((const uint64_t *)(const void *)from, __ATOMIC_ACQUIRE);
+    struct vip_commit ret;
+
+    memcpy(&ret, &word, sizeof(ret));
+    return ret;
 }
 
 /* libvipl: take the completion at `position` if it is there. */
@@ -137,6 +172,7 @@ static inline uint32_t vip_cq_write(struct vip_cqe *ring, uint32_t position, uin
 
     memcpy(&word, &entry, sizeof(word));
     __atomic_store_n((uint64_t *)(void *)to, word, __ATOMIC_RELEASE); /* [cq ENTRY] */
+    vip_store_note();
     return position + 1;
 }
 

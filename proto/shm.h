@@ -211,6 +211,15 @@ enum vip_ring_state {
 #define VIP_RING_MUTE_OVER    0x1u /* the ring is over at the peer's end, for ever */
 #define VIP_RING_MUTE_WATCHED 0x2u /* as long as `vipctl capture` watches this NIC */
 
+/* How far a VI has processed the operations of its peer. One store of the whole commits one
+ * operation: before it lie the bytes and the completion without its stamp, after it the stamp. So a
+ * vipd that is killed between any two stores has done an operation wholly or not at all. */
+struct vip_commit {
+    uint32_t done;     /* number of the peer's next operation */
+    uint32_t received; /* completions of the receive queue */
+};
+_Static_assert(sizeof(struct vip_commit) == 8, "ABI");
+
 /* Head of one VI block; the completion rings of the send and the receive queue follow. */
 struct vip_vipd_vi {
     uint32_t prod[2];  /* completions ever written per queue: futex words of Send/RecvWait */
@@ -221,9 +230,13 @@ struct vip_vipd_vi {
     uint32_t ring_end;  /* VIP_RING_OVER: messages that count; later ones count as unsent */
     uint32_t ring_vipd; /* messages that vipd has delivered to the peer since the ring exists */
     uint32_t ring_mute; /* VIP_RING_MUTE_*; if not 0, libvipl must not send by the ring */
-    uint8_t pad[32];
+    /* For the next life of vipd. */
+    struct vip_commit commit __attribute__((aligned(8)));
+    uint32_t send_base; /* number of an own operation, less the position of its completion */
+    uint8_t pad[20];
 };
 _Static_assert(offsetof(struct vip_vipd_vi, features) == 12, "ABI");
+_Static_assert(offsetof(struct vip_vipd_vi, commit) == 32, "ABI");
 _Static_assert(sizeof(struct vip_vipd_vi) == 64, "ABI");
 
 #define VIP_VIPD_CQ_OFF     0x1000u

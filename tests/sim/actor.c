@@ -302,9 +302,11 @@ enum vip_vi_state end_vi_state(const struct end *end)
 
 uint32_t end_written(const struct end *end, enum vip_queue queue)
 {
-    uint32_t prod = vip_load32(&vip_vipd_vi(end->sess->vipd, end->vi)->prod[queue]);
+    const struct vip_vipd_vi *block = vip_vipd_vi(end->sess->vipd, end->vi);
+    uint32_t written = queue == VIP_Q_RECV ? vip_commit_read(&block->commit).received
+                                           : vip_load32(&block->prod[queue]);
 
-    return end->done[queue] + (prod - end->position[queue]);
+    return end->done[queue] + (written - end->position[queue]);
 }
 
 /* ---- the submission ring --------------------------------------------------------------- */

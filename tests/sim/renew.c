@@ -131,18 +131,12 @@ static void memory_return(struct sess *sess)
     }
 }
 
-/* The new vipd writes behind the entries that the old one has written. */
 static void cq_return(struct sess *sess)
 {
-    uint32_t position = sess->cq_position;
-    struct vip_cqe entry;
-
     if (sess->cq < 0)
         return;
-    while (vip_cq_read(vip_vipd_cq_ring(sess->vipd, (uint32_t)sess->cq), position, &entry))
-        position++;
     vip_store32_release(&vip_app_cq(sess->app, (uint32_t)sess->cq)->cons, sess->cq_position);
-    if (nic_cq_restore(sess->nic, (uint32_t)sess->cq, position) != VIP_RC_SUCCESS)
+    if (nic_cq_restore(sess->nic, (uint32_t)sess->cq) != VIP_RC_SUCCESS)
         play_fail(sess->play, "nic_cq_restore");
 }
 
@@ -167,8 +161,13 @@ static void end_post_again(struct end *end, enum vip_queue queue)
 static void end_return(struct end *end)
 {
     struct sess *sess = end->sess;
+    struct nic_vi_checkpoint told = end->past;
     char why[128] = "";
 
+    nic_vi_recover(sess->vipd, &told);
+    if (told.connected && (told.completed != end->past.completed || told.done != end->past.done))
+        play_fail(sess->play, "the segment says %u completed and %u done, the old vipd %u and %u",
+                  told.completed, told.done, end->past.completed, end->past.done);
     if (nic_vi_restore(sess->nic, &end->past, sess_now(sess), why, sizeof(why)) != VIP_RC_SUCCESS)
         play_fail(sess->play, "nic_vi_restore: %s", why);
     end_post_again(end, VIP_Q_RECV);

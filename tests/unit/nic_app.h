@@ -189,6 +189,8 @@ RIG void *rig_map(uint64_t bytes)
     return at;
 }
 
+static void *rig_vipd_again; /* the segment of an earlier life, for the next application; or NULL */
+
 RIG struct rig_app *rig_app(struct nic *nic)
 {
     struct rig_app *app = calloc(1, sizeof(*app));
@@ -198,7 +200,7 @@ RIG struct rig_app *rig_app(struct nic *nic)
     app->nic = nic;
     app->uid = rig_uid;
     app->app = rig_map(VIP_APP_BYTES);
-    app->vipd = rig_map(VIP_VIPD_BYTES);
+    app->vipd = rig_vipd_again ? rig_vipd_again : rig_map(VIP_VIPD_BYTES);
     assert_int_equal(registry_new(&limits, rig_memfd(VIP_ARENA_BYTES), &app->registry), 0);
     args = (struct nic_session_args){.id = 1,
                                      .uid = rig_uid,

@@ -1,189 +1,7 @@
 /*
- * NICs whose vipd is killed and comes back, with programs that live on: the connections go on (vipd/nic/rebind.c). The
- * test plays libvipl: it keeps descriptors that have not completed, and posts them again. No message may be lost, come
- * twice or in another order.
+ * NICs whose vipd is killed and comes back, with programs that live on: the connections go on (vipd/nic/rebind.c).
  */
-#include "unit/nic_rig.h"
-
-#define DEPTH 32
-#define BYTES 3000u
-#define TOTAL 200u
-
-/* Memory that a program registers again, with the same handle. */
-struct memory {
-    struct rig_mem mem;
-    int fd;
-};
-
-/*
- * A program: what it has posted and what has completed. Its operations 0, 1, 2 ... have different lengths; two of four
- * are sends, one is an RDMA Write with immediate data into the peer's `window`, one an RDMA Read of the peer's `book`.
- */
-struct program {
-    unsigned host;
-    struct rig_app *app;
-    uint16_t vi;
-    struct memory out, in, window, book, land;
-    unsigned posted, completed; /* operations */
-    unsigned offered, received; /* receives */
-    unsigned next; /* the peer's operation that takes the next receive, or one before it */
-    struct nic_vi_checkpoint past;
-};
-
-static bool is_write(unsigned op)
-{
-    return op % 4 == 1;
-}
-
-static bool is_read(unsigned op)
-{
-    return op % 4 == 3;
-}
-
-/* Operations of one program that take a receive. */
-#define TAKING (TOTAL - TOTAL / 4)
-
-static uint32_t length_of(unsigned message)
-{
-    return 1 + message * 397 % BYTES;
-}
-
-static uint8_t byte_of(unsigned host, unsigned message, uint32_t at)
-{
-    return (uint8_t)(host * 101 + message * 7 + at);
-}
-
-static void check_bytes(const uint8_t *at, unsigned host, unsigned op)
-{
-    for (uint32_t i = 0; i < length_of(op); i++)
-        assert_int_equal(at[i], byte_of(host, op, i));
-}
-
-static void op_post(struct program *p, const struct program *peer, unsigned op)
-{
-    uint32_t at = op % DEPTH * BYTES, len = length_of(op);
-    struct vip_shm_seg segs[2] = {rig_seg(is_read(op) ? &peer->book.mem : &peer->window.mem, at, 0),
-                                  rig_seg(is_read(op) ? &p->land.mem : &p->out.mem, at, len)};
-
-    for (uint32_t i = 0; i < len; i++)
-        (is_read(op) ? p->land : p->out).mem.at[at + i] =
-            is_read(op) ? 0xee : byte_of(p->host, op, i);
-    if (is_read(op))
-        rig_post(p->app, p->vi, VIP_Q_SEND, VIP_CTL_OP_RDMAREAD, 0, segs, 2);
-    else if (is_write(op))
-        rig_post(p->app, p->vi, VIP_Q_SEND, VIP_CTL_OP_RDMAWRITE | VIP_CTL_IMMEDIATE, op, segs, 2);
-    else
-        rig_post_send(p->app, p->vi, segs[1]);
-}
-
-static void recv_post(struct program *p, unsigned message)
-{
-    rig_post_recv(p->app, p->vi, rig_seg(&p->in.mem, message % DEPTH * BYTES, BYTES));
-}
-
-/* Check what has completed. */
-static void see(struct program *p, unsigned peer)
-{
-    struct vip_comp comp;
-
-    while (rig_done(p->app, p->vi, VIP_Q_RECV, &comp)) {
-        while (is_read(p->next))
-            p->next++;
-        assert_int_equal(comp.length, length_of(p->next));
-        if (is_write(p->next)) {
-            assert_int_equal(comp.status,
-                             VIP_ST_DONE | VIP_ST_OP_REMOTE_RDMA_WRITE | VIP_ST_IMMEDIATE);
-            assert_int_equal(comp.imm, p->next);
-            check_bytes(p->window.mem.at + p->next % DEPTH * BYTES, peer, p->next);
-        } else {
-            assert_int_equal(comp.status, VIP_ST_DONE | VIP_ST_OP_RECEIVE);
-            check_bytes(p->in.mem.at + p->received % DEPTH * BYTES, peer, p->next);
-        }
-        p->next++;
-        p->received++;
-    }
-    while (rig_done(p->app, p->vi, VIP_Q_SEND, &comp)) {
-        unsigned op = p->completed++;
-
-        assert_int_equal(comp.length, length_of(op));
-        assert_int_equal(comp.status & VIP_ST_ERROR_MASK, 0);
-        if (is_read(op))
-            for (uint32_t i = 0; i < length_of(op); i++)
-                assert_int_equal(p->land.mem.at[op % DEPTH * BYTES + i],
-                                 (uint8_t)(peer + 3 * (op % DEPTH * BYTES + i)));
-    }
-}
-
-/* The same, then post what may be posted. */
-static void act(struct program *p, const struct program *peer)
-{
-    see(p, peer->host);
-    while (p->offered < TAKING && p->offered - p->received < DEPTH)
-        recv_post(p, p->offered++);
-    while (p->posted < TOTAL && p->posted - p->completed < DEPTH / 2)
-        op_post(p, peer, p->posted++);
-}
-
-/* Register; handle: what it had before, or 0. */
-static void memory_add(struct rig_app *app, struct memory *of, uint32_t handle)
-{
-    struct registry_region region = {
-        .addr = (uintptr_t)of->mem.at,
-        .bytes = of->mem.bytes,
-        .kind = REGISTRY_SHARED,
-        .attrs = {.enable_rdma_write = true, .enable_rdma_read = true}};
-    char why[128];
-
-    if (handle)
-        assert_int_equal(
-            registry_restore(app->registry, &region, dup(of->fd), handle, why, sizeof(why)),
-            VIP_RC_SUCCESS);
-    else
-        assert_int_equal(
-            registry_add(app->registry, &region, dup(of->fd), &of->mem.handle, why, sizeof(why)),
-            VIP_RC_SUCCESS);
-}
-
-static struct memory memory_new(struct rig_app *app)
-{
-    uint64_t bytes = (DEPTH * BYTES + 4095) & ~4095ull;
-    struct memory of = {.fd = rig_memfd(bytes), .mem.bytes = DEPTH * BYTES};
-
-    of.mem.at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, of.fd, 0);
-    assert_true(of.mem.at != MAP_FAILED);
-    memory_add(app, &of, 0);
-    return of;
-}
-
-static void memory_free(struct memory *of)
-{
-    rig_mem_free(&of->mem);
-    close(of->fd);
-}
-
-static struct program begin(unsigned host, uint16_t level)
-{
-    struct program p = {.host = host, .app = rig_app(rig_nic(host))};
-
-    p.vi = rig_vi(p.app, level);
-    p.out = memory_new(p.app);
-    p.in = memory_new(p.app);
-    p.window = memory_new(p.app);
-    p.book = memory_new(p.app);
-    p.land = memory_new(p.app);
-    for (uint32_t i = 0; i < DEPTH * BYTES; i++)
-        p.book.mem.at[i] = (uint8_t)(host + 3 * i);
-    return p;
-}
-
-static void end(struct program *p)
-{
-    memory_free(&p->out);
-    memory_free(&p->in);
-    memory_free(&p->window);
-    memory_free(&p->book);
-    memory_free(&p->land);
-}
+#include "unit/nic_outlive.h"
 
 /* The vipd of this program is gone; what it sends at its end is lost, as after SIGKILL. The program sees the completions
  * that vipd has written. */
@@ -214,8 +32,6 @@ static void new_vipd(struct program *p, const struct program *peer)
                      VIP_RC_SUCCESS);
     assert_int_equal(vip_vipd_vi(p->app->vipd, p->vi)->state, VIP_VIST_CONNECTED);
     p->app->vi_gen[p->vi] = p->past.generation;
-    for (unsigned q = 0; q < 2; q++)
-        p->app->comp_position[p->vi][q] = p->past.position[q];
     for (unsigned i = p->received; i < p->offered; i++)
         recv_post(p, i);
     for (unsigned i = p->completed; i < p->posted; i++)
@@ -234,8 +50,8 @@ static void traffic(uint16_t level, unsigned which, unsigned every, unsigned los
     unsigned kills = 0;
 
     rig_more = VIP_FEATURE_REBIND;
-    p[0] = begin(0, level);
-    p[1] = begin(1, level);
+    p[0] = begin(0, level, false);
+    p[1] = begin(1, level, false);
     rig_connect(p[0].app, p[0].vi, 0, p[1].app, p[1].vi, 1);
     rig_loss_ppm = loss_ppm;
     for (unsigned step = 1; p[0].received < TAKING || p[1].received < TAKING; step++) {
@@ -302,8 +118,8 @@ static void test_too_late(void **state)
     char why[128] = "";
 
     rig_more = VIP_FEATURE_REBIND;
-    p[0] = begin(0, VIP_LVL_DELIVERY);
-    p[1] = begin(1, VIP_LVL_DELIVERY);
+    p[0] = begin(0, VIP_LVL_DELIVERY, false);
+    p[1] = begin(1, VIP_LVL_DELIVERY, false);
     rig_connect(p[0].app, p[0].vi, 0, p[1].app, p[1].vi, 1);
     kill_vipd(&p[0]);
     rig_pass(6 * RIG_SECOND); /* beyond peer_dead */
@@ -326,8 +142,8 @@ static void test_given_up(void **state)
         struct rig_event event;
 
         rig_more = VIP_FEATURE_REBIND;
-        p[0] = begin(0, VIP_LVL_DELIVERY);
-        p[1] = begin(1, VIP_LVL_DELIVERY);
+        p[0] = begin(0, VIP_LVL_DELIVERY, false);
+        p[1] = begin(1, VIP_LVL_DELIVERY, false);
         rig_connect(p[0].app, p[0].vi, 0, p[1].app, p[1].vi, 1);
         kill_vipd(&p[0]);
         rig_loss_ppm = 1000000;
@@ -351,7 +167,7 @@ static void test_given_up(void **state)
 /* What cannot be restored: a number in use or too large, a feature that this vipd lacks. */
 static void test_bad_checkpoints(void **state)
 {
-    struct program p = begin(0, VIP_LVL_DELIVERY);
+    struct program p = begin(0, VIP_LVL_DELIVERY, false);
     struct nic_vi_checkpoint past;
     char why[128] = "";
 

@@ -46,6 +46,7 @@ void eng_vi_create(struct eng *eng, uint16_t vi, void *memory, const struct eng_
     new->index = vi;
     new->state = VIP_VIST_IDLE;
     new->rx.ack_ns = new->tx.timer_ns = new->tx.loss_ns = ENG_NEVER;
+    new->done = &new->done_here;
     eng_held_init(new);
     eng_vi_set_attrs(eng, vi, attrs);
 }

@@ -186,6 +186,11 @@ void eng_vi_connect(struct eng *eng, uint16_t vi, const struct eng_conn *conn, u
 
 /* Where this end stands, for the other end. */
 void eng_vi_counts(const struct eng *eng, uint16_t vi, struct vip_counts *ret);
+/* Number of the peer's next operation, as in vip_counts.done. */
+uint32_t eng_vi_done(const struct eng *eng, uint16_t vi);
+/* From now on store this number at *done when an operation was processed that took no receive. For
+ * one that took a receive the host stores it, in ops.complete. */
+void eng_vi_commit_to(struct eng *eng, uint16_t vi, uint32_t *done);
 /* Number of the first own operation that has not completed. */
 uint32_t eng_vi_completed(const struct eng *eng, uint16_t vi);
 

@@ -254,6 +254,8 @@ struct eng_vi {
     struct eng_vi_attrs attrs;
     struct eng_conn conn;
     struct eng_latency *latency; /* of this VI alone; NULL: none */
+    uint32_t *done;              /* eng_vi_commit_to */
+    uint32_t done_here;          /* `done` if the host wants no commits */
     struct eng_queue sq, rq;
     struct eng_tx tx;
     struct eng_rx_state rx;

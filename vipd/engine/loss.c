@@ -252,13 +252,17 @@ void eng_loss_arm(struct eng_vi *vi, uint64_t now_ns)
  * may have carried the same content. For operations ops_done proves it, for answers a later read of
  * the peer in the same slot (struct eng_read).
  */
-static bool settled(const struct eng_vi *vi, const struct eng_sent *record)
+static bool settled(struct eng_vi *vi, const struct eng_sent *record)
 {
     struct eng_pos end = eng_sent_end(record);
     uint32_t last = end.off ? end.op : end.op - 1;
 
-    if (record->stream == ENG_STREAM_OPS)
-        return eng_before(last, vi->tx.ops_acked);
+    if (record->stream == ENG_STREAM_OPS) {
+        for (uint32_t op = record->at.op; op != last + 1; op++)
+            if (!eng_before(op, vi->tx.ops_acked) || eng_read_asked_again(vi, op))
+                return false;
+        return true;
+    }
     return vi->reads.slot[last % ENG_READS_MAX].seq != last;
 }
 

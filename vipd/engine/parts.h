@@ -287,14 +287,18 @@ bool eng_scatter(struct eng_vi *vi, const struct eng_desc *desc, uint32_t offset
                  uint32_t payload);
 /* Break off the operation in rx.at (Unreliable Delivery, or end of the connection). */
 void eng_place_abandon(struct eng_vi *vi);
-/* The operation in rx.at has been processed to its end. */
+/* The operation in rx.at has been processed to its end. The completion of its receive follows. */
 void eng_rx_op_done(struct eng_vi *vi);
+/* The same for an operation that took no receive. */
+void eng_rx_op_commit(struct eng_vi *vi);
 
 /* read.c */
 enum eng_step eng_read_request(struct eng_vi *vi, const struct vip_frame *frame);
 enum eng_step eng_read_answer(struct eng_vi *vi, const struct vip_frame *frame);
 /* Is `op` one of our open reads: the expected one or a later one? */
 bool eng_read_is_open(struct eng_vi *vi, uint32_t op);
+/* After a rebind: is `op` a read that the peer has processed and whose bytes are missing here? */
+bool eng_read_asked_again(struct eng_vi *vi, uint32_t op);
 /* A read was started: count it among the open reads. */
 void eng_read_started(struct eng_vi *vi, uint32_t op);
 

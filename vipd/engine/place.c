@@ -2,6 +2,7 @@
  * The target of a send or an RDMA Write: choice of the receive descriptor, placing, status (spec
  * 3.3, 3.5, 3.6, 3.7).
  */
+#include "proto/store.h"
 #include "vipd/engine/internal.h"
 
 void eng_rx_op_done(struct eng_vi *vi)
@@ -9,6 +10,13 @@ void eng_rx_op_done(struct eng_vi *vi)
     vi->rx.at.op++;
     vi->rx.at.off = 0;
     vi->rx.phase = ENG_PHASE_START;
+}
+
+void eng_rx_op_commit(struct eng_vi *vi)
+{
+    eng_rx_op_done(vi);
+    __atomic_store_n(vi->done, vi->rx.at.op, __ATOMIC_RELEASE);
+    vip_store_note();
 }
 
 bool eng_scatter(struct eng_vi *vi, const struct eng_desc *desc, uint32_t offset, uint32_t len,
@@ -41,7 +49,7 @@ static enum eng_step skip_rest(struct eng_vi *vi, const struct vip_frame *frame)
 {
     vi->rx.phase = ENG_PHASE_SKIP;
     if (frame->flags & VIP_FRMF_LAST)
-        eng_rx_op_done(vi);
+        eng_rx_op_commit(vi);
     return ENG_STEP_DONE;
 }
 
@@ -241,7 +249,7 @@ static enum eng_step write_end(struct eng_vi *vi, const struct vip_frame *frame)
             return fail(vi, frame, wrong.op_status, wrong.why);
         }
         vi->stats.rx_messages++;
-        eng_rx_op_done(vi);
+        eng_rx_op_commit(vi);
         return ENG_STEP_DONE;
     }
     desc = recv_head(vi);

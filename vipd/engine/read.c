@@ -36,7 +36,7 @@ enum eng_step eng_read_request(struct eng_vi *vi, const struct vip_frame *frame)
         return ENG_STEP_DONE;
     }
     vi->stats.rx_messages++;
-    eng_rx_op_done(vi);
+    eng_rx_op_commit(vi);
     return ENG_STEP_DONE;
 }
 
@@ -74,6 +74,11 @@ bool eng_read_is_open(struct eng_vi *vi, uint32_t op)
         return false;
     desc = eng_desc_at(vi, VIP_Q_SEND, eng_op_position(vi, op));
     return (desc->control & VIP_CTL_OP_MASK) == VIP_CTL_OP_RDMAREAD;
+}
+
+bool eng_read_asked_again(struct eng_vi *vi, uint32_t op)
+{
+    return eng_before(op, vi->reads.again_end) && eng_read_is_open(vi, op);
 }
 
 enum eng_step eng_read_answer(struct eng_vi *vi, const struct vip_frame *frame)

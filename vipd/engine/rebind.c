@@ -54,6 +54,16 @@ void eng_vi_restore(struct eng *eng, uint16_t vi, const struct eng_conn *conn, u
     eng_vi_pause(eng, vi);
 }
 
+uint32_t eng_vi_done(const struct eng *eng, uint16_t vi)
+{
+    return eng_vi_get(eng, vi)->rx.at.op;
+}
+
+void eng_vi_commit_to(struct eng *eng, uint16_t vi, uint32_t *done)
+{
+    eng_vi_get(eng, vi)->done = done;
+}
+
 uint32_t eng_vi_completed(const struct eng *eng, uint16_t vi)
 {
     return oldest_op(eng_vi_get(eng, vi));

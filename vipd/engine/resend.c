@@ -11,12 +11,11 @@ static void record_trim(struct eng_sent *record, struct eng_pos at)
     record->at = at;
 }
 
-/* Has the peer this operation, or has the operation lost its memory? A read that is asked for again
- * after a rebind counts as missing until its bytes are here. */
+/* Has the peer this operation, or has the operation lost its memory? */
 static bool is_settled(struct eng_vi *vi, uint32_t op)
 {
     if (eng_before(op, vi->tx.ops_acked))
-        return !eng_before(op, vi->reads.again_end) || !eng_read_is_open(vi, op);
+        return !eng_read_asked_again(vi, op);
     return eng_desc_at(vi, VIP_Q_SEND, eng_op_position(vi, op))->fault;
 }
 

@@ -99,7 +99,7 @@ static enum eng_step ordered_unreliable(struct eng_vi *vi, const struct vip_fram
         vi->rx.phase = ENG_PHASE_SKIP;
     }
     if (last)
-        eng_rx_op_done(vi);
+        eng_rx_op_commit(vi);
     return ENG_STEP_DONE;
 }
 

@@ -297,10 +297,15 @@ static void complete_now(const struct nic_deferred *done)
                             .direct = done->queue == VIP_Q_RECV ? vi->ring_count : 0,
                             .imm = done->imm};
     unsigned queue = done->queue;
+    struct vip_comp *ring = vip_vipd_vi_ring(session->vipd_base, done->vi, queue);
 
     VIP_ASSERT(vi->used);
-    vi->position[queue] = vip_comp_write(vip_vipd_vi_ring(session->vipd_base, done->vi, queue),
-                                         vi->position[queue], &comp);
+    vip_comp_fill(ring, vi->position[queue], &comp);
+    if (queue == VIP_Q_RECV)
+        vip_commit_write(&block->commit,
+                         (struct vip_commit){.done = eng_vi_done(session->eng, done->vi),
+                                             .received = vi->position[queue] + 1});
+    vi->position[queue] = vip_comp_stamp(ring, vi->position[queue]);
     /* [completion PROD] [order PROD] */
     vip_store32_release(&block->prod[queue],
                         vi->position[queue] + (queue == VIP_Q_RECV ? vi->pokes : 0));
@@ -336,6 +341,65 @@ void nic_wake_also(struct nic_session *session, uint16_t number, enum vip_queue 
                             cq->position + ++cq->pokes);
         wake_add(session, &cq->wake, cq_number, 2);
     }
+}
+
+void nic_commit_begin(struct nic_session *session, uint16_t number)
+{
+    struct nic_vi *vi = &session->vis[number];
+    struct vip_vipd_vi *block = vip_vipd_vi(session->vipd_base, number);
+
+    vip_store32_release(&block->send_base,
+                        eng_vi_completed(session->eng, number) - vi->position[VIP_Q_SEND]);
+    vip_commit_write(&block->commit, (struct vip_commit){.done = eng_vi_done(session->eng, number),
+                                                         .received = vi->position[VIP_Q_RECV]});
+}
+
+/*
+ * vipd may have been killed between any two stores. A receive that was committed and not stamped
+ * gets its stamp; a send that was stamped and not counted counts.
+ */
+void nic_positions_read(struct nic_session *session, uint16_t number)
+{
+    struct nic_vi *vi = &session->vis[number];
+    struct vip_vipd_vi *block = vip_vipd_vi(session->vipd_base, number);
+    const struct vip_comp *sends = vip_vipd_vi_ring(session->vipd_base, number, VIP_Q_SEND);
+    uint32_t received = block->commit.received, sent = block->prod[VIP_Q_SEND];
+    int32_t pokes = (int32_t)(block->prod[VIP_Q_RECV] - received);
+
+    while (sends[sent & (VIP_DESC_PER_QUEUE_MAX - 1)].stamp == sent + 1)
+        sent++;
+    vi->position[VIP_Q_SEND] = sent;
+    vi->position[VIP_Q_RECV] =
+        vip_comp_stamp(vip_vipd_vi_ring(session->vipd_base, number, VIP_Q_RECV), received - 1);
+    vi->pokes = pokes > 0 ? (uint32_t)pokes : 0; /* the word must not go back */
+    vip_store32_release(&block->prod[VIP_Q_SEND], sent);
+    vip_store32_release(&block->prod[VIP_Q_RECV], received + vi->pokes);
+}
+
+void nic_cq_position_read(struct nic_session *session, uint32_t number)
+{
+    const struct vip_cqe *ring = vip_vipd_cq_ring(session->vipd_base, number);
+    struct nic_cq *cq = &session->cqs[number];
+    uint32_t prod = vip_vipd_cq(session->vipd_base, number)->prod;
+    int32_t pokes;
+
+    vip_fetch_begin();
+    cq->position = vip_load32(&vip_app_cq(session->app_base, number)->cons);
+    vip_fetch_end();
+    while (ring[cq->position & (VIP_CQ_RING_SLOTS - 1)].stamp == cq->position + 1)
+        cq->position++;
+    pokes = (int32_t)(prod - cq->position);
+    cq->pokes = pokes > 0 ? (uint32_t)pokes : 0;
+}
+
+void nic_vi_entries_again(struct nic_session *session, uint16_t number, enum vip_queue queue,
+                          uint32_t count)
+{
+    struct nic_vi *vi = &session->vis[number];
+    struct nic_cqe entry = {.vi = number, .queue = (uint8_t)queue, .generation = vi->generation};
+
+    for (; vi->cq[queue] >= 0 && count; count--)
+        cq_add(session, (uint32_t)vi->cq[queue], &entry);
 }
 
 void nic_deferred_publish(struct nic *nic)

@@ -41,6 +41,7 @@ static void conn_establish(struct nic_conn *conn, const struct cm_conn *result)
     nic->counts.conns_opened++;
     vip_vipd_vi(session->vipd_base, conn->vi)->features = args.features;
     eng_vi_connect(session->eng, conn->vi, &args, nic->now_ns);
+    nic_commit_begin(session, conn->vi);
     if (conn->loop)
         nic_direct_begin(conn);
 }

@@ -228,6 +228,12 @@ void nic_backlog_forget(struct nic_backlog *backlog, struct nic_vi *vi, unsigned
 void nic_backlog_free(struct nic_session *session, struct nic_backlog *backlog);
 
 /* complete.c */
+/* The VI is connected: write what the next life of vipd must know of its operations. */
+void nic_commit_begin(struct nic_session *session, uint16_t vi);
+/* Positions of the completions of a VI number that is used for the first time in this life. */
+void nic_positions_read(struct nic_session *session, uint16_t vi);
+/* The same for the entries of a CQ. */
+void nic_cq_position_read(struct nic_session *session, uint32_t cq);
 void nic_op_complete(void *ctx, uint16_t vi, enum vip_queue queue, uint32_t status, uint32_t length,
                      uint64_t imm);
 void nic_deferred_publish(struct nic *nic);

@@ -155,8 +155,7 @@ struct nic_vi_checkpoint {
     uint16_t vi;
     uint32_t generation;
     struct nic_vi_args args;
-    uint32_t position[2]; /* completions ever written, per queue */
-    bool connected;       /* with a connection that can be bound anew: */
+    bool connected; /* with a connection that can be bound anew: */
     struct cm_host peer;
     uint8_t peer_disc_len;
     struct siphash_key secret;
@@ -164,10 +163,13 @@ struct nic_vi_checkpoint {
     uint64_t features;
     uint32_t completed, done; /* eng_vi_restore */
 };
-/* All completions so far are published first. false: no such VI. */
+/* Of a VI of this life. All completions so far are published first. false: no such VI. */
 bool nic_vi_checkpoint(struct nic_session *session, uint32_t vi, struct nic_vi_checkpoint *ret);
+/* Fill in `completed` and `done` from the vipd-writes segment of a life that was killed. */
+void nic_vi_recover(void *vipd_base, struct nic_vi_checkpoint *past);
 /*
- * Make a VI as it was in an earlier life; the session has its CQs already. A connected VI is
+ * Make a VI as it was in an earlier life; the session has the vipd-writes segment of that life, and
+ * the session has its CQs already. A connected VI is
  * Connected, and nothing is sent. Then the program posts again, in order, what has not completed;
  * then call nic_vi_rebind. Outcomes: as nic_vi_create; INVALID_PARAMETER: the number is in use or
  * too large; ERROR_NOT_SUPPORTED: this vipd lacks a feature of the connection.
@@ -191,9 +193,13 @@ enum vip_rc nic_vi_disconnect(struct nic_session *session, uint32_t vi, uint64_t
 
 enum vip_rc nic_cq_create(struct nic_session *session, uint64_t entries, uint32_t *ret_cq,
                           uint32_t *ret_position, char *why, size_t why_bytes);
-/* Make a CQ as it was in an earlier life. position: entries ever written to its ring. SUCCESS;
- * INVALID_PARAMETER: the number is in use or too large. */
-enum vip_rc nic_cq_restore(struct nic_session *session, uint32_t cq, uint32_t position);
+/* Make a CQ with the number that it had in an earlier life. SUCCESS; INVALID_PARAMETER: the number
+ * is in use or too large. */
+enum vip_rc nic_cq_restore(struct nic_session *session, uint32_t cq);
+/* Restored VI: write `count` CQ entries anew, for completions of the queue whose entries the program
+ * has not got. */
+void nic_vi_entries_again(struct nic_session *session, uint16_t vi, enum vip_queue queue,
+                          uint32_t count);
 /* SUCCESS; INVALID_PARAMETER; ERROR_RESOURCE while a VI is bound. */
 enum vip_rc nic_cq_destroy(struct nic_session *session, uint32_t cq);
 enum vip_rc nic_cq_resize(struct nic_session *session, uint32_t cq, uint64_t entries);

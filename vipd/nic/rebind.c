@@ -102,7 +102,6 @@ bool nic_vi_checkpoint(struct nic_session *session, uint32_t number, struct nic_
                  .ptag = vi->ptag,
                  .send_cq = vi->cq[VIP_Q_SEND],
                  .recv_cq = vi->cq[VIP_Q_RECV]},
-        .position = {vi->position[VIP_Q_SEND], vi->position[VIP_Q_RECV]},
     };
     if (!conn || conn->state != NIC_CONN_ESTABLISHED || !(conn->features & VIP_FEATURE_REBIND))
         return true;
@@ -117,6 +116,18 @@ bool nic_vi_checkpoint(struct nic_session *session, uint32_t number, struct nic_
     ret->completed = eng_vi_completed(session->eng, (uint16_t)number);
     ret->done = counts.done;
     return true;
+}
+
+void nic_vi_recover(void *vipd_base, struct nic_vi_checkpoint *past)
+{
+    const struct vip_vipd_vi *block = vip_vipd_vi(vipd_base, past->vi);
+    const struct vip_comp *sends = vip_vipd_vi_ring(vipd_base, past->vi, VIP_Q_SEND);
+    uint32_t sent = block->prod[VIP_Q_SEND];
+
+    while (sends[sent & (VIP_DESC_PER_QUEUE_MAX - 1)].stamp == sent + 1)
+        sent++;
+    past->completed = block->send_base + sent;
+    past->done = block->commit.done;
 }
 
 enum vip_rc nic_vi_restore(struct nic_session *session, const struct nic_vi_checkpoint *past,
@@ -149,6 +160,7 @@ enum vip_rc nic_vi_restore(struct nic_session *session, const struct nic_vi_chec
     conn->asked = past->asked;
     conn->features = past->features;
     eng_vi_restore(session->eng, past->vi, &args, past->completed, past->done, now_ns);
+    nic_commit_begin(session, past->vi);
     return VIP_RC_SUCCESS;
 }
 

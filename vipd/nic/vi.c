@@ -60,6 +60,15 @@ static void attrs_take(struct nic_session *session, struct nic_vi *vi,
         registry_ptag_use(session->registry, vi->ptag, 1);
 }
 
+/* The next number that this life of vipd has not used. */
+static void number_begin(struct nic_session *session)
+{
+    uint16_t number = (uint16_t)session->vi_high++;
+
+    nic_list_init(&session->vis[number].in_asks);
+    nic_positions_read(session, number);
+}
+
 /* A free VI number, or -1. Prefer the number freed last, so that its pages are used again. */
 static int32_t number_take(struct nic_session *session)
 {
@@ -67,8 +76,8 @@ static int32_t number_take(struct nic_session *session)
         return session->vi_free[--session->vi_free_count];
     if (session->vi_high == session->vi_max)
         return -1;
-    nic_list_init(&session->vis[session->vi_high].in_asks);
-    return (int32_t)session->vi_high++;
+    number_begin(session);
+    return (int32_t)session->vi_high - 1;
 }
 
 static void cq_bind(struct nic_session *session, struct nic_vi *vi, unsigned queue, int32_t cq)
@@ -150,6 +159,7 @@ static bool make(struct nic_session *session, uint16_t number, const struct nic_
     nic_direct_reset(session, number);
     vip_store32_release(&vip_vipd_vi(session->vipd_base, number)->state, VIP_VIST_IDLE);
     eng_vi_create(session->eng, number, memory, &args->attrs);
+    eng_vi_commit_to(session->eng, number, &vip_vipd_vi(session->vipd_base, number)->commit.done);
     if (session->vi_latency)
         eng_vi_measure(session->eng, number, nic_vi_latency(session, number));
     return true;
@@ -188,8 +198,8 @@ static bool number_claim(struct nic_session *session, uint16_t number)
     if (number >= session->vi_max)
         return false;
     while (session->vi_high <= number) {
-        nic_list_init(&session->vis[session->vi_high].in_asks);
-        session->vi_free[session->vi_free_count++] = (uint16_t)session->vi_high++;
+        session->vi_free[session->vi_free_count++] = (uint16_t)session->vi_high;
+        number_begin(session);
     }
     while (at < session->vi_free_count && session->vi_free[at] != number)
         at++;
@@ -213,10 +223,12 @@ enum vip_rc nic_vi_create_as(struct nic_session *session, const struct nic_vi_ch
         return VIP_RC_INVALID_PARAMETER;
     }
     vi->generation = past->generation - 1; /* make() counts it up */
-    vi->position[VIP_Q_SEND] = past->position[VIP_Q_SEND];
-    vi->position[VIP_Q_RECV] = past->position[VIP_Q_RECV];
-    if (make(session, past->vi, &past->args))
+    if (make(session, past->vi, &past->args)) {
+        /* A thread may sleep although its completion is there now. */
+        nic_wake_also(session, past->vi, VIP_Q_SEND);
+        nic_wake_also(session, past->vi, VIP_Q_RECV);
         return VIP_RC_SUCCESS;
+    }
     snprintf(why, why_bytes, "no memory for a VI beside %u others", session->vi_count);
     return VIP_RC_ERROR_RESOURCE;
 }
@@ -309,8 +321,8 @@ static void cq_begin(struct nic_session *session, uint32_t number)
 {
     struct nic_cq *cq = &session->cqs[number];
 
-    if (number >= session->cq_high)
-        session->cq_high = number + 1;
+    for (; session->cq_high <= number; session->cq_high++)
+        nic_cq_position_read(session, session->cq_high);
     cq->used = true;
     cq->sock = -1;
     cq->bound = 0;
@@ -340,11 +352,10 @@ enum vip_rc nic_cq_create(struct nic_session *session, uint64_t entries, uint32_
     return VIP_RC_SUCCESS;
 }
 
-enum vip_rc nic_cq_restore(struct nic_session *session, uint32_t cq, uint32_t position)
+enum vip_rc nic_cq_restore(struct nic_session *session, uint32_t cq)
 {
     if (cq >= session->cq_max || session->cqs[cq].used)
         return VIP_RC_INVALID_PARAMETER;
-    session->cqs[cq].position = position;
     cq_begin(session, cq);
     return VIP_RC_SUCCESS;
 }

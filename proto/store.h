@@ -1,0 +1,15 @@
+/*
+ * Points at which a test kills vipd, only in test builds (compile definition VIP_STORE_CHECK): behind
+ * each store to a segment that the next life of vipd reads.
+ *
+ * Does not own: how to store (ring.h).
+ */
+#ifndef VIP_PROTO_STORE_H
+#define VIP_PROTO_STORE_H
+
+#ifdef VIP_STORE_CHECK
+void vip_store_note(void);
+#else
+#define vip_store_note() ((void)0)
+#endif
+#endif

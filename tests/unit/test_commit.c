@@ -1,0 +1,171 @@
+/*
+ * A vipd that is killed behind any store to shared memory, in the middle of whatever it does (proto/store.h). Its next
+ * life knows only the vipd-writes segment: which operations were processed, which completions were shown. Nothing may be
+ * lost or come twice, neither a message nor a completion nor a CQ entry.
+ *
+ * NICs are compiled with VIP_STORE_CHECK; a kill is a longjmp out of a turn, and the NIC is left as it is.
+ */
+#include <setjmp.h>
+
+#include "proto/store.h"
+#include "unit/nic_outlive.h"
+
+static jmp_buf killed;
+static bool armed;    /* the victim has its turn */
+static unsigned left; /* stores until it is killed; 0: it is not */
+
+void vip_store_note(void)
+{
+    if (!armed || !left || --left)
+        return;
+    armed = false;
+    longjmp(killed, 1);
+}
+
+/* One step of all hosts. true: the victim was killed in its turn. */
+static bool step(unsigned victim)
+{
+    rig_now += RIG_STEP_NS;
+    for (unsigned i = 0; i < 2; i++) {
+        if (setjmp(killed))
+            return true;
+        armed = i == victim;
+        (void)nic_turn(rig_nics[i], rig_now);
+        armed = false;
+    }
+    return false;
+}
+
+/* Entries of this queue in the ring that the program has not read. */
+static uint32_t unread(const struct program *p, unsigned queue)
+{
+    uint32_t at = p->app->cq_position[p->cq], count = 0;
+    struct vip_cqe entry;
+
+    for (; vip_cq_read(vip_vipd_cq_ring(p->app->vipd, (uint32_t)p->cq), at, &entry); at++)
+        count += entry.queue == queue;
+    return count;
+}
+
+static void entries_again(struct program *p)
+{
+    const struct vip_vipd_vi *block = vip_vipd_vi(p->app->vipd, p->vi);
+    uint32_t shown[2] = {block->prod[VIP_Q_SEND], block->commit.received};
+
+    for (unsigned q = 0; q < 2; q++)
+        nic_vi_entries_again(p->app->session, p->vi, (enum vip_queue)q,
+                             shown[q] - p->entries[q] - unread(p, q));
+}
+
+/* The next life of the victim. What the last one was doing is lost, but for its segment. */
+static void next_life(struct program *p, const struct program *peer, bool looks)
+{
+    struct memory *all[] = {&p->land, &p->book, &p->out, &p->in, &p->window};
+    const struct rig_app *old = p->app;
+    char why[128] = "";
+
+    if (looks) { /* The program reads on while there is no vipd. */
+        see(p, peer->host);
+        see_entries(p);
+    }
+    for (unsigned i = 0; i < RIG_APPS; i++)
+        if (rig_apps[i] == old)
+            rig_apps[i] = NULL;
+    rig_life++;
+    rig_vipd_again = old->vipd;
+    p->app = rig_app(rig_nic(p->host));
+    rig_vipd_again = NULL;
+    memcpy(p->app->comp_position, old->comp_position, sizeof(old->comp_position));
+    memcpy(p->app->cq_position, old->cq_position, sizeof(old->cq_position));
+    memcpy(p->app->vi_gen, old->vi_gen, sizeof(old->vi_gen));
+    for (unsigned i = 0; i < 5; i++)
+        memory_add(p->app, all[i], all[i]->mem.handle);
+    vip_store32_release(&vip_app_cq(p->app->app, (uint32_t)p->cq)->cons,
+                        p->app->cq_position[p->cq]);
+    assert_int_equal(nic_cq_restore(p->app->session, (uint32_t)p->cq), VIP_RC_SUCCESS);
+    nic_vi_recover(p->app->vipd, &p->past);
+    assert_int_equal(nic_vi_restore(p->app->session, &p->past, rig_now, why, sizeof(why)),
+                     VIP_RC_SUCCESS);
+    see(p, peer->host);
+    entries_again(p);
+    for (unsigned i = p->received; i < p->offered; i++)
+        recv_post(p, i);
+    for (unsigned i = p->completed; i < p->posted; i++)
+        op_post(p, peer, i);
+    assert_int_equal(
+        nic_vi_rebind(p->app->session, p->vi, 5 * RIG_SECOND, rig_now, why, sizeof(why)),
+        VIP_RC_SUCCESS);
+}
+
+static void kills(uint16_t level, uint64_t seed, unsigned loss_ppm)
+{
+    struct program p[2];
+    unsigned count = 0, victim = 0;
+
+    rig_more = VIP_FEATURE_REBIND;
+    for (unsigned i = 0; i < 2; i++)
+        p[i] = begin(i, level, true);
+    rig_connect(p[0].app, p[0].vi, 0, p[1].app, p[1].vi, 1);
+    for (unsigned i = 0; i < 2; i++)
+        assert_true(nic_vi_checkpoint(p[i].app->session, p[i].vi, &p[i].past) &&
+                    p[i].past.connected);
+    rig_loss_ppm = loss_ppm;
+    for (unsigned steps = 0; p[0].completed < TOTAL || p[1].completed < TOTAL; steps++) {
+        assert_true(steps < 2000000);
+        for (unsigned i = 0; i < 2; i++) {
+            act(&p[i], &p[!i]);
+            see_entries(&p[i]);
+        }
+        if (!left && steps % 3 == 0) {
+            seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+            victim = (seed >> 33) & 1;
+            left = 1 + (unsigned)(seed >> 40) % 40;
+        }
+        if (!step(victim))
+            continue;
+        count++;
+        next_life(&p[victim], &p[!victim], seed >> 60 & 1);
+    }
+    left = 0;
+    rig_pass(RIG_SECOND);
+    for (unsigned i = 0; i < 2; i++) {
+        act(&p[i], &p[!i]);
+        see_entries(&p[i]);
+        assert_int_equal(p[i].received, TAKING);
+        assert_int_equal(p[i].entries[VIP_Q_SEND], TOTAL);
+        assert_int_equal(p[i].entries[VIP_Q_RECV], TAKING);
+        assert_int_equal(p[i].app->errors, 0);
+        end(&p[i]);
+    }
+    assert_true(count > 2);
+    rig_teardown(NULL);
+}
+
+static void test_delivery(void **state)
+{
+    for (uint64_t seed = 1; seed <= 10; seed++)
+        kills(VIP_LVL_DELIVERY, seed, 0);
+}
+
+static void test_reception(void **state)
+{
+    for (uint64_t seed = 100; seed < 110; seed++)
+        kills(VIP_LVL_RECEPTION, seed, 0);
+}
+
+static void test_with_losses(void **state)
+{
+    for (uint64_t seed = 200; seed < 220; seed++)
+        kills(VIP_LVL_DELIVERY, seed, 100000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_delivery),
+        cmocka_unit_test(test_reception),
+        cmocka_unit_test(test_with_losses),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
