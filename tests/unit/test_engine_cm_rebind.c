@@ -354,7 +354,7 @@ static void test_forged(void **state)
     world_run(w, 1 * S);
     assert_int_equal(s->rebound, 1);
     bound(w, now, s);
-    /* A forger asks for the connection, and gets a CHALLENGE; its PROOFs fail, whatever it changes. */
+    /* A host without the secret sends REBIND and gets a CHALLENGE. Each PROOF that it can make is refused. */
     heard_count = 0;
     inject(w, CLIENT, SERVER, 4711, w->hosts[SERVER].epoch,
            &(struct vip_cm){

@@ -82,9 +82,9 @@ void cm_conn_gone(struct cm *cm, uint64_t local_id, uint32_t peer)
 /* ---- packets ----------------------------------------------------------------------------- */
 
 /*
- * Is the destination epoch acceptable? Senders of REQUEST, PING and REBIND may not know ours yet. A CLOSE
- * of a connection with an earlier life must get its CLOSE_ACK. CANCEL may follow a REQUEST without
- * an answer.
+ * Is the destination epoch acceptable? Senders of REQUEST, PING and REBIND may not know ours yet. A
+ * CLOSE of a connection with an earlier life must get its CLOSE_ACK. CANCEL may follow a REQUEST
+ * without an answer.
  */
 static bool epoch_is_right(const struct cm *cm, const struct vip_header *hdr,
                            const struct vip_cm *msg)

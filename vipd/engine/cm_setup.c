@@ -77,7 +77,7 @@ void cm_setup_done(struct cm *cm, struct cm_assoc *assoc, const struct vip_cm *t
         return;
     value = vip_items_find(&theirs->items, VIP_ITEM_SECRET, &len);
     if (!value)
-        return; /* the connection has no secret: nobody can rebind it */
+        return; /* the connection has no secret, so it cannot be rebound */
     memcpy(part, value, sizeof(part));
     secret =
         (struct siphash_key){assoc->part.k0 ^ le64toh(part[0]), assoc->part.k1 ^ le64toh(part[1])};

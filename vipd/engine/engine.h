@@ -204,8 +204,9 @@ void eng_vi_restore(struct eng *eng, uint16_t vi, const struct eng_conn *conn, u
                     uint32_t done, uint64_t now_ns);
 
 /*
- * Connected and paused -> Connected. `peer`: the counts of the other end, not trusted. conn->features must not have less than before. Outcomes: 0; -EPROTO: the
- * counts contradict what this end knows, and the VI stays paused; the host ends the connection.
+ * Connected and paused -> Connected. `peer`: the counts of the other end, not trusted.
+ * conn->features must not have less than before. Outcomes: 0; -EPROTO: the counts contradict what
+ * this end knows, and the VI stays paused; the host ends the connection.
  */
 int eng_vi_rebind(struct eng *eng, uint16_t vi, const struct eng_conn *conn,
                   const struct vip_counts *peer, uint64_t now_ns);

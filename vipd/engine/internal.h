@@ -6,10 +6,10 @@
  * (timer heap), queue.c (completion order, flush), rtt.c, window.c, cc*.c (congestion), pace.c
  * (bursts), mtu.c (size of packets), ready.h and ready.c (what may be sent), post.c (posting),
  * reorder.c (held packets), place.c (receive, RDMA Write), read.c (RDMA Read), loss.c (losses),
- * state.c (transitions, break, close), rebind.c (new ids and numbers), fail.c (operations that fail here), ack.c (numbers received,
- * acknowledgements in and out), cut.c (one fragment), finish.c (header and record of a packet),
- * resend.c (lost packets again), tx.c (packets out), rx.c (packets in), tick.c (what is due), eng.c
- * (create, statistics).
+ * state.c (transitions, break, close), rebind.c (new ids and numbers), fail.c (operations that fail
+ * here), ack.c (numbers received, acknowledgements in and out), cut.c (one fragment), finish.c
+ * (header and record of a packet), resend.c (lost packets again), tx.c (packets out), rx.c (packets
+ * in), tick.c (what is due), eng.c (create, statistics).
  */
 #ifndef VIPD_ENGINE_INTERNAL_H
 #define VIPD_ENGINE_INTERNAL_H
