@@ -33,8 +33,7 @@ static const uint32_t *signaled_word(const struct vipl__cq *cq)
 static void arm(struct vipl__cq *cq)
 {
     cq->fd_arm++;
-    __atomic_store_n(vip_app_cq_arm(cq->session->app_base, cq->index), cq->fd_arm,
-                     __ATOMIC_SEQ_CST);
+    __atomic_store_n(&cq->app->arm, cq->fd_arm, __ATOMIC_SEQ_CST);
     vip_fence_sleep(); /* [cq_fd ARM] */
 }
 

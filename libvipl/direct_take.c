@@ -162,7 +162,7 @@ enum vipl__next vipl__direct_next(struct vipl__vi *vi, struct vipl__direct *dire
     struct vipl__queue *queue = &vi->queue[VIP_Q_RECV];
     uint32_t n = direct->taken;
     bool ring = from_ring(vi, direct, n);
-    bool vipd = vip_comp_read(queue->ring, queue->position, ret);
+    bool vipd = vip_comps_read(&queue->comps, queue->position, queue->position, ret);
 
     if (vipd && (direct->over || (int32_t)(ret->direct - n) <= 0)) {
         *ret_break = !direct->over && !direct->broken && ret->direct != n;

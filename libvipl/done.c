@@ -217,7 +217,7 @@ static bool fill_one(struct vipl__vi *vi, enum vip_queue which, uint32_t count)
     struct vip_comp comp;
     bool dead = vipl__is_dead(vi->session), completed;
 
-    completed = vip_comp_read(queue->ring, position, &comp);
+    completed = vip_comps_read(&queue->comps, queue->position, position, &comp);
     if (!completed && !dead)
         return false;
     if (!still_there(vi, desc, queue->origin[slot].region) || desc->CS.Next.AddressBits != 0 ||
@@ -325,7 +325,7 @@ static bool next_completion(struct vipl__vi *vi, enum vip_queue which, uint32_t 
         ret->lock = next == VIPL__NEXT_LOCK;
         if (next != VIPL__NEXT_VIPD)
             return next == VIPL__NEXT_RING;
-    } else if (!vip_comp_read(queue->ring, queue->position, comp)) {
+    } else if (!vip_comps_read(&queue->comps, queue->position, queue->position, comp)) {
         return false;
     }
     queue->position++;
@@ -435,7 +435,7 @@ VIP_RETURN vipl__take_desc(struct vipl__vi *vi, uint64_t handle, enum vip_queue 
     if (valid && !empty) {
         /* Loaded first: completions that vipd wrote before it died come before flushed ones. */
         dead = vipl__is_dead(vi->session);
-        completed = vip_comp_read(queue->ring, queue->position, &comp);
+        completed = vip_comps_read(&queue->comps, queue->position, queue->position, &comp);
         if (completed || dead) {
             desc = queue->fifo[reaped & (VIP_DESC_PER_QUEUE_MAX - 1)];
             origin = queue->origin[reaped & (VIP_DESC_PER_QUEUE_MAX - 1)];

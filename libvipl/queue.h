@@ -9,6 +9,7 @@
 
 #include "libvipl/notify.h"
 #include "libvipl/vipl.h"
+#include "proto/comps.h"
 #include "proto/limits.h"
 #include "proto/shm.h"
 #include "proto/status.h"
@@ -68,8 +69,8 @@ struct vipl__queue {
     uint32_t position;           /* next completion to read; under done_lock */
     uint32_t spin_ns;            /* atomic; how long the next wait polls */
     uint32_t reported;           /* CQ entries returned for this queue; under the CQ's done_lock */
-    const struct vip_comp *ring; /* vipd writes it */
-    const uint32_t *prod;        /* futex word, vipd writes it */
+    struct vip_comps_in comps; /* vipd writes them; under done_lock */
+    const uint32_t *prod;      /* futex word, vipd writes it */
     uint32_t *waiters;           /* threads asleep on it, published to vipd */
     struct vipl__cq *cq;         /* NULL = none */
     struct vipl__target target;  /* VipSendNotify, VipRecvNotify */

@@ -51,9 +51,9 @@ static void init_queue(struct vipl__session *session, struct vipl__vi *vi, enum 
 {
     struct vipl__queue *queue = &vi->queue[which];
 
-    queue->ring = vip_vipd_vi_ring((void *)session->vipd, vi->index, which);
+    vip_comps_open(&queue->comps, session->vipd, vi->index, which);
     queue->prod = &vip_vipd_vi((void *)session->vipd, vi->index)->prod[which];
-    queue->waiters = vip_app_vi_waiters(session->app_base, vi->index, which);
+    queue->waiters = &vip_app_vi(session->app_base, vi->index)->waiters[which];
     queue->position = position;
     queue->reported = 0;
     queue->via = position;

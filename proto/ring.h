@@ -45,6 +45,12 @@ static inline uint64_t vip_load64_acquire(const uint64_t *foreign)
     return __atomic_load_n(foreign, __ATOMIC_ACQUIRE);
 }
 
+/* vipd: load a word of its own segment that an earlier life of vipd may have written. */
+static inline uint32_t vip_load32_own(const uint32_t *own)
+{
+    return __atomic_load_n(own, __ATOMIC_ACQUIRE);
+}
+
 /* Publish a word that the other side reads. */
 static inline void vip_store32_release(uint32_t *own, uint32_t value)
 {
@@ -99,32 +105,50 @@ static inline bool vip_sq_read(const struct vip_sq_slot *ring, uint32_t position
     return vip_slot_read(&ring[position & (VIP_SQ_SLOTS - 1)], position + 1, ret);
 }
 
-/* vipd: write a completion without its stamp; libvipl does not see it yet. */
-static inline void vip_comp_fill(struct vip_comp *ring, uint32_t position,
+/* vipd: write the completion at `position` without its stamp; libvipl does not see it yet. */
+static inline void vip_comp_fill(struct vip_comp *to, uint32_t position,
                                  const struct vip_comp *comp)
 {
-    struct vip_comp *to = &ring[position & (VIP_DESC_PER_QUEUE_MAX - 1)];
-
     to->status = comp->status;
     to->length = comp->length;
     to->direct = comp->direct;
     to->imm = comp->imm;
+    to->number = position;
     vip_store_note();
 }
 
 /* vipd: show the completion that was filled; returns the new count for the futex word. */
-static inline uint32_t vip_comp_stamp(struct vip_comp *ring, uint32_t position)
+static inline uint32_t vip_comp_stamp(struct vip_comp *to, uint32_t position)
 {
-    /* [completion STAMP] */
-    vip_store32_release(&ring[position & (VIP_DESC_PER_QUEUE_MAX - 1)].stamp, position + 1);
+    vip_store32_release(&to->stamp, position + 1); /* [completion STAMP] */
     return position + 1;
 }
 
-static inline uint32_t vip_comp_write(struct vip_comp *ring, uint32_t position,
-                                      const struct vip_comp *comp)
+/* The word for a ring at this offset of the segment. slots: a power of two. */
+static inline struct vip_comp_at vip_comp_at(uint32_t since, uint64_t offset, uint32_t slots)
 {
-    vip_comp_fill(ring, position, comp);
-    return vip_comp_stamp(ring, position);
+    return (struct vip_comp_at){
+        .since = since,
+        .where = (uint32_t)(offset / VIP_COMP_UNIT) << 4 | (uint32_t)__builtin_ctz(slots)};
+}
+
+/* vipd: completions from now on lie in another ring. */
+static inline void vip_comp_at_write(struct vip_comp_at *own, struct vip_comp_at value)
+{
+    uint64_t word;
+
+    memcpy(&word, &value, sizeof(word));
+    __atomic_store_n((uint64_t *)(void *)own, word, __ATOMIC_RELEASE);
+    vip_store_note();
+}
+
+static inline struct vip_comp_at vip_comp_at_read(const struct vip_comp_at *from)
+{
+    uint64_t word = __atomic_load_n((const uint64_t *)(const void *)from, __ATOMIC_ACQUIRE);
+    struct vip_comp_at ret;
+
+    memcpy(&ret, &word, sizeof(ret));
+    return ret;
 }
 
 /* vipd: commit one operation. */
@@ -146,11 +170,11 @@ static inline struct vip_commit vip_commit_read(const struct vip_commit *from)
     return ret;
 }
 
-/* libvipl: take the completion at `position` if it is there. */
-static inline bool vip_comp_read(const struct vip_comp *ring, uint32_t position,
+/* libvipl: take the completion at `position` out of a ring with mask + 1 slots if it is there. */
+static inline bool vip_comp_read(const struct vip_comp *ring, uint32_t mask, uint32_t position,
                                  struct vip_comp *ret)
 {
-    const struct vip_comp *from = &ring[position & (VIP_DESC_PER_QUEUE_MAX - 1)];
+    const struct vip_comp *from = &ring[position & mask];
 
     if (vip_load32_acquire(&from->stamp) != position + 1) /* [completion READ] */
         return false;
@@ -159,6 +183,7 @@ static inline bool vip_comp_read(const struct vip_comp *ring, uint32_t position,
     ret->length = vip_load32(&from->length);
     ret->direct = vip_load32(&from->direct);
     ret->imm = vip_load64(&from->imm);
+    ret->number = vip_load32(&from->number);
     return true;
 }
 
@@ -193,21 +218,14 @@ static inline struct vip_sq_slot *vip_app_sq(void *base)
     return (struct vip_sq_slot *)(void *)((char *)base + VIP_APP_SQ_OFF);
 }
 
-static inline uint32_t *vip_app_vi_waiters(void *base, uint16_t vi, unsigned queue)
+static inline struct vip_app_vi *vip_app_vi(void *base, uint16_t vi)
 {
-    return (uint32_t *)(void *)((char *)base + VIP_APP_VI_WAITERS_OFF) + 2u * vi + queue;
+    return (struct vip_app_vi *)(void *)((char *)base + VIP_APP_VI_OFF) + vi;
 }
 
 static inline struct vip_app_cq *vip_app_cq(void *base, uint32_t cq)
 {
     return (struct vip_app_cq *)(void *)((char *)base + VIP_APP_CQ_OFF) + cq;
-}
-
-/* The arm word of VipxCQGetFd: it differs from vipd's `signaled` word while the application waits
- * for a signal. */
-static inline uint32_t *vip_app_cq_arm(void *base, uint32_t cq)
-{
-    return (uint32_t *)(void *)((char *)base + VIP_APP_CQ_ARM_OFF) + cq;
 }
 
 static inline struct vip_vipd_cq *vip_vipd_cq(void *base, uint32_t cq)
@@ -223,14 +241,23 @@ static inline struct vip_cqe *vip_vipd_cq_ring(void *base, uint32_t cq)
 
 static inline struct vip_vipd_vi *vip_vipd_vi(void *base, uint16_t vi)
 {
-    return (struct vip_vipd_vi *)(void *)((char *)base + VIP_VIPD_VI_OFF +
-                                          (uint64_t)vi * VIP_VIPD_VI_STRIDE);
+    return (struct vip_vipd_vi *)(void *)((char *)base + VIP_VIPD_VI_OFF) + vi;
 }
 
-static inline struct vip_comp *vip_vipd_vi_ring(void *base, uint16_t vi, unsigned queue)
+/* Offset of the short and of the long ring of a work queue. */
+static inline uint64_t vip_comp_short_off(uint16_t vi, unsigned queue)
 {
-    return (struct vip_comp *)(void *)((char *)(vip_vipd_vi(base, vi) + 1) +
-                                       (uint64_t)queue * VIP_COMP_RING_BYTES);
+    return VIP_VIPD_SHORT_OFF + (2u * vi + queue) * (uint64_t)VIP_COMP_UNIT;
+}
+
+static inline uint64_t vip_comp_long_off(uint16_t vi, unsigned queue)
+{
+    return VIP_VIPD_LONG_OFF + (2u * vi + queue) * (uint64_t)VIP_COMP_RING_BYTES;
+}
+
+static inline struct vip_comp *vip_comp_ring(void *base, uint64_t offset)
+{
+    return (struct vip_comp *)(void *)((char *)base + offset);
 }
 
 #endif

@@ -2,11 +2,11 @@
  * Shared-memory ABI between one application session (libvipl) and vipd. doc/shm-abi.md has the
  * same in prose.
  *
- * Two segments, each a memfd with exactly one writer, sealed SHRINK|GROW|FUTURE_WRITE|SEAL and
- * mapped read-only by the other side:
+ * Two segments, each a memfd with exactly one writer, sealed SHRINK|GROW|SEAL and mapped read-only
+ * by the other side:
  *
- *   app-writes:  struct vip_app_head | waiter words | arm words | submission ring
- *   vipd-writes: struct vip_vipd_head | CQ blocks | VI blocks
+ *   app-writes:  struct vip_app_head | words of CQs | submission ring | words of VIs
+ *   vipd-writes: struct vip_vipd_head | CQ blocks | heads of VIs | short rings | long rings
  *
  * Both are sparse: only touched pages exist. Rules: fixed-width fields, no pointers,
  * no locks, no progress state; a foreign word is loaded once (vip_load_*), checked, then used;
@@ -28,7 +28,7 @@
 
 #define VIP_SHM_APP_MAGIC  0x41504956u /* "VIPA" */
 #define VIP_SHM_VIPD_MAGIC 0x44504956u /* "VIPD" */
-#define VIP_SHM_ABI        3
+#define VIP_SHM_ABI        4 /* vipd also takes 3 (proto/shm3.h) */
 
 /* One segment of a descriptor: data segment or (first of an RDMA descriptor) address segment. */
 struct vip_shm_seg {
@@ -125,7 +125,8 @@ struct vip_comp {
     uint32_t length; /* receive: bytes received; send: unchanged Length */
     uint32_t direct; /* receive: messages of the VI's ring (proto/direct.h) before it */
     uint64_t imm;    /* valid with VIP_ST_IMMEDIATE on a receive */
-    uint64_t reserved1;
+    uint32_t number; /* the descriptor: how many of the queue completed before it, modulo 2^32 */
+    uint32_t reserved1;
 };
 _Static_assert(sizeof(struct vip_comp) == 32, "ABI");
 
@@ -154,8 +155,21 @@ _Static_assert(sizeof(struct vip_app_head) == 128, "ABI");
 struct vip_app_cq {
     uint32_t waiters; /* threads asleep on this CQ */
     uint32_t cons;    /* position up to which the application has read the CQ ring */
+    uint32_t arm;     /* VipxCQGetFd: differs from vipd's `signaled` word while it waits for a signal */
+    uint32_t reserved0;
 };
-_Static_assert(sizeof(struct vip_app_cq) == 8, "ABI");
+_Static_assert(sizeof(struct vip_app_cq) == 16, "ABI");
+
+/* The words of one VI that libvipl writes. */
+struct vip_app_vi {
+    uint32_t waiters[2]; /* threads asleep on each queue */
+    uint32_t handed[2];  /* reserved: CQ entries of each queue that the application has got */
+    uint32_t reserved0[4];
+};
+_Static_assert(sizeof(struct vip_app_vi) == 32, "ABI");
+
+/* VIs for which both segments have room: the VI index has 16 bits. A session has at most VIP_VI_MAX. */
+#define VIP_SHM_VIS 65536u
 
 /*
  * Bit of a waiter word (work queue or CQ): a Notify registration waits here, so vipd also wakes the
@@ -163,12 +177,11 @@ _Static_assert(sizeof(struct vip_app_cq) == 8, "ABI");
  */
 #define VIP_APP_WAITERS_NOTIFY 0x80000000u
 
-#define VIP_APP_VI_WAITERS_OFF 0x1000u /* uint32_t [VIP_VI_MAX][2], indexed [vi][queue] */
-#define VIP_APP_CQ_OFF         (VIP_APP_VI_WAITERS_OFF + VIP_VI_MAX * 8u) /* struct vip_app_cq [] */
-#define VIP_APP_CQ_ARM_OFF     (VIP_APP_CQ_OFF + VIP_CQ_MAX * 8u) /* uint32_t [], by CQ number */
-#define VIP_APP_SQ_OFF         0x10000u
-#define VIP_APP_BYTES          (VIP_APP_SQ_OFF + VIP_SQ_SLOTS * 64u)
-_Static_assert(VIP_APP_CQ_ARM_OFF + VIP_CQ_MAX * 4u <= VIP_APP_SQ_OFF, "ABI");
+#define VIP_APP_CQ_OFF 0x1000u /* struct vip_app_cq [], by CQ number */
+#define VIP_APP_SQ_OFF 0x10000u
+#define VIP_APP_VI_OFF (VIP_APP_SQ_OFF + VIP_SQ_SLOTS * 64u) /* struct vip_app_vi [], by VI index */
+#define VIP_APP_BYTES  (VIP_APP_VI_OFF + VIP_SHM_VIS * 32u)
+_Static_assert(VIP_APP_CQ_OFF + VIP_CQ_MAX * 16u <= VIP_APP_SQ_OFF, "ABI");
 
 /* First cache lines of the vipd-writes segment. */
 struct vip_vipd_head {
@@ -184,12 +197,13 @@ struct vip_vipd_head {
     uint8_t pad2[60];
     uint32_t notify; /* futex word of the thread that serves Notify registrations */
     uint8_t pad3[60];
+    uint8_t reserved[256]; /* not in ABI 3 */
 };
 _Static_assert(offsetof(struct vip_vipd_head, linger_ms) == 24, "ABI");
 _Static_assert(offsetof(struct vip_vipd_head, asleep) == 64, "ABI");
 _Static_assert(offsetof(struct vip_vipd_head, sq_cons) == 128, "ABI");
 _Static_assert(offsetof(struct vip_vipd_head, notify) == 192, "ABI");
-_Static_assert(sizeof(struct vip_vipd_head) == 256, "ABI");
+_Static_assert(sizeof(struct vip_vipd_head) == 512, "ABI");
 
 /* Head of one CQ block; the entries follow. */
 struct vip_vipd_cq {
@@ -220,7 +234,20 @@ struct vip_commit {
 };
 _Static_assert(sizeof(struct vip_commit) == 8, "ABI");
 
-/* Head of one VI block; the completion rings of the send and the receive queue follow. */
+/*
+ * Where the completions of a work queue lie. A queue begins with the VI's short ring. When the short
+ * ring has been filled once, the next completion (position `since`) and all later ones lie in the
+ * long ring. So a VI that completes a few descriptors touches no page of its own. vipd stores the
+ * whole word before the first completion in that ring.
+ */
+struct vip_comp_at {
+    uint32_t since; /* position of the first completion in this ring; earlier ones: the short ring */
+    uint32_t where; /* offset of the ring in the segment, in units of VIP_COMP_UNIT, times 16; plus
+                       the logarithm of its slots */
+};
+_Static_assert(sizeof(struct vip_comp_at) == 8, "ABI");
+
+/* Head of one VI. */
 struct vip_vipd_vi {
     uint32_t prod[2];  /* completions ever written per queue: futex words of Send/RecvWait */
     uint32_t state;    /* enum vip_vi_state, for VipQueryVi */
@@ -234,22 +261,34 @@ struct vip_vipd_vi {
     struct vip_commit commit __attribute__((aligned(8)));
     uint32_t send_base; /* number of an own operation, less the position of its completion */
     uint8_t pad[20];
+    /* From here on not in ABI 3. */
+    struct vip_comp_at at[2]; /* by enum vip_queue */
+    uint8_t reserved[48];
 };
 _Static_assert(offsetof(struct vip_vipd_vi, features) == 12, "ABI");
 _Static_assert(offsetof(struct vip_vipd_vi, commit) == 32, "ABI");
-_Static_assert(sizeof(struct vip_vipd_vi) == 64, "ABI");
+_Static_assert(offsetof(struct vip_vipd_vi, at) == 64, "ABI");
+_Static_assert(sizeof(struct vip_vipd_vi) == 128, "ABI");
 
+#define VIP_COMP_UNIT       256u
+#define VIP_COMP_SHORT      8u /* slots of a short ring */
+#define VIP_COMP_RING_BYTES (VIP_DESC_PER_QUEUE_MAX * 32u) /* long ring */
 #define VIP_VIPD_CQ_OFF     0x1000u
 #define VIP_VIPD_CQ_STRIDE  (64u + VIP_CQ_RING_SLOTS * 8u)
 #define VIP_VIPD_VI_OFF     (VIP_VIPD_CQ_OFF + (uint64_t)VIP_CQ_MAX * VIP_VIPD_CQ_STRIDE)
-#define VIP_COMP_RING_BYTES (VIP_DESC_PER_QUEUE_MAX * 32u)
-#define VIP_VIPD_VI_STRIDE  (64u + 2u * VIP_COMP_RING_BYTES)
-#define VIP_VIPD_BYTES                                                                             \
-    ((VIP_VIPD_VI_OFF + (uint64_t)VIP_VI_MAX * VIP_VIPD_VI_STRIDE + 4095u) & ~(uint64_t)4095u)
+/* Short rings: [VI index][queue]. */
+#define VIP_VIPD_SHORT_OFF (VIP_VIPD_VI_OFF + (uint64_t)VIP_SHM_VIS * 128u)
+/* Long rings: [VI index][queue], for VIP_VI_MAX VIs. */
+#define VIP_VIPD_LONG_OFF (VIP_VIPD_SHORT_OFF + (uint64_t)VIP_SHM_VIS * 2u * VIP_COMP_UNIT)
+#define VIP_VIPD_BYTES    (VIP_VIPD_LONG_OFF + (uint64_t)VIP_VI_MAX * 2u * VIP_COMP_RING_BYTES)
+
+_Static_assert(VIP_COMP_SHORT * sizeof(struct vip_comp) == VIP_COMP_UNIT, "ABI");
+_Static_assert(VIP_VIPD_BYTES / VIP_COMP_UNIT < (1u << 28), "vip_comp_at.where");
+_Static_assert(VIP_VIPD_SHORT_OFF % 4096 == 0 && VIP_VIPD_BYTES % 4096 == 0, "whole pages");
 
 _Static_assert((VIP_SQ_SLOTS & (VIP_SQ_SLOTS - 1)) == 0, "masking needs a power of two");
 _Static_assert((VIP_CQ_RING_SLOTS & (VIP_CQ_RING_SLOTS - 1)) == 0, "masking needs a power of two");
 _Static_assert((VIP_DESC_PER_QUEUE_MAX & (VIP_DESC_PER_QUEUE_MAX - 1)) == 0, "power of two");
-_Static_assert(VIP_VIPD_CQ_STRIDE % 64 == 0 && VIP_VIPD_VI_STRIDE % 64 == 0, "cache lines");
+_Static_assert(VIP_VIPD_CQ_STRIDE % 64 == 0 && VIP_VIPD_VI_OFF % 64 == 0, "cache lines");
 
 #endif

@@ -103,7 +103,7 @@ static void hostile_connect(unsigned a, unsigned b)
 static void hostile_open(void)
 {
     struct registry_limits limits = {.regions_max = 8, .bytes_max = 1 << 20, .ptags_max = 4};
-    struct nic_session_args args = {.id = 9, .sink = &sink};
+    struct nic_session_args args = {.id = 9, .layout = nic_layout(VIP_SHM_ABI), .sink = &sink};
     struct rig_app as_app = {0};
     uint32_t cq, position;
     char why[256];
@@ -245,7 +245,7 @@ static void write_conts(struct fuzz_in *in)
 static void write_raw(struct fuzz_in *in)
 {
     static const uint32_t places[] = {
-        0, 64, VIP_APP_VI_WAITERS_OFF, VIP_APP_CQ_OFF, VIP_APP_CQ_ARM_OFF, VIP_APP_SQ_OFF};
+        0, 64, VIP_APP_VI_OFF, VIP_APP_CQ_OFF, VIP_APP_CQ_OFF + 8, VIP_APP_SQ_OFF};
     uint8_t how = fuzz_8(in);
     uint32_t at =
         places[how % 6] + (how % 6 == 5 ? (h.position & (VIP_SQ_SLOTS - 1)) * 64u : 0) + fuzz_8(in);

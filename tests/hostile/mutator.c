@@ -269,18 +269,15 @@ static void evil_words(struct raw *raw)
 {
     uint32_t value = (uint32_t)raw_odd_number(&seed);
 
-    switch (any() % 4) {
+    switch (any() % 3) {
     case 0:
         poke32(raw, 64, value);
         break;
     case 1:
-        poke32(raw, VIP_APP_VI_WAITERS_OFF + (uint32_t)(any() % (VIP_VI_MAX * 8u)), value);
-        break;
-    case 2:
-        poke32(raw, VIP_APP_CQ_OFF + (uint32_t)(any() % 64), value);
+        poke32(raw, VIP_APP_VI_OFF + (uint32_t)(any() % (VIP_VI_MAX * 32u)), value);
         break;
     default:
-        poke32(raw, VIP_APP_CQ_ARM_OFF + (uint32_t)(any() % 64), value);
+        poke32(raw, VIP_APP_CQ_OFF + (uint32_t)(any() % 128), value);
         break;
     }
 }

@@ -517,8 +517,10 @@ void raw_ring(const struct raw *raw)
 bool raw_reap(struct raw *raw, int at, unsigned queue, struct vip_comp *ret)
 {
     uint32_t *taken = &raw->vi[at].taken[queue];
+    struct vip_comps_in comps;
 
-    if (!vip_comp_read(vip_vipd_vi_ring(raw->vipd, raw->vi[at].vi, queue), *taken, ret))
+    vip_comps_open(&comps, raw->vipd, raw->vi[at].vi, queue);
+    if (!vip_comps_read(&comps, *taken, *taken, ret))
         return false;
     (*taken)++;
     return true;

@@ -12,7 +12,7 @@
 
 #include "proto/control.h"
 #include "proto/control.pb-c.h"
-#include "proto/ring.h"
+#include "proto/comps.h"
 
 #define RAW_VIS     60
 #define RAW_REGIONS 3

@@ -169,7 +169,8 @@ static void sess_regions(struct sess *sess)
 void sess_open(struct play *play, unsigned host, unsigned index)
 {
     struct sess *sess = &play->sess[host][index];
-    struct nic_session_args args = {.id = index, .sink = &sess_sink, .ctx = sess};
+    struct nic_session_args args = {
+        .id = index, .layout = nic_layout(VIP_SHM_ABI), .sink = &sess_sink, .ctx = sess};
     char why[128] = "";
     uint32_t cq;
 

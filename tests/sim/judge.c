@@ -1,7 +1,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "proto/ring.h"
+#include "proto/comps.h"
 #include "tests/sim/actor.h"
 
 static uint8_t *slot_at(const struct mem *mem, const struct flow *flow, uint32_t slot)
@@ -388,8 +388,10 @@ static void send_complete(struct end *end, const struct vip_comp *comp)
 
 static bool next_completion(struct end *end, enum vip_queue queue, struct vip_comp *ret)
 {
-    if (!vip_comp_read(vip_vipd_vi_ring(end->sess->vipd, end->vi, queue), end->position[queue],
-                       ret))
+    struct vip_comps_in comps;
+
+    vip_comps_open(&comps, end->sess->vipd, end->vi, queue);
+    if (!vip_comps_read(&comps, end->position[queue], end->position[queue], ret))
         return false;
     end->position[queue]++;
     world_line(&end->pair->play->world, LINE_DONE, end->pair->number, end->side, queue, ret->status,

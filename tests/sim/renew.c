@@ -180,7 +180,8 @@ static void end_return(struct end *end)
 static void sess_return(struct sess *sess)
 {
     struct play *play = sess->play;
-    struct nic_session_args args = {.id = sess->index, .sink = &sess_sink, .ctx = sess};
+    struct nic_session_args args = {
+        .id = sess->index, .layout = nic_layout(VIP_SHM_ABI), .sink = &sess_sink, .ctx = sess};
 
     memory_return(sess);
     sess->app = map_zeroes(play, VIP_APP_BYTES);

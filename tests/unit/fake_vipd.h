@@ -25,7 +25,7 @@
 
 #include "proto/control.h"
 #include "proto/control.pb-c.h"
-#include "proto/ring.h"
+#include "proto/comps.h"
 #include "proto/status.h"
 
 /* The fault of the fake's OpenReply. */
@@ -327,6 +327,19 @@ static inline void fake_stop(struct fake *fake)
     fake_end(fake);
 }
 
+/* Write the entry of a completion. */
+static __attribute__((unused)) uint32_t fake_comp_write(void *vipd, uint16_t vi, enum vip_queue queue,
+                                                        uint32_t position, const struct vip_comp *comp)
+{
+    struct vip_comps_out comps;
+    struct vip_comp *to;
+
+    vip_comps_resume(&comps, vipd, vi, queue, position);
+    to = vip_comps_slot(&comps, position);
+    vip_comp_fill(to, position, comp);
+    return vip_comp_stamp(to, position);
+}
+
 /* Write a completion, as the daemon does: entry, count, barrier, wake. */
 static __attribute__((unused)) void fake_complete(struct fake *fake, uint16_t vi,
                                                   enum vip_queue queue, uint32_t position,
@@ -334,7 +347,7 @@ static __attribute__((unused)) void fake_complete(struct fake *fake, uint16_t vi
 {
     struct vip_vipd_vi *block = vip_vipd_vi(fake->vipd, vi);
     const struct vip_app_head *head = fake->app;
-    uint32_t count = vip_comp_write(vip_vipd_vi_ring(fake->vipd, vi, queue), position, comp);
+    uint32_t count = fake_comp_write(fake->vipd, vi, queue, position, comp);
 
     __atomic_store_n(&block->prod[queue], count, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&head->sleepers, __ATOMIC_SEQ_CST) != 0)

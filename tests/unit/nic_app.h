@@ -5,6 +5,8 @@
 #ifndef TESTS_UNIT_NIC_APP_H
 #define TESTS_UNIT_NIC_APP_H
 
+#include "proto/comps.h"
+#include "proto/shm3.h"
 #include "unit/nic_net.h"
 
 static struct nic *rig_nics[RIG_HOSTS];
@@ -189,6 +191,51 @@ RIG void *rig_map(uint64_t bytes)
     return at;
 }
 
+/* Shared-memory ABI of all applications. */
+#ifndef RIG_ABI
+#define RIG_ABI VIP_SHM_ABI
+#endif
+
+RIG const struct nic_layout *rig_layout(void)
+{
+    return nic_layout(RIG_ABI);
+}
+
+/* The words of a VI and of a CQ that the library writes. */
+RIG uint32_t *rig_waiters(const struct rig_app *app, uint16_t vi, unsigned queue)
+{
+    return (uint32_t *)(uintptr_t)nic_layout_waiters(rig_layout(), app->app, vi, queue);
+}
+
+RIG struct vip_app_cq *rig_cq_words(const struct rig_app *app, uint32_t cq)
+{
+    return (struct vip_app_cq *)(uintptr_t)nic_layout_cq(rig_layout(), app->app, cq);
+}
+
+RIG uint32_t *rig_arm(const struct rig_app *app, uint32_t cq)
+{
+    return (uint32_t *)(uintptr_t)nic_layout_arm(rig_layout(), app->app, cq);
+}
+
+RIG struct vip_vipd_vi *rig_vi_head(const struct rig_app *app, uint16_t vi)
+{
+    return nic_layout_vi(rig_layout(), app->vipd, vi);
+}
+
+/* The completion at `position`, if vipd has shown it. */
+RIG bool rig_comp_read(const struct rig_app *app, uint16_t vi, unsigned queue, uint32_t position,
+                       struct vip_comp *ret)
+{
+    struct vip_comps_in comps;
+
+    if (rig_layout()->long_only)
+        return vip_comp_read((struct vip_comp *)(void *)((char *)rig_vi_head(app, vi) + VIP_VIPD3_VI_BYTES) +
+                                 queue * VIP_DESC_PER_QUEUE_MAX,
+                             VIP_DESC_PER_QUEUE_MAX - 1, position, ret);
+    vip_comps_open(&comps, app->vipd, vi, queue);
+    return vip_comps_read(&comps, position, position, ret);
+}
+
 static void *rig_vipd_again; /* the segment of an earlier life, for the next application; or NULL */
 
 RIG struct rig_app *rig_app(struct nic *nic)
@@ -199,11 +246,12 @@ RIG struct rig_app *rig_app(struct nic *nic)
 
     app->nic = nic;
     app->uid = rig_uid;
-    app->app = rig_map(VIP_APP_BYTES);
-    app->vipd = rig_vipd_again ? rig_vipd_again : rig_map(VIP_VIPD_BYTES);
+    app->app = rig_map(rig_layout()->app_bytes);
+    app->vipd = rig_vipd_again ? rig_vipd_again : rig_map(rig_layout()->vipd_bytes);
     assert_int_equal(registry_new(&limits, rig_memfd(VIP_ARENA_BYTES), &app->registry), 0);
     args = (struct nic_session_args){.id = 1,
                                      .uid = rig_uid,
+                                     .layout = rig_layout(),
                                      .app_base = app->app,
                                      .vipd_base = app->vipd,
                                      .registry = app->registry,
@@ -223,8 +271,8 @@ RIG struct rig_app *rig_app(struct nic *nic)
 RIG void rig_app_forget(struct rig_app *app)
 {
     registry_free(app->registry);
-    munmap(app->app, VIP_APP_BYTES);
-    munmap(app->vipd, VIP_VIPD_BYTES);
+    munmap(app->app, rig_layout()->app_bytes);
+    munmap(app->vipd, rig_layout()->vipd_bytes);
     for (unsigned i = 0; i < RIG_APPS; i++)
         if (rig_apps[i] == app)
             rig_apps[i] = NULL;

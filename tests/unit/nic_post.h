@@ -131,7 +131,7 @@ RIG void rig_post_write(struct rig_app *app, uint16_t vi, struct vip_shm_seg fro
 
 RIG bool rig_done(struct rig_app *app, uint16_t vi, enum vip_queue queue, struct vip_comp *ret)
 {
-    if (!vip_comp_read(vip_vipd_vi_ring(app->vipd, vi, queue), app->comp_position[vi][queue], ret))
+    if (!rig_comp_read(app, vi, queue, app->comp_position[vi][queue], ret))
         return false;
     app->comp_position[vi][queue]++;
     return true;
@@ -142,7 +142,7 @@ RIG bool rig_cq_done(struct rig_app *app, uint32_t cq, struct vip_cqe *ret)
     if (!vip_cq_read(vip_vipd_cq_ring(app->vipd, cq), app->cq_position[cq], ret))
         return false;
     app->cq_position[cq]++;
-    vip_store32_release(&vip_app_cq(app->app, cq)->cons, app->cq_position[cq]);
+    vip_store32_release(&rig_cq_words(app, cq)->cons, app->cq_position[cq]);
     return true;
 }
 

@@ -49,7 +49,7 @@ static uint32_t unread(const struct program *p, unsigned queue)
 
 static void entries_again(struct program *p)
 {
-    const struct vip_vipd_vi *block = vip_vipd_vi(p->app->vipd, p->vi);
+    const struct vip_vipd_vi *block = rig_vi_head(p->app, p->vi);
     uint32_t shown[2] = {block->prod[VIP_Q_SEND], block->commit.received};
 
     for (unsigned q = 0; q < 2; q++)
@@ -80,7 +80,7 @@ static void next_life(struct program *p, const struct program *peer, bool looks)
     memcpy(p->app->vi_gen, old->vi_gen, sizeof(old->vi_gen));
     for (unsigned i = 0; i < 5; i++)
         memory_add(p->app, all[i], all[i]->mem.handle);
-    vip_store32_release(&vip_app_cq(p->app->app, (uint32_t)p->cq)->cons,
+    vip_store32_release(&rig_cq_words(p->app, (uint32_t)p->cq)->cons,
                         p->app->cq_position[p->cq]);
     assert_int_equal(nic_cq_restore(p->app->session, (uint32_t)p->cq), VIP_RC_SUCCESS);
     nic_vi_recover(p->app->vipd, &p->past);

@@ -20,7 +20,7 @@ static struct two two_new(uint16_t level)
 
 static uint32_t shown_state(const struct rig_app *app, uint16_t vi)
 {
-    return vip_load32(&vip_vipd_vi(app->vipd, vi)->state);
+    return vip_load32(&rig_vi_head(app, vi)->state);
 }
 
 static enum vip_rc accept_rc(struct rig_app *app, uint64_t handle, uint32_t vi)

@@ -86,7 +86,7 @@ static void send_vipd(struct end *end, uint8_t byte)
 
 static const struct vip_vipd_vi *block(const struct end *end)
 {
-    return vip_vipd_vi(end->app->vipd, end->vi);
+    return rig_vi_head(end->app, end->vi);
 }
 
 static void end_open(struct end *end, struct nic *nic, uint16_t level)

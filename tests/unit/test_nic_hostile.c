@@ -67,7 +67,7 @@ static void test_garbage(void **state)
         uint32_t *words = w.evil->app;
 
         rig_vi(w.evil, VIP_LVL_DELIVERY);
-        for (uint32_t i = 0; i < VIP_APP_BYTES / 4; i++)
+        for (uint64_t i = rig_layout()->app_bytes / 4; i--;)
             words[i] = rig_random();
         for (uint32_t i = 0; i < VIP_SQ_SLOTS; i++)
             vip_app_sq(w.evil->app)[i].stamp = i + 1;

@@ -62,7 +62,7 @@ static void post_sends(struct side *side, const struct side *to)
 /* Are all posted sends complete, by the word on which VipSendWait sleeps? */
 static bool sends_over(const struct side *side)
 {
-    return vip_load32(&vip_vipd_vi(side->app->vipd, side->vi)->prod[VIP_Q_SEND]) == side->posted;
+    return vip_load32(&rig_vi_head(side->app, side->vi)->prod[VIP_Q_SEND]) == side->posted;
 }
 
 /* Take the completions of a queue. Returns the number of good ones, without RDMA Writes. */

@@ -97,8 +97,8 @@ static void test_message(void **state)
         for (unsigned l = 0; l < 3; l++) {
             struct pair p = pair_new(host, levels[l], REGISTRY_SHARED);
 
-            assert_int_equal(vip_vipd_vi(p.a->vipd, p.va)->features, VIP_FEATURES);
-            assert_int_equal(vip_vipd_vi(p.b->vipd, p.vb)->features, VIP_FEATURES);
+            assert_int_equal(rig_vi_head(p.a, p.va)->features, VIP_FEATURES);
+            assert_int_equal(rig_vi_head(p.b, p.vb)->features, VIP_FEATURES);
             for (unsigned i = 0; i < 6; i++)
                 one_message(&p, i * 9000, lens[i]);
             pair_free(&p);

@@ -5,7 +5,7 @@
 
 static uint32_t shown_state(const struct rig_app *app, uint16_t vi)
 {
-    return vip_load32(&vip_vipd_vi(app->vipd, vi)->state);
+    return vip_load32(&rig_vi_head(app, vi)->state);
 }
 
 /* Start a peer-to-peer request of a VI on nic `own` to nic `other`, with discriminator `disc` at both ends. */

@@ -22,7 +22,7 @@ static uint32_t cq_new(struct rig_app *app, uint64_t entries)
     assert_int_equal(nic_cq_create(app->session, entries, &cq, &position, why, sizeof(why)),
                      VIP_RC_SUCCESS);
     app->cq_position[cq] = position;
-    vip_store32_release(&vip_app_cq(app->app, cq)->cons, position);
+    vip_store32_release(&rig_cq_words(app, cq)->cons, position);
     return cq;
 }
 
@@ -176,7 +176,7 @@ static void test_cq_backlog_limit(void **state)
     assert_in_range(rig_counter(nic, "segs_bytes"), 1, 10000);
     /* The program reads the CQ, and then stops again: it gets the error again. */
     assert_int_equal(app->event_count, 0);
-    vip_store32_release(&vip_app_cq(app->app, cq)->cons,
+    vip_store32_release(&rig_cq_words(app, cq)->cons,
                         vip_load32(&vip_vipd_cq(app->vipd, cq)->prod));
     rig_pass(20000000);
     nic->config.kept_bytes_user = 1;
@@ -184,7 +184,7 @@ static void test_cq_backlog_limit(void **state)
         flush_receives(app, vi[i % 12], &mem, 1000);
     assert_int_equal(rig_wait_event(app, 'e').code, VIP_EC_VI_OVERRUN);
     /* This error counts in the limit of errors that vipd reports to a program. */
-    vip_store32_release(&vip_app_cq(app->app, cq)->cons,
+    vip_store32_release(&rig_cq_words(app, cq)->cons,
                         vip_load32(&vip_vipd_cq(app->vipd, cq)->prod));
     rig_pass(20000000);
     app->session->errors_ns = rig_now + 3600 * RIG_SECOND;
@@ -229,7 +229,7 @@ static void test_cq_backlogs_in_turns(void **state)
     waiting = (uint64_t)CQS * MORE;
     assert_int_equal(rig_counter(rig_nics[0], "cq_backlogged"), waiting);
     for (unsigned i = 0; i < CQS; i++)
-        vip_store32_release(&vip_app_cq(app->app, cq[i])->cons,
+        vip_store32_release(&rig_cq_words(app, cq[i])->cons,
                             vip_load32(&vip_vipd_cq(app->vipd, cq[i])->prod));
     rig_now += RIG_SECOND;
     before = rig_counter(rig_nics[0], "cq_entries");
@@ -325,7 +325,7 @@ static void test_cq_never_read(void **state)
     uint16_t vi = rig_vi_cq(app, VIP_LVL_DELIVERY, -1, (int32_t)cq);
 
     /* A hostile `cons`, ahead of all entries that were ever written, makes no room. */
-    vip_store32_release(&vip_app_cq(app->app, cq)->cons, 0x80000000u);
+    vip_store32_release(&rig_cq_words(app, cq)->cons, 0x80000000u);
     for (unsigned i = 0; i < 30; i++)
         flush_receives(app, vi, &mem, 1000);
     assert_int_equal(rig_wait_event(app, 'e').code, VIP_EC_VI_OVERRUN);
@@ -504,7 +504,7 @@ static void test_wake(void **state)
     flush_receives(app, vi, &mem, 10);
     rig_step();
     assert_int_equal(rig_counter(nic, "wakes"), 0);
-    *vip_app_vi_waiters(app->app, vi, VIP_Q_RECV) = 1;
+    *rig_waiters(app, vi, VIP_Q_RECV) = 1;
     flush_receives(app, vi, &mem, 10);
     rig_step();
     assert_int_equal(rig_counter(nic, "wakes"), 0);
@@ -512,11 +512,11 @@ static void test_wake(void **state)
     flush_receives(app, vi, &mem, 10);
     rig_step();
     assert_int_equal(rig_counter(nic, "wakes"), 1);
-    vip_app_cq(app->app, cq)->waiters = 1;
+    rig_cq_words(app, cq)->waiters = 1;
     flush_receives(app, vi, &mem, 10);
     rig_step();
     assert_int_equal(rig_counter(nic, "wakes"), 3);
-    assert_int_equal(vip_load32(&vip_vipd_vi(app->vipd, vi)->prod[VIP_Q_RECV]), 40);
+    assert_int_equal(vip_load32(&rig_vi_head(app, vi)->prod[VIP_Q_RECV]), 40);
     assert_int_equal(vip_load32(&vip_vipd_cq(app->vipd, cq)->prod), 40);
     rig_mem_free(&mem);
 }
@@ -538,7 +538,7 @@ static void test_wake_many(void **state)
     struct rig_app *app = rig_app(nic);
     struct rig_mem mem = rig_mem(app, 4096, REGISTRY_SHARED);
     uint16_t vi = rig_vi(app, VIP_LVL_DELIVERY);
-    uint32_t *word = &vip_vipd_vi(app->vipd, vi)->prod[VIP_Q_RECV];
+    uint32_t *word = &rig_vi_head(app, vi)->prod[VIP_Q_RECV];
     struct vip_app_head *head = app->app;
     pthread_t threads[THREADS];
     long asleep = 0;
@@ -549,7 +549,7 @@ static void test_wake_many(void **state)
         asleep += syscall(SYS_futex, &gate, FUTEX_REQUEUE, 0, INT_MAX, word, 0);
         sched_yield();
     }
-    *vip_app_vi_waiters(app->app, vi, VIP_Q_RECV) = head->sleepers = 1;
+    *rig_waiters(app, vi, VIP_Q_RECV) = head->sleepers = 1;
     flush_receives(app, vi, &mem, 10);
     rig_step();
     assert_int_equal(rig_counter(nic, "wakes"), 1);

@@ -30,7 +30,7 @@ static void new_vipd(struct program *p, const struct program *peer)
         memory_add(p->app, all[i], all[i]->mem.handle);
     assert_int_equal(nic_vi_restore(p->app->session, &p->past, rig_now, why, sizeof(why)),
                      VIP_RC_SUCCESS);
-    assert_int_equal(vip_vipd_vi(p->app->vipd, p->vi)->state, VIP_VIST_CONNECTED);
+    assert_int_equal(rig_vi_head(p->app, p->vi)->state, VIP_VIST_CONNECTED);
     p->app->vi_gen[p->vi] = p->past.generation;
     for (unsigned i = p->received; i < p->offered; i++)
         recv_post(p, i);
@@ -126,7 +126,7 @@ static void test_too_late(void **state)
     assert_int_equal(rig_wait_event(p[1].app, 'e').code, VIP_EC_CONN_LOST);
     new_vipd(&p[0], &p[1]);
     assert_int_equal(rig_wait_event(p[0].app, 'e').code, VIP_EC_CONN_LOST);
-    assert_int_equal(vip_vipd_vi(p[0].app->vipd, p[0].vi)->state, VIP_VIST_ERROR);
+    assert_int_equal(rig_vi_head(p[0].app, p[0].vi)->state, VIP_VIST_ERROR);
     assert_int_equal(
         nic_vi_rebind(p[0].app->session, p[0].vi, RIG_SECOND, rig_now, why, sizeof(why)),
         VIP_RC_INVALID_STATE);

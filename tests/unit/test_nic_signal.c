@@ -14,7 +14,7 @@ static uint32_t cq_new(struct rig_app *app)
     assert_int_equal(nic_cq_create(app->session, 64, &cq, &position, why, sizeof(why)),
                      VIP_RC_SUCCESS);
     app->cq_position[cq] = position;
-    vip_store32_release(&vip_app_cq(app->app, cq)->cons, position);
+    vip_store32_release(&rig_cq_words(app, cq)->cons, position);
     return cq;
 }
 
@@ -41,7 +41,7 @@ static void test_notify_word(void **state)
     uint16_t marked = rig_vi_cq(app, VIP_LVL_DELIVERY, -1, (int32_t)cq);
 
     /* The queue is marked, but no thread sleeps; a thread sleeps, but the queue is not marked: the word stays. */
-    vip_store32_release(vip_app_vi_waiters(app->app, marked, VIP_Q_RECV), VIP_APP_WAITERS_NOTIFY);
+    vip_store32_release(rig_waiters(app, marked, VIP_Q_RECV), VIP_APP_WAITERS_NOTIFY);
     flush_one(app, marked, &mem);
     assert_int_equal(notify_word(app), 0);
     vip_store32_release(&head->sleepers, 1);
@@ -50,7 +50,7 @@ static void test_notify_word(void **state)
     flush_one(app, marked, &mem);
     assert_int_equal(notify_word(app), 1);
     /* The queue and its CQ are marked: the word changes once for both. */
-    vip_store32_release(&vip_app_cq(app->app, cq)->waiters, VIP_APP_WAITERS_NOTIFY | 1);
+    vip_store32_release(&rig_cq_words(app, cq)->waiters, VIP_APP_WAITERS_NOTIFY | 1);
     flush_one(app, marked, &mem);
     assert_int_equal(notify_word(app), 2);
     rig_mem_free(&mem);
@@ -85,7 +85,7 @@ static void test_one_message_for_each_arm_word(void **state)
 {
     struct rig_app *app = rig_app(rig_nic(0));
     struct rig_mem mem = rig_mem(app, 4096, REGISTRY_SHARED);
-    uint32_t cq = cq_new(app), *arm = vip_app_cq_arm(app->app, cq);
+    uint32_t cq = cq_new(app), *arm = rig_arm(app, cq);
     uint16_t vi = rig_vi_cq(app, VIP_LVL_DELIVERY, -1, (int32_t)cq);
     int sock;
 
@@ -124,7 +124,7 @@ static void test_entries_that_are_there_are_told_at_once(void **state)
     int sock;
 
     flush_one(app, vi, &mem);
-    vip_store32_release(vip_app_cq_arm(app->app, cq), 5);
+    vip_store32_release(rig_arm(app, cq), 5);
     sock = socket_of(app, cq, VIP_RC_SUCCESS);
     assert_int_equal(messages(sock), 1);
     assert_int_equal(signaled(app, cq), 5);
@@ -142,7 +142,7 @@ static void test_a_full_socket_holds_nobody_up(void **state)
     int sock = socket_of(app, cq, VIP_RC_SUCCESS);
 
     for (uint32_t i = 1; i < 1000; i++) {
-        vip_store32_release(vip_app_cq_arm(app->app, cq), i);
+        vip_store32_release(rig_arm(app, cq), i);
         flush_one(app, vi, &mem);
         assert_int_equal(signaled(app, cq), i);
     }
@@ -174,7 +174,7 @@ static void test_no_message_after_the_end(void **state)
 {
     struct rig_app *app = rig_app(rig_nic(0));
     struct rig_mem mem = rig_mem(app, 4096, REGISTRY_SHARED);
-    uint32_t cq = cq_new(app), *arm = vip_app_cq_arm(app->app, cq);
+    uint32_t cq = cq_new(app), *arm = rig_arm(app, cq);
     uint16_t vi = rig_vi_cq(app, VIP_LVL_DELIVERY, -1, (int32_t)cq);
     int sock = socket_of(app, cq, VIP_RC_SUCCESS);
 

@@ -32,8 +32,8 @@ static void two_free(struct two *t)
 
 static bool lives(const struct two *t)
 {
-    return vip_load32(&vip_vipd_vi(t->a->vipd, t->va)->state) == VIP_VIST_CONNECTED &&
-           vip_load32(&vip_vipd_vi(t->b->vipd, t->vb)->state) == VIP_VIST_CONNECTED;
+    return vip_load32(&rig_vi_head(t->a, t->va)->state) == VIP_VIST_CONNECTED &&
+           vip_load32(&rig_vi_head(t->b, t->vb)->state) == VIP_VIST_CONNECTED;
 }
 
 static void one_message(struct two *t)

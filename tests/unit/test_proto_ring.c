@@ -14,7 +14,9 @@
 
 #include <cmocka.h>
 
+#include "proto/comps.h"
 #include "proto/ring.h"
+#include "proto/status.h"
 
 #define HANDOVERS 200000u
 
@@ -44,16 +46,23 @@ static void await_room(struct bench *bench, uint32_t position, uint32_t slots)
         sched_yield();
 }
 
-static void run(struct bench *bench, void *(*writer)(void *), void (*reader)(struct bench *),
-                size_t bytes)
+/* The ring at this offset looks as if an earlier lap had been written. Real rings begin at position 0. Here a slot of
+ * zeros would look written at the position whose stamp is 0. */
+static void use(struct bench *bench, uint64_t offset, size_t bytes)
+{
+    memset((char *)bench->memory + offset, 0xA5, bytes);
+}
+
+static void begin(struct bench *bench, size_t bytes)
+{
+    *bench = (struct bench){.memory = calloc(1, bytes), .consumed = FIRST};
+    assert_non_null(bench->memory);
+}
+
+static void run(struct bench *bench, void *(*writer)(void *), void (*reader)(struct bench *))
 {
     pthread_t thread;
 
-    *bench = (struct bench){.memory = malloc(bytes), .consumed = FIRST};
-    assert_non_null(bench->memory);
-    /* As if an earlier lap had been written. Real rings begin at position 0. Here a slot of zeros would
-     * look written at the position whose stamp is 0. */
-    memset(bench->memory, 0xA5, bytes);
     assert_int_equal(pthread_create(&thread, NULL, writer, bench), 0);
     reader(bench);
     pthread_join(thread, NULL);
@@ -108,7 +117,9 @@ static void test_submissions_arrive_whole_and_in_order(void **state)
     struct bench bench;
 
     (void)state;
-    run(&bench, post_all, take_all, VIP_APP_BYTES);
+    begin(&bench, VIP_APP_BYTES);
+    use(&bench, 0, VIP_APP_BYTES);
+    run(&bench, post_all, take_all);
 }
 
 /* The reader sleeps at every opportunity, and only a doorbell wakes it: a lost doorbell hangs the test. */
@@ -136,7 +147,9 @@ static void test_no_wake_up_is_lost(void **state)
     struct bench bench;
 
     (void)state;
-    run(&bench, post_all, take_all_asleep, VIP_APP_BYTES);
+    begin(&bench, VIP_APP_BYTES);
+    use(&bench, 0, VIP_APP_BYTES);
+    run(&bench, post_all, take_all_asleep);
 }
 
 /* ---- completion ring ------------------------------------------------------------------- */
@@ -144,26 +157,31 @@ static void test_no_wake_up_is_lost(void **state)
 static void *complete_all(void *arg)
 {
     struct bench *bench = arg;
-    struct vip_comp *ring = bench->memory;
+    struct vip_comps_out comps;
 
+    vip_comps_begin(&comps, bench->memory, 3, VIP_Q_RECV, FIRST);
     for (uint32_t i = 0; i < HANDOVERS; i++) {
-        struct vip_comp comp = {.status = i, .length = ~i, .imm = mix(i)};
+        struct vip_comp *to, comp = {.status = i, .length = ~i, .imm = mix(i)};
 
         await_room(bench, FIRST + i, VIP_DESC_PER_QUEUE_MAX);
-        vip_comp_write(ring, FIRST + i, &comp);
+        to = vip_comps_slot(&comps, FIRST + i);
+        vip_comp_fill(to, FIRST + i, &comp);
+        vip_comp_stamp(to, FIRST + i);
     }
     return NULL;
 }
 
 static void reap_all(struct bench *bench)
 {
-    const struct vip_comp *ring = bench->memory;
+    struct vip_comps_in comps;
     struct vip_comp comp;
 
+    vip_comps_open(&comps, bench->memory, 3, VIP_Q_RECV);
+
     for (uint32_t i = 0; i < HANDOVERS; i++) {
-        while (!vip_comp_read(ring, FIRST + i, &comp))
+        while (!vip_comps_read(&comps, FIRST + i, FIRST + i, &comp))
             sched_yield();
-        if (comp.status != i || comp.length != ~i || comp.imm != mix(i))
+        if (comp.status != i || comp.length != ~i || comp.imm != mix(i) || comp.number != FIRST + i)
             bench->wrong++;
         __atomic_store_n(&bench->consumed, FIRST + i + 1, __ATOMIC_RELEASE);
     }
@@ -174,7 +192,76 @@ static void test_completions_arrive_whole_and_in_order(void **state)
     struct bench bench;
 
     (void)state;
-    run(&bench, complete_all, reap_all, VIP_COMP_RING_BYTES);
+    begin(&bench, VIP_VIPD_BYTES);
+    use(&bench, vip_comp_short_off(3, VIP_Q_RECV), VIP_COMP_UNIT);
+    use(&bench, vip_comp_long_off(3, VIP_Q_RECV), VIP_COMP_RING_BYTES);
+    run(&bench, complete_all, reap_all);
+}
+
+/* A completion of the queue 3 at `position`, as vipd writes it. */
+static void complete_one(struct vip_comps_out *comps, uint32_t position)
+{
+    struct vip_comp *to = vip_comps_slot(comps, position), comp = {.status = position};
+
+    vip_comp_fill(to, position, &comp);
+    vip_comp_stamp(to, position);
+}
+
+/* A reader that looks ahead finds completions of both rings, in any order. */
+static void test_completions_ahead_over_both_rings(void **state)
+{
+    struct vip_comps_out out;
+    struct vip_comps_in in;
+    struct vip_comp comp;
+    struct bench bench;
+
+    (void)state;
+    begin(&bench, VIP_VIPD_BYTES);
+    vip_comps_begin(&out, bench.memory, 3, VIP_Q_SEND, 100);
+    vip_comps_open(&in, bench.memory, 3, VIP_Q_SEND);
+    for (uint32_t i = 0; i < 20; i++)
+        complete_one(&out, 100 + i);
+    for (uint32_t oldest = 0; oldest < 20; oldest++) {
+        for (uint32_t i = 20; i-- > oldest;) {
+            assert_true(vip_comps_read(&in, 100 + oldest, 100 + i, &comp));
+            assert_int_equal(comp.status, 100 + i);
+        }
+        assert_false(vip_comps_read(&in, 100 + oldest, 120, &comp));
+    }
+    free(bench.memory);
+}
+
+/* Another life of vipd finds the ring and the position of each, whatever it was killed behind. */
+static void test_completions_of_an_earlier_life(void **state)
+{
+    struct vip_comps_out out, next;
+    struct vip_comps_in in;
+    struct vip_comp comp;
+    struct bench bench;
+
+    (void)state;
+    begin(&bench, VIP_VIPD_BYTES);
+    vip_comps_begin(&out, bench.memory, 3, VIP_Q_SEND, 0);
+    vip_comps_open(&in, bench.memory, 3, VIP_Q_SEND);
+    for (uint32_t i = 0; i < 2000; i++) {
+        vip_comps_resume(&next, bench.memory, 3, VIP_Q_SEND, i);
+        assert_int_equal(vip_comps_shown(&next, i ? i - 1 : 0), i);
+        assert_memory_equal(&next, &out, sizeof(out));
+        if (i % 3 == 0) { /* killed before the stamp */
+            (void)vip_comps_slot(&out, i);
+            vip_comps_resume(&next, bench.memory, 3, VIP_Q_SEND, i);
+            assert_int_equal(vip_comps_shown(&next, i), i);
+        }
+        complete_one(i % 2 ? &out : &next, i);
+        out = i % 2 ? out : next;
+        assert_true(vip_comps_read(&in, i, i, &comp));
+    }
+    /* A word that vipd never wrote: the rings begin anew. */
+    vip_vipd_vi(bench.memory, 3)->at[VIP_Q_SEND].where = 0xffffffff;
+    vip_comps_resume(&next, bench.memory, 3, VIP_Q_SEND, 5000);
+    assert_int_equal(next.slots, VIP_COMP_SHORT);
+    assert_int_equal(next.since, 5000);
+    free(bench.memory);
 }
 
 /* ---- completion queue ------------------------------------------------------------------ */
@@ -208,7 +295,9 @@ static void test_cq_entries_arrive_whole_and_in_order(void **state)
     struct bench bench;
 
     (void)state;
-    run(&bench, enqueue_all, dequeue_all, VIP_CQ_RING_SLOTS * 8u);
+    begin(&bench, VIP_CQ_RING_SLOTS * 8u);
+    use(&bench, 0, VIP_CQ_RING_SLOTS * 8u);
+    run(&bench, enqueue_all, dequeue_all);
 }
 
 /* ---- what a reader must not take ------------------------------------------------------- */
@@ -234,6 +323,8 @@ int main(void)
         cmocka_unit_test(test_submissions_arrive_whole_and_in_order),
         cmocka_unit_test(test_no_wake_up_is_lost),
         cmocka_unit_test(test_completions_arrive_whole_and_in_order),
+        cmocka_unit_test(test_completions_ahead_over_both_rings),
+        cmocka_unit_test(test_completions_of_an_earlier_life),
         cmocka_unit_test(test_cq_entries_arrive_whole_and_in_order),
         cmocka_unit_test(test_slots_of_other_laps_are_not_taken),
     };

@@ -222,7 +222,7 @@ static void requests_that_take(bool table)
     assert_int_equal(nic_open(&config, link, 1, &nic), 0);
     for (unsigned i = 0; i < CLIENTS; i++) {
         int arena = memfd_create("arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-        struct nic_session_args args = {.sink = &client_sink};
+        struct nic_session_args args = {.layout = nic_layout(VIP_SHM_ABI), .sink = &client_sink};
         struct nic_vi_created created;
         char why[100];
 

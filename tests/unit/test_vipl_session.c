@@ -341,7 +341,7 @@ static void sleepers_are_published_and_woken(void **state)
 {
     struct setup *s = *state;
     struct vip_comp comp = {.status = VIP_ST_DONE | VIP_ST_OP_RECEIVE};
-    const uint32_t *waiters = vip_app_vi_waiters(s->fake.app, 7, VIP_Q_RECV);
+    const uint32_t *waiters = &vip_app_vi(s->fake.app, 7)->waiters[VIP_Q_RECV];
     pthread_t threads[3];
     void *got;
 
@@ -351,7 +351,7 @@ static void sleepers_are_published_and_woken(void **state)
         pthread_create(&threads[i], NULL, wait_recv, s);
     await_sleepers(s, 3);
     assert_int_equal(vip_load32(waiters), 3);
-    assert_int_equal(vip_load32(vip_app_vi_waiters(s->fake.app, 7, VIP_Q_SEND)), 0);
+    assert_int_equal(vip_load32(&vip_app_vi(s->fake.app, 7)->waiters[VIP_Q_SEND]), 0);
     for (unsigned i = 0; i < 3; i++)
         fake_complete(&s->fake, 7, VIP_Q_RECV, s->fake.recv_position + i, &comp);
     for (unsigned i = 0; i < 3; i++) {

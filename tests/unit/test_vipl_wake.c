@@ -61,7 +61,7 @@ static int tear_down(void **state)
 
 static uint32_t waiter_word(struct setup *s)
 {
-    return __atomic_load_n(vip_app_vi_waiters(s->fake.app, 7, VIP_Q_RECV), __ATOMIC_SEQ_CST);
+    return __atomic_load_n(&vip_app_vi(s->fake.app, 7)->waiters[VIP_Q_RECV], __ATOMIC_SEQ_CST);
 }
 
 static uint32_t sleepers(struct setup *s)
@@ -92,7 +92,7 @@ static bool complete(struct setup *s, uint32_t position)
     struct vip_vipd_head *head = s->fake.vipd;
     struct vip_comp comp = {.status = VIP_ST_DONE | VIP_ST_OP_RECEIVE};
 
-    vip_comp_write(vip_vipd_vi_ring(s->fake.vipd, 7, VIP_Q_RECV), position, &comp);
+    fake_comp_write(s->fake.vipd, 7, VIP_Q_RECV, position, &comp);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (sleepers(s) == 0 || (waiter_word(s) & VIP_APP_WAITERS_NOTIFY) == 0)
         return false;

@@ -43,7 +43,8 @@ struct session {
     unsigned nic; /* index into vipd->nics */
     struct nic_session *nic_session;
     struct registry *registry;
-    void *app_base, *vipd_base; /* the two segments, NULL if not mapped */
+    const struct nic_layout *layout; /* of the two segments */
+    void *app_base, *vipd_base;      /* NULL if not mapped */
     void *recv_base;   /* table of receives (proto/direct.h), NULL if the library has none */
     uint32_t guard[3]; /* numbers of these three mappings in the table of guard.h */
     struct taken_file *taken[3]; /* the files of these three, which the program may keep */

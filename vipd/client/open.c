@@ -2,9 +2,10 @@
  * The first request of an application: it opens a NIC. Segments are checked, made and mapped here.
  *
  * The application's segment must carry SHRINK, GROW, FUTURE_WRITE and SEAL. Then the segment cannot
- * be cut while it is mapped here, and only its creator can write to it. vipd's segment gets the
- * same seals, so that no application can forge a completion. The kernel may still refuse a page
- * (SIGBUS): vipd/registry/guard.h makes that the end of this session.
+ * be cut while it is mapped here, and only its creator can write to it. vipd's segment has no seal
+ * FUTURE_WRITE, because the next life of vipd writes it, too: the application gets a descriptor that
+ * is open for reading, and the file's mode (0600) keeps other users from opening it anew. The kernel
+ * may still refuse a page (SIGBUS): vipd/registry/guard.h makes that the end of this session.
  */
 #include "vipd/client/client.h"
 
@@ -24,7 +25,7 @@
 #include "proto/direct.h"
 #include "proto/probe.h"
 #include "proto/ring.h"
-#include "proto/shm.h"
+#include "proto/shm3.h"
 #include "vipd/client/internal.h"
 #include "vipd/names.h"
 #include "vipd/nic/share.h"
@@ -96,7 +97,7 @@ static int count_segment(const struct client *client, int fd, struct taken_file 
 static bool map_app_segment(const struct client *client, struct session *session, int fd,
                             struct answer *answer)
 {
-    const char *fault = app_segment_fault(fd, VIP_APP_BYTES);
+    const char *fault = app_segment_fault(fd, session->layout->app_bytes);
     int rc;
     uint32_t head[2]; /* magic, ABI */
     void *base;
@@ -105,7 +106,7 @@ static bool map_app_segment(const struct client *client, struct session *session
         answer_set(answer, VIP_RC_INVALID_PARAMETER, "the app-writes segment %s", fault);
         return false;
     }
-    base = memfile_map(fd, VIP_APP_BYTES, 0, false);
+    base = memfile_map(fd, session->layout->app_bytes, 0, false);
     if (!base) {
         answer_set(answer, VIP_RC_ERROR_RESOURCE, "vipd cannot map the app-writes segment: %s",
                    strerror(errno));
@@ -118,11 +119,11 @@ static bool map_app_segment(const struct client *client, struct session *session
                    strerror(errno));
         return false;
     }
-    if (head[0] != VIP_SHM_APP_MAGIC || head[1] != VIP_SHM_ABI) {
+    if (head[0] != VIP_SHM_APP_MAGIC || head[1] != session->layout->abi) {
         answer_set(answer, VIP_RC_INVALID_PARAMETER,
                    "the app-writes segment has magic 0x%x and ABI %u; vipd " VIP_VERSION
-                   " wants 0x%x and %u",
-                   head[0], head[1], VIP_SHM_APP_MAGIC, VIP_SHM_ABI);
+                   " wants 0x%x and the ABI of the request, %u",
+                   head[0], head[1], VIP_SHM_APP_MAGIC, session->layout->abi);
         return false;
     }
     rc = count_segment(client, fd, &session->taken[0]);
@@ -132,27 +133,49 @@ static bool map_app_segment(const struct client *client, struct session *session
     return rc == 0;
 }
 
-/* Make and map our segment; its descriptor goes to the reply. 0 or negative errno. */
+/* Open the file of fd anew, for reading only. Outcomes: the descriptor; a negative errno. */
+static int open_to_read(int fd)
+{
+    char path[32];
+    int ro;
+
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    ro = open(path, O_RDONLY | O_CLOEXEC);
+    return ro < 0 ? -errno : ro;
+}
+
+/* Make and map our segment; a descriptor to read it goes to the reply. 0 or negative errno. */
 static int make_vipd_segment(const struct client *client, struct session *session,
                              struct answer *answer)
 {
-    int fd = memfd_create("vipd-writes", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int fd = memfd_create("vipd-writes", MFD_CLOEXEC | MFD_ALLOW_SEALING), rc = 0;
+    uint64_t bytes = session->layout->vipd_bytes;
     void *base;
 
     if (fd < 0)
         return -errno;
-    answer->fds.fd[0] = fd;
-    answer->fds.count = 1;
-    if (ftruncate(fd, (off_t)VIP_VIPD_BYTES) < 0)
-        return -errno;
-    base = memfile_map(fd, VIP_VIPD_BYTES, 0, true);
-    if (!base)
-        return -errno;
-    session->vipd_base = base;
-    /* Seal after the mapping, which stays writable; later mappings cannot be writable. */
-    if (fcntl(fd, F_ADD_SEALS, SEGMENT_SEALS) < 0)
-        return -errno;
-    return count_segment(client, fd, &session->taken[1]);
+    if (fchmod(fd, 0600) < 0 || ftruncate(fd, (off_t)bytes) < 0)
+        rc = -errno;
+    if (rc == 0) {
+        base = memfile_map(fd, bytes, 0, true);
+        if (!base)
+            rc = -errno;
+        session->vipd_base = base;
+    }
+    /* After the mapping, which stays writable. Programs with ABI 3 expect FUTURE_WRITE. */
+    if (rc == 0 &&
+        fcntl(fd, F_ADD_SEALS,
+              session->layout->long_only ? SEGMENT_SEALS : SEGMENT_SEALS & ~F_SEAL_FUTURE_WRITE) < 0)
+        rc = -errno;
+    if (rc == 0)
+        rc = count_segment(client, fd, &session->taken[1]);
+    if (rc == 0) {
+        answer->fds.fd[0] = open_to_read(fd);
+        answer->fds.count = answer->fds.fd[0] >= 0;
+        rc = answer->fds.count ? 0 : answer->fds.fd[0];
+    }
+    close(fd);
+    return rc;
 }
 
 /* ---- doorbell and event socket ----------------------------------------------------------- */
@@ -248,8 +271,10 @@ bool session_end(struct client *client, bool died, unsigned *ends)
     events_drop(session);
     for (unsigned i = 0; i < 3; i++)
         taken_put(client->vipd->taken, session->taken[i]);
-    undertaker_unmap(undertaker, client->uid, session->app_base, VIP_APP_BYTES, NULL);
-    undertaker_unmap(undertaker, client->uid, session->vipd_base, VIP_VIPD_BYTES, NULL);
+    undertaker_unmap(undertaker, client->uid, session->app_base,
+                     session->layout->app_bytes, NULL);
+    undertaker_unmap(undertaker, client->uid, session->vipd_base,
+                     session->layout->vipd_bytes, NULL);
     undertaker_unmap(undertaker, client->uid, session->recv_base, VIP_RECV_BYTES, NULL);
     if (session->doorbell >= 0)
         close(session->doorbell);
@@ -293,6 +318,7 @@ static int make_nic_session(struct client *client, struct session *session)
     struct nic_session_args args = {
         .id = session->id,
         .uid = client->uid,
+        .layout = session->layout,
         .app_base = session->app_base,
         .vipd_base = session->vipd_base,
         .registry = session->registry,
@@ -330,8 +356,8 @@ static bool session_fill(struct client *client, struct vip_fds *fds, struct answ
     if (r == 0) {
         struct guard *guard = registry_guard(session->registry);
 
-        session->guard[0] = guard_add(guard, session->app_base, VIP_APP_BYTES);
-        session->guard[1] = guard_add(guard, session->vipd_base, VIP_VIPD_BYTES);
+        session->guard[0] = guard_add(guard, session->app_base, session->layout->app_bytes);
+        session->guard[1] = guard_add(guard, session->vipd_base, session->layout->vipd_bytes);
         r = make_channels(client, session, answer);
     }
     if (r == 0)
@@ -400,7 +426,7 @@ static void fill_reply(const struct client *client, struct answer *answer)
 
     vip__open_reply__init(&answer->open);
     answer->open.has_abi = true;
-    answer->open.abi = VIP_SHM_ABI;
+    answer->open.abi = client->session->layout->abi;
     answer->open.daemon_version = (char *)VIP_VERSION;
     answer->open.has_cpus = true;
     answer->open.cpus = vipd->cpus;
@@ -473,11 +499,11 @@ static int open_checks(struct client *client, const Vip__OpenRequest *open, stru
     const struct link *link;
     int nic;
 
-    if (open->abi != VIP_SHM_ABI) {
+    if (!nic_layout(open->abi)) {
         answer_set(answer, VIP_RC_ERROR_RESOURCE,
                    "the library has shared-memory ABI %u, vipd " VIP_VERSION
-                   " has %u: install the same version of both",
-                   open->abi, VIP_SHM_ABI);
+                   " has %u and takes %u: install the same version of both",
+                   open->abi, VIP_SHM_ABI, VIP_SHM3_ABI);
         return -1;
     }
     nic = vipd_device_find(vipd->config, device);
@@ -545,6 +571,7 @@ void request_open(struct client *client, const Vip__Request *request, struct vip
     }
     session->id = ++vipd->next_session_id;
     session->nic = (unsigned)nic;
+    session->layout = nic_layout(request->open->abi);
     session->doorbell = -1;
     session->event_sock = -1;
     session->events_tail = &session->events;

@@ -14,9 +14,15 @@
 #include "proto/assert.h"
 #include "proto/fence.h"
 #include "proto/probe.h"
+#include "proto/shm3.h"
 #include "vipd/nic/internal.h"
 
 #define BACKLOG_SERVE 256 /* entries moved out of one backlog before the next backlog's turn */
+
+static const struct vip_app_cq *app_cq(const struct nic_session *session, uint32_t number)
+{
+    return nic_layout_cq(session->layout, session->app_base, number);
+}
 
 /* Remember that the sleepers of this queue (or CQ, queue = 2) must be woken. */
 static void wake_add(struct nic_session *session, bool *flag, uint16_t number, uint8_t queue)
@@ -62,11 +68,12 @@ static void wake_one(struct nic *nic, const struct nic_wake *wake)
     uint32_t *word, waiters;
 
     if (wake->queue == 2) {
-        waiters = vip_load32(&vip_app_cq(session->app_base, wake->vi)->waiters);
+        waiters = vip_load32(&app_cq(session, wake->vi)->waiters);
         word = &vip_vipd_cq(session->vipd_base, wake->vi)->prod;
     } else {
-        waiters = vip_load32(vip_app_vi_waiters(session->app_base, wake->vi, wake->queue));
-        word = &vip_vipd_vi(session->vipd_base, wake->vi)->prod[wake->queue];
+        waiters = vip_load32(nic_layout_waiters(session->layout, session->app_base, wake->vi,
+                                                wake->queue));
+        word = &session->vis[wake->vi].head->prod[wake->queue];
     }
     if (waiters & ~VIP_APP_WAITERS_NOTIFY)
         futex_wake(nic, word);
@@ -86,7 +93,7 @@ static void cq_signal(struct nic_session *session, uint16_t number)
     uint32_t arm;
 
     vip_fetch_begin();
-    arm = vip_load32(vip_app_cq_arm(session->app_base, number));
+    arm = vip_load32(nic_layout_arm(session->layout, session->app_base, number));
     vip_fetch_end();
     if (arm == cq->signaled)
         return;
@@ -109,8 +116,8 @@ enum vip_rc nic_cq_set_socket(struct nic_session *session, uint32_t number, int 
     cq->sock = sock;
     /* The control request is a barrier: vipd sees all earlier reads and arming by the program. */
     vip_fetch_begin();
-    arm = vip_load32(vip_app_cq_arm(session->app_base, number));
-    cons = vip_load32(&vip_app_cq(session->app_base, number)->cons);
+    arm = vip_load32(nic_layout_arm(session->layout, session->app_base, number));
+    cons = vip_load32(&app_cq(session, number)->cons);
     vip_fetch_end();
     cq->signaled = arm - 1;
     vip_store32_release(&vip_vipd_cq(session->vipd_base, number)->signaled, arm - 1);
@@ -160,7 +167,7 @@ static bool cq_room(struct nic_session *session, uint32_t number)
     if (cq->position - cq->cons_seen < VIP_CQ_RING_SLOTS)
         return true;
     vip_fetch_begin();
-    cq->cons_seen = vip_load32(&vip_app_cq(session->app_base, number)->cons);
+    cq->cons_seen = vip_load32(&app_cq(session, number)->cons);
     vip_fetch_end();
     return cq->position - cq->cons_seen < VIP_CQ_RING_SLOTS;
 }
@@ -291,23 +298,23 @@ static void complete_now(const struct nic_deferred *done)
 {
     struct nic_session *session = done->session;
     struct nic_vi *vi = &session->vis[done->vi];
-    struct vip_vipd_vi *block = vip_vipd_vi(session->vipd_base, done->vi);
     struct vip_comp comp = {.status = done->status,
                             .length = done->length,
                             .direct = done->queue == VIP_Q_RECV ? vi->ring_count : 0,
                             .imm = done->imm};
     unsigned queue = done->queue;
-    struct vip_comp *ring = vip_vipd_vi_ring(session->vipd_base, done->vi, queue);
+    uint32_t position = vi->position[queue];
+    struct vip_comp *to = vip_comps_slot(&vi->comps[queue], position);
 
     VIP_ASSERT(vi->used);
-    vip_comp_fill(ring, vi->position[queue], &comp);
+    vip_comp_fill(to, position, &comp);
     if (queue == VIP_Q_RECV)
-        vip_commit_write(&block->commit,
+        vip_commit_write(&vi->head->commit,
                          (struct vip_commit){.done = eng_vi_done(session->eng, done->vi),
-                                             .received = vi->position[queue] + 1});
-    vi->position[queue] = vip_comp_stamp(ring, vi->position[queue]);
+                                             .received = position + 1});
+    vi->position[queue] = vip_comp_stamp(to, position);
     /* [completion PROD] [order PROD] */
-    vip_store32_release(&block->prod[queue],
+    vip_store32_release(&vi->head->prod[queue],
                         vi->position[queue] + (queue == VIP_Q_RECV ? vi->pokes : 0));
     session->nic->counts.completions++;
     if (session->nic->see)
@@ -330,8 +337,7 @@ void nic_wake_also(struct nic_session *session, uint16_t number, enum vip_queue 
     struct nic_vi *vi = &session->vis[number];
 
     if (queue == VIP_Q_RECV)
-        vip_store32_release(&vip_vipd_vi(session->vipd_base, number)->prod[queue],
-                            vi->position[queue] + ++vi->pokes);
+        vip_store32_release(&vi->head->prod[queue], vi->position[queue] + ++vi->pokes);
     wake_add(session, &vi->wake[queue], number, (uint8_t)queue);
     if (vi->cq[queue] >= 0) {
         uint16_t cq_number = (uint16_t)vi->cq[queue];
@@ -346,12 +352,31 @@ void nic_wake_also(struct nic_session *session, uint16_t number, enum vip_queue 
 void nic_commit_begin(struct nic_session *session, uint16_t number)
 {
     struct nic_vi *vi = &session->vis[number];
-    struct vip_vipd_vi *block = vip_vipd_vi(session->vipd_base, number);
 
-    vip_store32_release(&block->send_base,
+    vip_store32_release(&vi->head->send_base,
                         eng_vi_completed(session->eng, number) - vi->position[VIP_Q_SEND]);
-    vip_commit_write(&block->commit, (struct vip_commit){.done = eng_vi_done(session->eng, number),
-                                                         .received = vi->position[VIP_Q_RECV]});
+    vip_commit_write(&vi->head->commit,
+                     (struct vip_commit){.done = eng_vi_done(session->eng, number),
+                                         .received = vi->position[VIP_Q_RECV]});
+}
+
+/* The completion rings of a new VI. Its positions continue those of an earlier VI with its number. */
+void nic_comps_begin(struct nic_session *session, uint16_t number)
+{
+    struct nic_vi *vi = &session->vis[number];
+
+    for (unsigned queue = 0; queue < 2 && !session->layout->long_only; queue++)
+        vip_comps_begin(&vi->comps[queue], session->vipd_base, number, queue, vi->position[queue]);
+}
+
+/* Sessions with an ABI that has long rings only do not outlive vipd. */
+static void comps_long_only(struct nic_vi *vi)
+{
+    for (unsigned queue = 0; queue < 2; queue++)
+        vi->comps[queue] = (struct vip_comps_out){
+            .ring = (struct vip_comp *)(void *)((char *)vi->head + VIP_VIPD3_VI_BYTES +
+                                                queue * (uint64_t)VIP_COMP_RING_BYTES),
+            .slots = VIP_DESC_PER_QUEUE_MAX};
 }
 
 /*
@@ -361,32 +386,41 @@ void nic_commit_begin(struct nic_session *session, uint16_t number)
 void nic_positions_read(struct nic_session *session, uint16_t number)
 {
     struct nic_vi *vi = &session->vis[number];
-    struct vip_vipd_vi *block = vip_vipd_vi(session->vipd_base, number);
-    const struct vip_comp *sends = vip_vipd_vi_ring(session->vipd_base, number, VIP_Q_SEND);
-    uint32_t received = block->commit.received, sent = block->prod[VIP_Q_SEND];
-    int32_t pokes = (int32_t)(block->prod[VIP_Q_RECV] - received);
+    struct vip_vipd_vi *head = nic_layout_vi(session->layout, session->vipd_base, number);
+    uint32_t received, sent;
+    int32_t pokes;
 
-    while (sends[sent & (VIP_DESC_PER_QUEUE_MAX - 1)].stamp == sent + 1)
-        sent++;
-    vi->position[VIP_Q_SEND] = sent;
-    vi->position[VIP_Q_RECV] =
-        vip_comp_stamp(vip_vipd_vi_ring(session->vipd_base, number, VIP_Q_RECV), received - 1);
+    vi->head = head;
+    if (session->layout->long_only) {
+        comps_long_only(vi);
+        return;
+    }
+    received = vip_load32_own(&head->commit.received);
+    sent = vip_load32_own(&head->prod[VIP_Q_SEND]);
+    pokes = (int32_t)(vip_load32_own(&head->prod[VIP_Q_RECV]) - received);
+    vip_comps_resume(&vi->comps[VIP_Q_SEND], session->vipd_base, number, VIP_Q_SEND, sent);
+    vip_comps_resume(&vi->comps[VIP_Q_RECV], session->vipd_base, number, VIP_Q_RECV, received);
+    vi->position[VIP_Q_SEND] = vip_comps_shown(&vi->comps[VIP_Q_SEND], sent);
+    vi->position[VIP_Q_RECV] = received;
+    vip_comps_show(&vi->comps[VIP_Q_RECV], received - 1);
     vi->pokes = pokes > 0 ? (uint32_t)pokes : 0; /* the word must not go back */
-    vip_store32_release(&block->prod[VIP_Q_SEND], sent);
-    vip_store32_release(&block->prod[VIP_Q_RECV], received + vi->pokes);
+    vip_store32_release(&head->prod[VIP_Q_SEND], vi->position[VIP_Q_SEND]);
+    vip_store32_release(&head->prod[VIP_Q_RECV], received + vi->pokes);
 }
 
 void nic_cq_position_read(struct nic_session *session, uint32_t number)
 {
     const struct vip_cqe *ring = vip_vipd_cq_ring(session->vipd_base, number);
     struct nic_cq *cq = &session->cqs[number];
-    uint32_t prod = vip_vipd_cq(session->vipd_base, number)->prod;
+    uint32_t prod = vip_load32_own(&vip_vipd_cq(session->vipd_base, number)->prod), end;
+    struct vip_cqe entry;
     int32_t pokes;
 
     vip_fetch_begin();
-    cq->position = vip_load32(&vip_app_cq(session->app_base, number)->cons);
+    cq->position = vip_load32(&app_cq(session, number)->cons);
     vip_fetch_end();
-    while (ring[cq->position & (VIP_CQ_RING_SLOTS - 1)].stamp == cq->position + 1)
+    end = cq->position + VIP_CQ_RING_SLOTS;
+    while (cq->position != end && vip_cq_read(ring, cq->position, &entry))
         cq->position++;
     pokes = (int32_t)(prod - cq->position);
     cq->pokes = pokes > 0 ? (uint32_t)pokes : 0;

@@ -39,7 +39,7 @@ static void conn_establish(struct nic_conn *conn, const struct cm_conn *result)
     session->meets -= conn->waits;
     session->vis[conn->vi].lost_told = false;
     nic->counts.conns_opened++;
-    vip_vipd_vi(session->vipd_base, conn->vi)->features = args.features;
+    session->vis[conn->vi].head->features = args.features;
     eng_vi_connect(session->eng, conn->vi, &args, nic->now_ns);
     nic_commit_begin(session, conn->vi);
     if (conn->loop)

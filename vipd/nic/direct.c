@@ -46,7 +46,7 @@ int nic_session_set_receives(struct nic_session *session, void *base)
 
 static struct vip_vipd_vi *block_of(const struct nic_session *session, uint16_t vi)
 {
-    return vip_vipd_vi(session->vipd_base, vi);
+    return session->vis[vi].head;
 }
 
 /* ---- receives --------------------------------------------------------------------------- */

@@ -230,8 +230,10 @@ void nic_backlog_free(struct nic_session *session, struct nic_backlog *backlog);
 /* complete.c */
 /* The VI is connected: write what the next life of vipd must know of its operations. */
 void nic_commit_begin(struct nic_session *session, uint16_t vi);
-/* Positions of the completions of a VI number that is used for the first time in this life. */
+/* A VI number is used for the first time in this life: head, rings and positions of its queues. */
 void nic_positions_read(struct nic_session *session, uint16_t vi);
+/* The completion rings of a new VI. */
+void nic_comps_begin(struct nic_session *session, uint16_t vi);
 /* The same for the entries of a CQ. */
 void nic_cq_position_read(struct nic_session *session, uint32_t cq);
 void nic_op_complete(void *ctx, uint16_t vi, enum vip_queue queue, uint32_t status, uint32_t length,

@@ -22,6 +22,7 @@
 #include "vipd/engine/cm.h"
 #include "vipd/engine/engine.h"
 #include "vipd/link/link.h"
+#include "vipd/nic/layout.h"
 #include "vipd/registry/registry.h"
 
 struct nic;
@@ -111,8 +112,9 @@ struct nic_sink {
 struct nic_session_args {
     uint64_t id;               /* number that people see */
     uint32_t uid;              /* the user that owns it */
-    void *app_base;            /* app-writes segment, mapped read-only, VIP_APP_BYTES */
-    void *vipd_base;           /* vipd-writes segment, mapped writable, zeroed, VIP_VIPD_BYTES */
+    const struct nic_layout *layout; /* of the two segments, not NULL */
+    void *app_base;                  /* app-writes segment, mapped read-only */
+    void *vipd_base; /* vipd-writes segment, mapped writable; zeroed, or of an earlier life */
     struct registry *registry; /* of this session; the caller frees it after the session */
     const struct nic_sink *sink;
     void *ctx; /* for the sink */

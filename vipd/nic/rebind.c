@@ -120,14 +120,13 @@ bool nic_vi_checkpoint(struct nic_session *session, uint32_t number, struct nic_
 
 void nic_vi_recover(void *vipd_base, struct nic_vi_checkpoint *past)
 {
-    const struct vip_vipd_vi *block = vip_vipd_vi(vipd_base, past->vi);
-    const struct vip_comp *sends = vip_vipd_vi_ring(vipd_base, past->vi, VIP_Q_SEND);
-    uint32_t sent = block->prod[VIP_Q_SEND];
+    const struct vip_vipd_vi *head = vip_vipd_vi(vipd_base, past->vi);
+    uint32_t sent = vip_load32_own(&head->prod[VIP_Q_SEND]);
+    struct vip_comps_out sends;
 
-    while (sends[sent & (VIP_DESC_PER_QUEUE_MAX - 1)].stamp == sent + 1)
-        sent++;
-    past->completed = block->send_base + sent;
-    past->done = block->commit.done;
+    vip_comps_resume(&sends, vipd_base, past->vi, VIP_Q_SEND, sent);
+    past->completed = vip_load32_own(&head->send_base) + vip_comps_shown(&sends, sent);
+    past->done = vip_load32_own(&head->commit.done);
 }
 
 enum vip_rc nic_vi_restore(struct nic_session *session, const struct nic_vi_checkpoint *past,
@@ -205,7 +204,7 @@ void nic_op_rebound(void *ctx, uint64_t local_id, enum vip_rc rc, const struct c
     if (rc == VIP_RC_SUCCESS) {
         session->connects--;
         args = nic_conn_bind(conn, result);
-        vip_vipd_vi(session->vipd_base, vi)->features = args.features;
+        session->vis[vi].head->features = args.features;
         if (eng_vi_rebind(session->eng, vi, &args, theirs, nic->now_ns) == 0) {
             nic->counts.conns_rebound++;
             return;

@@ -31,7 +31,7 @@ static void op_event(void *ctx, const struct eng_event *event)
         if (session->closing)
             break;
         /* [state STATE] */
-        vip_store32_release(&vip_vipd_vi(session->vipd_base, event->vi)->state, event->state);
+        vip_store32_release(&vi->head->state, event->state);
         /* Barrier before the engine fetches receives once more (proto/shm.h, VIP_ASK_FLUSH). */
         vip_fence_sleep(); /* [table ERROR] */
         break;
@@ -125,8 +125,8 @@ static void head_init(struct nic_session *session)
 {
     struct vip_vipd_head *head = session->head;
 
-    head->abi = VIP_SHM_ABI;
-    head->bytes = VIP_VIPD_BYTES;
+    head->abi = session->layout->abi;
+    head->bytes = session->layout->vipd_bytes;
     head->epoch = session->nic->config.epoch;
     head->asleep = session->nic->asleep;
     head->sq_cons = 0;
@@ -189,6 +189,7 @@ int nic_session_new(struct nic *nic, const struct nic_session_args *args, uint64
     session->uid = args->uid;
     session->app_base = args->app_base;
     session->vipd_base = args->vipd_base;
+    session->layout = args->layout;
     session->head = args->vipd_base;
     session->sq = vip_app_sq(args->app_base);
     session->registry = args->registry;

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "proto/comps.h"
 #include "proto/direct.h"
 #include "proto/limits.h"
 #include "proto/shm.h"
@@ -96,6 +97,8 @@ struct nic_vi {
     bool used, lost_told;
     uint32_t generation;
     uint32_t position[2];  /* completions ever written per queue */
+    struct vip_comps_out comps[2];
+    struct vip_vipd_vi *head; /* in the vipd-writes segment */
     bool wake[2];          /* on the list of queues to wake */
     uint32_t pokes;        /* wake-ups of the receive queue without a completion: its futex word */
     int32_t cq[2];         /* CQ of each queue; -1: none */
@@ -139,6 +142,7 @@ struct nic_session {
     uint32_t uid;
     void *app_base; /* read-only, hostile */
     void *vipd_base;
+    const struct nic_layout *layout; /* of both */
     void *recv_base; /* read-only, hostile: table of receives; NULL: receives are in the ring sq */
     struct vip_vipd_head *head;   /* start of vipd_base */
     const struct vip_sq_slot *sq; /* in app_base */

@@ -157,9 +157,9 @@ static bool make(struct nic_session *session, uint16_t number, const struct nic_
     cq_bind(session, vi, VIP_Q_RECV, args->recv_cq);
     session->vi_count++;
     nic_direct_reset(session, number);
-    vip_store32_release(&vip_vipd_vi(session->vipd_base, number)->state, VIP_VIST_IDLE);
+    vip_store32_release(&vi->head->state, VIP_VIST_IDLE);
     eng_vi_create(session->eng, number, memory, &args->attrs);
-    eng_vi_commit_to(session->eng, number, &vip_vipd_vi(session->vipd_base, number)->commit.done);
+    eng_vi_commit_to(session->eng, number, &vi->head->commit.done);
     if (session->vi_latency)
         eng_vi_measure(session->eng, number, nic_vi_latency(session, number));
     return true;
@@ -183,6 +183,7 @@ enum vip_rc nic_vi_create(struct nic_session *session, const struct nic_vi_args 
                  session->vi_count);
         return VIP_RC_ERROR_RESOURCE;
     }
+    nic_comps_begin(session, (uint16_t)number);
     *ret = (struct nic_vi_created){.vi = (uint16_t)number,
                                    .generation = session->vis[number].generation,
                                    .send_position = session->vis[number].position[VIP_Q_SEND],

@@ -1,0 +1,103 @@
+/*
+ * Both ends of the completions of one work queue, over the rings in which they lie: a short ring
+ * first, then a long one (struct vip_comp_at in shm.h).
+ *
+ * Owns: which ring has which completion. Does not own: one entry of a ring (ring.h), prod, waking.
+ * The objects lie in private memory.
+ */
+#ifndef VIP_PROTO_COMPS_H
+#define VIP_PROTO_COMPS_H
+
+#include "proto/ring.h"
+
+/* ---- vipd's end -------------------------------------------------------------------------- */
+
+struct vip_comps_out {
+    struct vip_comp *ring;  /* of the next completion */
+    struct vip_comp_at *at; /* word in the segment; NULL: the session has ABI 3, with long rings only */
+    struct vip_comp *longer; /* the ring that follows a short ring */
+    uint64_t longer_off;     /* its place in the segment */
+    uint32_t since, slots;   /* first position in `ring`; its slots */
+};
+
+/* A queue of a new VI: its next completion has this position. base: the segment, of ABI 4. */
+static inline void vip_comps_begin(struct vip_comps_out *out, void *base, uint16_t vi,
+                                   unsigned queue, uint32_t position)
+{
+    uint64_t short_off = vip_comp_short_off(vi, queue), long_off = vip_comp_long_off(vi, queue);
+
+    *out = (struct vip_comps_out){.ring = vip_comp_ring(base, short_off),
+                                  .at = &vip_vipd_vi(base, vi)->at[queue],
+                                  .longer = vip_comp_ring(base, long_off),
+                                  .longer_off = long_off,
+                                  .since = position,
+                                  .slots = VIP_COMP_SHORT};
+    vip_comp_at_write(out->at, vip_comp_at(position, short_off, VIP_COMP_SHORT));
+}
+
+/*
+ * A queue of an earlier life of vipd, whose next completion has this position or a later one. The
+ * word is checked; if it is none of vipd's, the queue begins as that of a new VI.
+ */
+void vip_comps_resume(struct vip_comps_out *out, void *base, uint16_t vi, unsigned queue,
+                      uint32_t position);
+/* Stamp the completion at `position` if it lies in the present ring. */
+void vip_comps_show(struct vip_comps_out *out, uint32_t position);
+/* The first position from `position` on whose completion is not shown. */
+uint32_t vip_comps_shown(const struct vip_comps_out *out, uint32_t position);
+
+static inline void vip_comps_lengthen(struct vip_comps_out *out, uint32_t position)
+{
+    out->ring = out->longer;
+    out->since = position;
+    out->slots = VIP_DESC_PER_QUEUE_MAX;
+    vip_comp_at_write(out->at, vip_comp_at(position, out->longer_off, out->slots));
+}
+
+/* The slot of the next completion, which has this position. */
+static inline struct vip_comp *vip_comps_slot(struct vip_comps_out *out, uint32_t position)
+{
+    if (out->slots == VIP_COMP_SHORT && position - out->since >= VIP_COMP_SHORT)
+        vip_comps_lengthen(out, position);
+    return &out->ring[position & (out->slots - 1)];
+}
+
+/* ---- libvipl's end ----------------------------------------------------------------------- */
+
+struct vip_comps_in {
+    const struct vip_comp *ring;
+    uint32_t mask;                /* slots of `ring` - 1 */
+    const struct vip_comp_at *at; /* word of vipd */
+    const void *base;             /* the segment */
+};
+
+/* A queue of a new VI. */
+static inline void vip_comps_open(struct vip_comps_in *in, const void *base, uint16_t vi,
+                                  unsigned queue)
+{
+    void *foreign = (void *)(uintptr_t)base;
+
+    *in = (struct vip_comps_in){.ring = vip_comp_ring(foreign, vip_comp_short_off(vi, queue)),
+                                .mask = VIP_COMP_SHORT - 1,
+                                .at = &vip_vipd_vi(foreign, vi)->at[queue],
+                                .base = base};
+}
+
+/* The completion is not in the short ring: look whether vipd uses the long one by now. */
+bool vip_comps_read_long(struct vip_comps_in *in, uint32_t oldest, uint32_t position,
+                         struct vip_comp *ret);
+
+/*
+ * Take the completion at `position` if it is there. oldest: position of the oldest completion that
+ * will still be read; `position` is at most VIP_DESC_PER_QUEUE_MAX behind it. One thread at a time.
+ */
+static inline bool vip_comps_read(struct vip_comps_in *in, uint32_t oldest, uint32_t position,
+                                  struct vip_comp *ret)
+{
+    if (vip_comp_read(in->ring, in->mask, position, ret))
+        return true;
+    return __builtin_expect(in->mask != VIP_DESC_PER_QUEUE_MAX - 1, 0) &&
+           vip_comps_read_long(in, oldest, position, ret);
+}
+
+#endif

@@ -1,0 +1,60 @@
+/*
+ * Where things lie in the two segments of a session, for each shared-memory ABI that vipd takes:
+ * proto/shm.h (the present one) and proto/shm3.h (the previous one).
+ *
+ * Owns: offsets and sizes. Does not own: what the words mean (proto/shm.h).
+ */
+#ifndef VIPD_NIC_LAYOUT_H
+#define VIPD_NIC_LAYOUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/shm.h"
+
+struct nic_layout {
+    uint32_t abi;
+    uint64_t app_bytes, vipd_bytes; /* sizes of the segments */
+    /* app-writes: waiter words of the first VI and of the first CQ, arm word of the first CQ; bytes
+     * from one VI or CQ to the next. */
+    uint32_t waiters_off, waiters_stride, cq_off, cq_stride, arm_off, arm_stride;
+    uint32_t vi_stride; /* vipd-writes: bytes from the head of one VI to the next */
+    bool long_only;     /* the completion rings lie behind the head of each VI, and are long */
+};
+
+/* NULL: vipd does not take this ABI. Any thread. */
+const struct nic_layout *nic_layout(uint32_t abi);
+
+/* Addresses of words. app, vipd: where the segment is mapped. */
+static inline const uint32_t *nic_layout_waiters(const struct nic_layout *layout, const void *app,
+                                                 uint16_t vi, unsigned queue)
+{
+    return (const uint32_t *)(const void *)((const char *)app + layout->waiters_off +
+                                            (uint64_t)vi * layout->waiters_stride) +
+           queue;
+}
+
+/* Of the words of a CQ, ABI 3 has `waiters` and `cons` only. */
+static inline const struct vip_app_cq *nic_layout_cq(const struct nic_layout *layout,
+                                                     const void *app, uint32_t cq)
+{
+    return (const struct vip_app_cq *)(const void *)((const char *)app + layout->cq_off +
+                                                     (uint64_t)cq * layout->cq_stride);
+}
+
+static inline const uint32_t *nic_layout_arm(const struct nic_layout *layout, const void *app,
+                                             uint32_t cq)
+{
+    return (const uint32_t *)(const void *)((const char *)app + layout->arm_off +
+                                            (uint64_t)cq * layout->arm_stride);
+}
+
+/* Of the head of a VI, ABI 3 has the members up to send_base only. */
+static inline struct vip_vipd_vi *nic_layout_vi(const struct nic_layout *layout, void *vipd,
+                                                uint16_t vi)
+{
+    return (struct vip_vipd_vi *)(void *)((char *)vipd + VIP_VIPD_VI_OFF +
+                                          (uint64_t)vi * layout->vi_stride);
+}
+
+#endif
