@@ -300,6 +300,9 @@ static void complete_now(const struct nic_deferred *done)
     struct vip_comp *ring = vip_vipd_vi_ring(session->vipd_base, done->vi, queue);
 
     VIP_ASSERT(vi->used);
+    if (__builtin_expect(done->status & VIP_ST_ERROR_MASK, 0) &&
+        vi->attrs.level != VIP_LVL_UNRELIABLE)
+        vip_store32_release(&block->ended, 1);
     vip_comp_fill(ring, vi->position[queue], &comp);
     if (queue == VIP_Q_RECV)
         vip_commit_write(&block->commit,
@@ -348,10 +351,12 @@ void nic_commit_begin(struct nic_session *session, uint16_t number)
     struct nic_vi *vi = &session->vis[number];
     struct vip_vipd_vi *block = vip_vipd_vi(session->vipd_base, number);
 
+    nic_deferred_publish_of(session, number); /* flushed sends from before the connection */
     vip_store32_release(&block->send_base,
                         eng_vi_completed(session->eng, number) - vi->position[VIP_Q_SEND]);
     vip_commit_write(&block->commit, (struct vip_commit){.done = eng_vi_done(session->eng, number),
                                                          .received = vi->position[VIP_Q_RECV]});
+    vip_store32_release(&block->ended, 0);
 }
 
 /*
@@ -372,6 +377,7 @@ void nic_positions_read(struct nic_session *session, uint16_t number)
     vi->position[VIP_Q_RECV] =
         vip_comp_stamp(vip_vipd_vi_ring(session->vipd_base, number, VIP_Q_RECV), received - 1);
     vi->pokes = pokes > 0 ? (uint32_t)pokes : 0; /* the word must not go back */
+    vi->generation = block->generation; /* CQ entries of an earlier VI stay those of that VI */
     vip_store32_release(&block->prod[VIP_Q_SEND], sent);
     vip_store32_release(&block->prod[VIP_Q_RECV], received + vi->pokes);
 }
@@ -398,6 +404,8 @@ void nic_vi_entries_again(struct nic_session *session, uint16_t number, enum vip
     struct nic_vi *vi = &session->vis[number];
     struct nic_cqe entry = {.vi = number, .queue = (uint8_t)queue, .generation = vi->generation};
 
+    if (count > VIP_DESC_PER_QUEUE_MAX) /* no correct library says this */
+        count = VIP_DESC_PER_QUEUE_MAX;
     for (; vi->cq[queue] >= 0 && count; count--)
         cq_add(session, (uint32_t)vi->cq[queue], &entry);
 }
