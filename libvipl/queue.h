@@ -65,16 +65,16 @@ struct vipl__queue {
     uint32_t conts;           /* receive: next continuation of the table; under post_lock */
     uint32_t conts_used;      /* atomic; continuations of receives that were not returned yet */
     uint32_t done_lock __attribute__((aligned(64)));
-    uint32_t reaped;             /* atomic; descriptors ever returned; written under done_lock */
-    uint32_t position;           /* next completion to read; under done_lock */
-    uint32_t spin_ns;            /* atomic; how long the next wait polls */
-    uint32_t reported;           /* CQ entries returned for this queue; under the CQ's done_lock */
-    struct vip_comps_in comps; /* vipd writes them; under done_lock */
-    const uint32_t *prod;      /* futex word, vipd writes it */
-    uint32_t *waiters;           /* threads asleep on it, published to vipd */
-    struct vipl__cq *cq;         /* NULL = none */
-    struct vipl__target target;  /* VipSendNotify, VipRecvNotify */
-    struct vipl__ahead *ahead;   /* take.h; NULL = never watched; under done_lock */
+    uint32_t reaped;            /* atomic; descriptors ever returned; written under done_lock */
+    uint32_t position;          /* next completion to read; under done_lock */
+    uint32_t spin_ns;           /* atomic; how long the next wait polls */
+    uint32_t reported;          /* CQ entries returned for this queue; under the CQ's done_lock */
+    struct vip_comps_in comps;  /* vipd writes them; under done_lock */
+    const uint32_t *prod;       /* futex word, vipd writes it */
+    uint32_t *waiters;          /* threads asleep on it, published to vipd */
+    struct vipl__cq *cq;        /* NULL = none */
+    struct vipl__target target; /* VipSendNotify, VipRecvNotify */
+    struct vipl__ahead *ahead;  /* take.h; NULL = never watched; under done_lock */
     VIP_DESCRIPTOR *fifo[VIP_DESC_PER_QUEUE_MAX]; /* posted and not returned; a ring by `posted` */
     struct vipl__origin {                         /* of each descriptor in fifo */
         uint32_t region_epoch; /* the session's at the post; equal: no region changed */

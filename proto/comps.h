@@ -13,8 +13,9 @@
 /* ---- vipd's end -------------------------------------------------------------------------- */
 
 struct vip_comps_out {
-    struct vip_comp *ring;  /* of the next completion */
-    struct vip_comp_at *at; /* word in the segment; NULL: the session has ABI 3, with long rings only */
+    struct vip_comp *ring; /* of the next completion */
+    struct vip_comp_at
+        *at; /* word in the segment; NULL: the session has ABI 3, with long rings only */
     struct vip_comp *longer; /* the ring that follows a short ring */
     uint64_t longer_off;     /* its place in the segment */
     uint32_t since, slots;   /* first position in `ring`; its slots */

@@ -127,9 +127,9 @@ static inline uint32_t vip_comp_stamp(struct vip_comp *to, uint32_t position)
 /* The word for a ring at this offset of the segment. slots: a power of two. */
 static inline struct vip_comp_at vip_comp_at(uint32_t since, uint64_t offset, uint32_t slots)
 {
-    return (struct vip_comp_at){
-        .since = since,
-        .where = (uint32_t)(offset / VIP_COMP_UNIT) << 4 | (uint32_t)__builtin_ctz(slots)};
+    return (struct vip_comp_at){.since = since,
+                                .where = (uint32_t)(offset / VIP_COMP_UNIT) << 4 |
+                                         (uint32_t)__builtin_ctz(slots)};
 }
 
 /* vipd: completions from now on lie in another ring. */

@@ -28,7 +28,7 @@
 
 #define VIP_SHM_APP_MAGIC  0x41504956u /* "VIPA" */
 #define VIP_SHM_VIPD_MAGIC 0x44504956u /* "VIPD" */
-#define VIP_SHM_ABI        4 /* vipd also takes 3 (proto/shm3.h) */
+#define VIP_SHM_ABI        4           /* vipd also takes 3 (proto/shm3.h) */
 
 /* One segment of a descriptor: data segment or (first of an RDMA descriptor) address segment. */
 struct vip_shm_seg {
@@ -155,7 +155,7 @@ _Static_assert(sizeof(struct vip_app_head) == 128, "ABI");
 struct vip_app_cq {
     uint32_t waiters; /* threads asleep on this CQ */
     uint32_t cons;    /* position up to which the application has read the CQ ring */
-    uint32_t arm;     /* VipxCQGetFd: differs from vipd's `signaled` word while it waits for a signal */
+    uint32_t arm; /* VipxCQGetFd: differs from vipd's `signaled` word while it waits for a signal */
     uint32_t reserved0;
 };
 _Static_assert(sizeof(struct vip_app_cq) == 16, "ABI");
@@ -241,7 +241,8 @@ _Static_assert(sizeof(struct vip_commit) == 8, "ABI");
  * whole word before the first completion in that ring.
  */
 struct vip_comp_at {
-    uint32_t since; /* position of the first completion in this ring; earlier ones: the short ring */
+    uint32_t
+        since; /* position of the first completion in this ring; earlier ones: the short ring */
     uint32_t where; /* offset of the ring in the segment, in units of VIP_COMP_UNIT, times 16; plus
                        the logarithm of its slots */
 };
@@ -259,8 +260,10 @@ struct vip_vipd_vi {
     uint32_t ring_mute; /* VIP_RING_MUTE_*; if not 0, libvipl must not send by the ring */
     /* For the next life of vipd. */
     struct vip_commit commit __attribute__((aligned(8)));
-    uint32_t send_base; /* number of an own operation, less the position of its completion */
-    uint8_t pad[20];
+    uint32_t send_base;  /* number of an own operation, less the position of its completion */
+    uint32_t ended;      /* not 0: an operation has failed, so the connection ends */
+    uint32_t generation; /* of the VI with this number, or of the last one */
+    uint8_t pad[12];
     /* From here on not in ABI 3. */
     struct vip_comp_at at[2]; /* by enum vip_queue */
     uint8_t reserved[48];
@@ -271,7 +274,7 @@ _Static_assert(offsetof(struct vip_vipd_vi, at) == 64, "ABI");
 _Static_assert(sizeof(struct vip_vipd_vi) == 128, "ABI");
 
 #define VIP_COMP_UNIT       256u
-#define VIP_COMP_SHORT      8u /* slots of a short ring */
+#define VIP_COMP_SHORT      8u                             /* slots of a short ring */
 #define VIP_COMP_RING_BYTES (VIP_DESC_PER_QUEUE_MAX * 32u) /* long ring */
 #define VIP_VIPD_CQ_OFF     0x1000u
 #define VIP_VIPD_CQ_STRIDE  (64u + VIP_CQ_RING_SLOTS * 8u)

@@ -328,8 +328,9 @@ static inline void fake_stop(struct fake *fake)
 }
 
 /* Write the entry of a completion. */
-static __attribute__((unused)) uint32_t fake_comp_write(void *vipd, uint16_t vi, enum vip_queue queue,
-                                                        uint32_t position, const struct vip_comp *comp)
+static __attribute__((unused)) uint32_t fake_comp_write(void *vipd, uint16_t vi,
+                                                        enum vip_queue queue, uint32_t position,
+                                                        const struct vip_comp *comp)
 {
     struct vip_comps_out comps;
     struct vip_comp *to;

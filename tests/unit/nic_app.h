@@ -229,9 +229,10 @@ RIG bool rig_comp_read(const struct rig_app *app, uint16_t vi, unsigned queue, u
     struct vip_comps_in comps;
 
     if (rig_layout()->long_only)
-        return vip_comp_read((struct vip_comp *)(void *)((char *)rig_vi_head(app, vi) + VIP_VIPD3_VI_BYTES) +
-                                 queue * VIP_DESC_PER_QUEUE_MAX,
-                             VIP_DESC_PER_QUEUE_MAX - 1, position, ret);
+        return vip_comp_read(
+            (struct vip_comp *)(void *)((char *)rig_vi_head(app, vi) + VIP_VIPD3_VI_BYTES) +
+                queue * VIP_DESC_PER_QUEUE_MAX,
+            VIP_DESC_PER_QUEUE_MAX - 1, position, ret);
     vip_comps_open(&comps, app->vipd, vi, queue);
     return vip_comps_read(&comps, position, position, ret);
 }

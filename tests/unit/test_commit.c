@@ -80,8 +80,7 @@ static void next_life(struct program *p, const struct program *peer, bool looks)
     memcpy(p->app->vi_gen, old->vi_gen, sizeof(old->vi_gen));
     for (unsigned i = 0; i < 5; i++)
         memory_add(p->app, all[i], all[i]->mem.handle);
-    vip_store32_release(&rig_cq_words(p->app, (uint32_t)p->cq)->cons,
-                        p->app->cq_position[p->cq]);
+    vip_store32_release(&rig_cq_words(p->app, (uint32_t)p->cq)->cons, p->app->cq_position[p->cq]);
     assert_int_equal(nic_cq_restore(p->app->session, (uint32_t)p->cq), VIP_RC_SUCCESS);
     nic_vi_recover(p->app->vipd, &p->past);
     assert_int_equal(nic_vi_restore(p->app->session, &p->past, rig_now, why, sizeof(why)),

@@ -163,9 +163,9 @@ static int make_vipd_segment(const struct client *client, struct session *sessio
         session->vipd_base = base;
     }
     /* After the mapping, which stays writable. Programs with ABI 3 expect FUTURE_WRITE. */
-    if (rc == 0 &&
-        fcntl(fd, F_ADD_SEALS,
-              session->layout->long_only ? SEGMENT_SEALS : SEGMENT_SEALS & ~F_SEAL_FUTURE_WRITE) < 0)
+    if (rc == 0 && fcntl(fd, F_ADD_SEALS,
+                         session->layout->long_only ? SEGMENT_SEALS
+                                                    : SEGMENT_SEALS & ~F_SEAL_FUTURE_WRITE) < 0)
         rc = -errno;
     if (rc == 0)
         rc = count_segment(client, fd, &session->taken[1]);
@@ -271,10 +271,9 @@ bool session_end(struct client *client, bool died, unsigned *ends)
     events_drop(session);
     for (unsigned i = 0; i < 3; i++)
         taken_put(client->vipd->taken, session->taken[i]);
-    undertaker_unmap(undertaker, client->uid, session->app_base,
-                     session->layout->app_bytes, NULL);
-    undertaker_unmap(undertaker, client->uid, session->vipd_base,
-                     session->layout->vipd_bytes, NULL);
+    undertaker_unmap(undertaker, client->uid, session->app_base, session->layout->app_bytes, NULL);
+    undertaker_unmap(undertaker, client->uid, session->vipd_base, session->layout->vipd_bytes,
+                     NULL);
     undertaker_unmap(undertaker, client->uid, session->recv_base, VIP_RECV_BYTES, NULL);
     if (session->doorbell >= 0)
         close(session->doorbell);

@@ -71,8 +71,8 @@ static void wake_one(struct nic *nic, const struct nic_wake *wake)
         waiters = vip_load32(&app_cq(session, wake->vi)->waiters);
         word = &vip_vipd_cq(session->vipd_base, wake->vi)->prod;
     } else {
-        waiters = vip_load32(nic_layout_waiters(session->layout, session->app_base, wake->vi,
-                                                wake->queue));
+        waiters = vip_load32(
+            nic_layout_waiters(session->layout, session->app_base, wake->vi, wake->queue));
         word = &session->vis[wake->vi].head->prod[wake->queue];
     }
     if (waiters & ~VIP_APP_WAITERS_NOTIFY)
@@ -307,6 +307,9 @@ static void complete_now(const struct nic_deferred *done)
     struct vip_comp *to = vip_comps_slot(&vi->comps[queue], position);
 
     VIP_ASSERT(vi->used);
+    if (__builtin_expect(done->status & VIP_ST_ERROR_MASK, 0) &&
+        vi->attrs.level != VIP_LVL_UNRELIABLE)
+        vip_store32_release(&vi->head->ended, 1);
     vip_comp_fill(to, position, &comp);
     if (queue == VIP_Q_RECV)
         vip_commit_write(&vi->head->commit,
@@ -353,11 +356,13 @@ void nic_commit_begin(struct nic_session *session, uint16_t number)
 {
     struct nic_vi *vi = &session->vis[number];
 
+    nic_deferred_publish_of(session, number); /* flushed sends from before the connection */
     vip_store32_release(&vi->head->send_base,
                         eng_vi_completed(session->eng, number) - vi->position[VIP_Q_SEND]);
     vip_commit_write(&vi->head->commit,
                      (struct vip_commit){.done = eng_vi_done(session->eng, number),
                                          .received = vi->position[VIP_Q_RECV]});
+    vip_store32_release(&vi->head->ended, 0);
 }
 
 /* The completion rings of a new VI. Its positions continue those of an earlier VI with its number. */
@@ -403,7 +408,8 @@ void nic_positions_read(struct nic_session *session, uint16_t number)
     vi->position[VIP_Q_SEND] = vip_comps_shown(&vi->comps[VIP_Q_SEND], sent);
     vi->position[VIP_Q_RECV] = received;
     vip_comps_show(&vi->comps[VIP_Q_RECV], received - 1);
-    vi->pokes = pokes > 0 ? (uint32_t)pokes : 0; /* the word must not go back */
+    vi->pokes = pokes > 0 ? (uint32_t)pokes : 0;        /* the word must not go back */
+    vi->generation = vip_load32_own(&head->generation); /* an earlier VI keeps its CQ entries */
     vip_store32_release(&head->prod[VIP_Q_SEND], vi->position[VIP_Q_SEND]);
     vip_store32_release(&head->prod[VIP_Q_RECV], received + vi->pokes);
 }
@@ -432,6 +438,8 @@ void nic_vi_entries_again(struct nic_session *session, uint16_t number, enum vip
     struct nic_vi *vi = &session->vis[number];
     struct nic_cqe entry = {.vi = number, .queue = (uint8_t)queue, .generation = vi->generation};
 
+    if (count > VIP_DESC_PER_QUEUE_MAX) /* no correct library says this */
+        count = VIP_DESC_PER_QUEUE_MAX;
     for (; vi->cq[queue] >= 0 && count; count--)
         cq_add(session, (uint32_t)vi->cq[queue], &entry);
 }

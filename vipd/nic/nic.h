@@ -110,8 +110,8 @@ struct nic_sink {
 };
 
 struct nic_session_args {
-    uint64_t id;               /* number that people see */
-    uint32_t uid;              /* the user that owns it */
+    uint64_t id;                     /* number that people see */
+    uint32_t uid;                    /* the user that owns it */
     const struct nic_layout *layout; /* of the two segments, not NULL */
     void *app_base;                  /* app-writes segment, mapped read-only */
     void *vipd_base; /* vipd-writes segment, mapped writable; zeroed, or of an earlier life */

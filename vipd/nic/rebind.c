@@ -6,13 +6,14 @@
  * Does not own: the exchange with the other end (vipd/engine/cm_rebind.c), the numbers of operations
  * (vipd/engine/rebind.c).
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "proto/assert.h"
 #include "vipd/nic/internal.h"
 
-static bool host_is_self(const struct nic *nic, const struct cm_host *host)
+bool nic_is_self(const struct nic *nic, const struct cm_host *host)
 {
     return host->len == nic->self.len && memcmp(host->bytes, nic->self.bytes, host->len) == 0;
 }
@@ -41,7 +42,7 @@ struct eng_conn nic_conn_bind(struct nic_conn *conn, const struct cm_conn *resul
     conn->parked = 0;
     conn->to.len = host->len;
     memcpy(conn->to.bytes, host->bytes, sizeof(conn->to.bytes));
-    conn->loop = !nic->loop_by_link && host_is_self(nic, host);
+    conn->loop = !nic->loop_by_link && nic_is_self(nic, host);
     if (conn->loop) {
         args.packet_bytes = VIP_PACKET_BYTES_MAX;
         args.window_bytes = NIC_LOOP_WINDOW;
@@ -103,7 +104,9 @@ bool nic_vi_checkpoint(struct nic_session *session, uint32_t number, struct nic_
                  .send_cq = vi->cq[VIP_Q_SEND],
                  .recv_cq = vi->cq[VIP_Q_RECV]},
     };
-    if (!conn || conn->state != NIC_CONN_ESTABLISHED || !(conn->features & VIP_FEATURE_REBIND))
+    /* Messages in a ring between two programs are not among the operations that are counted. */
+    if (!conn || vi->ring || !(conn->features & VIP_FEATURE_REBIND) ||
+        (conn->state != NIC_CONN_ESTABLISHED && conn->state != NIC_CONN_REBINDING))
         return true;
     eng_vi_counts(session->eng, (uint16_t)number, &counts);
     ret->connected = true;
@@ -127,6 +130,8 @@ void nic_vi_recover(void *vipd_base, struct nic_vi_checkpoint *past)
     vip_comps_resume(&sends, vipd_base, past->vi, VIP_Q_SEND, sent);
     past->completed = vip_load32_own(&head->send_base) + vip_comps_shown(&sends, sent);
     past->done = vip_load32_own(&head->commit.done);
+    if (vip_load32_own(&head->ended) || vip_load32_own(&head->state) != VIP_VIST_CONNECTED)
+        past->connected = false;
 }
 
 enum vip_rc nic_vi_restore(struct nic_session *session, const struct nic_vi_checkpoint *past,
@@ -169,6 +174,7 @@ enum vip_rc nic_vi_rebind(struct nic_session *session, uint32_t number, uint64_t
     struct nic_vi *vi = nic_vi_get(session, number);
     struct nic_conn *conn = vi ? vi->conn : NULL;
     struct cm_rebind_args args = {.uid = session->uid, .timeout_ns = timeout_ns};
+    int rc;
 
     if (!vi)
         return VIP_RC_INVALID_PARAMETER;
@@ -182,8 +188,11 @@ enum vip_rc nic_vi_rebind(struct nic_session *session, uint32_t number, uint64_t
     args.asked = conn->asked;
     args.features = conn->features;
     eng_vi_counts(session->eng, (uint16_t)number, &args.counts);
-    if (cm_rebind(session->nic->cm, &args, now_ns) == 0)
+    rc = cm_rebind(session->nic->cm, &args, now_ns);
+    if (rc == 0)
         return VIP_RC_SUCCESS;
+    if (rc == -EALREADY)
+        return VIP_RC_INVALID_STATE;
     snprintf(why, why_bytes, "no memory to go on with a connection");
     return VIP_RC_ERROR_RESOURCE;
 }
@@ -204,7 +213,6 @@ void nic_op_rebound(void *ctx, uint64_t local_id, enum vip_rc rc, const struct c
     if (rc == VIP_RC_SUCCESS) {
         session->connects--;
         args = nic_conn_bind(conn, result);
-        session->vis[vi].head->features = args.features;
         if (eng_vi_rebind(session->eng, vi, &args, theirs, nic->now_ns) == 0) {
             nic->counts.conns_rebound++;
             return;

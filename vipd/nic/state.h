@@ -96,10 +96,10 @@ struct nic_cq {
 struct nic_vi {
     bool used, lost_told;
     uint32_t generation;
-    uint32_t position[2];  /* completions ever written per queue */
+    uint32_t position[2]; /* completions ever written per queue */
     struct vip_comps_out comps[2];
     struct vip_vipd_vi *head; /* in the vipd-writes segment */
-    bool wake[2];          /* on the list of queues to wake */
+    bool wake[2];             /* on the list of queues to wake */
     uint32_t pokes;        /* wake-ups of the receive queue without a completion: its futex word */
     int32_t cq[2];         /* CQ of each queue; -1: none */
     uint32_t backlog[2];   /* per queue: entries in the backlog of its CQ */
