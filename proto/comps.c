@@ -44,7 +44,7 @@ uint32_t vip_comps_shown(const struct vip_comps_out *out, uint32_t position)
 bool vip_comps_read_long(struct vip_comps_in *in, uint32_t oldest, uint32_t position,
                          struct vip_comp *ret)
 {
-    struct vip_comp_at at = vip_comp_at_read(in->at); /* [completion RING] */
+    struct vip_comp_at at = vip_comp_at_read(in->at);
     uint64_t offset = (uint64_t)(at.where >> 4) * VIP_COMP_UNIT;
     uint32_t slots = 1u << (at.where & 15u);
     const struct vip_comp *ring = vip_comp_ring((void *)(uintptr_t)in->base, offset);

@@ -138,12 +138,13 @@ static inline void vip_comp_at_write(struct vip_comp_at *own, struct vip_comp_at
     uint64_t word;
 
     memcpy(&word, &value, sizeof(word));
-    __atomic_store_n((uint64_t *)(void *)own, word, __ATOMIC_RELEASE);
+    __atomic_store_n((uint64_t *)(void *)own, word, __ATOMIC_RELEASE); /* [rings AT] */
     vip_store_note();
 }
 
 static inline struct vip_comp_at vip_comp_at_read(const struct vip_comp_at *from)
 {
+    /* [rings RING] */
     uint64_t word = __atomic_load_n((const uint64_t *)(const void *)from, __ATOMIC_ACQUIRE);
     struct vip_comp_at ret;
 

@@ -1,7 +1,7 @@
 /*
  * The completion ring of a work queue, and a thread that waits for it with a futex.
  *
- *   vipd()   vipd/nic/complete.c: complete_now, nic_wake_flush, wake_one; proto/ring.h: vip_comp_write
+ *   vipd()   vipd/nic/complete.c: complete_now, nic_wake_flush, wake_one; proto/ring.h: vip_comp_fill, vip_comp_stamp
  *   thread() libvipl/sleep.c: sleep_until; proto/ring.h: vip_comp_read
  *
  * The thread has no fence between its store of the waiter words and its last load of the ring. It needs none:
