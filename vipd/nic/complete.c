@@ -386,6 +386,7 @@ void nic_cq_position_read(struct nic_session *session, uint32_t number)
     vip_fetch_begin();
     cq->position = vip_load32(&vip_app_cq(session->app_base, number)->cons);
     vip_fetch_end();
+    cq->cons_seen = cq->position;
     while (ring[cq->position & (VIP_CQ_RING_SLOTS - 1)].stamp == cq->position + 1)
         cq->position++;
     pokes = (int32_t)(prod - cq->position);

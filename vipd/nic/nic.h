@@ -162,10 +162,15 @@ struct nic_vi_checkpoint {
     bool asked;
     uint64_t features;
     uint32_t completed, done; /* eng_vi_restore */
+    uint32_t received;        /* completions of the receive queue */
 };
 /* Of a VI of this life. All completions so far are published first. false: no such VI. */
 bool nic_vi_checkpoint(struct nic_session *session, uint32_t vi, struct nic_vi_checkpoint *ret);
-/* Fill in `completed` and `done` from the vipd-writes segment of a life that was killed. */
+/*
+ * The life that made this checkpoint was killed: fill in `completed`, `done` and `received` from
+ * its vipd-writes segment. `connected` becomes false if the end of the connection had begun: the VI
+ * was not Connected any more, or a descriptor had completed with an error that ends the connection.
+ */
 void nic_vi_recover(void *vipd_base, struct nic_vi_checkpoint *past);
 /*
  * Make a VI as it was in an earlier life; the session has the vipd-writes segment of that life, and

@@ -115,18 +115,35 @@ bool nic_vi_checkpoint(struct nic_session *session, uint32_t number, struct nic_
     ret->features = conn->features;
     ret->completed = eng_vi_completed(session->eng, (uint16_t)number);
     ret->done = counts.done;
+    ret->received = vi->position[VIP_Q_RECV];
     return true;
+}
+
+/* Is the newest of `count` completions an error that ends a connection of this level? */
+static bool ends(const struct vip_comp *ring, uint32_t count, uint16_t level)
+{
+    uint32_t status = ring[(count - 1) & (VIP_DESC_PER_QUEUE_MAX - 1)].status;
+
+    return status & (level == VIP_LVL_UNRELIABLE ? VIP_ST_DESC_FLUSHED_ERROR : VIP_ST_ERROR_MASK);
 }
 
 void nic_vi_recover(void *vipd_base, struct nic_vi_checkpoint *past)
 {
     const struct vip_vipd_vi *block = vip_vipd_vi(vipd_base, past->vi);
     const struct vip_comp *sends = vip_vipd_vi_ring(vipd_base, past->vi, VIP_Q_SEND);
-    uint32_t sent = block->prod[VIP_Q_SEND];
+    const struct vip_comp *receives = vip_vipd_vi_ring(vipd_base, past->vi, VIP_Q_RECV);
+    uint32_t sent = block->prod[VIP_Q_SEND], received = block->commit.received;
+    uint16_t level = past->args.attrs.level;
 
     while (sends[sent & (VIP_DESC_PER_QUEUE_MAX - 1)].stamp == sent + 1)
         sent++;
+    /* Completions from before the checkpoint are no concern of this connection. */
+    if (block->state != VIP_VIST_CONNECTED ||
+        (past->completed != block->send_base + sent && ends(sends, sent, level)) ||
+        (past->received != received && ends(receives, received, level)))
+        past->connected = false;
     past->completed = block->send_base + sent;
+    past->received = received;
     past->done = block->commit.done;
 }
 
