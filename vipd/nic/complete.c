@@ -14,6 +14,7 @@
 #include "proto/assert.h"
 #include "proto/fence.h"
 #include "proto/probe.h"
+#include "vipd/engine/mutant.h"
 #include "vipd/nic/internal.h"
 
 #define BACKLOG_SERVE 256 /* entries moved out of one backlog before the next backlog's turn */
@@ -301,6 +302,8 @@ static void complete_now(const struct nic_deferred *done)
 
     VIP_ASSERT(vi->used);
     vip_comp_fill(ring, vi->position[queue], &comp);
+    if (VIP_MUTANT(COMMIT_LATE))
+        (void)vip_comp_stamp(ring, vi->position[queue]);
     if (queue == VIP_Q_RECV)
         vip_commit_write(&block->commit,
                          (struct vip_commit){.done = eng_vi_done(session->eng, done->vi),
@@ -399,7 +402,8 @@ void nic_vi_entries_again(struct nic_session *session, uint16_t number, enum vip
     struct nic_vi *vi = &session->vis[number];
     struct nic_cqe entry = {.vi = number, .queue = (uint8_t)queue, .generation = vi->generation};
 
-    for (; vi->cq[queue] >= 0 && count; count--)
+    count += VIP_MUTANT(ENTRY_TWICE) && count;
+    for (; vi->cq[queue] >= 0 && count > VIP_MUTANT(ENTRY_LOST); count--)
         cq_add(session, (uint32_t)vi->cq[queue], &entry);
 }
 

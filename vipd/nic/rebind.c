@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "proto/assert.h"
+#include "vipd/engine/mutant.h"
 #include "vipd/nic/internal.h"
 
 static bool host_is_self(const struct nic *nic, const struct cm_host *host)
@@ -144,7 +145,8 @@ void nic_vi_recover(void *vipd_base, struct nic_vi_checkpoint *past)
         past->connected = false;
     past->completed = block->send_base + sent;
     past->received = received;
-    past->done = block->commit.done;
+    if (!VIP_MUTANT(DONE_FORGOTTEN))
+        past->done = block->commit.done;
 }
 
 enum vip_rc nic_vi_restore(struct nic_session *session, const struct nic_vi_checkpoint *past,
