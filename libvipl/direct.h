@@ -153,8 +153,8 @@ bool vipl__direct_waiting(const struct vipl__cq *cq);
 
 /*
  * The waiter word of a receive queue or a CQ has changed, or the CQ got a file descriptor: say in
- * the rings whether the receiver sleeps. The call ends with a full barrier, so the caller must look
- * at the ring after it.
+ * the rings whether the receiver sleeps. After the call, look at the ring once more; for this the
+ * call ends with a full barrier.
  */
 void vipl__direct_asleep_vi(struct vipl__vi *vi);
 void vipl__direct_asleep_cq(struct vipl__cq *cq);

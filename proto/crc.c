@@ -1,4 +1,4 @@
-/* CRC32C by ISA-L, and a repair of the vector registers after it. */
+/* CRC32C by ISA-L; afterwards the upper halves of the vector registers are cleared. */
 #include "proto/crc.h"
 
 #include <isa-l/crc.h>

@@ -232,8 +232,10 @@ struct vip_vipd_vi {
     uint32_t ring_mute; /* VIP_RING_MUTE_*; if not 0, libvipl must not send by the ring */
     /* For the next life of vipd. */
     struct vip_commit commit __attribute__((aligned(8)));
-    uint32_t send_base; /* number of an own operation, less the position of its completion */
-    uint8_t pad[20];
+    uint32_t send_base;  /* number of an own operation, less the position of its completion */
+    uint32_t ended;      /* not 0: an operation has failed, so the connection ends */
+    uint32_t generation; /* of the VI with this number, or of the last one */
+    uint8_t pad[12];
 };
 _Static_assert(offsetof(struct vip_vipd_vi, features) == 12, "ABI");
 _Static_assert(offsetof(struct vip_vipd_vi, commit) == 32, "ABI");

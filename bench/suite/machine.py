@@ -62,7 +62,7 @@ def sentence(described):
     most = max(described["others"])
     text = (
         f"{described['processor']}, {described['processors']} processors, Linux {described['kernel']}, "
-        f"governor {described['governor']}, clock {described['clock']}; in pauses others used at most {most:.2f} processors: "
+        f"governor {described['governor']}, clock {described['clock']}; between measurements other programs used at most {most:.2f} processors: "
     )
     return text + ("NOISY, other work is running." if most > QUIET_PROCESSORS else "quiet.")
 

@@ -18,7 +18,7 @@ extern ep_t a, b;
 extern en_t name_a, name_b;
 extern char seg_b[SEG_B_BYTES]; /* b's segment */
 
-/* Calls of handlers of requests, of replies and of handler 0; and the arguments of the last call. */
+/* How often handlers of requests, handlers of replies, and handler 0 have run; then the arguments of the last call. */
 extern int ran, replied, returned, last_status, last_opcode, last_arg;
 extern amvia_returned_t last_returned;
 extern en_t returned_from;

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/sim/rand.h"
+
 #define FLOWS_MAX   6
 #define MSGS_MAX    2000
 #define CANARY      64u

@@ -9,22 +9,6 @@
 
 #define SIM_TOKENS 8192
 
-/* A later event at a host. */
-enum sim_event_kind {
-    SIM_PACKET,
-    SIM_CLOSE, /* the peer has ended the connection; sent without loss */
-};
-
-struct sim_event {
-    uint64_t at_ns, order;
-    enum sim_event_kind kind;
-    unsigned host;
-    uint64_t conn_id;
-    struct eng_close close;
-    uint8_t *bytes;
-    uint32_t len;
-};
-
 struct sim_region {
     struct sim_mem mem;
     unsigned rights;
@@ -63,8 +47,6 @@ struct sim_host {
     unsigned held_count;
     const uint8_t *packet; /* the packet that its engine processes now */
     uint32_t packet_len;
-    uint64_t link_free_ns; /* when its transmitter is free again */
-    uint64_t last_arrival_ns;
     struct sim *sim;
     unsigned index;
     long segs; /* segment lists handed out */
@@ -73,42 +55,17 @@ struct sim_host {
 
 struct sim {
     struct sim_config config;
-    struct sim_rand rand;
-    uint64_t now_ns, order, hash, lost;
+    struct medium *medium;
+    uint64_t now_ns, hash;
     struct sim_host host[SIM_HOSTS_MAX];
     struct sim_conn conn[SIM_CONNS_MAX];
     unsigned conns;
     uint64_t last_id; /* of connections that were bound anew */
-    struct {
-        unsigned host;
-        uint64_t number; /* 0 = unused */
-    } drop[SIM_DROPS_MAX];
-    struct sim_event *event; /* binary heap */
-    unsigned events, events_room;
     struct eng_packet packet;
     struct vip_packet decoded;
 };
 
-/* ---- reproducible chance, transcript --------------------------------------------------- */
-
-uint32_t sim_rand(struct sim_rand *rand)
-{
-    uint64_t z = rand->state += 0x9e3779b97f4a7c15ull;
-
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-    return (uint32_t)((z ^ (z >> 31)) >> 16);
-}
-
-uint32_t sim_below(struct sim_rand *rand, uint32_t limit)
-{
-    return (uint32_t)(((uint64_t)sim_rand(rand) * limit) >> 32);
-}
-
-bool sim_chance(struct sim_rand *rand, uint32_t ppm)
-{
-    return ppm && sim_below(rand, 1000000) < ppm;
-}
+/* ---- transcript ------------------------------------------------------------------------ */
 
 void sim_trace(struct sim *sim, const char *format, ...)
 {
@@ -150,9 +107,9 @@ struct eng *sim_engine(struct sim *sim, unsigned host)
     return sim->host[host].eng;
 }
 
-struct sim_link *sim_link(struct sim *sim)
+struct medium_link *sim_link(struct sim *sim)
 {
-    return &sim->config.link;
+    return medium_link(sim->medium);
 }
 
 uint64_t sim_hash(const struct sim *sim)
@@ -162,45 +119,7 @@ uint64_t sim_hash(const struct sim *sim)
 
 uint64_t sim_lost(const struct sim *sim)
 {
-    return sim->lost;
-}
-
-/* ---- events ---------------------------------------------------------------------------- */
-
-static bool sooner(const struct sim_event *a, const struct sim_event *b)
-{
-    return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->order < b->order;
-}
-
-static void event_push(struct sim *sim, struct sim_event event)
-{
-    unsigned at = sim->events++;
-
-    if (sim->events > sim->events_room) {
-        sim->events_room = sim->events_room ? 2 * sim->events_room : 256;
-        sim->event = realloc(sim->event, sim->events_room * sizeof(*sim->event));
-    }
-    event.order = sim->order++;
-    for (; at && sooner(&event, &sim->event[(at - 1) / 2]); at = (at - 1) / 2)
-        sim->event[at] = sim->event[(at - 1) / 2];
-    sim->event[at] = event;
-}
-
-static struct sim_event event_pop(struct sim *sim)
-{
-    struct sim_event first = sim->event[0], last = sim->event[--sim->events];
-    unsigned at = 0;
-
-    for (unsigned child; (child = 2 * at + 1) < sim->events; at = child) {
-        if (child + 1 < sim->events && sooner(&sim->event[child + 1], &sim->event[child]))
-            child++;
-        if (!sooner(&sim->event[child], &last))
-            break;
-        sim->event[at] = sim->event[child];
-    }
-    if (sim->events)
-        sim->event[at] = last;
-    return first;
+    return medium_lost(sim->medium);
 }
 
 /* ---- memory ---------------------------------------------------------------------------- */
@@ -313,11 +232,7 @@ static struct sim_conn *conn_of_vi(struct sim *sim, unsigned host, uint16_t vi)
 
 static void close_send(struct sim *sim, struct sim_conn *conn, const struct eng_close *close)
 {
-    event_push(sim, (struct sim_event){.at_ns = sim->now_ns + sim->config.link.delay_ns + 1000,
-                                       .kind = SIM_CLOSE,
-                                       .host = conn->peer,
-                                       .conn_id = conn->remote_id,
-                                       .close = *close});
+    medium_close(sim->medium, conn->peer, conn->remote_id, close, sim->now_ns);
     conn->live = false;
 }
 
@@ -399,7 +314,7 @@ struct sim *sim_new(const struct sim_config *config)
     struct sim *sim = calloc(1, sizeof(*sim));
 
     sim->config = *config;
-    sim->rand.state = config->seed;
+    sim->medium = medium_new(&config->link, config->hosts, config->seed);
     sim->hash = 0xcbf29ce484222325ull;
     sim->now_ns = 1000000;
     for (unsigned i = 0; i < config->hosts; i++) {
@@ -432,9 +347,7 @@ void sim_free(struct sim *sim)
             free(host->region[r].mem.bytes);
         free(host->eng);
     }
-    while (sim->events)
-        free(event_pop(sim).bytes);
-    free(sim->event);
+    medium_free(sim->medium);
     free(sim);
 }
 
@@ -519,109 +432,26 @@ void sim_disconnect(struct sim *sim, unsigned host, uint16_t vi)
     replay(sim, &sim->host[host]);
 }
 
-/* ---- the medium ------------------------------------------------------------------------ */
-
-static void describe(struct sim *sim, const struct sim_host *host, const uint8_t *bytes,
-                     uint32_t len, const char *fate)
-{
-    const struct vip_packet *packet = &sim->decoded;
-    char text[300];
-    int at = 0;
-
-    if (vip_wire_get_data(bytes, len, &sim->decoded) != VIP_WIRE_OK)
-        sim_fail(sim, "the engine emitted a malformed packet");
-    for (unsigned i = 0; i < packet->hdr.frame_count && i < 4; i++) {
-        const struct vip_frame *frame = &packet->frames[i];
-
-        at += snprintf(text + at, sizeof(text) - (size_t)at, " %c%u[%u+%u/%u]%s",
-                       "?SWQR"[frame->type], frame -> op, frame -> offset, frame -> length,
-                       frame -> total, frame -> flags &VIP_FRMF_LAST ? "." : "");
-    }
-    text[at] = 0;
-    sim_trace(sim, "%c -> #%" PRIu64 "%s%s ack<%" PRIu64 "%s ops=%u%s%s %s", 'A' + (int)host->index,
-              packet->hdr.packet_number, packet->hdr.flags & VIP_PKTF_ELICITS ? " E" : "",
-              packet->hdr.flags & VIP_PKTF_ACK_NOW ? "N" : "", packet->hdr.ack_cumulative,
-              packet->hdr.range_count ? "+" : "", packet->hdr.ops_done, text,
-              packet->hdr.frame_count > 4 ? " .." : "", fate);
-}
-
-static void launch(struct sim *sim, unsigned to, uint64_t conn_id, const uint8_t *bytes,
-                   uint32_t len, uint64_t at_ns)
-{
-    struct sim_event event = {
-        .at_ns = at_ns, .kind = SIM_PACKET, .host = to, .conn_id = conn_id, .len = len};
-
-    event.bytes = malloc(len);
-    memcpy(event.bytes, bytes, len);
-    event_push(sim, event);
-}
+/* ---- sending --------------------------------------------------------------------------- */
 
 void sim_drop(struct sim *sim, unsigned host, uint64_t packet_number)
 {
-    for (unsigned i = 0; i < SIM_DROPS_MAX; i++) {
-        if (sim->drop[i].number)
-            continue;
-        sim->drop[i].host = host;
-        sim->drop[i].number = packet_number;
-        return;
-    }
-    sim_fail(sim, "too many packets to drop");
+    if (!medium_drop(sim->medium, host, packet_number))
+        sim_fail(sim, "too many packets to drop");
 }
 
-static bool drop_asked(struct sim *sim, const struct sim_host *host, const uint8_t *bytes,
-                       uint32_t len)
-{
-    struct vip_header hdr;
-
-    if (vip_wire_get_header(bytes, len, &hdr) != VIP_WIRE_OK)
-        sim_fail(sim, "the engine emitted a malformed packet");
-    for (unsigned i = 0; i < SIM_DROPS_MAX; i++) {
-        if (sim->drop[i].host != host->index || sim->drop[i].number != hdr.packet_number)
-            continue;
-        sim->drop[i].number = 0;
-        return true;
-    }
-    return false;
-}
-
-static void transmit(struct sim *sim, struct sim_host *host, unsigned to, uint64_t conn_id,
+static void transmit(struct sim *sim, const struct sim_host *host, unsigned to, uint64_t conn_id,
                      const uint8_t *bytes, uint32_t len)
 {
-    const struct sim_link *link = &sim->config.link;
-    uint64_t at_ns = sim->now_ns;
+    struct medium_packet packet = {
+        .from = host->index, .to = to, .conn_id = conn_id, .bytes = bytes, .len = len};
+    char text[MEDIUM_TEXT_BYTES];
 
-    if (link->bytes_per_s) {
-        uint64_t start = host->link_free_ns > at_ns ? host->link_free_ns : at_ns;
-
-        if (link->queue_bytes &&
-            (start - at_ns) * link->bytes_per_s / 1000000000 > link->queue_bytes) {
-            sim->lost++;
-            describe(sim, host, bytes, len, "QUEUE FULL");
-            return;
-        }
-        at_ns = start + (uint64_t)len * 1000000000 / link->bytes_per_s;
-        host->link_free_ns = at_ns;
-    }
-    if (link->dead || sim_chance(&sim->rand, link->loss) || drop_asked(sim, host, bytes, len)) {
-        sim->lost++;
-        describe(sim, host, bytes, len, "LOST");
-        return;
-    }
-    at_ns += link->delay_ns;
-    if (link->jitter_ns)
-        at_ns += sim_below(&sim->rand, (uint32_t)link->jitter_ns);
-    if (sim_chance(&sim->rand, link->reorder)) {
-        describe(sim, host, bytes, len, "late");
-        at_ns += link->reorder_ns;
-    } else {
-        describe(sim, host, bytes, len, "");
-        if (at_ns < host->last_arrival_ns)
-            at_ns = host->last_arrival_ns;
-        host->last_arrival_ns = at_ns;
-    }
-    launch(sim, to, conn_id, bytes, len, at_ns);
-    if (sim_chance(&sim->rand, link->dup))
-        launch(sim, to, conn_id, bytes, len, at_ns + 1 + sim_below(&sim->rand, 100000));
+    if (vip_wire_get_data(bytes, len, &sim->decoded) != VIP_WIRE_OK)
+        sim_fail(sim, "the engine emitted a malformed packet");
+    packet.number = sim->decoded.hdr.packet_number;
+    medium_describe(&sim->decoded, medium_send(sim->medium, &packet, sim->now_ns), text);
+    sim_trace(sim, "%c -> %s", 'A' + (int)host->index, text);
 }
 
 /* Send a pulled packet: copy its pieces together. Their memory must be accessible and their lengths must add up. */
@@ -704,43 +534,44 @@ static struct sim_conn *conn_of_id(struct sim *sim, uint64_t id)
     return NULL;
 }
 
-static void arrive_packet(struct sim *sim, struct sim_event *event, const struct sim_conn *conn)
+static void arrive_packet(struct sim *sim, struct medium_arrival *arrival,
+                          const struct sim_conn *conn)
 {
     static const char *const names[] = {"", "held", "duplicate", "stale", "full"};
-    struct sim_host *host = &sim->host[event->host];
+    struct sim_host *host = &sim->host[arrival->host];
     uint32_t token = token_free(sim, host);
     enum eng_rx_verdict verdict;
 
-    if (vip_wire_get_data(event->bytes, event->len, &sim->decoded) != VIP_WIRE_OK)
+    if (vip_wire_get_data(arrival->bytes, arrival->len, &sim->decoded) != VIP_WIRE_OK)
         sim_fail(sim, "malformed packet");
-    host->packet = event->bytes;
-    host->packet_len = event->len;
+    host->packet = arrival->bytes;
+    host->packet_len = arrival->len;
     verdict = eng_rx(host->eng, conn->vi, &sim->decoded, token, sim->now_ns);
     host->packet = NULL;
     if (verdict != ENG_RX_DONE)
         sim_trace(sim, "%c <- #%" PRIu64 " %s", 'A' + (int)host->index,
                   sim->decoded.hdr.packet_number, names[verdict]);
     if (verdict == ENG_RX_HOLD) {
-        host->held[token] = event->bytes;
-        host->held_len[token] = event->len;
+        host->held[token] = arrival->bytes;
+        host->held_len[token] = arrival->len;
         host->held_count++;
-        event->bytes = NULL;
+        arrival->bytes = NULL;
     }
     replay(sim, host);
 }
 
-static void arrive(struct sim *sim, struct sim_event *event)
+static void arrive(struct sim *sim, struct medium_arrival *arrival)
 {
-    struct sim_conn *conn = conn_of_id(sim, event->conn_id);
+    struct sim_conn *conn = conn_of_id(sim, arrival->conn_id);
 
-    if (conn && event->kind == SIM_PACKET) {
-        arrive_packet(sim, event, conn);
+    if (conn && arrival->kind == MEDIUM_PACKET) {
+        arrive_packet(sim, arrival, conn);
     } else if (conn) {
-        eng_vi_closed(sim->host[event->host].eng, conn->vi, &event->close, sim->now_ns);
+        eng_vi_closed(sim->host[arrival->host].eng, conn->vi, &arrival->close, sim->now_ns);
         conn->live = false;
-        replay(sim, &sim->host[event->host]);
+        replay(sim, &sim->host[arrival->host]);
     }
-    free(event->bytes);
+    free(arrival->bytes);
 }
 
 /* ---- rebind ---------------------------------------------------------------------------- */
@@ -843,7 +674,7 @@ static void settle(struct sim *sim)
 /* Time of the next event or timer. */
 static uint64_t next_ns(const struct sim *sim)
 {
-    uint64_t at_ns = sim->events ? sim->event[0].at_ns : ENG_NEVER;
+    uint64_t at_ns = medium_next_ns(sim->medium);
 
     for (unsigned i = 0; i < sim->config.hosts; i++)
         if (eng_deadline(sim->host[i].eng) < at_ns)
@@ -853,6 +684,8 @@ static uint64_t next_ns(const struct sim *sim)
 
 bool sim_run_until(struct sim *sim, uint64_t until_ns, bool (*done)(void *ctx), void *ctx)
 {
+    struct medium_arrival arrival;
+
     settle(sim);
     while (!done || !done(ctx)) {
         uint64_t at_ns = next_ns(sim);
@@ -864,11 +697,8 @@ bool sim_run_until(struct sim *sim, uint64_t until_ns, bool (*done)(void *ctx), 
         }
         if (at_ns > sim->now_ns)
             sim->now_ns = at_ns;
-        while (sim->events && sim->event[0].at_ns <= sim->now_ns) {
-            struct sim_event event = event_pop(sim);
-
-            arrive(sim, &event);
-        }
+        while (medium_take(sim->medium, sim->now_ns, &arrival))
+            arrive(sim, &arrival);
         settle(sim);
     }
     return true;

@@ -3,8 +3,8 @@
  * reorder packets. A seed decides which packets. Nothing here reads a clock, so a run depends only on its arguments
  * and can be repeated bit by bit.
  *
- * Owns: time, the medium, memory regions, the checks that hold for every run (tokens, regions,
- * order of completions). Does not own: the applications (app.c, scenarios.c).
+ * Owns: time, the transcript, memory regions, the checks that hold for every run (tokens, regions,
+ * order of completions). Does not own: the medium (medium.c), the applications (app.c, scenarios.c).
  */
 #ifndef TESTS_SIM_SIM_H
 #define TESTS_SIM_SIM_H
@@ -13,31 +13,12 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "tests/sim/medium.h"
 #include "vipd/engine/engine.h"
 
 #define SIM_HOSTS_MAX   4
 #define SIM_REGIONS_MAX 256
 #define SIM_CONNS_MAX   64
-#define SIM_DROPS_MAX   16
-
-/* Properties and faults of a link, for both directions. Shares are in parts per million. */
-struct sim_link {
-    uint64_t delay_ns;    /* from end to end */
-    uint64_t jitter_ns;   /* largest additional delay, which keeps the order */
-    uint64_t reorder_ns;  /* extra delay of a packet that is overtaken */
-    uint64_t bytes_per_s; /* 0: unlimited */
-    uint64_t queue_bytes; /* a packet that finds more in the queue is dropped; 0: unlimited */
-    uint32_t loss, dup, reorder;
-    bool dead; /* all packets are lost */
-};
-
-/* A small reproducible generator; each user has its own. */
-struct sim_rand {
-    uint64_t state;
-};
-uint32_t sim_rand(struct sim_rand *rand);
-uint32_t sim_below(struct sim_rand *rand, uint32_t limit); /* from 0 to limit - 1 */
-bool sim_chance(struct sim_rand *rand, uint32_t ppm);
 
 struct sim;
 
@@ -57,7 +38,7 @@ struct sim_config {
     uint64_t seed;
     unsigned hosts;
     struct eng_config engine;
-    struct sim_link link;
+    struct medium_link link;
     struct sim_app app;
     FILE *trace; /* gets every line of the transcript, or NULL */
 };
@@ -67,8 +48,8 @@ void sim_free(struct sim *sim);
 
 uint64_t sim_now(const struct sim *sim);
 struct eng *sim_engine(struct sim *sim, unsigned host);
-struct sim_link *sim_link(struct sim *sim); /* may be changed at any time */
-uint64_t sim_hash(const struct sim *sim);   /* of the transcript so far */
+struct medium_link *sim_link(struct sim *sim); /* may be changed at any time */
+uint64_t sim_hash(const struct sim *sim);      /* of the transcript so far */
 /* Add a line to the transcript, with the time before it. */
 void sim_trace(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The run found a fault: print it with the transcript's last lines and abort. */

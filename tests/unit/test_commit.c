@@ -195,7 +195,7 @@ static bool end_is_seen(unsigned n)
     left = 0;
     nic_vi_recover(p[1].app->vipd, &p[1].past);
     over = !p[1].past.connected;
-    assert_int_equal(over, vip_vipd_vi(p[1].app->vipd, p[1].vi)->commit.received > 0);
+    assert_true(over || !vip_vipd_vi(p[1].app->vipd, p[1].vi)->commit.received);
     if (killed) {
         leave_nic(p[1].app);
         rig_nics[1] = NULL;

@@ -453,24 +453,111 @@ static void test_cancel(void **state)
     w->filter = drop_all;
     assert_int_equal(cm_rebind(w->hosts[CLIENT].cm, &args, w->now_ns), 0);
     world_run(w, 1 * S);
-    assert_true(cm_rebind_cancel(w->hosts[CLIENT].cm, args.user));
-    assert_false(cm_rebind_cancel(w->hosts[CLIENT].cm, args.user));
+    assert_true(cm_rebind_cancel(w->hosts[CLIENT].cm, args.user, w->now_ns));
+    assert_false(cm_rebind_cancel(w->hosts[CLIENT].cm, args.user, w->now_ns));
     w->filter = NULL;
     world_run(w, 10 * S);
     assert_int_equal(w->hosts[CLIENT].requests[args.user].done, 0);
     world_free(w);
 }
 
+static bool drop_answer(struct world *w, unsigned from, unsigned to, const struct vip_cm *msg)
+{
+    return msg->type != VIP_CM_PROOF || from == CLIENT;
+}
+
+/* The server is bound anew, and its PROOF never arrives. The client gives up: by its time limit, or because its program
+ * ends. The server learns that the connection is over. */
+static void test_half_open(void **state)
+{
+    for (unsigned cancel = 0; cancel < 2; cancel++) {
+        struct conn *c, *s, was;
+        struct world *w = world_of(310 + cancel, &c, &s);
+        struct cm_rebind_args args;
+
+        was = *c;
+        host_kill(w, CLIENT);
+        host_start(w, CLIENT);
+        args = rebind_args(w, CLIENT, SERVER, &was);
+        w->filter = drop_answer;
+        assert_int_equal(cm_rebind(w->hosts[CLIENT].cm, &args, w->now_ns), 0);
+        world_run(w, 2 * S);
+        assert_int_equal(s->rebound, 1);
+        assert_true(s->alive);
+        if (cancel)
+            assert_true(cm_rebind_cancel(w->hosts[CLIENT].cm, args.user, w->now_ns));
+        world_run(w, 5 * S);
+        assert_int_equal(w->hosts[CLIENT].requests[args.user].done, !cancel);
+        assert_int_equal(s->closed, 1);
+        world_free(w);
+    }
+}
+
+/* A second rebind of the same connection is refused. */
+static void test_twice(void **state)
+{
+    struct conn *c, *s;
+    struct world *w = world_of(320, &c, &s);
+    struct conn was = *c;
+    struct cm_rebind_args args;
+
+    host_kill(w, CLIENT);
+    host_start(w, CLIENT);
+    args = rebind_args(w, CLIENT, SERVER, &was);
+    assert_int_equal(cm_rebind(w->hosts[CLIENT].cm, &args, w->now_ns), 0);
+    assert_int_equal(cm_rebind(w->hosts[CLIENT].cm, &args, w->now_ns), -EALREADY);
+    world_run(w, 1 * S);
+    assert_int_equal(w->hosts[CLIENT].requests[args.user].rc, VIP_RC_SUCCESS);
+    bound(w, &w->hosts[CLIENT].conns[0], s);
+    world_free(w);
+}
+
+static bool drop_proofs(struct world *w, unsigned from, unsigned to, const struct vip_cm *msg)
+{
+    return hear(w, from, to, msg) && msg->type != VIP_CM_PROOF;
+}
+
+/* A peer that sends one CHALLENGE after the other, each with another nonce, does not hold up the end of the time. */
+static void test_challenged_for_ever(void **state)
+{
+    struct conn *c, *s;
+    struct world *w = world_of(330, &c, &s);
+    struct attempt *attempt;
+
+    heard_count = 0;
+    w->filter = drop_proofs;
+    attempt = restart(w, CLIENT, c);
+    world_run(w, 5 * MS);
+    assert_int_equal(heard[1].type, VIP_CM_CHALLENGE);
+    for (unsigned i = 0; i < 100; i++) {
+        heard[1].nonce++;
+        inject(w, SERVER, CLIENT, w->hosts[SERVER].epoch, w->hosts[CLIENT].epoch, &heard[1]);
+        world_run(w, 100 * MS);
+    }
+    assert_true(attempt->done == 1 && attempt->rc == VIP_RC_TIMEOUT);
+    world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_end),   cmocka_unit_test(test_far),
-        cmocka_unit_test(test_both_ends), cmocka_unit_test(test_self),
-        cmocka_unit_test(test_lost),      cmocka_unit_test(test_one_lost),
-        cmocka_unit_test(test_outlive),   cmocka_unit_test(test_other_end_comes_later),
-        cmocka_unit_test(test_without),   cmocka_unit_test(test_false_counts),
-        cmocka_unit_test(test_forged),    cmocka_unit_test(test_again_and_again),
-        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_one_end),
+        cmocka_unit_test(test_far),
+        cmocka_unit_test(test_both_ends),
+        cmocka_unit_test(test_self),
+        cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_one_lost),
+        cmocka_unit_test(test_outlive),
+        cmocka_unit_test(test_other_end_comes_later),
+        cmocka_unit_test(test_without),
+        cmocka_unit_test(test_false_counts),
+        cmocka_unit_test(test_forged),
+        cmocka_unit_test(test_again_and_again),
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_half_open),
+        cmocka_unit_test(test_twice),
+        cmocka_unit_test(test_challenged_for_ever),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,7 +19,8 @@ static struct two two_new(void)
 {
     struct two t = {.a = rig_app(rig_nic(0)), .b = rig_app(rig_nics[0])};
 
-    assert_int_equal(guard_install(), 0); /* cmocka has a handler of its own for each test */
+    assert_int_equal(guard_install(),
+                     0); /* cmocka sets its own signal handlers for each test: set ours again */
     t.va = rig_vi(t.a, VIP_LVL_DELIVERY);
     t.vb = rig_vi(t.b, VIP_LVL_DELIVERY);
     t.ma = rig_mem(t.a, BYTES, REGISTRY_SHARED);

@@ -1,7 +1,10 @@
 /*
  * NICs whose vipd is killed and comes back, with programs that live on: the connections go on (vipd/nic/rebind.c).
  */
+#include <unistd.h>
+
 #include "unit/nic_outlive.h"
+#include "vipd/nic/objects.h"
 
 /* The vipd of this program is gone; what it sends at its end is lost, as after SIGKILL. The program sees the completions
  * that vipd has written. */
@@ -164,6 +167,108 @@ static void test_given_up(void **state)
     }
 }
 
+static bool count_peer(void *ctx, const struct nic_peer_view *view)
+{
+    *(uint32_t *)ctx += view->cm.connections;
+    return true;
+}
+
+/* Connections of all peers of a host, as `vipctl show peers` has them. */
+static uint32_t connections_of(unsigned host)
+{
+    uint32_t count = 0;
+
+    assert_int_equal(nic_peer_views(rig_nics[host], NULL, 0, rig_now, count_peer, &count),
+                     UINT32_MAX);
+    return count;
+}
+
+/* Two connections are bound anew, one after the other: each is listed at the new life of the peer only. */
+static void test_lists_of_peers(void **state)
+{
+    struct program p[2];
+    struct nic_vi_checkpoint second;
+    char why[128] = "";
+    uint16_t vi[2];
+
+    rig_more = VIP_FEATURE_REBIND;
+    for (unsigned i = 0; i < 2; i++) {
+        p[i] = begin(i, VIP_LVL_DELIVERY, false);
+        vi[i] = rig_vi(p[i].app, VIP_LVL_DELIVERY);
+    }
+    rig_connect(p[0].app, p[0].vi, 0, p[1].app, p[1].vi, 1);
+    rig_connect(p[0].app, vi[0], 0, p[1].app, vi[1], 1);
+    assert_true(nic_vi_checkpoint(p[0].app->session, vi[0], &second));
+    kill_vipd(&p[0]);
+    (void)alarm(60); /* a list that has become a circle never ends */
+    new_vipd(&p[0], &p[1]);
+    rig_pass(RIG_SECOND);
+    assert_int_equal(connections_of(1), 2);
+    assert_int_equal(nic_vi_restore(p[0].app->session, &second, rig_now, why, sizeof(why)),
+                     VIP_RC_SUCCESS);
+    assert_int_equal(nic_vi_rebind(p[0].app->session, vi[0], RIG_SECOND, rig_now, why, sizeof(why)),
+                     VIP_RC_SUCCESS);
+    rig_pass(RIG_SECOND);
+    assert_int_equal(connections_of(1), 2);
+    assert_int_equal(connections_of(0), 2);
+    (void)alarm(0);
+    for (unsigned i = 0; i < 2; i++)
+        end(&p[i]);
+}
+
+/* An operation that fails ends its connection: the next life does not go on with it, whenever vipd is killed. */
+static void test_failed_operation(void **state)
+{
+    struct program p[2];
+    struct nic_vi_checkpoint past;
+
+    rig_more = VIP_FEATURE_REBIND;
+    for (unsigned i = 0; i < 2; i++)
+        p[i] = begin(i, VIP_LVL_DELIVERY, false);
+    rig_connect(p[0].app, p[0].vi, 0, p[1].app, p[1].vi, 1);
+    assert_true(nic_vi_checkpoint(p[1].app->session, p[1].vi, &past));
+    rig_post_recv(p[1].app, p[1].vi, rig_seg(&p[1].in.mem, 0, 10));
+    rig_post_recv(p[1].app, p[1].vi, rig_seg(&p[1].in.mem, 0, 10));
+    rig_post_send(p[0].app, p[0].vi, rig_seg(&p[0].out.mem, 0, 10));
+    (void)rig_wait_done(p[1].app, p[1].vi, VIP_Q_RECV);
+    nic_vi_recover(p[1].app->vipd, &past);
+    assert_true(past.connected);
+    rig_post_send(p[0].app, p[0].vi, rig_seg(&p[0].out.mem, 0, 11));
+    (void)rig_wait_done(p[1].app, p[1].vi, VIP_Q_RECV);
+    /* Killed before the state was published. */
+    vip_vipd_vi(p[1].app->vipd, p[1].vi)->state = VIP_VIST_CONNECTED;
+    nic_vi_recover(p[1].app->vipd, &past);
+    assert_false(past.connected);
+    for (unsigned i = 0; i < 2; i++)
+        end(&p[i]);
+}
+
+/* A second vipd is killed before the other end has answered. The third one goes on. */
+static void test_killed_while_rebinding(void **state)
+{
+    struct program p[2];
+
+    rig_more = VIP_FEATURE_REBIND;
+    for (unsigned i = 0; i < 2; i++)
+        p[i] = begin(i, VIP_LVL_DELIVERY, false);
+    rig_connect(p[0].app, p[0].vi, 0, p[1].app, p[1].vi, 1);
+    for (unsigned i = 0; i < 2; i++)
+        act(&p[i], &p[!i]);
+    rig_loss_ppm = 1000000;
+    kill_vipd(&p[0]);
+    new_vipd(&p[0], &p[1]);
+    rig_pass(RIG_SECOND / 2);
+    kill_vipd(&p[0]);
+    assert_true(p[0].past.connected);
+    new_vipd(&p[0], &p[1]);
+    rig_loss_ppm = 0;
+    RIG_UNTIL(
+        (act(&p[0], &p[1]), act(&p[1], &p[0]), p[0].completed == TOTAL && p[1].completed == TOTAL),
+        10 * RIG_SECOND);
+    for (unsigned i = 0; i < 2; i++)
+        end(&p[i]);
+}
+
 /* What cannot be restored: a number in use or too large, a feature that this vipd lacks. */
 static void test_bad_checkpoints(void **state)
 {
@@ -210,6 +315,9 @@ int main(void)
         cmocka_unit_test_teardown(test_with_losses, rig_teardown),
         cmocka_unit_test_teardown(test_too_late, rig_teardown),
         cmocka_unit_test_teardown(test_given_up, rig_teardown),
+        cmocka_unit_test_teardown(test_lists_of_peers, rig_teardown),
+        cmocka_unit_test_teardown(test_failed_operation, rig_teardown),
+        cmocka_unit_test_teardown(test_killed_while_rebinding, rig_teardown),
         cmocka_unit_test_teardown(test_bad_checkpoints, rig_teardown),
     };
 

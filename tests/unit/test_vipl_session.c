@@ -433,7 +433,7 @@ static void death_flushes_wakes_and_tells(void **state)
     assert_int_equal(VipSendWait(s->vi, VIP_INFINITE, &got), VIP_DESCRIPTOR_ERROR);
     assert_int_equal(got->CS.Status,
                      VIP_STATUS_DONE | VIP_STATUS_DESC_FLUSHED_ERROR | VIP_STATUS_OP_RDMA_WRITE);
-    /* Two receives were posted, none was reported by a CQ entry. */
+    /* Two receives were posted, and no CQ entry has reported them yet: now there are two entries. */
     for (unsigned i = 0; i < 2; i++) {
         OK(VipCQDone(s->cq, &vi, &recv));
         assert_ptr_equal(vi, s->vi);

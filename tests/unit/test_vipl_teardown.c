@@ -1,6 +1,6 @@
 /*
- * Ends of a session: the exit of a child of the program, and a vipd that places bytes until it notices
- * that the connection is broken.
+ * Ends of a session: the exit of a child of the program, and a vipd that still places bytes until it notices
+ * that the program has closed its socket.
  */
 #include <setjmp.h>
 #include <stdarg.h>

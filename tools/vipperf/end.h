@@ -49,7 +49,7 @@ struct end_args {
     unsigned out_slots; /* buffers to send from */
     unsigned in_slots;  /* buffers for receives, or for RDMA Writes of the other side */
     unsigned segments;  /* most data segments of a descriptor; 0 = 1 */
-    bool scatter;       /* receives also have that many segments, in slots cut for recv_bytes */
+    bool scatter;       /* receives, too: segments that share the first recv_bytes of a slot */
     size_t recv_bytes;  /* largest message of a receive; 0 = mtu_bytes */
     bool apart;         /* each slot has its own registration */
 };

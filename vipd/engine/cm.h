@@ -260,11 +260,13 @@ struct cm_rebind_args {
 };
 /*
  * Go on with a connection of an earlier life of this vipd. The other end may be doing the same.
- * Outcomes: 0, and rebound follows; -ENOMEM; -EPROTO: this vipd lacks a feature of the connection.
+ * Outcomes: 0, and rebound follows; -ENOMEM; -EPROTO: this vipd lacks a feature of the connection;
+ * -EALREADY: `user` has a rebind under way.
  */
 int cm_rebind(struct cm *cm, const struct cm_rebind_args *args, uint64_t now_ns);
-/* Give up: rebound is not called any more. The other end learns nothing. False: it has ended. */
-bool cm_rebind_cancel(struct cm *cm, uint64_t user);
+/* Give up: rebound is not called any more. A CLOSE tells the other end, if it is bound anew. False:
+ * the rebind has ended. */
+bool cm_rebind_cancel(struct cm *cm, uint64_t user, uint64_t now_ns);
 
 /* ---- both ---- */
 

@@ -38,7 +38,7 @@ static uint64_t ping_gap_ns(const struct cm *cm)
     return cm->config.keepalive_ns / PINGS_PER_KEEPALIVE;
 }
 
-/* An open connection of a dead peer that cannot be rebound, or not any more. */
+/* An open connection of a dead peer; binding it anew is impossible, or it is too late. */
 static struct cm_assoc *any_lost(const struct cm_peer *peer, uint64_t now_ns)
 {
     struct cm_assoc *assoc;

@@ -178,11 +178,22 @@ static void rebinding_send(struct cm *cm, struct cm_rebinding *of)
     proof_send(cm, &of->host, &of->args.secret, &proof, &of->args.counts);
 }
 
+/* Until the message is sent again, or the time is over: a peer that sends one CHALLENGE after the
+ * other does not move that time. */
+static void rebinding_wait(struct cm *cm, struct cm_rebinding *of, uint64_t now_ns)
+{
+    uint64_t again_ns = cm_repeat_next(cm, &of->repeat, now_ns);
+
+    cm_timer_set(cm, &of->timer, again_ns < of->give_up_ns ? again_ns : of->give_up_ns);
+}
+
 int cm_rebind(struct cm *cm, const struct cm_rebind_args *args, uint64_t now_ns)
 {
     struct cm_rebinding *of;
 
     VIP_ASSERT(args->counts.reads <= VIP_COUNTS_READS_MAX);
+    if (cm_table_find(cm, &cm->rebindings_user, args->user))
+        return -EALREADY;
     if ((args->features & cm->config.features) != args->features)
         return -EPROTO;
     cm->now_ns = now_ns;
@@ -209,16 +220,37 @@ int cm_rebind(struct cm *cm, const struct cm_rebind_args *args, uint64_t now_ns)
     of->nonce_a = cm_random_id(cm);
     cm_table_add(cm, &cm->rebindings, &of->by_nonce, of->nonce_a);
     rebinding_send(cm, of);
-    cm_timer_set(cm, &of->timer, cm_repeat_next(cm, &of->repeat, now_ns));
+    rebinding_wait(cm, of, now_ns);
     return 0;
 }
 
-bool cm_rebind_cancel(struct cm *cm, uint64_t user)
+/*
+ * This end gives up. The other end may be bound to it by now: our PROOF has arrived, and the answer
+ * has not. A CLOSE ends the connection there.
+ */
+static void rebinding_close(struct cm *cm, struct cm_rebinding *of, uint64_t now_ns)
+{
+    struct cm_assoc *assoc = of->assoc;
+    struct cm_peer *peer;
+
+    peer = of->challenged ? cm_peer_get(cm, &of->host, of->other_epoch, now_ns) : NULL;
+    if (!peer)
+        return;
+    of->assoc = NULL;
+    cm_assoc_add(cm, assoc, peer, of->args.local_id, of->other_id, CM_ASSOC_OPEN, now_ns);
+    cm_peer_put(cm, peer);
+    cm_closing_start(cm, assoc, NULL, now_ns);
+    cm_assoc_free(cm, assoc);
+}
+
+bool cm_rebind_cancel(struct cm *cm, uint64_t user, uint64_t now_ns)
 {
     struct cm_node *node = cm_table_find(cm, &cm->rebindings_user, user);
 
     if (!node)
         return false;
+    cm->now_ns = now_ns;
+    rebinding_close(cm, CM_OF(struct cm_rebinding, by_user, node), now_ns);
     rebinding_free(cm, CM_OF(struct cm_rebinding, by_user, node));
     return true;
 }
@@ -238,12 +270,13 @@ void cm_fire_rebind(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
     of->give_up_ns = cm_add_ns(of->give_up_ns, cm_timer_late_ns(timer, now_ns));
     if (now_ns >= of->give_up_ns) {
         cm->stats.timeouts++;
+        rebinding_close(cm, of, now_ns);
         rebinding_fail(cm, of, VIP_RC_TIMEOUT, "the other end did not answer in time");
         return;
     }
     cm->stats.retransmits++;
     rebinding_send(cm, of);
-    cm_timer_set(cm, timer, cm_repeat_next(cm, &of->repeat, now_ns));
+    rebinding_wait(cm, of, now_ns);
 }
 
 bool cm_rebind_refused(struct cm *cm, const struct cm_in *in)
@@ -278,7 +311,7 @@ void cm_rx_challenge(struct cm *cm, const struct cm_in *in)
     of->other_epoch = in->src_epoch;
     of->messages = 0;
     rebinding_send(cm, of);
-    cm_timer_set(cm, &of->timer, cm_repeat_next(cm, &of->repeat, in->now_ns));
+    rebinding_wait(cm, of, in->now_ns);
 }
 
 /* The rebinding has become a connection with the sender of `in`. Returns it; NULL: no memory. */

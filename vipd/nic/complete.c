@@ -288,6 +288,12 @@ void nic_cq_deinit(struct nic_session *session, struct nic_cq *cq)
 
 /* ---- work queues ----------------------------------------------------------------------- */
 
+/* Does a descriptor that completes with this error end the connection? */
+static bool ends_connection(const struct nic_vi *vi, uint32_t status)
+{
+    return vi->attrs.level != VIP_LVL_UNRELIABLE || (status & VIP_ST_DESC_FLUSHED_ERROR);
+}
+
 static void complete_now(const struct nic_deferred *done)
 {
     struct nic_session *session = done->session;
@@ -301,6 +307,8 @@ static void complete_now(const struct nic_deferred *done)
     struct vip_comp *ring = vip_vipd_vi_ring(session->vipd_base, done->vi, queue);
 
     VIP_ASSERT(vi->used);
+    if (__builtin_expect(done->status & VIP_ST_ERROR_MASK, 0) && ends_connection(vi, done->status))
+        vip_store32_release(&block->ended, 1);
     vip_comp_fill(ring, vi->position[queue], &comp);
     if (VIP_MUTANT(COMMIT_LATE))
         (void)vip_comp_stamp(ring, vi->position[queue]);
@@ -351,10 +359,12 @@ void nic_commit_begin(struct nic_session *session, uint16_t number)
     struct nic_vi *vi = &session->vis[number];
     struct vip_vipd_vi *block = vip_vipd_vi(session->vipd_base, number);
 
+    nic_deferred_publish_of(session, number); /* flushed sends from before the connection */
     vip_store32_release(&block->send_base,
                         eng_vi_completed(session->eng, number) - vi->position[VIP_Q_SEND]);
     vip_commit_write(&block->commit, (struct vip_commit){.done = eng_vi_done(session->eng, number),
                                                          .received = vi->position[VIP_Q_RECV]});
+    vip_store32_release(&block->ended, 0);
 }
 
 /*
@@ -375,6 +385,7 @@ void nic_positions_read(struct nic_session *session, uint16_t number)
     vi->position[VIP_Q_RECV] =
         vip_comp_stamp(vip_vipd_vi_ring(session->vipd_base, number, VIP_Q_RECV), received - 1);
     vi->pokes = pokes > 0 ? (uint32_t)pokes : 0; /* the word must not go back */
+    vi->generation = block->generation; /* CQ entries of an earlier VI stay those of that VI */
     vip_store32_release(&block->prod[VIP_Q_SEND], sent);
     vip_store32_release(&block->prod[VIP_Q_RECV], received + vi->pokes);
 }
@@ -402,6 +413,8 @@ void nic_vi_entries_again(struct nic_session *session, uint16_t number, enum vip
     struct nic_vi *vi = &session->vis[number];
     struct nic_cqe entry = {.vi = number, .queue = (uint8_t)queue, .generation = vi->generation};
 
+    if (count > VIP_CQ_RING_SLOTS) /* no correct library says this */
+        count = VIP_CQ_RING_SLOTS;
     count += VIP_MUTANT(ENTRY_TWICE) && count;
     for (; vi->cq[queue] >= 0 && count > VIP_MUTANT(ENTRY_LOST); count--)
         cq_add(session, (uint32_t)vi->cq[queue], &entry);

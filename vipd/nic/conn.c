@@ -111,6 +111,7 @@ void nic_conn_set_peer(struct nic_conn *conn, uint32_t peer)
     struct nic *nic = conn->session->nic;
 
     conn->peer = peer;
+    nic_list_del(&conn->by_peer); /* a connection that is bound anew has another peer */
     nic_list_add_tail(&nic->peers[peer % NIC_PEER_BUCKETS], &conn->by_peer);
 }
 

@@ -5,6 +5,7 @@
  */
 #include "proto/assert.h"
 #include "vipd/nic/internal.h"
+#include "vipd/nic/objects.h"
 
 /* Arguments of a CLOSE to the peer of this connection, without the details of the engine. */
 static struct cm_close_args close_args(const struct nic_conn *conn, enum vip_close_reason reason)
@@ -40,8 +41,8 @@ void nic_conn_close(struct nic_conn *conn, enum vip_close_reason reason, bool op
     case NIC_CONN_ACCEPTING: /* no accept_done follows; the CLOSE tells the client at once */
         cm_close(nic->cm, &args, nic->now_ns);
         break;
-    case NIC_CONN_REBINDING: /* the other end gives up by itself */
-        (void)cm_rebind_cancel(nic->cm, args.local_id);
+    case NIC_CONN_REBINDING:
+        (void)cm_rebind_cancel(nic->cm, args.local_id, nic->now_ns);
         break;
     case NIC_CONN_ESTABLISHED:
     case NIC_CONN_FREE:

@@ -23,11 +23,6 @@ static struct vip_cm_attrs attrs_of(const struct nic_vi *vi)
                                  .qos = vi->qos};
 }
 
-static bool host_is_self(const struct nic *nic, const struct cm_host *host)
-{
-    return host->len == nic->self.len && memcmp(host->bytes, nic->self.bytes, host->len) == 0;
-}
-
 /* Both sides agree: the VI is connected. */
 static void conn_establish(struct nic_conn *conn, const struct cm_conn *result)
 {
@@ -320,7 +315,7 @@ static void op_send(void *ctx, const struct cm_host *to, const uint8_t *packet, 
     struct link_tx tx = {.to = &addr, .iov = &iov, .iov_count = 1, .bytes = (uint32_t)len_bytes};
 
     nic->counts.tx_cm++;
-    if (!nic->loop_by_link && host_is_self(nic, to)) {
+    if (!nic->loop_by_link && nic_is_self(nic, to)) {
         if (!loop_send(nic, packet, len_bytes))
             nic->counts.loop_cm_lost++; /* the manager repeats important messages */
         return;

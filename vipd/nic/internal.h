@@ -3,9 +3,8 @@
  *
  * The files (ORDER has them from bottom to top): nic.c opening, closing, the turn; share.c
  * processor time of users; session.c sessions; sq.c their submission ring; post.c a posting; vi.c
- * VIs and CQs; conn.c the table of connection ids; conn_end.c the end of connections; connect.c the
- * glue to the connection manager;
- * wait.c waits and listeners; tx.c and self.c packets that leave; rx.c packets that arrive;
+ * VIs and CQs; conn.c the table of connection ids; conn_end.c the end of connections; rebind.c
+ * connections that are bound anew; connect.c the glue to the connection manager; wait.c waits and listeners; tx.c and self.c packets that leave; rx.c packets that arrive;
  * source.c and held.c their bytes, also for later; place_ask.c and place.c payload into memory;
  * resolve.c memory into packets; direct.c rings between two programs; complete.c completions and
  * wake-ups; backlog.c entries of full CQs; kept_bytes.c memory for descriptors; see.c captures;
@@ -110,6 +109,8 @@ void nic_close_send(struct nic *nic, const struct cm_close_args *args);
 /* The other side is gone: the VI goes to Error, the application gets CONN_LOST. */
 void nic_conn_lost(struct nic_conn *conn, const struct eng_close *close);
 /* rebind.c */
+/* Is this host this NIC? */
+bool nic_is_self(const struct nic *nic, const struct cm_host *host);
 /* The connection is established with this peer under its present local_id. Returns what the engine
  * must know. */
 struct eng_conn nic_conn_bind(struct nic_conn *conn, const struct cm_conn *result);

@@ -6,6 +6,7 @@
  * Does not own: the exchange with the other end (vipd/engine/cm_rebind.c), the numbers of operations
  * (vipd/engine/rebind.c).
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@
 #include "vipd/engine/mutant.h"
 #include "vipd/nic/internal.h"
 
-static bool host_is_self(const struct nic *nic, const struct cm_host *host)
+bool nic_is_self(const struct nic *nic, const struct cm_host *host)
 {
     return host->len == nic->self.len && memcmp(host->bytes, nic->self.bytes, host->len) == 0;
 }
@@ -42,7 +43,7 @@ struct eng_conn nic_conn_bind(struct nic_conn *conn, const struct cm_conn *resul
     conn->parked = 0;
     conn->to.len = host->len;
     memcpy(conn->to.bytes, host->bytes, sizeof(conn->to.bytes));
-    conn->loop = !nic->loop_by_link && host_is_self(nic, host);
+    conn->loop = !nic->loop_by_link && nic_is_self(nic, host);
     if (conn->loop) {
         args.packet_bytes = VIP_PACKET_BYTES_MAX;
         args.window_bytes = NIC_LOOP_WINDOW;
@@ -104,7 +105,9 @@ bool nic_vi_checkpoint(struct nic_session *session, uint32_t number, struct nic_
                  .send_cq = vi->cq[VIP_Q_SEND],
                  .recv_cq = vi->cq[VIP_Q_RECV]},
     };
-    if (!conn || conn->state != NIC_CONN_ESTABLISHED || !(conn->features & VIP_FEATURE_REBIND))
+    /* Messages in a ring between two programs are not among the operations that are counted. */
+    if (!conn || vi->ring || !(conn->features & VIP_FEATURE_REBIND) ||
+        (conn->state != NIC_CONN_ESTABLISHED && conn->state != NIC_CONN_REBINDING))
         return true;
     eng_vi_counts(session->eng, (uint16_t)number, &counts);
     ret->connected = true;
@@ -116,37 +119,22 @@ bool nic_vi_checkpoint(struct nic_session *session, uint32_t number, struct nic_
     ret->features = conn->features;
     ret->completed = eng_vi_completed(session->eng, (uint16_t)number);
     ret->done = counts.done;
-    ret->received = vi->position[VIP_Q_RECV];
     return true;
-}
-
-/* Is the newest of `count` completions an error that ends a connection of this level? */
-static bool ends(const struct vip_comp *ring, uint32_t count, uint16_t level)
-{
-    uint32_t status = ring[(count - 1) & (VIP_DESC_PER_QUEUE_MAX - 1)].status;
-
-    return status & (level == VIP_LVL_UNRELIABLE ? VIP_ST_DESC_FLUSHED_ERROR : VIP_ST_ERROR_MASK);
 }
 
 void nic_vi_recover(void *vipd_base, struct nic_vi_checkpoint *past)
 {
     const struct vip_vipd_vi *block = vip_vipd_vi(vipd_base, past->vi);
     const struct vip_comp *sends = vip_vipd_vi_ring(vipd_base, past->vi, VIP_Q_SEND);
-    const struct vip_comp *receives = vip_vipd_vi_ring(vipd_base, past->vi, VIP_Q_RECV);
-    uint32_t sent = block->prod[VIP_Q_SEND], received = block->commit.received;
-    uint16_t level = past->args.attrs.level;
+    uint32_t sent = block->prod[VIP_Q_SEND];
 
     while (sends[sent & (VIP_DESC_PER_QUEUE_MAX - 1)].stamp == sent + 1)
         sent++;
-    /* Completions from before the checkpoint are no concern of this connection. */
-    if (block->state != VIP_VIST_CONNECTED ||
-        (past->completed != block->send_base + sent && ends(sends, sent, level)) ||
-        (past->received != received && ends(receives, received, level)))
-        past->connected = false;
     past->completed = block->send_base + sent;
-    past->received = received;
     if (!VIP_MUTANT(DONE_FORGOTTEN))
         past->done = block->commit.done;
+    if (block->ended || block->state != VIP_VIST_CONNECTED)
+        past->connected = false;
 }
 
 enum vip_rc nic_vi_restore(struct nic_session *session, const struct nic_vi_checkpoint *past,
@@ -189,6 +177,7 @@ enum vip_rc nic_vi_rebind(struct nic_session *session, uint32_t number, uint64_t
     struct nic_vi *vi = nic_vi_get(session, number);
     struct nic_conn *conn = vi ? vi->conn : NULL;
     struct cm_rebind_args args = {.uid = session->uid, .timeout_ns = timeout_ns};
+    int rc;
 
     if (!vi)
         return VIP_RC_INVALID_PARAMETER;
@@ -202,8 +191,11 @@ enum vip_rc nic_vi_rebind(struct nic_session *session, uint32_t number, uint64_t
     args.asked = conn->asked;
     args.features = conn->features;
     eng_vi_counts(session->eng, (uint16_t)number, &args.counts);
-    if (cm_rebind(session->nic->cm, &args, now_ns) == 0)
+    rc = cm_rebind(session->nic->cm, &args, now_ns);
+    if (rc == 0)
         return VIP_RC_SUCCESS;
+    if (rc == -EALREADY)
+        return VIP_RC_INVALID_STATE;
     snprintf(why, why_bytes, "no memory to go on with a connection");
     return VIP_RC_ERROR_RESOURCE;
 }
@@ -224,7 +216,6 @@ void nic_op_rebound(void *ctx, uint64_t local_id, enum vip_rc rc, const struct c
     if (rc == VIP_RC_SUCCESS) {
         session->connects--;
         args = nic_conn_bind(conn, result);
-        vip_vipd_vi(session->vipd_base, vi)->features = args.features;
         if (eng_vi_rebind(session->eng, vi, &args, theirs, nic->now_ns) == 0) {
             nic->counts.conns_rebound++;
             return;

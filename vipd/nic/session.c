@@ -130,6 +130,7 @@ static void head_init(struct nic_session *session)
     head->epoch = session->nic->config.epoch;
     head->asleep = session->nic->asleep;
     head->sq_cons = 0;
+    session->notify = head->notify; /* the word must change with the next wake-up */
     nic_session_set_linger(session);
     vip_store32_release(&head->magic, VIP_SHM_VIPD_MAGIC);
 }

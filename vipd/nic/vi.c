@@ -151,6 +151,7 @@ static bool make(struct nic_session *session, uint16_t number, const struct nic_
     vi->used = true;
     vi->lost_told = false;
     vi->generation++;
+    vip_vipd_vi(session->vipd_base, number)->generation = vi->generation;
     vi->conn = NULL;
     attrs_take(session, vi, args);
     cq_bind(session, vi, VIP_Q_SEND, args->send_cq);
