@@ -294,6 +294,21 @@ void end_create(struct end *end, uint16_t level)
     memset(end->done, 0, sizeof(end->done));
     memset(end->cq_seen, 0, sizeof(end->cq_seen));
     end_regions(end);
+    if (play->plan.kills && !nic_vi_checkpoint(sess->nic, end->vi, &end->past))
+        play_fail(play, "nic_vi_checkpoint");
+}
+
+struct end *end_next(struct sess *sess, struct end *end)
+{
+    struct play *play = sess->play;
+    unsigned at = end ? 2 * end->pair->number + end->side + 1 : 0;
+
+    for (; at < 2 * play->plan.pairs; at++) {
+        end = &play->pair[at / 2].end[at % 2];
+        if (end->sess == sess && end->exists)
+            return end;
+    }
+    return NULL;
 }
 
 enum vip_vi_state end_vi_state(const struct end *end)

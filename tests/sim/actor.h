@@ -11,6 +11,7 @@
  *   meet.c   peer-to-peer requests
  *   pair.c   connections: request, accept, disconnect, and checks of vipd's reports to both ends
  *   renew.c  a vipd that ends and comes back while its programs live on
+ *   kill.c   a vipd that is killed in the middle of a turn
  *   draw.c   the choices that follow from a seed: hosts, messages, links, faults
  *   play.c   the run, its faults and its end
  *   peek.c   invariants inside engines and connection managers
@@ -45,10 +46,13 @@ struct listener {
     uint64_t delivered;        /* all requests that it has got */
 };
 
+struct shot;
+
 struct sess {
     struct play *play;
     unsigned host, index;
     bool alive;
+    bool killed; /* its vipd was killed in a turn: what this vipd does now has no effect */
     uint32_t life;
     struct nic_session *nic;
     struct registry *registry;
@@ -93,6 +97,8 @@ struct plan {
     bool storm;  /* most packets are delayed at random, so that they arrive out of order */
     bool
         renews; /* vipd offers REBIND, and some hosts get a new vipd while their programs live on */
+    bool kills; /* some vipd are killed between two stores to shared memory */
+    bool tight; /* CQ rings have little room, so that entries wait in vipd */
 };
 
 struct play {
@@ -111,9 +117,11 @@ struct play {
     uint64_t leapt_ns[WORLD_HOSTS_MAX];      /* sum of the leaps of its clock */
     uint64_t down_until_ns[WORLD_HOSTS_MAX]; /* the crashed host starts again then; 0: it is up */
     bool renewing[WORLD_HOSTS_MAX];          /* it is down, and its programs live on */
+    bool killed;                             /* a vipd was killed since the last look (kill_seen) */
+    struct shot *shots;                      /* kill.c */
     uint64_t born_at_ns[WORLD_HOSTS_MAX][SESSIONS_MAX]; /* when the session opens again, or 0 */
     /* Counts for the summary. */
-    uint64_t messages, connections, losses, restarts, deaths, renewals;
+    uint64_t messages, connections, losses, restarts, deaths, renewals, kills;
     bool strangers; /* a server has connected to a client of another host */
 };
 
@@ -148,6 +156,8 @@ void mem_restore(struct sess *sess, const struct mem *mem);
 void mem_deregister(struct sess *sess, struct mem *mem);
 void end_create(struct end *end, uint16_t level);
 struct vip_shm_seg mem_seg(const struct mem *mem, uint32_t offset, uint32_t len);
+/* The next end of the session after `end` (NULL: the first one); NULL: no more. */
+struct end *end_next(struct sess *sess, struct end *end);
 /* Has the submission ring room for the largest descriptor? */
 bool end_can_post(const struct end *end);
 /* A descriptor to be posted. */
@@ -196,7 +206,12 @@ bool end_judge(struct end *end);
 void flow_freeze(struct flow *flow);
 /* The connection of this end is over: check that its window holds only bytes that the peer has sent. */
 void window_settle(struct end *end);
+/* Read the entries in the ring of the CQ. */
+void sess_read_cq(struct sess *sess);
+/* The same, then check that every completion has its entry. */
 void sess_judge_cq(struct sess *sess);
+/* Tell vipd which entries were read, or fewer of them (plan.tight). */
+void sess_publish_cq(struct sess *sess);
 /* Check that memory without write rights is unchanged. */
 void sess_judge_memory(struct sess *sess);
 
@@ -263,23 +278,36 @@ void end_disconnect(struct end *end);
 void attempts_check(struct play *play);
 void attempts_free(struct play *play);
 
-/* Handle what vipd has reported. */
+/* Handle what vipd has reported. Its requests count only as long as this vipd lives. */
 void sess_events(struct sess *sess);
 
 /* ---- renew.c --------------------------------------------------------------------------- */
 
 /* The vipd of a host is killed. Its programs live on, and post nothing until the next life of vipd. */
 void renew_begin(struct play *play, unsigned host);
+/* The same for a vipd that was killed in a turn, behind kill_begin. */
+void renew_killed(struct play *play, unsigned host);
+/* Record what the next life must know of connections that have just been established. */
+void renew_record(struct sess *sess);
 /* The next life: connections that can be bound anew go on. */
 void renew_end(struct play *play, unsigned host);
 /* Remember a descriptor that was posted, if a later life of vipd may need it. */
 void kept_add(struct end *end, const struct post *post);
 void kept_free(struct end *end);
 
+/* ---- kill.c ---------------------------------------------------------------------------- */
+
+/* Inside of a turn: from now on nothing that vipd does counts. */
+void kill_begin(struct play *play, unsigned host);
+/* This vipd is gone: take back what it has written since kill_begin. */
+void kill_end(struct play *play);
+
 /* ---- peek.c ---------------------------------------------------------------------------- */
 
 /* Invariants of engines and queues, after any step. */
 void peek_check(struct play *play);
+/* Entries of the session's CQ that wait in vipd. */
+uint32_t peek_backlog(const struct sess *sess);
 /* Check that no host remembers any connection. */
 void peek_quiet(struct play *play);
 /* Checks for a run without faults: nothing was lost or sent twice. */
@@ -303,6 +331,7 @@ enum chaos {
     CHAOS_PAUSE,               /* all hosts stand still, as if one machine had them all */
     CHAOS_DARK,  /* nothing passes for a while, and in that time all hosts begin to stand still */
     CHAOS_RENEW, /* a host's vipd is killed and comes back; its programs live on */
+    CHAOS_KILL,  /* the same, in the middle of a turn, behind one of its next stores */
     CHAOS_KINDS,
 };
 
@@ -317,7 +346,8 @@ enum play_edition {
     EDITION_PADDING = 4, /* most vipd pad their packets; some programs close at once */
     EDITION_SETUP = 5,   /* most vipd know SETUP */
     EDITION_REBIND = 6,  /* in some runs vipd knows REBIND, and hosts get a new vipd */
-    EDITION_NEWEST = EDITION_REBIND,
+    EDITION_KILLS = 7,   /* in some of these, vipd are killed in the middle of a turn, too */
+    EDITION_NEWEST = EDITION_KILLS,
 };
 extern enum play_edition play_edition;
 
@@ -331,7 +361,7 @@ void play_draw(struct play *play, uint64_t seed, uint64_t chaos_ns);
 
 struct play_result {
     uint64_t hash, virtual_ns, messages, connections, losses, restarts, deaths, packets, steps;
-    uint64_t cookies, renewals, rebound;
+    uint64_t cookies, renewals, kills, rebound;
 };
 /* Run the seed to its end; on a fault print the reason and exit. chaos_ns: 0: the seed chooses the value. */
 struct play_result play_seed(uint64_t seed, uint64_t chaos_ns, FILE *trace);

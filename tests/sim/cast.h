@@ -159,7 +159,8 @@ struct end {
     unsigned losses;  /* how many times vipd has reported CONN_LOST for this connection */
     uint64_t hold_ns; /* time from the last message to the disconnect */
     bool leaving;     /* in VipDisconnect, which waits for earlier posted sends */
-    struct nic_vi_checkpoint past; /* while the host's vipd is renewed */
+    struct nic_vi_checkpoint
+        past; /* while the host's vipd is renewed; with plan.kills the latest record */
 };
 
 /* A client and a server VI that connect again and again. */

@@ -219,10 +219,13 @@ static void draw_extras(struct play *play)
     struct chance *chance = &play->extra;
     struct plan *plan = &play->plan;
     struct world_net *net = &play->world.net;
-    static const char *const options[] = {
-        [EDITION_FIRST] = " --edition 1",   [EDITION_EXTRAS] = " --edition 2",
-        [EDITION_COOKIES] = " --edition 3", [EDITION_PADDING] = " --edition 4",
-        [EDITION_SETUP] = " --edition 5",   [EDITION_REBIND] = NULL};
+    static const char *const options[] = {[EDITION_FIRST] = " --edition 1",
+                                          [EDITION_EXTRAS] = " --edition 2",
+                                          [EDITION_COOKIES] = " --edition 3",
+                                          [EDITION_PADDING] = " --edition 4",
+                                          [EDITION_SETUP] = " --edition 5",
+                                          [EDITION_REBIND] = " --edition 6",
+                                          [EDITION_KILLS] = NULL};
 
     play->world.options = options[play_edition];
     for (unsigned i = 0; i < WORLD_HOSTS_MAX; i++)
@@ -332,6 +335,24 @@ static void draw_renewals(struct play *play)
     play->world.more = VIP_FEATURE_REBIND;
 }
 
+/*
+ * They are also killed in the middle of a turn. With this constant no older seed of mutant_seeds.txt takes another
+ * course because of that.
+ */
+static void draw_kills(struct play *play)
+{
+    struct chance chance = {play->world.seed ^ 0x96831515b4f97fceull};
+    struct plan *plan = &play->plan;
+
+    if (play_edition < EDITION_KILLS || !plan->renews || !chance_ppm(&chance, 600000))
+        return;
+    plan->kills = true;
+    plan->chaos_ppm[CHAOS_KILL] = (uint32_t)chance_between(&chance, 500, 4000);
+    plan->tight = chance_ppm(&chance, 300000);
+    if (chance_ppm(&chance, 500000))
+        plan->chaos_ppm[CHAOS_RENEW] = 0;
+}
+
 void play_draw(struct play *play, uint64_t seed, uint64_t chaos_ns)
 {
     memset(play, 0, sizeof(*play));
@@ -350,5 +371,6 @@ void play_draw(struct play *play, uint64_t seed, uint64_t chaos_ns)
     draw_dark(play);
     draw_forgetful(play);
     draw_renewals(play);
+    draw_kills(play);
     play->world.faults = !play->plan.clean;
 }

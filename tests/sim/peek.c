@@ -72,6 +72,11 @@ void peek_check(struct play *play)
         }
 }
 
+uint32_t peek_backlog(const struct sess *sess)
+{
+    return sess->nic->cqs[sess->cq].backlog.live;
+}
+
 /* Is any record left in a pool? Only discriminators that a living server has settled on may be. */
 static bool pools_used(const struct cm *cm)
 {

@@ -19,6 +19,8 @@
 
 /* Longest time between two lives of a vipd whose programs live on. */
 #define RENEW_MAX_NS (3 * WORLD_S)
+/* Most stores to shared memory until a vipd is killed. A turn with traffic makes some ten. */
+#define KILL_STORES_MAX 500u
 
 /* ---- hosts and sessions that come and go ----------------------------------------------- */
 
@@ -89,6 +91,37 @@ static void renew(struct play *play, unsigned host)
     play->renewals++;
     renew_begin(play, host);
     play->down_until_ns[host] = play_now(play) + magnitude(&play->extra, WORLD_MS, RENEW_MAX_NS);
+}
+
+static void kill_soon(struct play *play, unsigned host)
+{
+    if (!play->down_until_ns[host] && !play->world.host[host].kill_in)
+        play->world.host[host].kill_in = (uint32_t)magnitude(&play->extra, 4, KILL_STORES_MAX);
+}
+
+static void hook_kill(void *ctx, unsigned host)
+{
+    kill_begin(ctx, host);
+}
+
+static void hook_killed(void *ctx, unsigned host)
+{
+    struct play *play = ctx;
+
+    play->kills++;
+    play->killed = true;
+    renew_killed(play, host);
+    play->down_until_ns[host] = play_now(play) + magnitude(&play->extra, WORLD_MS, RENEW_MAX_NS);
+}
+
+/* Has a vipd been killed? Then the time at which it comes back must be looked up (play_wants_ns). */
+static bool kill_seen(void *ctx)
+{
+    struct play *play = ctx;
+    bool seen = play->killed;
+
+    play->killed = false;
+    return seen;
 }
 
 static void death(struct play *play, unsigned host)
@@ -247,6 +280,9 @@ static void chaos_do(struct play *play, enum chaos kind)
     case CHAOS_RENEW:
         renew(play, host);
         break;
+    case CHAOS_KILL:
+        kill_soon(play, host);
+        break;
     case CHAOS_KINDS:
         break;
     }
@@ -321,6 +357,7 @@ static void heal(struct play *play)
     plan->bad_ppm = plan->early_ppm = plan->reject_ppm = plan->cancel_ppm = plan->starve_ppm = 0;
     revive(play, true);
     for (unsigned a = 0; a < play->world.hosts; a++) {
+        play->world.host[a].kill_in = 0;
         play->world.host[a].stalled_until_ns = 0;
         play->world.host[a].due = true;
         for (unsigned i = 0; i < SESSIONS_MAX; i++)
@@ -381,8 +418,12 @@ static bool all_done(void *ctx)
 static void begin(struct play *play, FILE *trace)
 {
     play->world.trace = trace;
-    play->world.hooks = (struct world_hooks){
-        .act = hook_act, .wants_ns = hook_wants_ns, .check = hook_check, .ctx = play};
+    play->world.hooks = (struct world_hooks){.act = hook_act,
+                                             .wants_ns = hook_wants_ns,
+                                             .check = hook_check,
+                                             .kill = hook_kill,
+                                             .killed = hook_killed,
+                                             .ctx = play};
     for (unsigned host = 0; host < play->world.hosts; host++)
         host_begin(play, host);
     play->chaos_next_ns = chance_below(&play->chance, play->plan.chaos_gap_ns);
@@ -444,7 +485,7 @@ struct play_result play_run(struct play *play, FILE *trace)
 
     begin(play, trace);
     while (play_now(play) < play->plan.chaos_ns) {
-        (void)world_run(&play->world, play_wants_ns(play, play->plan.chaos_ns), NULL);
+        (void)world_run(&play->world, play_wants_ns(play, play->plan.chaos_ns), kill_seen);
         revive(play, false);
         if (play->chaos_next_ns <= play_now(play))
             chaos(play);
@@ -458,6 +499,7 @@ struct play_result play_run(struct play *play, FILE *trace)
                                   .restarts = play->restarts,
                                   .deaths = play->deaths,
                                   .renewals = play->renewals,
+                                  .kills = play->kills,
                                   .rebound = play->world.rebound,
                                   .packets = play->world.packets,
                                   .steps = play->world.steps,

@@ -1,7 +1,7 @@
 /*
  * A vipd that is killed and comes back while its programs live on. A connection that can be bound anew goes on: its
  * program makes everything again as it was, and posts once more what has not completed. Every other connection of the
- * host ends.
+ * host ends. A vipd dies between two turns, with everything published, or in the middle of a turn (kill.c).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -51,20 +51,6 @@ void kept_free(struct end *end)
 
 /* ---- the end of a vipd ----------------------------------------------------------------- */
 
-/* The next end of the session after `end` (NULL: the first one); NULL: no more. */
-static struct end *end_next(struct sess *sess, struct end *end)
-{
-    struct play *play = sess->play;
-    unsigned at = end ? 2 * end->pair->number + end->side + 1 : 0;
-
-    for (; at < 2 * play->plan.pairs; at++) {
-        end = &play->pair[at / 2].end[at % 2];
-        if (end->sess == sess && end->exists)
-            return end;
-    }
-    return NULL;
-}
-
 /* Note what the next life must know. An end that is not connected, or cannot go on, becomes Idle. */
 static void end_leave(struct end *end)
 {
@@ -79,20 +65,41 @@ static void end_leave(struct end *end)
     (void)nic_vi_checkpoint(sess->nic, end->vi, &end->past);
 }
 
+/* The memory that this vipd had for the session. */
+static void memory_free(struct sess *sess)
+{
+    nic_session_free(sess->nic, true, sess_now(sess));
+    registry_free(sess->registry);
+    sess->nic = NULL;
+    sess->registry = NULL;
+}
+
+/* The library forgets what the old vipd has asked for. */
+static void library_forgets(struct sess *sess)
+{
+    sess->placing_first = sess->placing_end;
+    sess->listener = (struct listener){0};
+    munmap(sess->app, VIP_APP_BYTES);
+    sess->app = NULL;
+}
+
 static void sess_leave(struct sess *sess)
 {
     sess_events(sess);
     for (struct end *end = end_next(sess, NULL); end; end = end_next(sess, end))
         end_leave(end);
-    /* The library forgets what the old vipd has asked for. */
-    sess->placing_first = sess->placing_end;
-    sess->listener = (struct listener){0};
-    nic_session_free(sess->nic, true, sess_now(sess));
-    registry_free(sess->registry);
-    munmap(sess->app, VIP_APP_BYTES);
-    sess->nic = NULL;
-    sess->registry = NULL;
-    sess->app = NULL;
+    memory_free(sess);
+    library_forgets(sess);
+}
+
+/* What is not established at both ends may end. */
+static void attempts_may_end(struct play *play, unsigned host)
+{
+    for (struct attempt *attempt = play->attempts; attempt; attempt = attempt->next)
+        if ((attempt->pair->end[0].sess->host == host ||
+             attempt->pair->end[1].sess->host == host) &&
+            !(attempt->up[0] && attempt->up[1]))
+            attempt->may_end = true;
 }
 
 void renew_begin(struct play *play, unsigned host)
@@ -103,12 +110,73 @@ void renew_begin(struct play *play, unsigned host)
             sess_leave(&play->sess[host][i]);
     world_host_down(&play->world, host);
     play->renewing[host] = true;
-    /* What was not established at both ends may end. */
-    for (struct attempt *attempt = play->attempts; attempt; attempt = attempt->next)
-        if ((attempt->pair->end[0].sess->host == host ||
-             attempt->pair->end[1].sess->host == host) &&
-            !(attempt->up[0] && attempt->up[1]))
-            attempt->may_end = true;
+    attempts_may_end(play, host);
+}
+
+/* ---- killed in a turn ------------------------------------------------------------------ */
+
+void renew_record(struct sess *sess)
+{
+    if (!sess->play->plan.kills)
+        return;
+    for (unsigned i = 0; i < sess->event_count; i++) {
+        const struct event *event = &sess->event[i];
+        struct end *end = end_next(sess, NULL);
+
+        if (event->kind != EVENT_RESULT || event->code != VIP_RC_SUCCESS)
+            continue;
+        while (end->vi != event->vi)
+            end = end_next(sess, end);
+        if (!nic_vi_checkpoint(sess->nic, end->vi, &end->past))
+            play_fail(sess->play, "nic_vi_checkpoint");
+    }
+}
+
+/*
+ * The next life knows this end by its record and by the segment. A connection that was not recorded, or whose end has
+ * begun, is over. Its descriptors are flushed in the next life, because nothing else writes completions.
+ */
+static void end_orphan(struct end *end, bool reads)
+{
+    if (reads)
+        (void)end_judge(end);
+    end->past.connected = end->past.connected && end->state == END_UP;
+    if (end->past.connected)
+        nic_vi_recover(end->sess->vipd, &end->past);
+    if (end->past.connected || end->state == END_IDLE)
+        return;
+    if (end->attempt)
+        end->attempt->may_end = true;
+    meet_abandon(end);
+}
+
+static void sess_orphan(struct sess *sess)
+{
+    bool reads = chance_below(&sess->play->extra, 2); /* while there is no vipd */
+
+    sess_events(sess);
+    for (struct end *end = end_next(sess, NULL); end; end = end_next(sess, end))
+        end_orphan(end, reads);
+    if (reads)
+        sess_read_cq(sess);
+    library_forgets(sess);
+    sess->killed = false;
+}
+
+void renew_killed(struct play *play, unsigned host)
+{
+    struct sess *sess = play->sess[host];
+
+    for (unsigned i = 0; i < play->plan.sessions; i++)
+        if (sess[i].alive)
+            memory_free(&sess[i]);
+    world_host_down(&play->world, host);
+    kill_end(play);
+    play->renewing[host] = true;
+    attempts_may_end(play, host);
+    for (unsigned i = 0; i < play->plan.sessions; i++)
+        if (sess[i].alive)
+            sess_orphan(&sess[i]);
 }
 
 /* ---- the next life --------------------------------------------------------------------- */
@@ -138,6 +206,30 @@ static void cq_return(struct sess *sess)
     vip_store32_release(&vip_app_cq(sess->app, (uint32_t)sess->cq)->cons, sess->cq_position);
     if (nic_cq_restore(sess->nic, (uint32_t)sess->cq) != VIP_RC_SUCCESS)
         play_fail(sess->play, "nic_cq_restore");
+    sess_publish_cq(sess);
+}
+
+/* Entries of this queue in the ring that the program has not read. */
+static uint32_t unread(const struct end *end, unsigned queue)
+{
+    const struct sess *sess = end->sess;
+    const struct vip_cqe *ring = vip_vipd_cq_ring(sess->vipd, (uint32_t)sess->cq);
+    uint32_t count = 0;
+    struct vip_cqe entry;
+
+    for (uint32_t at = sess->cq_position; vip_cq_read(ring, at, &entry); at++)
+        count += entry.vi == end->vi && entry.queue == queue;
+    return count;
+}
+
+/* Ask for the entries of completions that were shown without them. */
+static void entries_again(struct end *end)
+{
+    for (unsigned queue = 0; queue < 2; queue++)
+        if (end->cq[queue] >= 0)
+            nic_vi_entries_again(end->sess->nic, end->vi, (enum vip_queue)queue,
+                                 end_written(end, (enum vip_queue)queue) - end->cq_seen[queue] -
+                                     unread(end, queue));
 }
 
 /* Post again what has not completed. */
@@ -176,11 +268,16 @@ static void end_return(struct end *end)
                   told.completed, told.done, end->past.completed, end->past.done);
     if (nic_vi_restore(sess->nic, &end->past, sess_now(sess), why, sizeof(why)) != VIP_RC_SUCCESS)
         play_fail(sess->play, "nic_vi_restore: %s", why);
+    entries_again(end);
     end_post_again(end, VIP_Q_RECV);
     end_post_again(end, VIP_Q_SEND);
     if (end->past.connected && nic_vi_rebind(sess->nic, end->vi, REBIND_NS, sess_now(sess), why,
                                              sizeof(why)) != VIP_RC_SUCCESS)
         play_fail(sess->play, "nic_vi_rebind: %s", why);
+    if (end->past.connected || end->state == END_IDLE)
+        return;
+    end->pair->cycles += end->state == END_LOST;
+    end_disconnect(end);
 }
 
 static void sess_return(struct sess *sess)

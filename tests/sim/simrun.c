@@ -30,7 +30,7 @@ struct options {
 
 static int usage(void)
 {
-    fputs("usage: simrun [--seed N] [--count C] [--hours H] [--seconds S] [--edition 1..6] "
+    fputs("usage: simrun [--seed N] [--count C] [--hours H] [--seconds S] [--edition 1..7] "
           "[--least N] [--trace] [--twice] [--quiet]\n       simrun --pair --seed N "
           "[--count C] "
           "[--loss PERCENT] "
@@ -154,6 +154,7 @@ static void add(struct play_result *sum, const struct play_result *one)
     sum->steps += one->steps;
     sum->cookies += one->cookies;
     sum->renewals += one->renewals;
+    sum->kills += one->kills;
     sum->rebound += one->rebound;
 }
 
@@ -179,13 +180,14 @@ static int run_hosts(const struct options *options)
                    one.losses, one.packets);
     }
     spent_s = seconds_of(CLOCK_MONOTONIC) - start_s;
-    printf(
-        "%" PRIu64 " of %" PRIu64 " seeds from %" PRIu64 ": %" PRIu64 " messages verified, %" PRIu64
-        " connections, %" PRIu64 " ends told, %" PRIu64 " restarts, %" PRIu64 " deaths, %" PRIu64
-        " packets, %" PRIu64 " steps, %" PRIu64 " cookies, %" PRIu64
-        " vipd killed under their programs, %" PRIu64 " connections bound anew\n",
-        runs, options->count, options->seed, sum.messages, sum.connections, sum.losses,
-        sum.restarts, sum.deaths, sum.packets, sum.steps, sum.cookies, sum.renewals, sum.rebound);
+    printf("%" PRIu64 " of %" PRIu64 " seeds from %" PRIu64 ": %" PRIu64
+           " messages verified, %" PRIu64 " connections, %" PRIu64 " ends told, %" PRIu64
+           " restarts, %" PRIu64 " deaths, %" PRIu64 " packets, %" PRIu64 " steps, %" PRIu64
+           " cookies, %" PRIu64 " vipd killed under their programs between turns, %" PRIu64
+           " in a turn, %" PRIu64 " connections bound anew\n",
+           runs, options->count, options->seed, sum.messages, sum.connections, sum.losses,
+           sum.restarts, sum.deaths, sum.packets, sum.steps, sum.cookies, sum.renewals, sum.kills,
+           sum.rebound);
     printf("%.0f virtual seconds in %.1f real ones, %.1f of processor time: %.0f to 1\n",
            (double)sum.virtual_ns / 1e9, spent_s, seconds_of(CLOCK_PROCESS_CPUTIME_ID),
            (double)sum.virtual_ns / 1e9 / (spent_s > 0 ? spent_s : 1));

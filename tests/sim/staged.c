@@ -58,6 +58,8 @@ static void asked(struct sess *sess, const struct placing *what)
     struct placing *placing;
     uint64_t delay_ns = 0;
 
+    if (sess->killed)
+        return;
     if (!sess->placing)
         sess->placing = calloc(PLACINGS, sizeof(*sess->placing));
     if (sess->placing_end - sess->placing_first == PLACINGS)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/store.h"
 #include "vipd/engine/cm_internal.h"
 #include "vipd/nic/state.h"
 
@@ -600,6 +601,7 @@ void world_host_down(struct world *world, unsigned index)
     nic_close(host->nic, world_host_now(host));
     host->nic = NULL;
     host->head = NULL;
+    host->kill_in = 0;
 }
 
 void world_cut(struct world *world, unsigned from, unsigned to, bool both, uint64_t ns)
@@ -643,6 +645,36 @@ void world_deinit(struct world *world)
     }
 }
 
+/* ---- vipd that are killed in a turn ---------------------------------------------------- */
+
+static struct world_host *victim; /* its vipd has its turn, and will be killed */
+
+void vip_store_note(void)
+{
+    struct world_host *host = victim;
+
+    if (!host || --host->kill_in)
+        return;
+    victim = NULL;
+    host->mute = host->killed = true;
+    host->world->hooks.kill(host->world->hooks.ctx, host->index);
+}
+
+/* One turn of vipd. Returns true if vipd has more work. */
+static bool host_turn(struct world *world, struct world_host *host)
+{
+    bool again;
+
+    victim = host->kill_in ? host : NULL;
+    again = nic_turn(host->nic, world_host_now(host));
+    victim = NULL;
+    if (!host->killed)
+        return again || !nic_try_sleep(host->nic);
+    host->killed = false;
+    world->hooks.killed(world->hooks.ctx, host->index);
+    return false;
+}
+
 /* ---- time ------------------------------------------------------------------------------ */
 
 /* Run a host until its vipd sleeps, then its applications; repeat this until none of them has work. */
@@ -656,11 +688,8 @@ static void host_settle(struct world *world, struct world_host *host)
         again = false;
         if (rounds > ROUNDS_MAX)
             world_fail(world, "host %u does not come to rest", host->index);
-        if (host->nic) {
-            again = nic_turn(host->nic, world_host_now(host));
-            if (!again)
-                again = !nic_try_sleep(host->nic);
-        }
+        if (host->nic)
+            again = host_turn(world, host);
         if (!again)
             again = world->hooks.act(world->hooks.ctx, host->index);
         if (again && host->nic)

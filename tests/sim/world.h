@@ -180,7 +180,9 @@ struct world_host {
     uint64_t busy_until_ns;           /* until then the transmitter is busy */
     bool mute;                        /* the host crashes: its packets disappear */
     bool due;                         /* the host has work now */
-    uint64_t stalled_until_ns;        /* until then vipd gets no processor time */
+    uint32_t kill_in;          /* vipd is killed behind this store to shared memory; 0: it is not */
+    bool killed;               /* that has happened in the present turn */
+    uint64_t stalled_until_ns; /* until then vipd gets no processor time */
     uint64_t clock_base_ns;
     int32_t drift_ppm;
     uint64_t corrupt_arrived; /* corrupt packets that arrived in this life */
@@ -195,6 +197,9 @@ struct world_hooks {
     uint64_t (*wants_ns)(void *ctx, unsigned host);
     /* Called after every step of the whole world. */
     void (*check)(void *ctx);
+    /* The vipd of a host is killed, in the middle of its turn (kill.c). Called inside that turn, and behind it. */
+    void (*kill)(void *ctx, unsigned host);
+    void (*killed)(void *ctx, unsigned host);
     void *ctx;
 };
 

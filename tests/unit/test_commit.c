@@ -57,21 +57,22 @@ static void entries_again(struct program *p)
                              shown[q] - p->entries[q] - unread(p, q));
 }
 
-/* The next life of the victim. What the last one was doing is lost, but for its segment. */
-static void next_life(struct program *p, const struct program *peer, bool looks)
+/* The killed NIC stays as it is; its program has the segments. */
+static void leave_nic(const struct rig_app *old)
 {
-    struct memory *all[] = {&p->land, &p->book, &p->out, &p->in, &p->window};
-    const struct rig_app *old = p->app;
-    char why[128] = "";
-
-    if (looks) { /* The program reads on while there is no vipd. */
-        see(p, peer->host);
-        see_entries(p);
-    }
     for (unsigned i = 0; i < RIG_APPS; i++)
         if (rig_apps[i] == old)
             rig_apps[i] = NULL;
     rig_life++;
+}
+
+/* Open the session anew, with the memory and the CQ that it had. */
+static void session_again(struct program *p)
+{
+    struct memory *all[] = {&p->land, &p->book, &p->out, &p->in, &p->window};
+    const struct rig_app *old = p->app;
+
+    leave_nic(old);
     rig_vipd_again = old->vipd;
     p->app = rig_app(rig_nic(p->host));
     rig_vipd_again = NULL;
@@ -82,6 +83,18 @@ static void next_life(struct program *p, const struct program *peer, bool looks)
         memory_add(p->app, all[i], all[i]->mem.handle);
     vip_store32_release(&rig_cq_words(p->app, (uint32_t)p->cq)->cons, p->app->cq_position[p->cq]);
     assert_int_equal(nic_cq_restore(p->app->session, (uint32_t)p->cq), VIP_RC_SUCCESS);
+}
+
+/* The next life of the victim. What the last one was doing is lost, but for its segment. */
+static void next_life(struct program *p, const struct program *peer, bool looks)
+{
+    char why[128] = "";
+
+    if (looks) { /* The program reads on while there is no vipd. */
+        see(p, peer->host);
+        see_entries(p);
+    }
+    session_again(p);
     nic_vi_recover(p->app->vipd, &p->past);
     assert_int_equal(nic_vi_restore(p->app->session, &p->past, rig_now, why, sizeof(why)),
                      VIP_RC_SUCCESS);
@@ -158,12 +171,77 @@ static void test_with_losses(void **state)
         kills(VIP_LVL_DELIVERY, seed, 100000);
 }
 
+/*
+ * A message that is too long for its receive ends the connection. vipd is killed behind the n-th store from then on. If
+ * the receive has failed, the connection is over, although vipd may have had no time to say so.
+ */
+static bool end_is_seen(unsigned n)
+{
+    struct program p[2];
+    bool killed = false, over;
+
+    rig_more = VIP_FEATURE_REBIND;
+    for (unsigned i = 0; i < 2; i++)
+        p[i] = begin(i, VIP_LVL_DELIVERY, true);
+    rig_connect(p[0].app, p[0].vi, 0, p[1].app, p[1].vi, 1);
+    assert_true(nic_vi_checkpoint(p[1].app->session, p[1].vi, &p[1].past) && p[1].past.connected);
+    for (unsigned i = 0; i < 3; i++)
+        rig_post_recv(p[1].app, p[1].vi, rig_seg(&p[1].in.mem, 0, 10));
+    rig_post_send(p[0].app, p[0].vi, rig_seg(&p[0].out.mem, 0, 100));
+    left = n;
+    for (unsigned steps = 0; steps < 100 && !killed; steps++)
+        killed = step(1);
+    left = 0;
+    nic_vi_recover(p[1].app->vipd, &p[1].past);
+    over = !p[1].past.connected;
+    assert_true(over || !vip_vipd_vi(p[1].app->vipd, p[1].vi)->commit.received);
+    if (killed) {
+        leave_nic(p[1].app);
+        rig_nics[1] = NULL;
+    }
+    for (unsigned i = 0; i < 2; i++)
+        end(&p[i]);
+    rig_teardown(NULL);
+    return over;
+}
+
+static void test_end_of_connection(void **state)
+{
+    unsigned over = 0;
+
+    for (unsigned n = 1; n <= 20; n++)
+        over += end_is_seen(n);
+    assert_true(over > 4 && over < 20);
+}
+
+/* The ring of a CQ has no more room in the next life than the program has made. */
+static void test_full_cq(void **state)
+{
+    struct program p = begin(0, VIP_LVL_DELIVERY, true);
+    uint32_t count = VIP_CQ_RING_SLOTS - 4;
+    char why[128] = "";
+
+    assert_true(nic_vi_checkpoint(p.app->session, p.vi, &p.past));
+    nic_vi_entries_again(p.app->session, p.vi, VIP_Q_RECV, count);
+    session_again(&p);
+    assert_int_equal(nic_vi_restore(p.app->session, &p.past, rig_now, why, sizeof(why)),
+                     VIP_RC_SUCCESS);
+    nic_vi_entries_again(p.app->session, p.vi, VIP_Q_RECV, 10);
+    see_entries(&p);
+    assert_int_equal(p.entries[VIP_Q_RECV], VIP_CQ_RING_SLOTS);
+    rig_pass(RIG_SECOND);
+    see_entries(&p);
+    assert_int_equal(p.entries[VIP_Q_RECV], count + 10);
+    end(&p);
+    rig_teardown(NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_delivery),
-        cmocka_unit_test(test_reception),
-        cmocka_unit_test(test_with_losses),
+        cmocka_unit_test(test_delivery),    cmocka_unit_test(test_reception),
+        cmocka_unit_test(test_with_losses), cmocka_unit_test(test_end_of_connection),
+        cmocka_unit_test(test_full_cq),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,7 +4,7 @@
  */
 #include "tests/unit/cm_world_run.h"
 
-#define FUTURE_A 0x100ull /* features that this version does not have */
+#define FUTURE_A (1ull << 40) /* features that this version does not have */
 #define FUTURE_B (1ull << 63)
 
 static struct world *world_of(uint64_t seed, uint64_t client, uint64_t server)

@@ -169,11 +169,11 @@ static void test_reads_of_ours(void **state)
     rig_free(rig);
 }
 
-/* The request of a read that is asked for again is lost. A probe behind it arrives, so the request is sent once more. */
+/* The request of a read that is asked for again is lost. The peer has counted the read as processed, and yet the next
+ * timeout repeats the request. */
 static void test_request_lost_again(void **state)
 {
     struct rig *rig = rig_new(VIP_LVL_DELIVERY);
-    struct vip_packet ack;
 
     rig_post(rig, VIP_Q_SEND, VIP_CTL_OP_RDMAREAD, 100, 100);
     (void)rig_drain(rig);
@@ -182,14 +182,6 @@ static void test_request_lost_again(void **state)
     assert_true(rig_pull(rig)); /* lost */
     rig->now_ns = eng_deadline(rig->eng);
     eng_tick(rig->eng, rig->now_ns);
-    assert_true(rig_pull(rig));
-    assert_int_equal(rig->decoded.hdr.frame_count, 0);
-    rig->now_ns += MS;
-    ack = rig_ack(rig, 1, 1);
-    ack.hdr.range_count = 1;
-    ack.ranges[0].start = (uint32_t)(rig->decoded.hdr.packet_number - 1);
-    ack.ranges[0].end = ack.ranges[0].start + 1;
-    assert_int_equal(rig_feed_as(rig, 1, &ack), ENG_RX_DONE);
     assert_true(rig_pull(rig));
     assert_int_equal(rig->decoded.frames[0].type, VIP_FRM_READ_REQ);
     assert_int_equal(rig->decoded.frames[0].op, 0);

@@ -496,7 +496,8 @@ static void offer_answer(struct cm *cm, const struct cm_assoc *assoc)
 static void proven_open(struct cm *cm, struct cm_assoc *assoc, const struct cm_in *in,
                         const struct vip_counts *theirs)
 {
-    struct cm_peer *peer = cm_peer_get(cm, in->from, in->src_epoch, in->now_ns);
+    uint64_t epoch = VIP_MUTANT(OLD_LIFE) ? assoc->peer->epoch : in->src_epoch;
+    struct cm_peer *peer = cm_peer_get(cm, in->from, epoch, in->now_ns);
     uint64_t old_id = assoc->local_id, local_id = assoc->offer->local_id;
     struct cm_conn conn;
 
@@ -574,7 +575,7 @@ void cm_rx_proof(struct cm *cm, const struct cm_in *in)
         cm->stats.unexpected++;
     } else if (of) {
         proven_rebinding(cm, of, in, &theirs);
-    } else if (offer->proven) {
+    } else if (offer->proven && !VIP_MUTANT(PROOF_AGAIN)) {
         cm->stats.duplicates++;
         offer_answer(cm, assoc);
     } else {

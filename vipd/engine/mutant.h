@@ -72,6 +72,13 @@
     X(REWIND_SHORT, "after a rebind one operation too few is sent again")                          \
     X(POSITION_LOST, "after a rebind the peer's operations are counted from their start again")    \
     X(READ_FORGOTTEN, "after a rebind a read that is asked for again is not answered")             \
+    X(REWIND_LONG, "after a rebind one operation too many is sent again")                          \
+    X(COMMIT_LATE, "a completion is shown before its operation is committed")                      \
+    X(ENTRY_LOST, "one of the CQ entries that a killed vipd owed is not written")                  \
+    X(ENTRY_TWICE, "one CQ entry more is written than a killed vipd owed")                         \
+    X(DONE_FORGOTTEN, "the next life does not read how many operations were processed")            \
+    X(PROOF_AGAIN, "a PROOF that comes again binds the connection anew once more")                 \
+    X(OLD_LIFE, "after a rebind the peer counts as in its earlier life")                           \
     X(LINGER, "VipDisconnect does not wait for what was posted before")
 
 enum vip_mutant_number {

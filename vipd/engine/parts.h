@@ -118,6 +118,10 @@ void eng_vi_update(struct eng_vi *vi);
 void eng_vi_timer(struct eng_vi *vi); /* only its timer: the ready list is as it must be */
 
 /* queue.c */
+/* Is `op` one of our open reads: the expected one or a later one? */
+bool eng_read_is_open(struct eng_vi *vi, uint32_t op);
+/* After a rebind: is `op` a read that the peer has processed and whose bytes are missing here? */
+bool eng_read_asked_again(struct eng_vi *vi, uint32_t op);
 /* Complete the head of a queue: `bits` are added to DONE and, for sends, the operation. */
 void eng_send_complete(struct eng_vi *vi, uint32_t bits);
 void eng_recv_complete(struct eng_vi *vi, uint32_t bits, uint32_t length, uint64_t imm);
@@ -295,10 +299,6 @@ void eng_rx_op_commit(struct eng_vi *vi);
 /* read.c */
 enum eng_step eng_read_request(struct eng_vi *vi, const struct vip_frame *frame);
 enum eng_step eng_read_answer(struct eng_vi *vi, const struct vip_frame *frame);
-/* Is `op` one of our open reads: the expected one or a later one? */
-bool eng_read_is_open(struct eng_vi *vi, uint32_t op);
-/* After a rebind: is `op` a read that the peer has processed and whose bytes are missing here? */
-bool eng_read_asked_again(struct eng_vi *vi, uint32_t op);
 /* A read was started: count it among the open reads. */
 void eng_read_started(struct eng_vi *vi, uint32_t op);
 

@@ -1,6 +1,6 @@
 /*
  * Work queues: completion in the order posted (spec 3.3), and the flush. All completions of a queue
- * leave through one function: eng_send_complete or eng_recv_complete.
+ * leave through one function: eng_send_complete or eng_recv_complete. Also: which reads are open.
  */
 #include "vipd/engine/internal.h"
 
@@ -9,6 +9,21 @@ uint64_t eng_desc_age_ns(const struct eng_vi *vi, uint32_t position, uint64_t no
     uint32_t posted = vi->posted[position & ENG_QUEUE_MASK];
 
     return (uint64_t)((uint32_t)(now_ns >> ENG_TICK_SHIFT) - posted) << ENG_TICK_SHIFT;
+}
+
+bool eng_read_is_open(struct eng_vi *vi, uint32_t op)
+{
+    const struct eng_desc *desc;
+
+    if (!vi->reads.open || !eng_before(op, vi->tx.at.op) || eng_before(op, vi->reads.want.op))
+        return false;
+    desc = eng_desc_at(vi, VIP_Q_SEND, eng_op_position(vi, op));
+    return (desc->control & VIP_CTL_OP_MASK) == VIP_CTL_OP_RDMAREAD;
+}
+
+bool eng_read_asked_again(struct eng_vi *vi, uint32_t op)
+{
+    return eng_before(op, vi->reads.again_end) && eng_read_is_open(vi, op);
 }
 
 void eng_desc_release(struct eng_vi *vi, struct eng_desc *desc)

@@ -66,21 +66,6 @@ static void read_finished(struct eng_vi *vi)
     } while (true);
 }
 
-bool eng_read_is_open(struct eng_vi *vi, uint32_t op)
-{
-    const struct eng_desc *desc;
-
-    if (!vi->reads.open || !eng_before(op, vi->tx.at.op) || eng_before(op, vi->reads.want.op))
-        return false;
-    desc = eng_desc_at(vi, VIP_Q_SEND, eng_op_position(vi, op));
-    return (desc->control & VIP_CTL_OP_MASK) == VIP_CTL_OP_RDMAREAD;
-}
-
-bool eng_read_asked_again(struct eng_vi *vi, uint32_t op)
-{
-    return eng_before(op, vi->reads.again_end) && eng_read_is_open(vi, op);
-}
-
 enum eng_step eng_read_answer(struct eng_vi *vi, const struct vip_frame *frame)
 {
     struct eng_pos at = {frame->op, frame->offset};

@@ -134,7 +134,8 @@ int eng_vi_rebind(struct eng *eng, uint16_t vi, const struct eng_conn *conn,
         return -EPROTO;
     eng->now_ns = now_ns;
     if (of->reliable) {
-        uint32_t from = peer->done + (VIP_MUTANT(REWIND_SHORT) && eng_before(peer->done, sent));
+        uint32_t from = peer->done + (VIP_MUTANT(REWIND_SHORT) && eng_before(peer->done, sent)) -
+                        VIP_MUTANT(REWIND_LONG);
 
         of->sq.next += from - sent;
         sent = from;

@@ -15,6 +15,7 @@
 #include "proto/fence.h"
 #include "proto/probe.h"
 #include "proto/shm3.h"
+#include "vipd/engine/mutant.h"
 #include "vipd/nic/internal.h"
 
 #define BACKLOG_SERVE 256 /* entries moved out of one backlog before the next backlog's turn */
@@ -294,6 +295,12 @@ void nic_cq_deinit(struct nic_session *session, struct nic_cq *cq)
 
 /* ---- work queues ----------------------------------------------------------------------- */
 
+/* Does a descriptor that completes with this error end the connection? */
+static bool ends_connection(const struct nic_vi *vi, uint32_t status)
+{
+    return vi->attrs.level != VIP_LVL_UNRELIABLE || (status & VIP_ST_DESC_FLUSHED_ERROR);
+}
+
 static void complete_now(const struct nic_deferred *done)
 {
     struct nic_session *session = done->session;
@@ -307,10 +314,11 @@ static void complete_now(const struct nic_deferred *done)
     struct vip_comp *to = vip_comps_slot(&vi->comps[queue], position);
 
     VIP_ASSERT(vi->used);
-    if (__builtin_expect(done->status & VIP_ST_ERROR_MASK, 0) &&
-        vi->attrs.level != VIP_LVL_UNRELIABLE)
+    if (__builtin_expect(done->status & VIP_ST_ERROR_MASK, 0) && ends_connection(vi, done->status))
         vip_store32_release(&vi->head->ended, 1);
     vip_comp_fill(to, position, &comp);
+    if (VIP_MUTANT(COMMIT_LATE))
+        (void)vip_comp_stamp(to, position);
     if (queue == VIP_Q_RECV)
         vip_commit_write(&vi->head->commit,
                          (struct vip_commit){.done = eng_vi_done(session->eng, done->vi),
@@ -425,6 +433,7 @@ void nic_cq_position_read(struct nic_session *session, uint32_t number)
     vip_fetch_begin();
     cq->position = vip_load32(&app_cq(session, number)->cons);
     vip_fetch_end();
+    cq->cons_seen = cq->position;
     end = cq->position + VIP_CQ_RING_SLOTS;
     while (cq->position != end && vip_cq_read(ring, cq->position, &entry))
         cq->position++;
@@ -438,9 +447,10 @@ void nic_vi_entries_again(struct nic_session *session, uint16_t number, enum vip
     struct nic_vi *vi = &session->vis[number];
     struct nic_cqe entry = {.vi = number, .queue = (uint8_t)queue, .generation = vi->generation};
 
-    if (count > VIP_DESC_PER_QUEUE_MAX) /* no correct library says this */
-        count = VIP_DESC_PER_QUEUE_MAX;
-    for (; vi->cq[queue] >= 0 && count; count--)
+    if (count > VIP_CQ_RING_SLOTS) /* no correct library says this */
+        count = VIP_CQ_RING_SLOTS;
+    count += VIP_MUTANT(ENTRY_TWICE) && count;
+    for (; vi->cq[queue] >= 0 && count > VIP_MUTANT(ENTRY_LOST); count--)
         cq_add(session, (uint32_t)vi->cq[queue], &entry);
 }
 

@@ -5,6 +5,7 @@
  */
 #include "proto/assert.h"
 #include "vipd/nic/internal.h"
+#include "vipd/nic/objects.h"
 
 /* Arguments of a CLOSE to the peer of this connection, without the details of the engine. */
 static struct cm_close_args close_args(const struct nic_conn *conn, enum vip_close_reason reason)

@@ -167,13 +167,16 @@ struct nic_vi_checkpoint {
 };
 /* Of a VI of this life. All completions so far are published first. false: no such VI. */
 bool nic_vi_checkpoint(struct nic_session *session, uint32_t vi, struct nic_vi_checkpoint *ret);
-/* Fill in `completed` and `done` from the vipd-writes segment of a life that was killed. */
+/*
+ * The life that made this checkpoint was killed: fill in `completed` and `done` from its vipd-writes
+ * segment. `connected` becomes false if the end of the connection had begun: the VI was not
+ * Connected any more, or a descriptor had completed with an error that ends the connection.
+ */
 void nic_vi_recover(void *vipd_base, struct nic_vi_checkpoint *past);
 /*
- * Make a VI as it was in an earlier life; the session has the vipd-writes segment of that life, and
- * the session has its CQs already. A connected VI is
- * Connected, and nothing is sent. Then the program posts again, in order, what has not completed;
- * then call nic_vi_rebind. Outcomes: as nic_vi_create; INVALID_PARAMETER: the number is in use or
+ * Make a VI as it was in an earlier life. The session has the vipd-writes segment and the CQs of that
+ * life. A connected VI is Connected, and nothing is sent. Then the program posts again, in order,
+ * what has not completed; then call nic_vi_rebind. Outcomes: as nic_vi_create; INVALID_PARAMETER: the number is in use or
  * too large; ERROR_NOT_SUPPORTED: this vipd lacks a feature of the connection.
  */
 enum vip_rc nic_vi_restore(struct nic_session *session, const struct nic_vi_checkpoint *past,

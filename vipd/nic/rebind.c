@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "proto/assert.h"
+#include "vipd/engine/mutant.h"
 #include "vipd/nic/internal.h"
 
 bool nic_is_self(const struct nic *nic, const struct cm_host *host)
@@ -129,7 +130,8 @@ void nic_vi_recover(void *vipd_base, struct nic_vi_checkpoint *past)
 
     vip_comps_resume(&sends, vipd_base, past->vi, VIP_Q_SEND, sent);
     past->completed = vip_load32_own(&head->send_base) + vip_comps_shown(&sends, sent);
-    past->done = vip_load32_own(&head->commit.done);
+    if (!VIP_MUTANT(DONE_FORGOTTEN))
+        past->done = vip_load32_own(&head->commit.done);
     if (vip_load32_own(&head->ended) || vip_load32_own(&head->state) != VIP_VIST_CONNECTED)
         past->connected = false;
 }

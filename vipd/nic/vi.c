@@ -329,7 +329,6 @@ static void cq_begin(struct nic_session *session, uint32_t number)
     cq->sock = -1;
     cq->bound = 0;
     cq->overrun_told = false;
-    cq->cons_seen = cq->position;
     nic_list_init(&cq->in_backlogs);
     session->cq_count++;
 }
@@ -349,6 +348,8 @@ enum vip_rc nic_cq_create(struct nic_session *session, uint64_t entries, uint32_
         return VIP_RC_ERROR_RESOURCE;
     }
     cq_begin(session, number);
+    /* What is in the ring is of an earlier CQ. */
+    session->cqs[number].cons_seen = session->cqs[number].position;
     *ret_cq = number;
     *ret_position = session->cqs[number].position;
     return VIP_RC_SUCCESS;
