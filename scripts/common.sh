@@ -3,7 +3,7 @@
 
 # What a build needs, what the demonstration adds, and what the tests add (Debian 12 names).
 PACKAGES_BUILD="gcc libc6-dev cmake ninja-build pkg-config binutils protobuf-c-compiler
-    libprotobuf-c-dev libev-dev libeconf-dev libisal-dev libpcap-dev libbpf-dev libsystemd-dev
+    libprotobuf-c-dev libev-dev libeconf-dev libisal-dev libpcap-dev libbpf-dev libsodium-dev libsystemd-dev
     libsmartcols-dev libncurses-dev libmicrohttpd-dev libpmix-dev systemtap-sdt-dev"
 PACKAGES_DEMO="gnuplot-nox jq"
 PACKAGES_BENCH="python3-minimal gnuplot-nox iproute2"

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/../.." || exit 1
 arch=${1:?usage: root.sh ARCH}
 root=$PWD/build/root-$arch
 # The libraries of a build (PACKAGES_BUILD of scripts/common.sh without its programs), and cmocka.
-packages="libc6-dev libgcc-12-dev libprotobuf-c-dev libev-dev libeconf-dev libisal-dev libpcap-dev libbpf-dev libsystemd-dev
+packages="libc6-dev libgcc-12-dev libprotobuf-c-dev libev-dev libeconf-dev libisal-dev libpcap-dev libbpf-dev libsodium-dev libsystemd-dev
     libsmartcols-dev libncurses-dev libmicrohttpd-dev libpmix-dev systemtap-sdt-dev libcmocka-dev"
 
 if [ -e "$root/complete" ] && [ "$(cat "$root/complete")" = "$packages" ]; then

@@ -1,0 +1,90 @@
+/* Tickets (ticket.h), sealed with libsodium's secretbox. */
+#include "vipd/ticket.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sodium.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Goes up with each change of struct ticket: another version does not open it. */
+#define TICKET_VERSION 1
+
+_Static_assert(sizeof(struct ticket_key) == crypto_secretbox_KEYBYTES, "secretbox");
+_Static_assert(TICKET_BYTES == 1 + crypto_secretbox_NONCEBYTES + crypto_secretbox_MACBYTES +
+                                   sizeof(struct ticket),
+               "secretbox");
+
+int ticket_init(void)
+{
+    return sodium_init() < 0 ? -EIO : 0;
+}
+
+/* Does the open file hold a key that only vipd's user can have written? */
+static bool key_read(int fd, uid_t user, struct ticket_key *ret)
+{
+    struct stat st;
+
+    return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1 &&
+           (st.st_uid == geteuid() || st.st_uid == user) && !(st.st_mode & 077) &&
+           st.st_size == sizeof(ret->bytes) &&
+           pread(fd, ret->bytes, sizeof(ret->bytes), 0) == sizeof(ret->bytes);
+}
+
+/* Write a new file. A vipd that is killed here leaves no part of a key: the name comes last. */
+static int key_write(int dir_fd, const struct ticket_key *key)
+{
+    static const char part[] = TICKET_KEY_FILE ".new";
+    int fd, r = 0;
+
+    (void)unlinkat(dir_fd, part, 0);
+    fd = openat(dir_fd, part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return -errno;
+    errno = ENOSPC; /* for a write that is cut short */
+    if (pwrite(fd, key->bytes, sizeof(key->bytes), 0) != sizeof(key->bytes) ||
+        renameat(dir_fd, part, dir_fd, TICKET_KEY_FILE) < 0)
+        r = -errno;
+    close(fd);
+    if (r < 0)
+        (void)unlinkat(dir_fd, part, 0);
+    return r;
+}
+
+int ticket_key_load(int dir_fd, uid_t user, struct ticket_key *ret)
+{
+    int fd =
+        openat(dir_fd, TICKET_KEY_FILE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    bool good = fd >= 0 && key_read(fd, user, ret);
+
+    if (fd >= 0)
+        close(fd);
+    if (good)
+        return 0;
+    randombytes_buf(ret->bytes, sizeof(ret->bytes));
+    return key_write(dir_fd, ret);
+}
+
+void ticket_seal(const struct ticket_key *key, const struct ticket *ticket,
+                 uint8_t ret[TICKET_BYTES])
+{
+    uint8_t *nonce = ret + 1, *box = nonce + crypto_secretbox_NONCEBYTES;
+
+    ret[0] = TICKET_VERSION;
+    randombytes_buf(nonce, crypto_secretbox_NONCEBYTES);
+    (void)crypto_secretbox_easy(box, (const uint8_t *)ticket, sizeof(*ticket), nonce, key->bytes);
+}
+
+bool ticket_open(const struct ticket_key *key, const uint8_t *bytes, size_t len, struct ticket *ret)
+{
+    const uint8_t *nonce = bytes + 1, *box = nonce + crypto_secretbox_NONCEBYTES;
+    struct ticket ticket;
+
+    if (len != TICKET_BYTES || bytes[0] != TICKET_VERSION ||
+        crypto_secretbox_open_easy((uint8_t *)&ticket, box, len - 1 - crypto_secretbox_NONCEBYTES,
+                                   nonce, key->bytes) != 0)
+        return false;
+    *ret = ticket;
+    return true;
+}
