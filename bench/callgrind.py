@@ -21,7 +21,7 @@ GROUPS = {
     "acknowledge": "vipd/engine/ack.c vipd/engine/loss.c vipd/engine/rtt.c vipd/engine/window.c "
                    "vipd/engine/cc.c vipd/engine/cc_cubic.c vipd/engine/cc_delay.c",
     "place": "vipd/nic/place.c vipd/nic/place_ask.c vipd/registry/",
-    "complete": "vipd/nic/complete.c",
+    "complete": "vipd/nic/complete.c vipd/nic/layout.",
     "packet": "vipd/nic/tx.c vipd/nic/rx.c vipd/nic/resolve.c vipd/nic/conn.c vipd/nic/source.c "
               "vipd/nic/held.c vipd/nic/kept_bytes.c vipd/nic/self.c vipd/nic/map.c proto/ vipd/link/",
     "turn": "vipd/nic/nic.c vipd/nic/session.c vipd/nic/share.c vipd/nic/vi.c vipd/nic/direct.c "

@@ -23,7 +23,7 @@ void vip_comps_resume(struct vip_comps_out *out, void *base, uint16_t vi, unsign
 
 void vip_comps_show(struct vip_comps_out *out, uint32_t position)
 {
-    if (out->slots != VIP_COMP_SHORT || (int32_t)(position - out->since) >= 0)
+    if (position + 1 != out->since)
         (void)vip_comp_stamp(&out->ring[position & (out->slots - 1)], position);
 }
 

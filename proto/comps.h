@@ -33,6 +33,9 @@ static inline void vip_comps_begin(struct vip_comps_out *out, void *base, uint16
                                   .longer_off = long_off,
                                   .since = position,
                                   .slots = VIP_COMP_SHORT};
+    /* An earlier VI may have left stamps; this one fits none of the next positions. */
+    for (unsigned i = 0; i < VIP_COMP_SHORT; i++)
+        vip_store32_release(&out->ring[i].stamp, position);
     vip_comp_at_write(out->at, vip_comp_at(position, short_off, VIP_COMP_SHORT));
 }
 
@@ -42,7 +45,7 @@ static inline void vip_comps_begin(struct vip_comps_out *out, void *base, uint16
  */
 void vip_comps_resume(struct vip_comps_out *out, void *base, uint16_t vi, unsigned queue,
                       uint32_t position);
-/* Stamp the completion at `position` if it lies in the present ring. */
+/* Stamp the completion at `position`, the last one before the next, if it lies in the present ring. */
 void vip_comps_show(struct vip_comps_out *out, uint32_t position);
 /* The first position from `position` on whose completion is not shown. */
 uint32_t vip_comps_shown(const struct vip_comps_out *out, uint32_t position);

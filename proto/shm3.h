@@ -4,8 +4,7 @@
  *
  * Different: the places of all words but those of the heads, of the submission ring and of CQ blocks.
  * The completion rings lie behind the head of each VI. vip_app_cq ends after `cons`, vip_vipd_vi after
- * send_base, vip_vipd_head after `notify`; `number` of a completion is 0. The segment of vipd has the
- * seal FUTURE_WRITE.
+ * 64 bytes, vip_vipd_head after `notify`. The segment of vipd has the seal FUTURE_WRITE.
  */
 #ifndef VIP_PROTO_SHM3_H
 #define VIP_PROTO_SHM3_H

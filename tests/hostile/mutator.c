@@ -379,7 +379,10 @@ static void evil_step(struct raw *raw, bool wild)
     else if (wild && choice < 97)
         evil_stamp(raw);
     else if (wild)
-        poke32(raw, (uint32_t)(any() % VIP_APP_BYTES), (uint32_t)any());
+        poke32(raw,
+               any() % 2 ? VIP_APP_SQ_OFF + (uint32_t)(any() % (VIP_SQ_SLOTS * 64u))
+                         : (uint32_t)(any() % VIP_APP_BYTES),
+               (uint32_t)any());
 }
 
 static void evil(struct raw *raw, double until, bool wild)

@@ -11,14 +11,19 @@ static void test_open(void **state)
 {
     struct app app = open_app("/dev/via_lo"), other = open_app("vip0");
     struct vip_vipd_head head;
+    struct stat st;
 
     (void)state;
     assert_int_equal(pread(app.segment, &head, sizeof(head), 0), sizeof(head));
     assert_int_equal(head.magic, VIP_SHM_VIPD_MAGIC);
     assert_int_equal(head.abi, VIP_SHM_ABI);
     assert_int_equal(head.bytes, VIP_VIPD_BYTES);
-    assert_int_equal(fcntl(app.segment, F_GET_SEALS), APP_SEALS);
-    /* No application can write the segment that vipd writes. */
+    /* The next life of vipd writes the segment that vipd writes. No application can, unless it is of vipd's user. */
+    assert_int_equal(fcntl(app.segment, F_GET_SEALS), APP_SEALS & ~F_SEAL_FUTURE_WRITE);
+    assert_int_equal(fcntl(app.segment, F_GETFL) & O_ACCMODE, O_RDONLY);
+    assert_int_equal(fstat(app.segment, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0600);
+    assert_int_equal(st.st_uid, geteuid());
     assert_ptr_equal(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, app.segment, 0),
                      MAP_FAILED);
     assert_int_equal(pwrite(app.segment, "x", 1, 0), -1);
@@ -27,6 +32,37 @@ static void test_open(void **state)
     close_app(&app);
     assert_alive(&other);
     close_app(&other);
+}
+
+/* A program with the previous shared-memory ABI. */
+static void test_open_previous_abi(void **state)
+{
+    const uint32_t magic = VIP_SHM_APP_MAGIC;
+    struct app app = open_app_of(
+        VIP_SHM3_ABI, "vip0", make_app_segment_of(VIP_SHM3_ABI, VIP_APP3_BYTES, APP_SEALS, magic));
+    struct vip_vipd_head head;
+    struct stat st;
+
+    (void)state;
+    assert_true(pread(app.segment, &head, sizeof(head), 0) > 0);
+    assert_int_equal(head.magic, VIP_SHM_VIPD_MAGIC);
+    assert_int_equal(head.abi, VIP_SHM3_ABI);
+    assert_int_equal(head.bytes, VIP_VIPD3_BYTES);
+    assert_int_equal(fstat(app.segment, &st), 0);
+    assert_int_equal(st.st_size, VIP_VIPD3_BYTES);
+    assert_int_equal(fcntl(app.segment, F_GET_SEALS), APP_SEALS);
+    assert_ptr_equal(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, app.segment, 0),
+                     MAP_FAILED);
+    assert_alive(&app);
+    close_app(&app);
+    /* The head of the segment says another number than the request; a segment of the other ABI; an older ABI. */
+    try_open(VIP_SHM3_ABI, "vip0", make_app_segment(VIP_APP3_BYTES, APP_SEALS, magic), make_arena(),
+             VIP_RC_INVALID_PARAMETER, "ABI");
+    try_open(VIP_SHM3_ABI, "vip0", make_app_segment(VIP_APP_BYTES, APP_SEALS, magic), make_arena(),
+             VIP_RC_INVALID_PARAMETER, "size");
+    try_open(VIP_SHM3_ABI - 1, "vip0",
+             make_app_segment_of(VIP_SHM3_ABI - 1, VIP_APP3_BYTES, APP_SEALS, magic), make_arena(),
+             VIP_RC_ERROR_RESOURCE, "ABI");
 }
 
 static void test_open_wrong_segments(void **state)
@@ -478,6 +514,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_open),
+        cmocka_unit_test(test_open_previous_abi),
         cmocka_unit_test(test_open_wrong_segments),
         cmocka_unit_test(test_open_wrong_words),
         cmocka_unit_test(test_sessions_per_uid),

@@ -4,6 +4,7 @@
 #ifndef TESTS_UNIT_VIPD_APP_H
 #define TESTS_UNIT_VIPD_APP_H
 
+#include "proto/shm3.h"
 #include "unit/vipd_daemon.h"
 
 /* ---- a session --------------------------------------------------------------------------- */
@@ -25,15 +26,20 @@ static inline int make_memfd(uint64_t bytes, int seals)
     return fd;
 }
 
-static inline int make_app_segment(uint64_t bytes, int seals, uint32_t magic)
+static inline int make_app_segment_of(uint32_t abi, uint64_t bytes, int seals, uint32_t magic)
 {
     int fd = make_memfd(bytes, 0);
-    struct vip_app_head head = {.magic = magic, .abi = VIP_SHM_ABI, .bytes = bytes};
+    struct vip_app_head head = {.magic = magic, .abi = abi, .bytes = bytes};
 
     assert_int_equal(pwrite(fd, &head, sizeof(head), 0), sizeof(head));
     if (seals != 0)
         assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
     return fd;
+}
+
+static inline int make_app_segment(uint64_t bytes, int seals, uint32_t magic)
+{
+    return make_app_segment_of(VIP_SHM_ABI, bytes, seals, magic);
 }
 
 static inline int make_arena(void)
@@ -76,19 +82,19 @@ static inline void try_open(uint32_t abi, const char *device, int app_fd, int ar
     close(sock);
 }
 
-static inline struct app open_app_with(const char *device, int app_fd)
+static inline struct app open_app_of(uint32_t abi, const char *device, int app_fd)
 {
     struct app app = {.sock = connect_daemon()};
     struct vip_fds fds;
     Vip__Reply *reply;
 
-    send_open(app.sock, VIP_SHM_ABI, device, app_fd, make_arena());
+    send_open(app.sock, abi, device, app_fd, make_arena());
     reply = receive(app.sock, &fds);
     if (reply->code != VIP_RC_SUCCESS)
         fail_msg("open: %s", reply->reason);
     assert_int_equal(fds.count, 3);
     assert_non_null(reply->open);
-    assert_int_equal(reply->open->abi, VIP_SHM_ABI);
+    assert_int_equal(reply->open->abi, abi);
     assert_string_equal(reply->open->nic->name, "vip0");
     assert_int_equal(reply->open->nic->local_address.len, 6);
     memcpy(app.address, reply->open->nic->local_address.data, 6);
@@ -99,6 +105,11 @@ static inline struct app open_app_with(const char *device, int app_fd)
     app.doorbell = fds.fd[1];
     app.events = fds.fd[2];
     return app;
+}
+
+static inline struct app open_app_with(const char *device, int app_fd)
+{
+    return open_app_of(VIP_SHM_ABI, device, app_fd);
 }
 
 static inline struct app open_app(const char *device)

@@ -39,7 +39,8 @@
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
-#define SEGMENT_SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE)
+#define SEALS_OUTLIVE (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW)
+#define SEGMENT_SEALS (SEALS_OUTLIVE | F_SEAL_FUTURE_WRITE)
 
 /* Limit of one user's ended sessions with memory still to be freed. Each has 256 GiB of vipd's 128
  * TiB of addresses. */
@@ -150,6 +151,8 @@ static int make_vipd_segment(const struct client *client, struct session *sessio
 {
     int fd = memfd_create("vipd-writes", MFD_CLOEXEC | MFD_ALLOW_SEALING), rc = 0;
     uint64_t bytes = session->layout->vipd_bytes;
+    bool outlives = session->layout->outlives;
+    int ro = -1;
     void *base;
 
     if (fd < 0)
@@ -162,17 +165,18 @@ static int make_vipd_segment(const struct client *client, struct session *sessio
             rc = -errno;
         session->vipd_base = base;
     }
-    /* After the mapping, which stays writable. Programs with ABI 3 expect FUTURE_WRITE. */
-    if (rc == 0 && fcntl(fd, F_ADD_SEALS,
-                         session->layout->long_only ? SEGMENT_SEALS
-                                                    : SEGMENT_SEALS & ~F_SEAL_FUTURE_WRITE) < 0)
+    /* After the mapping, which stays writable. */
+    if (rc == 0 && fcntl(fd, F_ADD_SEALS, outlives ? SEALS_OUTLIVE : SEGMENT_SEALS) < 0)
         rc = -errno;
     if (rc == 0)
         rc = count_segment(client, fd, &session->taken[1]);
     if (rc == 0) {
-        answer->fds.fd[0] = open_to_read(fd);
-        answer->fds.count = answer->fds.fd[0] >= 0;
-        rc = answer->fds.count ? 0 : answer->fds.fd[0];
+        ro = outlives ? open_to_read(fd) : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+        rc = ro < 0 ? (outlives ? ro : -errno) : 0;
+    }
+    if (rc == 0) {
+        answer->fds.fd[0] = ro;
+        answer->fds.count = 1;
     }
     close(fd);
     return rc;
@@ -501,7 +505,7 @@ static int open_checks(struct client *client, const Vip__OpenRequest *open, stru
     if (!nic_layout(open->abi)) {
         answer_set(answer, VIP_RC_ERROR_RESOURCE,
                    "the library has shared-memory ABI %u, vipd " VIP_VERSION
-                   " has %u and takes %u: install the same version of both",
+                   " has %u and also takes %u: install the same version of both",
                    open->abi, VIP_SHM_ABI, VIP_SHM3_ABI);
         return -1;
     }

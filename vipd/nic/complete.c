@@ -311,9 +311,10 @@ static void complete_now(const struct nic_deferred *done)
                             .imm = done->imm};
     unsigned queue = done->queue;
     uint32_t position = vi->position[queue];
-    struct vip_comp *to = vip_comps_slot(&vi->comps[queue], position);
+    struct vip_comp *to;
 
     VIP_ASSERT(vi->used);
+    to = vip_comps_slot(&vi->comps[queue], position);
     if (__builtin_expect(done->status & VIP_ST_ERROR_MASK, 0) && ends_connection(vi, done->status))
         vip_store32_release(&vi->head->ended, 1);
     vip_comp_fill(to, position, &comp);

@@ -15,7 +15,8 @@ static const struct nic_layout layouts[] = {
      .cq_stride = sizeof(struct vip_app_cq),
      .arm_off = VIP_APP_CQ_OFF + offsetof(struct vip_app_cq, arm),
      .arm_stride = sizeof(struct vip_app_cq),
-     .vi_stride = sizeof(struct vip_vipd_vi)},
+     .vi_stride = sizeof(struct vip_vipd_vi),
+     .outlives = true},
     {.abi = VIP_SHM3_ABI,
      .app_bytes = VIP_APP3_BYTES,
      .vipd_bytes = VIP_VIPD3_BYTES,
@@ -29,6 +30,7 @@ static const struct nic_layout layouts[] = {
      .long_only = true},
 };
 _Static_assert(offsetof(struct vip_app_vi, waiters) == 0, "nic_layout_waiters");
+_Static_assert(VIP_VI_MAX <= VIP_SHM3_VIS, "a session with ABI 3 has no room for more VIs");
 
 const struct nic_layout *nic_layout(uint32_t abi)
 {

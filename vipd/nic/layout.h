@@ -20,6 +20,7 @@ struct nic_layout {
     uint32_t waiters_off, waiters_stride, cq_off, cq_stride, arm_off, arm_stride;
     uint32_t vi_stride; /* vipd-writes: bytes from the head of one VI to the next */
     bool long_only;     /* the completion rings lie behind the head of each VI, and are long */
+    bool outlives; /* the next life of vipd may go on with the session: it can write vipd-writes */
 };
 
 /* NULL: vipd does not take this ABI. Any thread. */
@@ -49,7 +50,7 @@ static inline const uint32_t *nic_layout_arm(const struct nic_layout *layout, co
                                             (uint64_t)cq * layout->arm_stride);
 }
 
-/* Of the head of a VI, ABI 3 has the members up to send_base only. */
+/* Of the head of a VI, ABI 3 has the first 64 bytes only. */
 static inline struct vip_vipd_vi *nic_layout_vi(const struct nic_layout *layout, void *vipd,
                                                 uint16_t vi)
 {

@@ -170,7 +170,8 @@ bool nic_vi_checkpoint(struct nic_session *session, uint32_t vi, struct nic_vi_c
 /*
  * The life that made this checkpoint was killed: fill in `completed` and `done` from its vipd-writes
  * segment. `connected` becomes false if the end of the connection had begun: the VI was not
- * Connected any more, or a descriptor had completed with an error that ends the connection.
+ * Connected any more, or a descriptor had completed with an error that ends the connection. A word of
+ * the segment that no vipd writes is replaced.
  */
 void nic_vi_recover(void *vipd_base, struct nic_vi_checkpoint *past);
 /*

@@ -217,6 +217,7 @@ enum vip_rc nic_vi_create_as(struct nic_session *session, const struct nic_vi_ch
     enum vip_rc rc = check_new(session, &past->args, why, why_bytes);
     struct nic_vi *vi = &session->vis[past->vi];
 
+    VIP_ASSERT(session->layout->outlives);
     if (rc != VIP_RC_SUCCESS)
         return rc;
     if (!number_claim(session, past->vi)) {
