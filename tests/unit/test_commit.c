@@ -155,19 +155,19 @@ static void kills(uint16_t level, uint64_t seed, unsigned loss_ppm)
 
 static void test_delivery(void **state)
 {
-    for (uint64_t seed = 1; seed <= 10; seed++)
+    for (uint64_t seed = 1; seed <= 5; seed++)
         kills(VIP_LVL_DELIVERY, seed, 0);
 }
 
 static void test_reception(void **state)
 {
-    for (uint64_t seed = 100; seed < 110; seed++)
+    for (uint64_t seed = 100; seed < 105; seed++)
         kills(VIP_LVL_RECEPTION, seed, 0);
 }
 
 static void test_with_losses(void **state)
 {
-    for (uint64_t seed = 200; seed < 220; seed++)
+    for (uint64_t seed = 200; seed < 208; seed++)
         kills(VIP_LVL_DELIVERY, seed, 100000);
 }
 
