@@ -109,6 +109,7 @@ static struct session *session_of(struct vipd_loop *loop, const struct app *app)
     session->event_watch = vipd_watch_new(loop, session->event_sock, 0, NULL, NULL);
     assert_non_null(session->event_watch);
     session->nic_session = app->nic_session;
+    session->layout = nic_layout(VIP_SHM_ABI);
     return session;
 }
 
