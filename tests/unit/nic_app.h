@@ -198,7 +198,11 @@ RIG void *rig_map(uint64_t bytes)
 
 RIG const struct nic_layout *rig_layout(void)
 {
-    return nic_layout(RIG_ABI);
+    static const struct nic_layout *layout;
+
+    if (layout == NULL)
+        layout = nic_layout(RIG_ABI);
+    return layout;
 }
 
 /* The words of a VI and of a CQ that the library writes. */
@@ -223,8 +227,9 @@ RIG struct vip_vipd_vi *rig_vi_head(const struct rig_app *app, uint16_t vi)
 }
 
 /* The completion at `position`, if vipd has shown it. */
-RIG bool rig_comp_read(const struct rig_app *app, uint16_t vi, unsigned queue, uint32_t position,
-                       struct vip_comp *ret)
+RIG bool rig_comp_read(const struct rig_app *app, uint16_t vi,
+                                                unsigned queue, uint32_t position,
+                                                struct vip_comp *ret)
 {
     struct vip_comps_in comps;
 
