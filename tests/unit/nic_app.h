@@ -227,9 +227,8 @@ RIG struct vip_vipd_vi *rig_vi_head(const struct rig_app *app, uint16_t vi)
 }
 
 /* The completion at `position`, if vipd has shown it. */
-RIG bool rig_comp_read(const struct rig_app *app, uint16_t vi,
-                                                unsigned queue, uint32_t position,
-                                                struct vip_comp *ret)
+RIG bool rig_comp_read(const struct rig_app *app, uint16_t vi, unsigned queue, uint32_t position,
+                       struct vip_comp *ret)
 {
     struct vip_comps_in comps;
 
