@@ -56,6 +56,7 @@ bool vip_comps_read_long(struct vip_comps_in *in, uint32_t oldest, uint32_t posi
     if ((int32_t)(oldest - at.since) >= 0) {
         in->ring = ring;
         in->mask = slots - 1;
+        in->where = at.where;
     }
     return vip_comp_read(ring, slots - 1, position, ret);
 }

@@ -71,6 +71,7 @@ static inline struct vip_comp *vip_comps_slot(struct vip_comps_out *out, uint32_
 struct vip_comps_in {
     const struct vip_comp *ring;
     uint32_t mask;                /* slots of `ring` - 1 */
+    uint32_t where;               /* that ring, as `at` names it */
     const struct vip_comp_at *at; /* word of vipd */
     const void *base;             /* the segment */
 };
@@ -81,13 +82,15 @@ static inline void vip_comps_open(struct vip_comps_in *in, const void *base, uin
 {
     void *foreign = (void *)(uintptr_t)base;
 
-    *in = (struct vip_comps_in){.ring = vip_comp_ring(foreign, vip_comp_short_off(vi, queue)),
-                                .mask = VIP_COMP_SHORT - 1,
-                                .at = &vip_vipd_vi(foreign, vi)->at[queue],
-                                .base = base};
+    *in = (struct vip_comps_in){
+        .ring = vip_comp_ring(foreign, vip_comp_short_off(vi, queue)),
+        .mask = VIP_COMP_SHORT - 1,
+        .where = vip_comp_at(0, vip_comp_short_off(vi, queue), VIP_COMP_SHORT).where,
+        .at = &vip_vipd_vi(foreign, vi)->at[queue],
+        .base = base};
 }
 
-/* The completion is not in the short ring: look whether vipd uses the long one by now. */
+/* The completion is not in `ring`, and vipd uses another ring by now. */
 bool vip_comps_read_long(struct vip_comps_in *in, uint32_t oldest, uint32_t position,
                          struct vip_comp *ret);
 
@@ -100,7 +103,7 @@ static inline bool vip_comps_read(struct vip_comps_in *in, uint32_t oldest, uint
 {
     if (vip_comp_read(in->ring, in->mask, position, ret))
         return true;
-    return __builtin_expect(in->mask != VIP_DESC_PER_QUEUE_MAX - 1, 0) &&
+    return __builtin_expect(vip_load32(&in->at->where) != in->where, 0) &&
            vip_comps_read_long(in, oldest, position, ret);
 }
 

@@ -198,7 +198,11 @@ RIG void *rig_map(uint64_t bytes)
 
 RIG const struct nic_layout *rig_layout(void)
 {
-    return nic_layout(RIG_ABI);
+    static const struct nic_layout *layout;
+
+    if (layout == NULL)
+        layout = nic_layout(RIG_ABI);
+    return layout;
 }
 
 /* The words of a VI and of a CQ that the library writes. */

@@ -1,9 +1,10 @@
 /*
- * A vipd that is killed behind any store to shared memory, in the middle of whatever it does (proto/store.h). Its next
- * life knows only the vipd-writes segment: which operations were processed, which completions were shown. Nothing may be
- * lost or come twice, neither a message nor a completion nor a CQ entry.
+ * A vipd is killed in the middle of its turn, behind any store to shared memory (proto/store.h).
+ * The next vipd knows only the vipd-writes segment: the operations that were processed, and the
+ * completions that were shown. No message, completion or CQ entry may be lost or come twice.
  *
- * NICs are compiled with VIP_STORE_CHECK; a kill is a longjmp out of a turn, and the NIC is left as it is.
+ * The NICs are compiled with VIP_STORE_CHECK. A kill is a longjmp out of the turn; the memory of the
+ * killed NIC is not freed.
  */
 #include <setjmp.h>
 

@@ -24,8 +24,8 @@
 
 #include "proto/assert.h"
 
-/* Of so many messages without an answer one is a REBIND: an old copy of a REBIND may have made the
- * other end forget this one. */
+/* While the answer to a PROOF is missing, every fourth message is a REBIND instead. The other end
+ * remembers one REBIND only, so an old copy of another one may have replaced this one. */
 #define MESSAGES_PER_REBIND 4
 
 /* What both MACs of a rebind cover. */
