@@ -197,7 +197,11 @@ struct vip_vipd_head {
     uint8_t pad2[60];
     uint32_t notify; /* futex word of the thread that serves Notify registrations */
     uint8_t pad3[60];
-    uint8_t reserved[256]; /* not in ABI 3 */
+    /* For the next life of vipd; not in ABI 3. Only the process that opened the NIC may come back. */
+    uint64_t start_ticks; /* when it began, in clock ticks since boot; 0: not known */
+    uint32_t pid, uid;
+    uint32_t closed; /* not 0: vipd has ended the session */
+    uint8_t reserved[236];
 };
 _Static_assert(offsetof(struct vip_vipd_head, linger_ms) == 24, "ABI");
 _Static_assert(offsetof(struct vip_vipd_head, asleep) == 64, "ABI");

@@ -122,6 +122,7 @@ struct vipd_config {
     uint64_t peer_dead_ns;
     uint64_t accept_timeout_ns;
     uint64_t linger_ns;
+    uint64_t outlive_ns;
     struct eng_config engine; /* given to the engines of every NIC */
 
     /* [limits] */

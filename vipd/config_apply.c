@@ -4,6 +4,7 @@
 #include <grp.h>
 #include <string.h>
 
+#include "proto/wire.h"
 #include "vipd/client/client.h"
 #include "vipd/ctl/stats_file.h"
 #include "vipd/host.h"
@@ -54,6 +55,8 @@ void settle_nic_config(const struct vipd *vipd, const struct vipd_nic_config *fr
     ret->cm.close_timeout_ns = CLOSE_LIMIT_NS;
     ret->cm.keepalive_ns = config->keepalive_ns;
     ret->cm.peer_dead_ns = config->peer_dead_ns;
+    ret->cm.outlive_ns = config->outlive_ns;
+    ret->more = config->outlive_ns > 0 ? VIP_FEATURE_REBIND : 0;
     ret->cm.verify_all = true;
 }
 

@@ -18,6 +18,7 @@
 #include "vipd/config.h"
 #include "vipd/log.h"
 #include "vipd/loop.h"
+#include "vipd/ticket.h"
 
 struct nic;
 struct client;
@@ -79,6 +80,7 @@ struct vipd {
     uint64_t used_ns;              /* when a session opened or ended last */
     struct vipd_loop *loop;
     const char *runtime_dir;
+    struct ticket_key ticket_key; /* seals what programs keep for the next life (vipd/ticket.h) */
     struct fd_store
         *fd_store;       /* sockets that the service manager keeps, or NULL (vipd/fd_store.h) */
     uint64_t epoch;      /* this life of vipd, random */

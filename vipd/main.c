@@ -26,6 +26,7 @@
 #include "vipd/config_apply.h"
 #include "vipd/start.h"
 #include "vipd/stats_print.h"
+#include "vipd/ticket.h"
 #include "vipd/units.h"
 
 #define EXIT_USAGE   2 /* wrong command line */
@@ -272,6 +273,24 @@ static int serve(struct vipd *vipd, const struct vipd_user *user, struct runtime
     return r;
 }
 
+/* Without the key of the last life, no connection of that life goes on; that is no reason to stop. */
+static int load_ticket_key(struct vipd *vipd, const struct runtime *runtime,
+                           const struct vipd_user *user, char *err, size_t err_bytes)
+{
+    int r = ticket_init();
+
+    if (r < 0) {
+        snprintf(err, err_bytes, "libsodium does not work on this machine");
+        return r;
+    }
+    r = ticket_key_load(runtime->dir_fd, user->found ? user->uid : geteuid(), &vipd->ticket_key);
+    if (r < 0)
+        vipd_warning("connections will not go on after the next end of vipd: %s/" TICKET_KEY_FILE
+                     " cannot be written: %s",
+                     runtime->dir, strerror(-r));
+    return 0;
+}
+
 static int run(const struct options *options, const struct vipd_config *config)
 {
     static struct runtime runtime;
@@ -302,7 +321,9 @@ static int run(const struct options *options, const struct vipd_config *config)
         vipd.idle_exit_ns = options->idle_exit_ns;
         vipd.source = options->source;
         vipd.log_level_fixed = options->log_level_given;
-        r = serve(&vipd, &user, &runtime, err, sizeof(err));
+        r = load_ticket_key(&vipd, &runtime, &user, err, sizeof(err));
+        if (r == 0)
+            r = serve(&vipd, &user, &runtime, err, sizeof(err));
         vipd_stop(&vipd);
     }
     runtime_close(&runtime);

@@ -22,6 +22,15 @@ void answer_set(struct answer *answer, enum vip_rc rc, const char *format, ...)
     answer->reply.reason = answer->reason;
 }
 
+bool answer_claimed(const struct client *client, struct answer *answer)
+{
+    if (client->session->claimed)
+        return true;
+    answer_set(answer, VIP_RC_INVALID_STATE,
+               "this NIC handle was not open in an earlier vipd, so nothing of it has an old number");
+    return false;
+}
+
 void answer_init(struct answer *answer)
 {
     /* The struct is not zeroed as a whole: each request would pay for the messages of all other

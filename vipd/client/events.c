@@ -6,12 +6,14 @@
 #include "vipd/client/client.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "proto/assert.h"
 #include "vipd/client/internal.h"
+#include "vipd/ticket.h"
 
 #define PLACED_PER_CALL 64 /* PlaceDone messages read before other clients get their turn */
 
@@ -177,6 +179,27 @@ static void on_incoming(void *ctx, uint64_t wait_id, uint64_t conn_handle,
     send_event(ctx, &event);
 }
 
+/* A ticket for a connection that can be bound anew. Returns its bytes; 0: the VI has none. */
+static size_t make_ticket(const struct client *client, uint16_t vi, uint8_t ret[TICKET_BYTES])
+{
+    const struct vipd_nic *vn = &client->vipd->nics[client->session->nic];
+    const struct link_addr *self = &nic_link(vn->nic)->self;
+    struct ticket ticket;
+
+    memset(&ticket, 0, sizeof(ticket)); /* the bytes between the members, too */
+    if (!client->session->layout->outlives ||
+        !nic_vi_identify(client->session->nic_session, vi, &ticket.vi) || !ticket.vi.connected)
+        return 0;
+    ticket.uid = client->uid;
+    ticket.pid = (uint64_t)client->pid;
+    ticket.start_ticks = process_start(client->pid);
+    snprintf(ticket.nic, sizeof(ticket.nic), "%s", vn->config->name);
+    ticket.self.len = self->len;
+    memcpy(ticket.self.bytes, self->bytes, sizeof(ticket.self.bytes));
+    ticket_seal(&client->vipd->ticket_key, &ticket, ret);
+    return TICKET_BYTES;
+}
+
 static void on_result(void *ctx, uint16_t vi, uint32_t generation, enum vip_rc rc,
                       const struct vip_cm_attrs *attrs, const struct vip_private *data,
                       const char *why)
@@ -184,6 +207,7 @@ static void on_result(void *ctx, uint16_t vi, uint32_t generation, enum vip_rc r
     Vip__ConnResult result = VIP__CONN_RESULT__INIT;
     Vip__ViAttributes attributes;
     Vip__Event event = VIP__EVENT__INIT;
+    uint8_t ticket[TICKET_BYTES];
     char reason[REASON_BYTES];
 
     client_note(ctx, rc == VIP_RC_SUCCESS ? HISTORY_CONNECTED : HISTORY_CONN_ERROR,
@@ -203,6 +227,11 @@ static void on_result(void *ctx, uint16_t vi, uint32_t generation, enum vip_rc r
         result.has_private_data = true;
         result.private_data.len = data->len;
         result.private_data.data = (uint8_t *)data->bytes;
+    }
+    if (rc == VIP_RC_SUCCESS) {
+        result.ticket.len = make_ticket(ctx, vi, ticket);
+        result.ticket.data = ticket;
+        result.has_ticket = result.ticket.len > 0;
     }
     event.body_case = VIP__EVENT__BODY_RESULT;
     event.result = &result;

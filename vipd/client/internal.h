@@ -56,6 +56,10 @@ bool answer_room(const struct client *client, enum quota quota, uint64_t more,
 /* Is the client's user root, vipd's own user or an administrator? Sets no answer, logs nothing. */
 bool client_is_admin(const struct client *client);
 
+/* Is the client's session one of an earlier life of vipd, so that a request may name an old number?
+ * If not, the answer says so. */
+bool answer_claimed(const struct client *client, struct answer *answer);
+
 void answer_init(struct answer *answer); /* success */
 /* Send the reply and free what it holds. If the reply cannot be sent, the client is ended. */
 void answer_send(struct client *client, struct answer *answer);
@@ -127,6 +131,29 @@ bool session_end(struct client *client, bool died, unsigned *ends);
 
 /* The reply that VipCloseNic waits for. */
 void request_close_done(struct client *client);
+
+/* ---- segment.c ---- */
+
+/* What is wrong with a segment of the application; NULL: nothing. */
+const char *segment_app_fault(int fd, uint64_t bytes);
+/* Count the file of a segment for the client's user. Outcomes: 0; a negative errno. */
+int segment_count(const struct client *client, int fd, struct taken_file **ret);
+/* Map the application's segment read-only. false: the answer says why not. */
+bool segment_map_app(const struct client *client, struct session *session, int fd,
+                     struct answer *answer);
+/* Make and map vipd's segment; a descriptor to read it goes to the reply. Outcomes: 0; a negative
+ * errno. The caller closes session->segment, and unmaps, also after a failure. */
+int segment_make(const struct client *client, struct session *session, struct answer *answer);
+/* The same with the segment of an earlier life of vipd, which the client offers. Also -EPERM: the
+ * answer says why not. */
+int segment_claim(const struct client *client, struct session *session, int offered,
+                  struct answer *answer);
+/* Note in vipd's segment which process may come back with it. */
+void segment_own(const struct client *client, struct session *session);
+/* Note in vipd's segment that the session has ended: no later vipd goes on with it. */
+void segment_closed(const struct session *session);
+/* When a process began, in clock ticks since boot; 0: not known. */
+uint64_t process_start(pid_t pid);
 
 /*
  * memory.c: do the files of the client's user take at most [limits] register_bytes_per_uid? If not,

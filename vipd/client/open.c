@@ -1,11 +1,6 @@
 /*
- * The first request of an application: it opens a NIC. Segments are checked, made and mapped here.
- *
- * The application's segment must carry SHRINK, GROW, FUTURE_WRITE and SEAL. Then the segment cannot
- * be cut while it is mapped here, and only its creator can write to it. vipd's segment has no seal
- * FUTURE_WRITE, because the next life of vipd writes it, too: the application gets a descriptor that
- * is open for reading, and the file's mode (0600) keeps other users from opening it anew. The kernel
- * may still refuse a page (SIGBUS): vipd/registry/guard.h makes that the end of this session.
+ * The first request of an application: it opens a NIC, or goes on with one that it opened in an
+ * earlier life of vipd. The session and its parts, and their end.
  */
 #include "vipd/client/client.h"
 
@@ -36,152 +31,12 @@
 #include "vipd/registry/taken.h"
 #include "vipd/registry/undertaker.h"
 
-#ifndef F_SEAL_FUTURE_WRITE
-#define F_SEAL_FUTURE_WRITE 0x0010
-#endif
-
-#define SEALS_OUTLIVE (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW)
-#define SEGMENT_SEALS (SEALS_OUTLIVE | F_SEAL_FUTURE_WRITE)
-
 /* Limit of one user's ended sessions with memory still to be freed. Each has 256 GiB of vipd's 128
  * TiB of addresses. */
 #define SESSIONS_WAITING_MAX 64u
 
 /* Retry interval in ms for a program that meets this limit: freeing one takes 0.2 ms or more. */
 #define FREED_AGAIN_MS 10
-
-/* ---- segments ---------------------------------------------------------------------------- */
-
-/* What is wrong with a segment of the application; NULL: nothing. */
-static const char *app_segment_fault(int fd, uint64_t bytes)
-{
-    struct stat st;
-    /* Seals first: only a memfd has them. Other calls may block for ever on FUSE or NFS. */
-    int seals = fcntl(fd, F_GET_SEALS);
-
-    if (seals < 0)
-        return "is not a memfd";
-    if ((seals & SEGMENT_SEALS) != SEGMENT_SEALS)
-        return "lacks one of the seals SHRINK, GROW, FUTURE_WRITE and SEAL";
-    if (fstat(fd, &st) < 0)
-        return "cannot be looked at";
-    /* Only ordinary pages: a memfd of huge pages has another file system. */
-    if (!memfile_is_like(fd, &st))
-        return "is not a memfd";
-    if ((uint64_t)st.st_size != bytes)
-        return "has the wrong size";
-    return NULL;
-}
-
-/*
- * Count the file of a segment for the client's user: a page that vipd touches first is charged to
- * vipd, also if vipd only reads a hole. Outcomes: 0; a negative errno.
- */
-static int count_segment(const struct client *client, int fd, struct taken_file **ret)
-{
-    int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    struct stat st;
-    int rc = 0;
-
-    if (own < 0)
-        return -errno;
-    if (fstat(own, &st) < 0)
-        rc = -errno;
-    else
-        *ret = taken_get(client->vipd->taken, client->uid, &own, st.st_dev, st.st_ino,
-                         (uint64_t)st.st_blocks * TAKEN_BLOCK_BYTES);
-    if (own >= 0)
-        close(own);
-    return rc == 0 && client->vipd->taken && !*ret ? -ENOMEM : rc;
-}
-
-/* Map the application's segment read-only. Returns whether that worked. */
-static bool map_app_segment(const struct client *client, struct session *session, int fd,
-                            struct answer *answer)
-{
-    const char *fault = app_segment_fault(fd, session->layout->app_bytes);
-    int rc;
-    uint32_t head[2]; /* magic, ABI */
-    void *base;
-
-    if (fault) {
-        answer_set(answer, VIP_RC_INVALID_PARAMETER, "the app-writes segment %s", fault);
-        return false;
-    }
-    base = memfile_map(fd, session->layout->app_bytes, 0, false);
-    if (!base) {
-        answer_set(answer, VIP_RC_ERROR_RESOURCE, "vipd cannot map the app-writes segment: %s",
-                   strerror(errno));
-        return false;
-    }
-    session->app_base = base;
-    /* pread, because a load may meet a page that the kernel refuses: there is no guard yet. */
-    if (pread(fd, head, sizeof(head), 0) != sizeof(head)) {
-        answer_set(answer, VIP_RC_ERROR_RESOURCE, "vipd cannot read the app-writes segment: %s",
-                   strerror(errno));
-        return false;
-    }
-    if (head[0] != VIP_SHM_APP_MAGIC || head[1] != session->layout->abi) {
-        answer_set(answer, VIP_RC_INVALID_PARAMETER,
-                   "the app-writes segment has magic 0x%x and ABI %u; vipd " VIP_VERSION
-                   " wants 0x%x and the ABI of the request, %u",
-                   head[0], head[1], VIP_SHM_APP_MAGIC, session->layout->abi);
-        return false;
-    }
-    rc = count_segment(client, fd, &session->taken[0]);
-    if (rc < 0)
-        answer_set(answer, VIP_RC_ERROR_RESOURCE, "vipd cannot count the app-writes segment: %s",
-                   strerror(-rc));
-    return rc == 0;
-}
-
-/* Open the file of fd anew, for reading only. Outcomes: the descriptor; a negative errno. */
-static int open_to_read(int fd)
-{
-    char path[32];
-    int ro;
-
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    ro = open(path, O_RDONLY | O_CLOEXEC);
-    return ro < 0 ? -errno : ro;
-}
-
-/* Make and map our segment; a descriptor to read it goes to the reply. 0 or negative errno. */
-static int make_vipd_segment(const struct client *client, struct session *session,
-                             struct answer *answer)
-{
-    int fd = memfd_create("vipd-writes", MFD_CLOEXEC | MFD_ALLOW_SEALING), rc = 0;
-    uint64_t bytes = session->layout->vipd_bytes;
-    bool outlives = session->layout->outlives;
-    int ro = -1;
-    void *base;
-
-    if (fd < 0)
-        return -errno;
-    if (fchmod(fd, 0600) < 0 || ftruncate(fd, (off_t)bytes) < 0)
-        rc = -errno;
-    if (rc == 0) {
-        base = memfile_map(fd, bytes, 0, true);
-        if (!base)
-            rc = -errno;
-        session->vipd_base = base;
-    }
-    /* After the mapping, which stays writable. */
-    if (rc == 0 && fcntl(fd, F_ADD_SEALS, outlives ? SEALS_OUTLIVE : SEGMENT_SEALS) < 0)
-        rc = -errno;
-    if (rc == 0)
-        rc = count_segment(client, fd, &session->taken[1]);
-    if (rc == 0) {
-        ro = outlives ? open_to_read(fd) : fcntl(fd, F_DUPFD_CLOEXEC, 0);
-        rc = ro < 0 ? (outlives ? ro : -errno) : 0;
-    }
-    if (rc == 0) {
-        answer->fds.fd[0] = ro;
-        answer->fds.count = 1;
-    }
-    close(fd);
-    return rc;
-}
 
 /* ---- doorbell and event socket ----------------------------------------------------------- */
 
@@ -267,6 +122,7 @@ bool session_end(struct client *client, bool died, unsigned *ends)
     }
     /* Only now: nic_session_end may still have called the sink, which uses the session. */
     client->session = NULL;
+    segment_closed(session);
     for (unsigned i = 0; i < 3; i++)
         guard_remove(session->guard[i]);
     if (session->registry)
@@ -280,6 +136,8 @@ bool session_end(struct client *client, bool died, unsigned *ends)
     undertaker_unmap(undertaker, client->uid, session->vipd_base, session->layout->vipd_bytes,
                      NULL);
     undertaker_unmap(undertaker, client->uid, session->recv_base, VIP_RECV_BYTES, NULL);
+    if (session->segment >= 0)
+        close(session->segment);
     if (session->doorbell >= 0)
         close(session->doorbell);
     if (session->event_sock >= 0)
@@ -317,7 +175,7 @@ static int make_registry(struct client *client, struct session *session, struct 
     return registry_new(&limits, fd, &session->registry);
 }
 
-static int make_nic_session(struct client *client, struct session *session)
+static int make_nic_session(struct client *client, struct session *session, uint32_t sq_position)
 {
     struct nic_session_args args = {
         .id = session->id,
@@ -325,6 +183,7 @@ static int make_nic_session(struct client *client, struct session *session)
         .layout = session->layout,
         .app_base = session->app_base,
         .vipd_base = session->vipd_base,
+        .sq_position = sq_position,
         .registry = session->registry,
         .sink = &client_sink,
         .ctx = client,
@@ -334,12 +193,13 @@ static int make_nic_session(struct client *client, struct session *session)
 }
 
 /* Make all parts of a session, in the order in which they can fail. The caller frees them. */
-static bool session_fill(struct client *client, struct vip_fds *fds, struct answer *answer)
+static bool session_fill(struct client *client, const Vip__Claim *claim, struct vip_fds *fds,
+                         struct answer *answer)
 {
     struct session *session = client->session;
     int r;
 
-    if (!map_app_segment(client, session, fds->fd[0], answer))
+    if (!segment_map_app(client, session, fds->fd[0], answer))
         return false;
     r = make_registry(client, session, fds);
     if (r == -EBADMSG) {
@@ -354,7 +214,10 @@ static bool session_fill(struct client *client, struct vip_fds *fds, struct answ
         return false;
     }
     if (r == 0)
-        r = make_vipd_segment(client, session, answer);
+        r = claim ? segment_claim(client, session, fds->fd[2], answer)
+                  : segment_make(client, session, answer);
+    if (r == -EPERM && answer->reply.code != VIP_RC_SUCCESS)
+        return false;
     if (r == 0 && !memory_within_limit(client, answer))
         return false;
     if (r == 0) {
@@ -365,7 +228,9 @@ static bool session_fill(struct client *client, struct vip_fds *fds, struct answ
         r = make_channels(client, session, answer);
     }
     if (r == 0)
-        r = make_nic_session(client, session);
+        r = make_nic_session(client, session, claim ? claim->sq_position : 0);
+    if (r == 0)
+        segment_own(client, session);
     if (r < 0) {
         answer_set(answer, VIP_RC_ERROR_RESOURCE, "vipd cannot set up one more session: %s",
                    strerror(-r));
@@ -438,6 +303,8 @@ static void fill_reply(const struct client *client, struct answer *answer)
     answer->open.spin_ns = vipd->config->wait == VIPD_WAIT_BLOCK ? 0 : vipd->config->spin_ns;
     answer->open.has_direct = true;
     answer->open.direct = vipd->config->direct;
+    answer->open.has_outlive_ms = true;
+    answer->open.outlive_ms = client->session->layout->outlives ? vipd->config->outlive_ns / 1000000 : 0;
     fill_nic_attributes(client, answer);
     answer->reply.open = &answer->open;
 }
@@ -526,6 +393,12 @@ static int open_checks(struct client *client, const Vip__OpenRequest *open, stru
     }
     if (!client_may_open(client, answer))
         return -1;
+    if (open->claim && (vipd->config->outlive_ns == 0 || !nic_layout(open->abi)->outlives)) {
+        answer_set(answer, VIP_RC_INVALID_STATE,
+                   "this vipd does not go on with NIC handles of an earlier one: [reliability] "
+                   "outlive is 0, or the library is too old");
+        return -1;
+    }
     if (sessions_of(vipd, client->uid) >= vipd->config->sessions_per_uid) {
         answer_set(answer, VIP_RC_ERROR_RESOURCE,
                    "uid %lu has %llu NIC handles open: the limit is [limits] sessions_per_uid",
@@ -543,9 +416,11 @@ static void log_open(const struct client *client)
                 client->session->library_version);
 
     vipd_log_limited(&vipd->client_log, vipd_loop_now(vipd->loop), VIPD_LOG_INFO,
-                     "session %llu (%s, pid %ld, uid %lu) opened %s",
+                     "session %llu (%s, pid %ld, uid %lu) %s %s",
                      (unsigned long long)client->session->id, client->program, (long)client->pid,
-                     (unsigned long)client->uid, vipd->nics[client->session->nic].config->name);
+                     (unsigned long)client->uid,
+                     client->session->claimed ? "of an earlier vipd goes on with" : "opened",
+                     vipd->nics[client->session->nic].config->name);
 }
 
 void request_open(struct client *client, const Vip__Request *request, struct vip_fds *fds,
@@ -557,6 +432,10 @@ void request_open(struct client *client, const Vip__Request *request, struct vip
 
     if (client->session) {
         client_end(client, CLIENT_END_REOPEN, NULL);
+        return;
+    }
+    if ((fds->count == 3) != (request->open->claim != NULL)) {
+        client_end(client, CLIENT_END_FDS, "open");
         return;
     }
     keep_text(client->program, request->open->program);
@@ -576,6 +455,8 @@ void request_open(struct client *client, const Vip__Request *request, struct vip
     session->id = ++vipd->next_session_id;
     session->nic = (unsigned)nic;
     session->layout = nic_layout(request->open->abi);
+    session->claimed = request->open->claim != NULL;
+    session->segment = -1;
     session->doorbell = -1;
     session->event_sock = -1;
     session->events_tail = &session->events;
@@ -583,7 +464,7 @@ void request_open(struct client *client, const Vip__Request *request, struct vip
     vipd->used_ns = session->opened_ns;
     keep_text(session->library_version, request->open->library_version);
     client->session = session;
-    if (!session_fill(client, fds, answer)) {
+    if (!session_fill(client, request->open->claim, fds, answer)) {
         vip_fds_close(&answer->fds);
         (void)session_end(client, false, &(unsigned){0}); /* the session has no VIs yet */
         vipd->counters.open_refused++;
@@ -598,7 +479,7 @@ void request_direct(struct client *client, const Vip__Request *request, struct v
                     struct answer *answer)
 {
     struct session *session = client->session;
-    const char *fault = app_segment_fault(fds->fd[0], VIP_RECV_BYTES);
+    const char *fault = segment_app_fault(fds->fd[0], VIP_RECV_BYTES);
     struct taken_file *taken = NULL;
     void *base;
     int rc;
@@ -608,7 +489,7 @@ void request_direct(struct client *client, const Vip__Request *request, struct v
         answer_set(answer, VIP_RC_INVALID_PARAMETER, "the table of receives %s", fault);
         return;
     }
-    rc = count_segment(client, fds->fd[0], &taken);
+    rc = segment_count(client, fds->fd[0], &taken);
     if (rc < 0) {
         answer_set(answer, VIP_RC_ERROR_RESOURCE, "vipd cannot count the table of receives: %s",
                    strerror(-rc));

@@ -25,18 +25,26 @@ static struct registry_attrs read_attrs(const Vip__MemAttributes *attributes)
 void request_create_ptag(struct client *client, const Vip__Request *request, struct vip_fds *fds,
                          struct answer *answer)
 {
+    struct registry *registry = client->session->registry;
+    uint32_t ptag = request->create_ptag->ptag;
+    bool past = request->create_ptag->has_ptag;
     struct registry_usage usage;
-    uint32_t ptag;
-    enum vip_rc rc = registry_ptag_create(client->session->registry, &ptag);
+    enum vip_rc rc;
 
-    (void)request;
     (void)fds;
+    if (past && !answer_claimed(client, answer))
+        return;
+    rc = past ? registry_ptag_restore(registry, ptag) : registry_ptag_create(registry, &ptag);
     if (rc == VIP_RC_SUCCESS) {
         answer->reply.has_number = true;
         answer->reply.number = ptag;
         return;
     }
-    registry_usage(client->session->registry, &usage);
+    if (rc == VIP_RC_INVALID_PARAMETER) {
+        answer_set(answer, rc, "protection tag %u is in use, or is no tag", ptag);
+        return;
+    }
+    registry_usage(registry, &usage);
     answer_set(answer, rc,
                "one protection tag more than the %u there are: the limit is [limits] ptags = %llu",
                usage.ptags, (unsigned long long)client->vipd->config->ptags);
@@ -175,15 +183,19 @@ void request_register_mem(struct client *client, const Vip__Request *request, st
         client_end(client, CLIENT_END_FDS, "register_mem");
         return;
     }
-    if (!within_quota(client, &region, answer))
+    if ((r->has_handle && !answer_claimed(client, answer)) ||
+        !within_quota(client, &region, answer))
         return;
     if (fds_wanted > 0) {
         fd = fds->fd[0];
         fds->fd[0] = -1;
     }
     answer->reason[0] = '\0';
-    rc = registry_add(client->session->registry, &region, fd, &handle, answer->reason,
-                      sizeof(answer->reason));
+    handle = r->handle;
+    rc = r->has_handle ? registry_restore(client->session->registry, &region, fd, handle,
+                                          answer->reason, sizeof(answer->reason))
+                       : registry_add(client->session->registry, &region, fd, &handle,
+                                      answer->reason, sizeof(answer->reason));
     answer->reply.code = rc;
     if (rc == VIP_RC_SUCCESS && !memory_within_limit(client, answer)) {
         registry_remove(client->session->registry, handle, region.addr);

@@ -2,11 +2,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "vipd/client/internal.h"
+#include "vipd/ticket.h"
 
 /*
  * Read and check the attributes of a VI, in the order in which the specification names their codes
@@ -54,6 +56,73 @@ static void answer_why(struct answer *answer, enum vip_rc rc)
         answer->reply.reason = answer->reason;
 }
 
+/*
+ * The ticket of a VI proves who had this connection: this process, with this VI, on this NIC.
+ * Returns whether the ticket is that; then *ret is what it says.
+ */
+static bool ticket_good(const struct client *client, const Vip__PastVi *r,
+                        struct nic_vi_checkpoint *ret)
+{
+    const struct vipd_nic *vn = &client->vipd->nics[client->session->nic];
+    const struct link_addr *self = &nic_link(vn->nic)->self;
+    struct ticket ticket;
+
+    if (!r->has_ticket ||
+        !ticket_open(&client->vipd->ticket_key, r->ticket.data, r->ticket.len, &ticket) ||
+        ticket.uid != client->uid || ticket.pid != (uint64_t)client->pid ||
+        ticket.start_ticks != process_start(client->pid) || ticket.vi.vi != r->vi ||
+        ticket.vi.generation != r->generation || strcmp(ticket.nic, vn->config->name) != 0 ||
+        ticket.self.len != self->len || memcmp(ticket.self.bytes, self->bytes, self->len) != 0)
+        return false;
+    *ret = ticket.vi;
+    return true;
+}
+
+/* Make a VI as it was in an earlier life of vipd. args: as the request says. */
+static void restore_vi(struct client *client, const Vip__PastVi *r, const struct nic_vi_args *args,
+                       struct answer *answer)
+{
+    struct nic_session *session = client->session->nic_session;
+    struct nic_vi_checkpoint past = {
+        .vi = (uint16_t)r->vi, .generation = r->generation, .args = *args};
+    const uint32_t got[2] = {r->send_entries, r->recv_entries};
+    uint64_t now_ns = vipd_loop_now(client->vipd->loop);
+    enum vip_rc rc;
+
+    if (r->vi >= client->vipd->config->vis) {
+        answer_set(answer, VIP_RC_INVALID_PARAMETER, "VI number %u: the limit is [limits] vis = %llu",
+                   r->vi, (unsigned long long)client->vipd->config->vis);
+        return;
+    }
+    if (!ticket_good(client, r, &past))
+        past.connected = false;
+    past.args.ptag = args->ptag; /* the program's numbers: they may differ from the ticket's */
+    past.args.send_cq = args->send_cq;
+    past.args.recv_cq = args->recv_cq;
+    past.recv_next = r->recv_next;
+    nic_vi_recover(client->session->vipd_base, &past);
+    rc = nic_vi_restore(session, &past, now_ns, answer->reason, sizeof(answer->reason));
+    if (rc == VIP_RC_ERROR_NOT_SUPPORTED) { /* a feature of the connection */
+        past.connected = false;
+        past.lost = true;
+        rc = nic_vi_restore(session, &past, now_ns, answer->reason, sizeof(answer->reason));
+    }
+    answer_why(answer, rc);
+    if (rc != VIP_RC_SUCCESS)
+        return;
+    for (unsigned queue = 0; queue < 2; queue++)
+        nic_vi_entries_again(session, past.vi, (enum vip_queue)queue,
+                             nic_vi_completions(session, past.vi, (enum vip_queue)queue) -
+                                 got[queue]);
+    vip__create_vi_reply__init(&answer->create_vi);
+    answer->create_vi.has_vi = answer->create_vi.has_generation = true;
+    answer->create_vi.vi = past.vi;
+    answer->create_vi.generation = past.generation;
+    answer->create_vi.has_rebind = true;
+    answer->create_vi.rebind = past.connected || past.lost;
+    answer->reply.create_vi = &answer->create_vi;
+}
+
 void request_create_vi(struct client *client, const Vip__Request *request, struct vip_fds *fds,
                        struct answer *answer)
 {
@@ -74,6 +143,11 @@ void request_create_vi(struct client *client, const Vip__Request *request, struc
     if (r->has_recv_cq)
         args.recv_cq = (int32_t)r->recv_cq;
     answer->reason[0] = '\0';
+    if (r->past) {
+        if (answer_claimed(client, answer))
+            restore_vi(client, r->past, &args, answer);
+        return;
+    }
     rc = nic_vi_create(client->session->nic_session, &args, &created, answer->reason,
                        sizeof(answer->reason));
     answer_why(answer, rc);
@@ -145,6 +219,35 @@ void request_disconnect(struct client *client, const Vip__Request *request, stru
         nic_vi_disconnect(client->session->nic_session, vi, vipd_loop_now(client->vipd->loop)), vi);
 }
 
+void request_rebind(struct client *client, const Vip__Request *request, struct vip_fds *fds,
+                    struct answer *answer)
+{
+    uint32_t vi = request->rebind->vi;
+    enum vip_rc rc;
+
+    (void)fds;
+    snprintf(answer->reason, sizeof(answer->reason),
+             "VI %u has no connection of an earlier vipd that waits for a rebind", vi);
+    rc = nic_vi_rebind(client->session->nic_session, vi, client->vipd->config->outlive_ns,
+                       vipd_loop_now(client->vipd->loop), answer->reason, sizeof(answer->reason));
+    answer_why(answer, rc);
+}
+
+/* Make a CQ with the number that it had in an earlier life of vipd. */
+static void restore_cq(struct client *client, uint32_t cq, struct answer *answer)
+{
+    enum vip_rc rc = nic_cq_restore(client->session->nic_session, cq);
+
+    answer_set(answer, rc, "completion queue %u is in use, or above the limit of [limits] cqs = %llu",
+               cq, (unsigned long long)client->vipd->config->cqs);
+    if (rc != VIP_RC_SUCCESS)
+        return;
+    vip__create_cq_reply__init(&answer->create_cq);
+    answer->create_cq.has_cq = true;
+    answer->create_cq.cq = cq;
+    answer->reply.create_cq = &answer->create_cq;
+}
+
 void request_create_cq(struct client *client, const Vip__Request *request, struct vip_fds *fds,
                        struct answer *answer)
 {
@@ -154,6 +257,11 @@ void request_create_cq(struct client *client, const Vip__Request *request, struc
     (void)fds;
     if (!answer_room(client, QUOTA_CQS, 1, answer))
         return;
+    if (request->create_cq->has_cq) {
+        if (answer_claimed(client, answer))
+            restore_cq(client, request->create_cq->cq, answer);
+        return;
+    }
     answer->reason[0] = '\0';
     rc = nic_cq_create(client->session->nic_session, request->create_cq->entries, &cq, &position,
                        answer->reason, sizeof(answer->reason));

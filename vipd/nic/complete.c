@@ -455,6 +455,12 @@ void nic_vi_entries_again(struct nic_session *session, uint16_t number, enum vip
         cq_add(session, (uint32_t)vi->cq[queue], &entry);
 }
 
+uint32_t nic_vi_completions(const struct nic_session *session, uint16_t number,
+                            enum vip_queue queue)
+{
+    return session->vis[number].position[queue];
+}
+
 void nic_deferred_publish(struct nic *nic)
 {
     uint32_t count = nic->deferred_count;

@@ -130,6 +130,7 @@ void nic_set_config(struct nic *nic, const struct nic_config *config)
     nic->config.latency = config->latency;
     nic->config.vi_latency = config->vi_latency;
     nic->config.direct = config->direct;
+    nic->config.more = config->more;
     nic->config.linger_ns = config->linger_ns;
     for (struct nic_list *item = nic->sessions.next; item != &nic->sessions; item = item->next)
         nic_session_set_linger(NIC_ITEM(item, struct nic_session, link));

@@ -41,7 +41,7 @@ struct nic_config {
     bool vi_latency;          /* measure each VI of these sessions too; only with latency */
     uint64_t linger_ns;       /* linger of VipDisconnect (proto/shm.h); up to 2^32 - 1 ms */
     uint8_t without; /* VIP_FEATURE_* that vipd hides; not 0 only in tests of older versions */
-    uint64_t more;   /* VIP_FEATURE_* beyond VIP_FEATURES; not 0 only in tests */
+    uint64_t more; /* VIP_FEATURE_REBIND if connections outlive vipd; tests: other bits, too */
     /* Reads the present time: vipd measures when packets are given to the link and how long a turn
      * takes. NULL: the turn's time is used; then no turn is cut, and users do not share time. */
     uint64_t (*clock)(void);
@@ -115,6 +115,7 @@ struct nic_session_args {
     const struct nic_layout *layout; /* of the two segments, not NULL */
     void *app_base;                  /* app-writes segment, mapped read-only */
     void *vipd_base; /* vipd-writes segment, mapped writable; zeroed, or of an earlier life */
+    uint32_t sq_position; /* of the first posting in the submission ring; 0 in a new ring */
     struct registry *registry; /* of this session; the caller frees it after the session */
     const struct nic_sink *sink;
     void *ctx; /* for the sink */
@@ -157,7 +158,9 @@ struct nic_vi_checkpoint {
     uint16_t vi;
     uint32_t generation;
     struct nic_vi_args args;
-    bool connected; /* with a connection that can be bound anew: */
+    uint32_t recv_next;   /* receives of the table that have completed; 0 without a table */
+    bool lost, lost_told; /* its connection cannot go on; the program knows it */
+    bool connected;       /* with a connection that can be bound anew: */
     struct cm_host peer;
     uint8_t peer_disc_len;
     struct siphash_key secret;
@@ -167,22 +170,27 @@ struct nic_vi_checkpoint {
 };
 /* Of a VI of this life. All completions so far are published first. false: no such VI. */
 bool nic_vi_checkpoint(struct nic_session *session, uint32_t vi, struct nic_vi_checkpoint *ret);
+/* The same without `completed` and `done`, which nic_vi_recover finds. It changes nothing, so the
+ * sink may call it. */
+bool nic_vi_identify(const struct nic_session *session, uint32_t vi, struct nic_vi_checkpoint *ret);
 /*
  * The life that made this checkpoint was killed: fill in `completed` and `done` from its vipd-writes
- * segment. `connected` becomes false if the end of the connection had begun: the VI was not
- * Connected any more, or a descriptor had completed with an error that ends the connection. A word of
- * the segment that no vipd writes is replaced.
+ * segment. `connected` becomes false if the VI was not Connected any more, if a descriptor had
+ * completed with an error that ends the connection, or if the VI had a ring (vipd does not know what
+ * the ring has brought). `lost` becomes true if the VI had a connection and `connected` is false. A
+ * word of the segment that no vipd writes is replaced.
  */
 void nic_vi_recover(void *vipd_base, struct nic_vi_checkpoint *past);
 /*
  * Make a VI as it was in an earlier life. The session has the vipd-writes segment and the CQs of that
- * life. A connected VI is Connected, and nothing is sent. Then the program posts again, in order,
- * what has not completed; then call nic_vi_rebind. Outcomes: as nic_vi_create; INVALID_PARAMETER: the number is in use or
+ * life. A connected or lost VI is Connected, and nothing is sent. Then the program posts again, in
+ * order, what has not completed; then call nic_vi_rebind. Outcomes: as nic_vi_create; INVALID_PARAMETER: the number is in use or
  * too large; ERROR_NOT_SUPPORTED: this vipd lacks a feature of the connection.
  */
 enum vip_rc nic_vi_restore(struct nic_session *session, const struct nic_vi_checkpoint *past,
                            uint64_t now_ns, char *why, size_t why_bytes);
-/* Ask the other end to go on. If it does not within timeout_ns, the connection is lost. SUCCESS;
+/* Ask the other end to go on. If it does not within timeout_ns, the connection is lost. A lost one is
+ * lost at once. SUCCESS;
  * INVALID_PARAMETER (no such VI); INVALID_STATE (not restored with a connection, or asked already);
  * ERROR_RESOURCE (no memory). */
 enum vip_rc nic_vi_rebind(struct nic_session *session, uint32_t vi, uint64_t timeout_ns,
@@ -206,6 +214,8 @@ enum vip_rc nic_cq_restore(struct nic_session *session, uint32_t cq);
  * has not got. */
 void nic_vi_entries_again(struct nic_session *session, uint16_t vi, enum vip_queue queue,
                           uint32_t count);
+/* Completions that were ever written for this queue, modulo 2^32. The VI exists. */
+uint32_t nic_vi_completions(const struct nic_session *session, uint16_t vi, enum vip_queue queue);
 /* SUCCESS; INVALID_PARAMETER; ERROR_RESOURCE while a VI is bound. */
 enum vip_rc nic_cq_destroy(struct nic_session *session, uint32_t cq);
 enum vip_rc nic_cq_resize(struct nic_session *session, uint32_t cq, uint64_t entries);

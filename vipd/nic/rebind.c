@@ -87,15 +87,14 @@ bool nic_op_rebind(void *ctx, uint64_t local_id, const struct cm_conn *result,
 
 /* ---- a connection of an earlier life ----------------------------------------------------- */
 
-bool nic_vi_checkpoint(struct nic_session *session, uint32_t number, struct nic_vi_checkpoint *ret)
+bool nic_vi_identify(const struct nic_session *session, uint32_t number,
+                     struct nic_vi_checkpoint *ret)
 {
     const struct nic_vi *vi = nic_vi_get(session, number);
     const struct nic_conn *conn = vi ? vi->conn : NULL;
-    struct vip_counts counts;
 
     if (!vi)
         return false;
-    nic_deferred_publish_of(session, (int32_t)number);
     *ret = (struct nic_vi_checkpoint){
         .vi = (uint16_t)number,
         .generation = vi->generation,
@@ -107,9 +106,8 @@ bool nic_vi_checkpoint(struct nic_session *session, uint32_t number, struct nic_
     };
     /* Messages in a ring between two programs are not among the operations that are counted. */
     if (!conn || vi->ring || !(conn->features & VIP_FEATURE_REBIND) ||
-        (conn->state != NIC_CONN_ESTABLISHED && conn->state != NIC_CONN_REBINDING))
+        (conn->state != NIC_CONN_ESTABLISHED && conn->state != NIC_CONN_REBINDING) || conn->lost)
         return true;
-    eng_vi_counts(session->eng, (uint16_t)number, &counts);
     ret->connected = true;
     ret->peer.len = conn->to.len;
     memcpy(ret->peer.bytes, conn->to.bytes, sizeof(ret->peer.bytes));
@@ -117,6 +115,20 @@ bool nic_vi_checkpoint(struct nic_session *session, uint32_t number, struct nic_
     ret->secret = conn->secret;
     ret->asked = conn->asked;
     ret->features = conn->features;
+    return true;
+}
+
+bool nic_vi_checkpoint(struct nic_session *session, uint32_t number, struct nic_vi_checkpoint *ret)
+{
+    struct vip_counts counts;
+
+    if (nic_vi_get(session, number))
+        nic_deferred_publish_of(session, (int32_t)number);
+    if (!nic_vi_identify(session, number, ret))
+        return false;
+    if (!ret->connected)
+        return true;
+    eng_vi_counts(session->eng, (uint16_t)number, &counts);
     ret->completed = eng_vi_completed(session->eng, (uint16_t)number);
     ret->done = counts.done;
     return true;
@@ -126,14 +138,18 @@ void nic_vi_recover(void *vipd_base, struct nic_vi_checkpoint *past)
 {
     const struct vip_vipd_vi *head = vip_vipd_vi(vipd_base, past->vi);
     uint32_t sent = vip_load32_own(&head->prod[VIP_Q_SEND]);
+    uint32_t state = vip_load32_own(&head->state);
     struct vip_comps_out sends;
 
     vip_comps_resume(&sends, vipd_base, past->vi, VIP_Q_SEND, sent);
     past->completed = vip_load32_own(&head->send_base) + vip_comps_shown(&sends, sent);
     if (!VIP_MUTANT(DONE_FORGOTTEN))
         past->done = vip_load32_own(&head->commit.done);
-    if (vip_load32_own(&head->ended) || vip_load32_own(&head->state) != VIP_VIST_CONNECTED)
+    if (vip_load32_own(&head->ended) || state != VIP_VIST_CONNECTED ||
+        vip_load32_own(&head->ring) != VIP_RING_NONE)
         past->connected = false;
+    past->lost = !past->connected && (state == VIP_VIST_CONNECTED || state == VIP_VIST_ERROR);
+    past->lost_told = state == VIP_VIST_ERROR;
 }
 
 enum vip_rc nic_vi_restore(struct nic_session *session, const struct nic_vi_checkpoint *past,
@@ -146,7 +162,7 @@ enum vip_rc nic_vi_restore(struct nic_session *session, const struct nic_vi_chec
     enum vip_rc rc = nic_vi_create_as(session, past, why, why_bytes);
     struct nic_conn *conn;
 
-    if (rc != VIP_RC_SUCCESS || !past->connected)
+    if (rc != VIP_RC_SUCCESS || !(past->connected || past->lost))
         return rc;
     if ((past->features & nic_features(nic)) != past->features) {
         snprintf(why, why_bytes, "this vipd lacks a feature of the connection");
@@ -161,6 +177,7 @@ enum vip_rc nic_vi_restore(struct nic_session *session, const struct nic_vi_chec
     }
     conn->to.len = past->peer.len;
     memcpy(conn->to.bytes, past->peer.bytes, sizeof(conn->to.bytes));
+    conn->lost = past->lost;
     conn->remote_disc_len = past->peer_disc_len;
     conn->secret = past->secret;
     conn->asked = past->asked;
@@ -183,6 +200,11 @@ enum vip_rc nic_vi_rebind(struct nic_session *session, uint32_t number, uint64_t
     if (!conn || conn->state != NIC_CONN_REBINDING)
         return VIP_RC_INVALID_STATE;
     nic_begin(session, now_ns); /* takes what the program has posted again */
+    if (conn->lost) {
+        nic_op_rebound(session->nic, conn->local_id, VIP_RC_ERROR_RESOURCE, NULL, NULL,
+                       "vipd has begun anew, and this connection cannot go on");
+        return VIP_RC_SUCCESS;
+    }
     args.user = args.local_id = conn->local_id;
     args.remote.len = conn->to.len;
     memcpy(args.remote.bytes, conn->to.bytes, sizeof(args.remote.bytes));

@@ -129,7 +129,7 @@ static void head_init(struct nic_session *session)
     head->bytes = session->layout->vipd_bytes;
     head->epoch = session->nic->config.epoch;
     head->asleep = session->nic->asleep;
-    head->sq_cons = 0;
+    head->sq_cons = session->sq_position;
     session->notify = head->notify; /* the word must change with the next wake-up */
     nic_session_set_linger(session);
     vip_store32_release(&head->magic, VIP_SHM_VIPD_MAGIC);
@@ -193,6 +193,7 @@ int nic_session_new(struct nic *nic, const struct nic_session_args *args, uint64
     session->layout = args->layout;
     session->head = args->vipd_base;
     session->sq = vip_app_sq(args->app_base);
+    session->sq_position = session->sq_watch = args->sq_position;
     session->registry = args->registry;
     session->sink = args->sink;
     session->ctx = args->ctx;

@@ -40,6 +40,7 @@ struct nic_conn {
     bool loop;               /* the peer is a session of this nic */
     bool waits;              /* a peer-to-peer request: it also waits at a discriminator */
     uint8_t remote_disc_len; /* for views */
+    bool lost;               /* Rebinding: it cannot be bound anew, so its rebind fails */
     bool asked;              /* these three: of cm_conn */
     struct siphash_key secret;
     uint64_t features;
