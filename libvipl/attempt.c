@@ -106,7 +106,7 @@ VIP_RETURN vipl__attempt_begin(struct vipl__vi *vi, enum vipl__attempt kind, con
         if (vi->attempt == VIPL__ATTEMPT_DONE)
             fd_lower(vi);
         vi->attempt = kind;
-        vi->attempt_async = vi->attempt_cancelled = false;
+        vi->attempt_async = vi->attempt_cancelled = vi->attempt_sent = false;
     }
     pthread_mutex_unlock(&session->lock);
     if (mine)
@@ -224,6 +224,22 @@ void vipl__attempt_done(struct vipl__vi *vi, const Vip__ConnResult *event)
         fd_raise(vi);
     }
     pthread_cond_broadcast(&vi->session->changed);
+}
+
+void vipl__attempt_sent(struct vipl__vi *vi)
+{
+    pthread_mutex_lock(&vi->session->lock);
+    vi->attempt_sent = true;
+    pthread_mutex_unlock(&vi->session->lock);
+}
+
+void vipl__attempt_fail(struct vipl__vi *vi, enum vip_rc rc, const char *why)
+{
+    Vip__ConnResult event = VIP__CONN_RESULT__INIT;
+
+    event.code = rc;
+    event.reason = (char *)(uintptr_t)why;
+    vipl__attempt_done(vi, &event);
 }
 
 void vipl__attempt_death(struct vipl__vi *vi)

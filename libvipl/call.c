@@ -9,22 +9,68 @@
 
 #include "libvipl/error.h"
 
-/*
- * The control socket is lost. End the event socket too, so that the provider thread notices it and
- * completes the posted descriptors (events.c). End only our direction of the control socket:
- * VipCloseNic must still see vipd end the other direction (session.c).
- */
-static VIP_RETURN lost(struct vipl__session *session, const char *call, int error)
+/* The thread that tells the next vipd what there is does not wait for it (outlive.c). */
+static __thread bool tells;
+
+void vipl__call_tells(bool on)
 {
-    shutdown(session->control_fd, SHUT_WR);
-    if (session->event_fd >= 0)
-        shutdown(session->event_fd, SHUT_RDWR);
+    tells = on;
+}
+
+/*
+ * The control socket of life number `life` is lost. End the event socket too, so that the provider
+ * thread notices it and looks for the next vipd, or completes the posted descriptors (events.c).
+ * End only our direction of the control socket: VipCloseNic must still see vipd end the other
+ * direction (session.c).
+ */
+static void hang_up(struct vipl__session *session, uint32_t life)
+{
+    pthread_mutex_lock(&session->lock);
+    if (__atomic_load_n(&session->lives, __ATOMIC_ACQUIRE) == life && !vipl__is_gone(session)) {
+        shutdown(session->control_fd, SHUT_WR);
+        if (session->event_fd >= 0)
+            shutdown(session->event_fd, SHUT_RDWR);
+    }
+    pthread_mutex_unlock(&session->lock);
+}
+
+static VIP_RETURN lost(const struct vipl__session *session, const char *call, int error)
+{
     return vipl__fail(VIP_ERROR_RESOURCE,
                       "%s: the connection to vipd (%s) is lost: %s; close this NIC handle and open "
                       "the NIC again once vipd runs",
                       call, session->socket_path,
                       error == -EPIPE || error == -ECONNRESET ? "vipd has ended or closed it"
                                                               : strerror(-error));
+}
+
+/* Wait until a later vipd than that of number `life` goes on with the session. false: none does. */
+static bool await_vipd(struct vipl__session *session, uint32_t life)
+{
+    bool there;
+
+    if (tells || session->outlive_ns == 0)
+        return false;
+    pthread_mutex_lock(&session->lock);
+    for (;;) {
+        there =
+            !vipl__is_gone(session) && __atomic_load_n(&session->lives, __ATOMIC_ACQUIRE) != life;
+        if (there || vipl__is_dead(session) ||
+            __atomic_load_n(&session->closing, __ATOMIC_SEQ_CST) != 0)
+            break;
+        pthread_cond_wait(&session->changed, &session->lock);
+    }
+    pthread_mutex_unlock(&session->lock);
+    return there;
+}
+
+/* Does the request name something that only the vipd knows that has ended? */
+static bool names_past(const Vip__Request *request)
+{
+    return request->body_case == VIP__REQUEST__BODY_ACCEPT ||
+           request->body_case == VIP__REQUEST__BODY_REJECT ||
+           request->body_case == VIP__REQUEST__BODY_CONN_USER ||
+           request->body_case == VIP__REQUEST__BODY_CONNECT_WAIT_CANCEL;
 }
 
 /* Turn vipd's reply into a return code; an unknown code is a fault of vipd. */
@@ -43,23 +89,44 @@ static VIP_RETURN judge(const char *call, const Vip__Reply *reply)
     return vipl__fail((VIP_RETURN)code, "%s: %s", call, reply->reason);
 }
 
+/* One question to the vipd that is there. keep: as vipl__call_keep. */
+static int ask(struct vipl__session *session, const Vip__Request *request, const int *fds,
+               unsigned fd_count, bool keep, ProtobufCMessage **ret, struct vip_fds *ret_fds)
+{
+    int rc = -EPIPE;
+
+    pthread_mutex_lock(&session->call_lock);
+    if (tells || !vipl__is_gone(session))
+        rc = vip_control_ask_in(session->call_room, session->control_fd, &request->base, fds,
+                                fd_count, &vip__reply__descriptor, ret, ret_fds);
+    if (rc >= 0 && keep)
+        __atomic_add_fetch(&session->kept, 1, __ATOMIC_SEQ_CST);
+    pthread_mutex_unlock(&session->call_lock);
+    return rc;
+}
+
 static VIP_RETURN exchange(struct vipl__session *session, const char *call,
                            const Vip__Request *request, const int *fds, unsigned fd_count,
-                           Vip__Reply **ret_reply, struct vip_fds *ret_fds)
+                           bool keep, Vip__Reply **ret_reply, struct vip_fds *ret_fds)
 {
     ProtobufCMessage *message = NULL;
     Vip__Reply *reply;
     VIP_RETURN code;
     int rc;
 
-    pthread_mutex_lock(&session->call_lock);
-    rc = vipl__is_dead(session) ? -EPIPE : 0;
-    if (rc == 0)
-        rc = vip_control_ask_in(session->call_room, session->control_fd, &request->base, fds,
-                                fd_count, &vip__reply__descriptor, &message, ret_fds);
-    pthread_mutex_unlock(&session->call_lock);
-    if (rc < 0)
-        return lost(session, call, rc);
+    for (;;) {
+        uint32_t life = __atomic_load_n(&session->lives, __ATOMIC_ACQUIRE);
+
+        rc = ask(session, request, fds, fd_count, keep, &message, ret_fds);
+        if (rc >= 0)
+            break;
+        hang_up(session, life);
+        if (!await_vipd(session, life))
+            return lost(session, call, rc);
+        if (names_past(request))
+            return vipl__fail(VIP_TIMEOUT, "%s: vipd has begun anew and does not know it any more",
+                              call);
+    }
 
     reply = (Vip__Reply *)message;
     code = judge(call, reply);
@@ -68,14 +135,32 @@ static VIP_RETURN exchange(struct vipl__session *session, const char *call,
         *ret_reply = reply;
     else
         vipl__reply_free(reply);
+    if (keep && code != VIP_SUCCESS)
+        vipl__call_kept(session);
     return code;
+}
+
+void vipl__call_kept(struct vipl__session *session)
+{
+    __atomic_sub_fetch(&session->kept, 1, __ATOMIC_SEQ_CST);
+}
+
+VIP_RETURN vipl__call_keep(struct vipl__session *session, const char *call,
+                           const Vip__Request *request, const int *fds, unsigned fd_count,
+                           Vip__Reply **ret_reply)
+{
+    struct vip_fds unwanted = VIP_FDS_NONE;
+    VIP_RETURN rc = exchange(session, call, request, fds, fd_count, true, ret_reply, &unwanted);
+
+    vip_fds_close(&unwanted);
+    return rc;
 }
 
 VIP_RETURN vipl__call(struct vipl__session *session, const char *call, const Vip__Request *request,
                       const int *fds, unsigned fd_count, Vip__Reply **ret_reply)
 {
     struct vip_fds unwanted = VIP_FDS_NONE;
-    VIP_RETURN rc = exchange(session, call, request, fds, fd_count, ret_reply, &unwanted);
+    VIP_RETURN rc = exchange(session, call, request, fds, fd_count, false, ret_reply, &unwanted);
 
     vip_fds_close(&unwanted);
     return rc;
@@ -84,7 +169,7 @@ VIP_RETURN vipl__call(struct vipl__session *session, const char *call, const Vip
 VIP_RETURN vipl__call_fds(struct vipl__session *session, const char *call,
                           const Vip__Request *request, struct vip_fds *ret_fds)
 {
-    VIP_RETURN rc = exchange(session, call, request, NULL, 0, NULL, ret_fds);
+    VIP_RETURN rc = exchange(session, call, request, NULL, 0, false, NULL, ret_fds);
 
     if (rc != VIP_SUCCESS)
         vip_fds_close(ret_fds);
@@ -95,7 +180,8 @@ VIP_RETURN vipl__call_open(struct vipl__session *session, const Vip__Request *re
                            const int *fds, unsigned fd_count, Vip__Reply **ret_reply,
                            struct vip_fds *ret_fds)
 {
-    VIP_RETURN rc = exchange(session, "VipOpenNic", request, fds, fd_count, ret_reply, ret_fds);
+    VIP_RETURN rc =
+        exchange(session, "VipOpenNic", request, fds, fd_count, false, ret_reply, ret_fds);
 
     if (rc != VIP_SUCCESS)
         vip_fds_close(ret_fds);

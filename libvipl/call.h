@@ -13,11 +13,25 @@
  * Send a request to vipd and wait for the reply. fds: file descriptors to send with the request
  * (they stay open here). Outcomes: VIP_SUCCESS with *ret_reply (free it with vipl__reply_free), or
  * without a reply if ret_reply is NULL; vipd's code, with its reason kept for VipxLastError;
- * VIP_ERROR_RESOURCE if vipd has gone. `call` is the name of the VIPL function, for texts. Any
+ * VIP_ERROR_RESOURCE if vipd has gone. If the next vipd goes on with the session, the request goes to
+ * that one; VIP_TIMEOUT: the request names something that only the last vipd knew. `call` is the name of the VIPL function, for texts. Any
  * thread.
  */
 VIP_RETURN vipl__call(struct vipl__session *session, const char *call, const Vip__Request *request,
                       const int *fds, unsigned fd_count, Vip__Reply **ret_reply);
+
+/*
+ * The same for a request after which the caller changes what it knows of vipd's objects. After
+ * success it calls vipl__call_kept when that is done; until then no other vipd goes on with the
+ * session. In between it waits for nothing.
+ */
+VIP_RETURN vipl__call_keep(struct vipl__session *session, const char *call,
+                           const Vip__Request *request, const int *fds, unsigned fd_count,
+                           Vip__Reply **ret_reply);
+void vipl__call_kept(struct vipl__session *session);
+
+/* Requests of this thread go to a vipd that is still being told what there is (outlive.c). */
+void vipl__call_tells(bool on);
 
 /* The same for a request whose reply brings only file descriptors. */
 VIP_RETURN vipl__call_fds(struct vipl__session *session, const char *call,

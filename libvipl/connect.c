@@ -20,6 +20,9 @@
 /* The index in a connection handle has 16 bits. */
 #define CONNS_MAX 65536u
 
+/* In place of vipd's number: the request came to a vipd that has ended. */
+#define NO_REQUEST UINT64_MAX
+
 /* ---- connection handles -------------------------------------------------------------------- */
 
 /*
@@ -104,8 +107,32 @@ static void conn_forget(struct vipl__session *session, VIP_CONN_HANDLE conn_hand
 
 /* ---- VipConnectWait ------------------------------------------------------------------------ */
 
-/* Wait for the request of wait_id. NULL: the time is over, vipd died, or the session closes. */
-static struct vipl__incoming *await_incoming(struct vipl__session *session, uint64_t wait_id,
+void vipl__requests_forget(struct vipl__session *session)
+{
+    struct vipl__incoming *incoming;
+
+    while ((incoming = session->incoming) != NULL) {
+        session->incoming = incoming->next;
+        free(incoming);
+    }
+    for (uint32_t i = 0; i < session->conn_slots; i++)
+        session->conns[i].conn_handle = NO_REQUEST;
+}
+
+/* A wait that vipd has taken. */
+struct wait {
+    uint64_t id;
+    uint32_t life; /* of vipd */
+};
+
+static bool life_over(const struct vipl__session *session, const struct wait *wait)
+{
+    return __atomic_load_n(&session->lives, __ATOMIC_ACQUIRE) != wait->life;
+}
+
+/* Wait for the request of a wait. NULL: the time is over, vipd died, the next vipd has come, or the
+ * session closes. */
+static struct vipl__incoming *await_incoming(struct vipl__session *session, const struct wait *wait,
                                              uint64_t deadline_ns)
 {
     struct vipl__incoming *incoming = NULL, **at;
@@ -114,12 +141,13 @@ static struct vipl__incoming *await_incoming(struct vipl__session *session, uint
     pthread_mutex_lock(&session->lock);
     for (;;) {
         for (at = &session->incoming; *at != NULL; at = &(*at)->next)
-            if ((*at)->wait_id == wait_id) {
+            if ((*at)->wait_id == wait->id && !life_over(session, wait)) {
                 incoming = *at;
                 *at = incoming->next;
                 break;
             }
-        if (incoming != NULL || !in_time || vipl__is_dead(session) || vipl__closing(session))
+        if (incoming != NULL || !in_time || vipl__is_dead(session) || vipl__closing(session) ||
+            life_over(session, wait))
             break;
         in_time = vipl__await_change(session, deadline_ns);
     }
@@ -128,7 +156,7 @@ static struct vipl__incoming *await_incoming(struct vipl__session *session, uint
 }
 
 static VIP_RETURN ask_wait(struct vipl__session *session, struct vip_addr *local, bool immediate,
-                           uint64_t *ret_wait_id, bool *ret_found)
+                           struct wait *ret, bool *ret_found)
 {
     Vip__ConnectWaitRequest wait = VIP__CONNECT_WAIT_REQUEST__INIT;
     Vip__Request request = VIP__REQUEST__INIT;
@@ -142,10 +170,12 @@ static VIP_RETURN ask_wait(struct vipl__session *session, struct vip_addr *local
     wait.immediate = immediate;
     request.body_case = VIP__REQUEST__BODY_CONNECT_WAIT;
     request.connect_wait = &wait;
-    rc = vipl__call(session, "VipConnectWait", &request, NULL, 0, &reply);
+    rc = vipl__call_keep(session, "VipConnectWait", &request, NULL, 0, &reply);
     if (rc != VIP_SUCCESS)
         return rc;
-    *ret_wait_id = reply->connect_wait == NULL ? 0 : reply->connect_wait->wait_id;
+    ret->life = __atomic_load_n(&session->lives, __ATOMIC_ACQUIRE);
+    vipl__call_kept(session);
+    ret->id = reply->connect_wait == NULL ? 0 : reply->connect_wait->wait_id;
     *ret_found = reply->connect_wait != NULL && reply->connect_wait->found;
     vipl__reply_free(reply);
     return VIP_SUCCESS;
@@ -176,21 +206,28 @@ static VIP_RETURN wait_incoming(struct vipl__session *session, struct vip_addr *
                                 VIP_ULONG timeout_ms, struct vipl__incoming **ret)
 {
     bool immediate = timeout_ms == 0, found = false;
-    uint64_t deadline_ns = vipl__deadline(timeout_ms), wait_id;
-    VIP_RETURN rc = ask_wait(session, local, immediate, &wait_id, &found);
+    uint64_t deadline_ns = vipl__deadline(timeout_ms);
+    struct wait wait;
+    VIP_RETURN rc;
 
-    if (rc != VIP_SUCCESS)
-        return rc;
-    *ret = NULL;
-    if (!immediate)
-        *ret = await_incoming(session, wait_id, deadline_ns);
-    if (*ret == NULL && !immediate && !vipl__is_dead(session) && !vipl__closing(session)) {
-        rc = ask_cancel(session, wait_id, &found);
+    do {
+        rc = ask_wait(session, local, immediate, &wait, &found);
+        if (rc != VIP_SUCCESS)
+            return rc;
+        *ret = NULL;
+        if (!immediate)
+            *ret = await_incoming(session, &wait, deadline_ns);
+        /* The next vipd does not know the wait. */
+    } while (*ret == NULL && !immediate && life_over(session, &wait) && !vipl__is_dead(session) &&
+             !vipl__closing(session) && vipl__now_ns() < deadline_ns);
+    if (*ret == NULL && !immediate && !vipl__is_dead(session) && !vipl__closing(session) &&
+        !life_over(session, &wait)) {
+        rc = ask_cancel(session, wait.id, &found);
         if (rc != VIP_SUCCESS)
             return rc;
     }
     if (*ret == NULL && found)
-        *ret = await_incoming(session, wait_id, VIPL__NEVER);
+        *ret = await_incoming(session, &wait, VIPL__NEVER);
     if (*ret != NULL)
         return VIP_SUCCESS;
     if (vipl__is_dead(session) || vipl__closing(session))
@@ -281,8 +318,16 @@ static VIP_RETURN accept_on(struct vipl__session *session, const char *call, uin
 {
     Vip__AcceptRequest accept = VIP__ACCEPT_REQUEST__INIT;
     Vip__Request request = VIP__REQUEST__INIT;
-    VIP_RETURN rc = vipl__attempt_begin(vi, VIPL__ATTEMPT_ACCEPT, call);
+    VIP_RETURN rc;
 
+    if (number == NO_REQUEST) {
+        conn_forget(session, conn_handle);
+        return vipl__fail(VIP_TIMEOUT,
+                          "%s: the request came before vipd began anew; the client asks "
+                          "again, if it still wants to",
+                          call);
+    }
+    rc = vipl__attempt_begin(vi, VIPL__ATTEMPT_ACCEPT, call);
     if (rc != VIP_SUCCESS)
         return rc;
     accept.has_conn_handle = accept.has_vi = 1;
@@ -293,9 +338,13 @@ static VIP_RETURN accept_on(struct vipl__session *session, const char *call, uin
     accept.private_data.len = data->len;
     request.body_case = VIP__REQUEST__BODY_ACCEPT;
     request.accept = &accept;
-    rc = vipl__call(session, call, &request, NULL, 0, NULL);
-    if (rc != VIP_SUCCESS)
+    rc = vipl__call_keep(session, call, &request, NULL, 0, NULL);
+    if (rc == VIP_SUCCESS) {
+        vipl__attempt_sent(vi);
+        vipl__call_kept(session);
+    } else {
         vipl__attempt_end(vi);
+    }
     /* Spec 2.4: after a conflict of attributes the handle stays valid. It ends after success, and
      * if the client has given up (VIP_TIMEOUT). */
     if (rc == VIP_SUCCESS || rc == VIP_TIMEOUT)
@@ -359,7 +408,8 @@ static VIP_RETURN reject_request(const char *call, VIP_CONN_HANDLE conn_handle,
     reject.private_data.len = data.len;
     request.body_case = VIP__REQUEST__BODY_REJECT;
     request.reject = &reject;
-    rc = vipl__call(session, call, &request, NULL, 0, NULL);
+    rc = reject.conn_handle == NO_REQUEST ? VIP_SUCCESS
+                                          : vipl__call(session, call, &request, NULL, 0, NULL);
     conn_forget(session, conn_handle);
     vipl__leave(session);
     return rc;

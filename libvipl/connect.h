@@ -45,6 +45,9 @@ VIP_RETURN vipl__incoming_take(struct vipl__session *session, const char *call,
                                VIP_CONN_HANDLE *ret_handle);
 void vipl__reject_quietly(struct vipl__session *session, const char *call, uint64_t conn_handle);
 
+/* The requests that have come are unknown to the next vipd: drop them. Under session->lock. */
+void vipl__requests_forget(struct vipl__session *session);
+
 /* ---- attempt.c ---- */
 
 /* Claim the VI's one attempt; wait up to 1 s for the end of another thread's cancelled attempt. */
@@ -60,6 +63,10 @@ VIP_RETURN vipl__attempt_collect(struct vipl__vi *vi, const char *call, bool wai
 void vipl__attempt_cancelled(struct vipl__vi *vi);
 /* The result came. Under session->lock. */
 void vipl__attempt_done(struct vipl__vi *vi, const Vip__ConnResult *event);
+/* vipd has answered the request of the attempt: its result comes as an event. */
+void vipl__attempt_sent(struct vipl__vi *vi);
+/* No event will bring the result; it is this. Under session->lock. */
+void vipl__attempt_fail(struct vipl__vi *vi, enum vip_rc rc, const char *why);
 /* vipd has died: the VI's file descriptor becomes readable. Under session->lock. */
 void vipl__attempt_death(struct vipl__vi *vi);
 /* The VI ends: close its eventfd. Under session->lock, or when no thread is in the session. */
@@ -71,6 +78,7 @@ struct vipl__connect {
     VIP_ULONG timeout_ms;
     bool peer_to_peer;
     struct vip_private data;
+    uint64_t deadline_ns; /* vipl__connect_start sets it */
 };
 /* Check the time limit and the addresses; put the addresses into *ret. */
 VIP_RETURN vipl__connect_read(struct vipl__vi *vi, const char *call, VIP_NET_ADDRESS *local,
@@ -78,5 +86,7 @@ VIP_RETURN vipl__connect_read(struct vipl__vi *vi, const char *call, VIP_NET_ADD
 /* Send the request to vipd. `async`: the caller fetches the result with vipl__attempt_collect. */
 VIP_RETURN vipl__connect_start(struct vipl__vi *vi, const char *call, struct vipl__connect *connect,
                                bool async);
+/* The next vipd knows no attempt of this VI: send its request again, or end the attempt. */
+void vipl__connect_again(struct vipl__vi *vi);
 
 #endif

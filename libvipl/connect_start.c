@@ -3,6 +3,8 @@
  * Each of these calls, like VipConnectRequest, sends one message to vipd; the result comes as an
  * event.
  */
+#include <stdlib.h>
+
 #include "libvipl/connect.h"
 #include "libvipl/error.h"
 
@@ -19,24 +21,22 @@ VIP_RETURN vipl__connect_read(struct vipl__vi *vi, const char *call, VIP_NET_ADD
     return vipl__read_address(vi->session, call, "RemoteAddr", remote, &ret->remote);
 }
 
-VIP_RETURN vipl__connect_start(struct vipl__vi *vi, const char *call, struct vipl__connect *connect,
-                               bool async)
+/* Send the request. timeout_ms: as VIPL. After success the caller calls vipl__call_kept. */
+static VIP_RETURN ask_connect(struct vipl__vi *vi, const char *call, struct vipl__connect *connect,
+                              VIP_ULONG timeout_ms)
 {
     Vip__ConnectRequest body = VIP__CONNECT_REQUEST__INIT;
     Vip__Request request = VIP__REQUEST__INIT;
     Vip__NetAddress from, to;
-    VIP_RETURN rc = vipl__attempt_begin(vi, VIPL__ATTEMPT_CONNECT, call);
 
-    if (rc != VIP_SUCCESS)
-        return rc;
     vipl__put_address(&from, &connect->local);
     vipl__put_address(&to, &connect->remote);
     body.has_vi = 1;
     body.vi = vi->index;
     body.local = &from;
     body.remote = &to;
-    body.has_timeout_ms = vipl__deadline(connect->timeout_ms) != VIPL__NEVER;
-    body.timeout_ms = connect->timeout_ms;
+    body.has_timeout_ms = vipl__deadline(timeout_ms) != VIPL__NEVER;
+    body.timeout_ms = timeout_ms;
     body.has_peer_to_peer = connect->peer_to_peer;
     body.peer_to_peer = connect->peer_to_peer;
     body.has_private_data = connect->data.len > 0;
@@ -44,14 +44,77 @@ VIP_RETURN vipl__connect_start(struct vipl__vi *vi, const char *call, struct vip
     body.private_data.len = connect->data.len;
     request.body_case = VIP__REQUEST__BODY_CONNECT;
     request.connect = &body;
+    return vipl__call_keep(vi->session, call, &request, NULL, 0, NULL);
+}
+
+VIP_RETURN vipl__connect_start(struct vipl__vi *vi, const char *call, struct vipl__connect *connect,
+                               bool async)
+{
+    VIP_RETURN rc;
+
+    if (vi->connect == NULL)
+        vi->connect = calloc(1, sizeof(*vi->connect));
+    if (vi->connect == NULL)
+        return vipl__fail(VIP_ERROR_RESOURCE, "%s: out of memory", call);
+    rc = vipl__attempt_begin(vi, VIPL__ATTEMPT_CONNECT, call);
+    if (rc != VIP_SUCCESS)
+        return rc;
+    connect->deadline_ns = vipl__deadline(connect->timeout_ms);
     /* Set this before vipd gets the request: the result may come before the reply is read. */
     pthread_mutex_lock(&vi->session->lock);
     vi->attempt_async = async;
+    *vi->connect = *connect;
     pthread_mutex_unlock(&vi->session->lock);
-    rc = vipl__call(vi->session, call, &request, NULL, 0, NULL);
-    if (rc != VIP_SUCCESS)
+    rc = ask_connect(vi, call, connect, connect->timeout_ms);
+    if (rc != VIP_SUCCESS) {
         vipl__attempt_end(vi);
-    return rc;
+        return rc;
+    }
+    vipl__attempt_sent(vi);
+    vipl__call_kept(vi->session);
+    return VIP_SUCCESS;
+}
+
+/* What is left of the time limit, as VIPL counts it; 0: it is over. */
+static VIP_ULONG left_ms(const struct vipl__connect *connect)
+{
+    uint64_t now_ns = vipl__now_ns();
+
+    if (connect->deadline_ns == VIPL__NEVER)
+        return VIP_INFINITE;
+    return connect->deadline_ns > now_ns
+               ? (VIP_ULONG)((connect->deadline_ns - now_ns + 999999) / 1000000)
+               : 0;
+}
+
+void vipl__connect_again(struct vipl__vi *vi)
+{
+    static const char late[] = "vipd began anew, and the time limit is over";
+    struct vipl__session *session = vi->session;
+    struct vipl__connect connect;
+    enum vipl__attempt kind;
+    enum vip_rc rc = VIP_RC_TIMEOUT;
+    VIP_ULONG timeout_ms = 0;
+
+    pthread_mutex_lock(&session->lock);
+    kind = vi->attempt_sent ? vi->attempt : VIPL__ATTEMPT_NONE;
+    if (kind == VIPL__ATTEMPT_CONNECT) {
+        connect = *vi->connect;
+        timeout_ms = left_ms(&connect);
+    }
+    pthread_mutex_unlock(&session->lock);
+    if (kind != VIPL__ATTEMPT_CONNECT && kind != VIPL__ATTEMPT_ACCEPT)
+        return;
+    if (timeout_ms > 0) {
+        rc = (enum vip_rc)ask_connect(vi, "VipConnectRequest", &connect, timeout_ms);
+        if (rc == VIP_RC_SUCCESS) {
+            vipl__call_kept(session);
+            return;
+        }
+    }
+    pthread_mutex_lock(&session->lock);
+    vipl__attempt_fail(vi, rc, timeout_ms > 0 ? NULL : late);
+    pthread_mutex_unlock(&session->lock);
 }
 
 static VIP_RETURN start(const char *call, VIP_VI_HANDLE vi_handle, VIP_NET_ADDRESS *local,

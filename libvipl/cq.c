@@ -9,6 +9,7 @@
 #include "libvipl/take.h"
 #include "libvipl/sleep.h"
 
+/* After success the caller calls vipl__call_kept. */
 static VIP_RETURN ask_cq(struct vipl__session *session, const char *call,
                          Vip__Request__BodyCase body, uint32_t index, VIP_ULONG entries,
                          Vip__Reply **ret_reply)
@@ -22,7 +23,7 @@ static VIP_RETURN ask_cq(struct vipl__session *session, const char *call,
     cq.entries = entries;
     request.body_case = body;
     request.create_cq = &cq; /* the three requests share this union member */
-    return vipl__call(session, call, &request, NULL, 0, ret_reply);
+    return vipl__call_keep(session, call, &request, NULL, 0, ret_reply);
 }
 
 static VIP_RETURN check_entries(const struct vipl__session *session, const char *call,
@@ -81,6 +82,7 @@ static VIP_RETURN create_cq(struct vipl__session *session, VIP_ULONG entries,
     if (rc != VIP_SUCCESS)
         return rc;
     if (reply->create_cq == NULL || reply->create_cq->cq >= VIP_CQ_MAX) {
+        vipl__call_kept(session);
         vipl__reply_free(reply);
         return vipl__fail(VIP_ERROR_RESOURCE, "VipCreateCQ: vipd's reply makes no sense");
     }
@@ -90,9 +92,11 @@ static VIP_RETURN create_cq(struct vipl__session *session, VIP_ULONG entries,
     if (cq != NULL)
         *ret_handle = (VIP_CQ_HANDLE)(uintptr_t)cq->handle;
     pthread_mutex_unlock(&session->lock);
+    vipl__call_kept(session);
     if (cq == NULL) {
-        ask_cq(session, "VipCreateCQ", VIP__REQUEST__BODY_DESTROY_CQ, reply->create_cq->cq, 0,
-               NULL);
+        if (ask_cq(session, "VipCreateCQ", VIP__REQUEST__BODY_DESTROY_CQ, reply->create_cq->cq, 0,
+                   NULL) == VIP_SUCCESS)
+            vipl__call_kept(session);
         rc = vipl__fail(VIP_ERROR_RESOURCE,
                         "VipCreateCQ: out of memory, or the NIC is being closed");
     }
@@ -129,6 +133,7 @@ VIP_RETURN VipDestroyCQ(VIP_CQ_HANDLE CQHandle)
         __atomic_compare_exchange_n(&cq->handle, &handle, 0, false, __ATOMIC_SEQ_CST,
                                     __ATOMIC_SEQ_CST);
         vipl__spin_unlock(&cq->done_lock);
+        vipl__call_kept(cq->session);
         vipl__wake_all(cq->session); /* a waiting thread then finds the CQ gone */
         vipl__notify_cancel_cq(cq, (uint64_t)(uintptr_t)CQHandle);
         vipl__cq_fd_close(cq);
@@ -148,6 +153,8 @@ VIP_RETURN VipResizeCQ(VIP_CQ_HANDLE CQHandle, VIP_ULONG EntryCount)
     if (rc == VIP_SUCCESS)
         rc = ask_cq(cq->session, "VipResizeCQ", VIP__REQUEST__BODY_RESIZE_CQ, cq->index, EntryCount,
                     NULL);
+    if (rc == VIP_SUCCESS)
+        vipl__call_kept(cq->session);
     vipl__leave(cq->session);
     return rc;
 }

@@ -91,8 +91,13 @@ VIP_RETURN vipl__direct_open(struct vipl__session *session)
         return VIP_SUCCESS;
     rc = ask_direct(session, fd);
     session->direct = rc == VIP_SUCCESS;
-    close(fd);
+    session->recv_fd = fd;
     return rc;
+}
+
+VIP_RETURN vipl__direct_again(struct vipl__session *session)
+{
+    return session->direct ? ask_direct(session, session->recv_fd) : VIP_SUCCESS;
 }
 
 void vipl__direct_close(struct vipl__session *session)
@@ -159,6 +164,17 @@ static void unlock_all(struct vipl__vi *vi)
     vipl__spin_unlock(&vi->queue[VIP_Q_RECV].done_lock);
     vipl__spin_unlock(&vi->queue[VIP_Q_SEND].done_lock);
     vipl__spin_unlock(&vi->session->post_lock);
+}
+
+void vipl__direct_over(struct vipl__vi *vi)
+{
+    struct vipl__direct *direct;
+
+    lock_all(vi);
+    direct = vipl__direct_of(vi);
+    if (direct != NULL)
+        direct->over = direct->stopped = true;
+    unlock_all(vi);
 }
 
 /* The VI's ring object, with address space for a ring; NULL: no memory. */

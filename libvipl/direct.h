@@ -63,6 +63,10 @@ static inline struct vipl__direct *vipl__direct_of(const struct vipl__vi *vi)
 VIP_RETURN vipl__direct_open(struct vipl__session *session);
 /* The session ends; no thread is in the session. */
 void vipl__direct_close(struct vipl__session *session);
+/* vipd is gone: the VI's ring brings no more messages, and takes none. */
+void vipl__direct_over(struct vipl__vi *vi);
+/* Offer the table of receives to the next vipd. Outcomes: as vipl__call. */
+VIP_RETURN vipl__direct_again(struct vipl__session *session);
 /* A VI was created (its handle is not valid yet); a VI has ended. Under session->lock. */
 void vipl__direct_create(struct vipl__vi *vi);
 void vipl__direct_destroy(struct vipl__vi *vi);

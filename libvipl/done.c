@@ -315,7 +315,8 @@ static bool next_completion(struct vipl__vi *vi, enum vip_queue which, uint32_t 
     struct vipl__direct *direct = which == VIP_Q_RECV ? vipl__direct_of(vi) : NULL;
     struct vip_comp *comp = &ret->comp;
 
-    if (which == VIP_Q_SEND && queue->by_ring[reaped & (VIP_DESC_PER_QUEUE_MAX - 1)]) {
+    if (which == VIP_Q_SEND &&
+        (queue->how[reaped & (VIP_DESC_PER_QUEUE_MAX - 1)] & VIPL__HOW_RING) != 0) {
         *comp = (struct vip_comp){.status = VIP_ST_DONE | VIP_ST_OP_SEND};
         return true;
     }

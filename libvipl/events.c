@@ -16,6 +16,7 @@
 #include "libvipl/connect.h"
 #include "libvipl/direct.h"
 #include "libvipl/listen.h"
+#include "libvipl/outlive.h"
 #include "libvipl/sleep.h"
 
 /* The live VI that an event names; NULL if the VI was destroyed meanwhile. */
@@ -70,8 +71,15 @@ static void on_result(struct vipl__session *session, const Vip__ConnResult *even
 
     pthread_mutex_lock(&session->lock);
     vi = event_vi(session, event->vi, event->generation);
-    if (vi != NULL)
+    if (vi != NULL) {
+        vi->ticket_len = 0;
+        if (event->code == VIP_RC_SUCCESS && event->ticket.len <= VIPL__TICKET_MAX) {
+            vi->ticket_len = (uint16_t)event->ticket.len;
+            if (event->ticket.len > 0)
+                memcpy(vi->ticket, event->ticket.data, event->ticket.len);
+        }
         vipl__attempt_done(vi, event);
+    }
     pthread_mutex_unlock(&session->lock);
 }
 
@@ -171,7 +179,7 @@ static void on_death(struct vipl__session *session)
     /* Threads that wait for a reply see the end of the socket when vipd also ends its direction. */
     shutdown(session->control_fd, SHUT_WR);
     pthread_mutex_lock(&session->lock);
-    __atomic_store_n(&session->dead, 1, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&session->gone, VIPL__DEAD, __ATOMIC_SEQ_CST);
     pthread_cond_broadcast(&session->changed);
     for (unsigned i = 0; i < VIP_VI_MAX; i++) {
         struct vipl__vi *vi = session->vi[i];
@@ -202,21 +210,29 @@ static void on_death(struct vipl__session *session)
     }
 }
 
-static void *run(void *arg)
+/* Read vipd's messages until it ends the socket. */
+static void read_all(struct vipl__session *session)
 {
-    struct vipl__session *session = arg;
-
     for (;;) {
         struct vip_fds fds = VIP_FDS_NONE;
         ProtobufCMessage *message = NULL;
         int rc = vip_control_recv(session->event_fd, &vip__event__descriptor, 0, &message, &fds);
 
         if (rc < 0)
-            break;
+            return;
         dispatch(session, (const Vip__Event *)message, &fds);
         vip_fds_close(&fds);
         protobuf_c_message_free_unpacked(message, NULL);
     }
+}
+
+static void *run(void *arg)
+{
+    struct vipl__session *session = arg;
+
+    do
+        read_all(session);
+    while (vipl__outlive(session));
     if (__atomic_load_n(&session->closing, __ATOMIC_SEQ_CST) == 0)
         on_death(session);
     return NULL;

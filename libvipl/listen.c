@@ -128,6 +128,7 @@ static struct vipl__listener *object(struct vipl__session *session, unsigned *re
  * object.
  */
 static struct vipl__listener *install(struct vipl__session *session, uint64_t wait_id, int fd,
+                                      const struct vip_addr *local, uint32_t backlog,
                                       VIPX_LISTENER *ret)
 {
     struct vipl__incoming **at = &session->incoming, *incoming;
@@ -138,8 +139,12 @@ static struct vipl__listener *install(struct vipl__session *session, uint64_t wa
     if (!vipl__closing(session))
         listener = object(session, &index);
     if (listener != NULL) {
-        *listener = (struct vipl__listener){
-            .in_use = true, .uses = (uint16_t)(listener->uses + 1), .wait_id = wait_id, .fd = fd};
+        *listener = (struct vipl__listener){.in_use = true,
+                                            .uses = (uint16_t)(listener->uses + 1),
+                                            .wait_id = wait_id,
+                                            .fd = fd,
+                                            .local = *local,
+                                            .backlog = backlog};
         listener->end = &listener->first;
         listener->handle =
             vipl__handle_make(VIPL__KIND_LISTENER, session, (uint32_t)listener->uses << 16 | index);
@@ -178,44 +183,107 @@ static VIP_RETURN ask_end(struct vipl__session *session, const char *call, uint6
     return VIP_SUCCESS;
 }
 
-static VIP_RETURN open_listener(struct vipl__session *session, struct vip_addr *local,
-                                VIP_ULONG backlog, VIPX_LISTENER *ret)
+/* Ask for a listener. After success the caller calls vipl__call_kept. */
+static VIP_RETURN ask_listen(struct vipl__session *session, const char *call,
+                             struct vip_addr *local, uint32_t backlog, uint64_t *ret_wait_id)
 {
-    static const char call[] = "VipxListen";
     Vip__ConnectWaitRequest wait = VIP__CONNECT_WAIT_REQUEST__INIT;
     Vip__Request request = VIP__REQUEST__INIT;
     Vip__NetAddress address;
     Vip__Reply *reply = NULL;
-    uint64_t delivered;
+    VIP_RETURN rc;
+
+    vipl__put_address(&address, local);
+    wait.local = &address;
+    wait.has_backlog = 1;
+    wait.backlog = backlog;
+    request.body_case = VIP__REQUEST__BODY_CONNECT_WAIT;
+    request.connect_wait = &wait;
+    rc = vipl__call_keep(session, call, &request, NULL, 0, &reply);
+    if (rc != VIP_SUCCESS)
+        return rc;
+    *ret_wait_id = reply->connect_wait == NULL ? 0 : reply->connect_wait->wait_id;
+    vipl__reply_free(reply);
+    return VIP_SUCCESS;
+}
+
+static VIP_RETURN open_listener(struct vipl__session *session, struct vip_addr *local,
+                                VIP_ULONG backlog, VIPX_LISTENER *ret)
+{
+    static const char call[] = "VipxListen";
+    uint32_t asked = backlog < VIPX_BACKLOG_MAX ? (uint32_t)backlog : VIPX_BACKLOG_MAX;
+    uint64_t delivered, wait_id;
+    bool installed;
     VIP_RETURN rc;
     int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 
     if (fd < 0)
         return vipl__fail(VIP_ERROR_RESOURCE, "%s: no file descriptor (RLIMIT_NOFILE)", call);
-    vipl__put_address(&address, local);
-    wait.local = &address;
-    wait.has_backlog = 1;
-    wait.backlog = backlog < VIPX_BACKLOG_MAX ? (uint32_t)backlog : VIPX_BACKLOG_MAX;
     if (backlog == 0)
-        wait.backlog = VIPX_BACKLOG_DEFAULT;
-    request.body_case = VIP__REQUEST__BODY_CONNECT_WAIT;
-    request.connect_wait = &wait;
-    rc = vipl__call(session, call, &request, NULL, 0, &reply);
+        asked = VIPX_BACKLOG_DEFAULT;
+    rc = ask_listen(session, call, local, asked, &wait_id);
     if (rc != VIP_SUCCESS) {
         close(fd);
         return rc;
     }
-    if (reply->connect_wait == NULL ||
-        install(session, reply->connect_wait->wait_id, fd, ret) == NULL) {
+    installed = install(session, wait_id, fd, local, asked, ret) != NULL;
+    vipl__call_kept(session);
+    if (!installed) {
         rc = vipl__fail(VIP_ERROR_RESOURCE,
                         "%s: %d listeners are open on this NIC handle, there is no memory, or the "
                         "NIC is being closed",
                         call, VIPL__LISTENERS_MAX);
-        if (reply->connect_wait != NULL)
-            ask_end(session, call, reply->connect_wait->wait_id, &delivered);
+        ask_end(session, call, wait_id, &delivered);
         close(fd);
     }
-    vipl__reply_free(reply);
+    return rc;
+}
+
+/* The listener with this index, with its requests dropped; false: there is none. */
+static bool past_listener(struct vipl__session *session, unsigned index, struct vipl__listener *ret)
+{
+    struct vipl__listener *listener;
+    struct vipl__incoming *incoming;
+    bool there;
+
+    pthread_mutex_lock(&session->lock);
+    listener = session->listener[index];
+    there = listener != NULL && listener->in_use && listener->handle != 0;
+    while (there && (incoming = take_first(listener)) != NULL)
+        free(incoming);
+    if (there)
+        *ret = *listener;
+    pthread_mutex_unlock(&session->lock);
+    return there;
+}
+
+VIP_RETURN vipl__listeners_again(struct vipl__session *session)
+{
+    static const char call[] = "VipxListen";
+    VIP_RETURN rc = VIP_SUCCESS;
+
+    for (unsigned i = 0; i < VIPL__LISTENERS_MAX && rc == VIP_SUCCESS; i++) {
+        struct vipl__listener past, *listener;
+        uint64_t wait_id, delivered;
+        bool mine;
+
+        if (!past_listener(session, i, &past))
+            continue;
+        rc = ask_listen(session, call, &past.local, past.backlog, &wait_id);
+        if (rc != VIP_SUCCESS)
+            break;
+        pthread_mutex_lock(&session->lock);
+        listener = session->listener[i];
+        mine = listener->handle == past.handle;
+        if (mine) {
+            listener->wait_id = wait_id;
+            listener->received = 0;
+        }
+        pthread_mutex_unlock(&session->lock);
+        vipl__call_kept(session);
+        if (!mine) /* it was closed meanwhile */
+            ask_end(session, call, wait_id, &delivered);
+    }
     return rc;
 }
 

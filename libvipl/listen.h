@@ -11,7 +11,9 @@ struct vipl__listener {
     uint16_t uses;     /* counts creations of this object: makes handles differ */
     uint64_t wait_id;  /* vipd's number */
     uint64_t received; /* requests that vipd sent for it */
-    int fd;            /* eventfd: readable while `first` is not NULL, and when vipd has died */
+    struct vip_addr local;
+    uint32_t backlog;
+    int fd; /* eventfd: readable while `first` is not NULL, and when vipd has died */
     struct vipl__incoming *first, **end;
 };
 
@@ -19,6 +21,9 @@ struct vipl__listener {
 bool vipl__listener_put(struct vipl__session *session, struct vipl__incoming *incoming);
 /* vipd has died: make the listeners' file descriptors readable. Under session->lock. */
 void vipl__listeners_raise(struct vipl__session *session);
+/* Make the listeners anew with the next vipd. The requests of the last vipd are dropped. Outcomes: as
+ * vipl__call. */
+VIP_RETURN vipl__listeners_again(struct vipl__session *session);
 /* Make the handles of all listeners invalid. Under session->lock. */
 void vipl__listeners_invalidate(struct vipl__session *session);
 /* Free the requests and file descriptors of all listeners; no thread is in the session. */

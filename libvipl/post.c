@@ -9,6 +9,7 @@
  * allocates nothing.
  */
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "libvipl/cq_fd.h"
@@ -202,8 +203,10 @@ static inline void clear(VIP_DESCRIPTOR *desc)
  * that gets the completion must find the descriptor on the queue.
  */
 static inline void enqueue(const struct vipl__session *session, struct vipl__queue *queue,
-                           uint32_t posted, VIP_DESCRIPTOR *desc, VIP_MEM_HANDLE region)
+                           uint32_t posted, VIP_DESCRIPTOR *desc, VIP_MEM_HANDLE region,
+                           uint8_t how)
 {
+    queue->how[posted & (VIP_DESC_PER_QUEUE_MAX - 1)] = how;
     queue->fifo[posted & (VIP_DESC_PER_QUEUE_MAX - 1)] = desc;
     queue->origin[posted & (VIP_DESC_PER_QUEUE_MAX - 1)] = (struct vipl__origin){
         .region_epoch = __atomic_load_n(&session->region_epoch, __ATOMIC_RELAXED),
@@ -211,8 +214,40 @@ static inline void enqueue(const struct vipl__session *session, struct vipl__que
     __atomic_store_n(&queue->posted, posted + 1, __ATOMIC_RELEASE);
 }
 
+/* What the next vipd must know of a descriptor, and is not in it. Under post_lock. */
+static uint8_t keep(struct vipl__queue *queue, uint32_t posted, const struct extra *extra)
+{
+    uint32_t slot = posted & (VIP_DESC_PER_QUEUE_MAX - 1);
+
+    if (extra->bad_seg >= 0)
+        return extra->flags | VIPL__HOW_BAD;
+    if ((extra->flags & VIP_SQF_IMM64) != 0 && queue->imm != NULL)
+        queue->imm[slot] = extra->imm;
+    if ((extra->flags & VIP_SQF_MSG) != 0 && queue->message != NULL) {
+        queue->message[slot].len = (uint16_t)extra->message_bytes;
+        memcpy(queue->message[slot].bytes, extra->message, extra->message_bytes);
+    }
+    return extra->flags;
+}
+
+/* Room for what keep() keeps; it is made once and never freed. false: no memory. */
+static __attribute__((cold, noinline)) bool keeps(struct vipl__queue *queue, uint8_t flags)
+{
+    void *mine, *none = NULL;
+    void **at = (flags & VIP_SQF_MSG) != 0 ? (void **)&queue->message : (void **)&queue->imm;
+
+    if (__atomic_load_n(at, __ATOMIC_ACQUIRE) != NULL)
+        return true;
+    mine = calloc(VIP_DESC_PER_QUEUE_MAX,
+                  (flags & VIP_SQF_MSG) != 0 ? sizeof(*queue->message) : sizeof(*queue->imm));
+    if (mine != NULL &&
+        !__atomic_compare_exchange_n(at, &none, mine, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+        free(mine); /* another thread was faster */
+    return mine != NULL;
+}
+
 /*
- * Send the descriptor to vipd by the submission ring. If vipd is dead, only put the descriptor on
+ * Send the descriptor to vipd by the submission ring. If vipd is gone, only put the descriptor on
  * its queue.
  */
 static inline enum outcome post_by_vipd(struct vipl__vi *vi, VIP_DESCRIPTOR *desc,
@@ -220,18 +255,19 @@ static inline enum outcome post_by_vipd(struct vipl__vi *vi, VIP_DESCRIPTOR *des
                                         const struct extra *extra, uint32_t posted)
 {
     struct vipl__session *session = vi->session;
-    bool dead = vipl__is_dead(session);
+    bool gone = vipl__is_gone(session);
     unsigned seg_count = segments_of(desc);
     uint32_t slots = VIP_SQ_SLOTS_FOR(seg_count) + VIP_SQ_SLOTS_FOR_MSG(extra->message_bytes);
     struct vip_sq_slot slot;
 
-    if (!dead && !vipl__sq_has_room(session, slots))
+    if (!gone && !vipl__sq_has_room(session, slots))
         return RING_FULL;
     clear(desc);
-    if (!dead)
+    if (!gone)
         slot = submission(session, vi, desc, which, seg_count, extra);
-    enqueue(session, &vi->queue[which], posted, desc, region);
-    if (!dead) {
+    enqueue(session, &vi->queue[which], posted, desc, region,
+            keep(&vi->queue[which], posted, extra));
+    if (!gone) {
         vip_sq_write(vip_app_sq(session->app_base), session->sq_position, &slot);
         session->sq_position += slots;
     }
@@ -250,7 +286,8 @@ static enum outcome post_to_table(struct vipl__vi *vi, VIP_DESCRIPTOR *desc, VIP
 
     clear(desc);
     room = table_slot(vi, desc, segments_of(desc), extra, &slot);
-    enqueue(session, &vi->queue[VIP_Q_RECV], posted, desc, region);
+    enqueue(session, &vi->queue[VIP_Q_RECV], posted, desc, region,
+            extra->bad_seg >= 0 ? VIPL__HOW_BAD : 0);
     vip_recv_write(session->recv_base, vi->index, posted, &slot);
     vipl__direct_lend(vi, posted);
     return room ? TABLED : NO_CONTS;
@@ -288,8 +325,7 @@ static __attribute__((noinline)) bool send_by_ring(struct vipl__vi *vi, VIP_DESC
         return true;
     case VIPL__WAY_YES:
         clear(desc);
-        queue->by_ring[posted & (VIP_DESC_PER_QUEUE_MAX - 1)] = true;
-        enqueue(vi->session, queue, posted, desc, region);
+        enqueue(vi->session, queue, posted, desc, region, VIPL__HOW_RING);
         vipl__direct_commit(vi, &message);
         *ret = SENT;
         return true;
@@ -322,12 +358,9 @@ static enum outcome try_post(struct vipl__vi *vi, uint64_t handle, VIP_DESCRIPTO
     tabled = session->direct;
     if (tabled && !send && !vipl__is_dead(session))
         return post_to_table(vi, desc, region, extra, posted);
-    if (tabled && send) {
-        if (vipl__direct_of(vi) != NULL &&
-            send_by_ring(vi, desc, region, extra, posted, waited, &outcome))
-            return outcome;
-        queue->by_ring[posted & (VIP_DESC_PER_QUEUE_MAX - 1)] = false;
-    }
+    if (tabled && send && vipl__direct_of(vi) != NULL && !vipl__is_gone(session) &&
+        send_by_ring(vi, desc, region, extra, posted, waited, &outcome))
+        return outcome;
     op = desc->CS.Control & VIP_CONTROL_OP_MASK; /* desc may be reused once it is posted */
     outcome = post_by_vipd(vi, desc, region, which, extra, posted);
     if (send && outcome == POSTED)
@@ -472,6 +505,9 @@ static VIP_RETURN post(VIP_VI_HANDLE vi_handle, VIP_DESCRIPTOR *desc, VIP_MEM_HA
         return vipl__bad_vi(call, vi_handle);
     if (desc == NULL)
         return vipl__fail(VIP_INVALID_PARAMETER, "%s: DescriptorPtr is NULL", call);
+    if (__builtin_expect(extra->flags != 0, 0) && vi->session->outlive_ns > 0 &&
+        !keeps(&vi->queue[which], extra->flags))
+        return vipl__fail(VIP_ERROR_RESOURCE, "%s: out of memory", call);
     if (__builtin_expect(extra->flags != 0, 0) && peer_lacks(vi))
         return vipl__fail(VIP_ERROR_NOT_SUPPORTED,
                           "%s: the vipd at the other end of the connection does not know it; it "
@@ -537,6 +573,40 @@ static VIP_RETURN post(VIP_VI_HANDLE vi_handle, VIP_DESCRIPTOR *desc, VIP_MEM_HA
         break;
     }
     return VIP_SUCCESS;
+}
+
+bool vipl__post_again(struct vipl__vi *vi, enum vip_queue which, uint32_t count)
+{
+    struct vipl__session *session = vi->session;
+    struct vipl__queue *queue = &vi->queue[which];
+    uint32_t slot_of = count & (VIP_DESC_PER_QUEUE_MAX - 1), slots = 1;
+    uint8_t how = queue->how[slot_of];
+    const VIP_DESCRIPTOR *desc = queue->fifo[slot_of];
+    struct extra extra = {.bad_seg = -1, .flags = how & VIP_SQF_KNOWN};
+    /* The completion of this one is an error: no region has handle 0. */
+    struct vip_sq_slot slot = {.vi = vi->index,
+                               .kind = which == VIP_Q_SEND ? VIP_SQ_SEND : VIP_SQ_RECV,
+                               .control = VIP_CONTROL_RESERVED,
+                               .vi_gen = vi->generation};
+    bool there = in_region(session, vi, desc, queue->origin[slot_of].region);
+    unsigned seg_count = there ? segments_of(desc) : 0;
+
+    if ((how & VIP_SQF_IMM64) != 0)
+        extra.imm = queue->imm[slot_of];
+    if ((how & VIP_SQF_MSG) != 0 && (how & VIPL__HOW_BAD) == 0) {
+        extra.message = queue->message[slot_of].bytes;
+        extra.message_bytes = queue->message[slot_of].len;
+    }
+    there = there && (how & VIPL__HOW_BAD) == 0;
+    if (there)
+        slots = VIP_SQ_SLOTS_FOR(seg_count) + VIP_SQ_SLOTS_FOR_MSG(extra.message_bytes);
+    if (!vipl__sq_has_room(session, slots))
+        return false;
+    if (there)
+        slot = submission(session, vi, desc, which, seg_count, &extra);
+    vip_sq_write(vip_app_sq(session->app_base), session->sq_position, &slot);
+    session->sq_position += slots;
+    return true;
 }
 
 VIP_RETURN VipPostSend(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,

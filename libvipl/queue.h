@@ -52,6 +52,15 @@ struct vipl__cq {
     uint32_t fd_messages; /* messages to take out of fd; some may still be on their way */
 };
 
+#define VIPL__HOW_RING 0x80u /* send: it went by the ring */
+#define VIPL__HOW_BAD  0x40u /* a segment's memory was not accessible */
+
+/* The bytes of a VipxPostWriteMessage. */
+struct vipl__message {
+    uint16_t len;
+    uint8_t bytes[VIP_MESSAGE_BYTES_MAX];
+};
+
 /* One work queue of a VI. */
 struct vipl__queue {
     uint32_t posted; /* atomic; number of descriptors ever posted; written under post_lock */
@@ -67,6 +76,8 @@ struct vipl__queue {
     uint32_t done_lock __attribute__((aligned(64)));
     uint32_t reaped;            /* atomic; descriptors ever returned; written under done_lock */
     uint32_t position;          /* next completion to read; under done_lock */
+    uint32_t first;             /* position of the VI's first completion */
+    uint32_t again;             /* next descriptor that a new vipd gets (outlive.c) */
     uint32_t spin_ns;           /* atomic; how long the next wait polls */
     uint32_t reported;          /* CQ entries returned for this queue; under the CQ's done_lock */
     struct vip_comps_in comps;  /* vipd writes them; under done_lock */
@@ -80,7 +91,12 @@ struct vipl__queue {
         uint32_t region_epoch; /* the session's at the post; equal: no region changed */
         VIP_MEM_HANDLE region; /* the region that holds the descriptor */
     } origin[VIP_DESC_PER_QUEUE_MAX];
-    bool by_ring[VIP_DESC_PER_QUEUE_MAX]; /* send: it went by the ring; only with a table */
+    /* Of each descriptor in fifo: VIPL__HOW_* and VIP_SQF_*. */
+    uint8_t how[VIP_DESC_PER_QUEUE_MAX];
+    /* What a descriptor does not have itself, by slot of fifo, for the next vipd; NULL: none had it.
+     * VIP_SQF_IMM64, VIP_SQF_MSG */
+    uint64_t *imm;
+    struct vipl__message *message;
 };
 
 #endif

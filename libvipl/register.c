@@ -46,6 +46,7 @@ static int remember(struct vipl__session *session, struct vipl__region *region)
     return rc;
 }
 
+/* After success the caller calls vipl__call_kept. */
 static VIP_RETURN ask_deregister(struct vipl__session *session, VIP_MEM_HANDLE handle,
                                  uintptr_t addr)
 {
@@ -57,7 +58,7 @@ static VIP_RETURN ask_deregister(struct vipl__session *session, VIP_MEM_HANDLE h
     mem.address = addr;
     request.body_case = VIP__REQUEST__BODY_DEREGISTER_MEM;
     request.deregister_mem = &mem;
-    return vipl__call(session, "VipDeregisterMem", &request, NULL, 0, NULL);
+    return vipl__call_keep(session, "VipDeregisterMem", &request, NULL, 0, NULL);
 }
 
 static VIP_RETURN ask_register(struct vipl__session *session, struct vipl__region *region,
@@ -66,6 +67,7 @@ static VIP_RETURN ask_register(struct vipl__session *session, struct vipl__regio
     Vip__RegisterMemRequest mem = VIP__REGISTER_MEM_REQUEST__INIT;
     Vip__Request request = VIP__REQUEST__INIT;
     Vip__Reply *reply = NULL;
+    bool remembered;
     VIP_RETURN rc;
 
     mem.has_address = mem.has_bytes = mem.has_kind = mem.has_offset = 1;
@@ -76,14 +78,17 @@ static VIP_RETURN ask_register(struct vipl__session *session, struct vipl__regio
     mem.offset = region->mem.offset;
     request.body_case = VIP__REQUEST__BODY_REGISTER_MEM;
     request.register_mem = &mem;
-    rc = vipl__call(session, "VipRegisterMem", &request, &region->mem.fd,
-                    region->mem.fd >= 0 ? 1 : 0, &reply);
+    rc = vipl__call_keep(session, "VipRegisterMem", &request, &region->mem.fd,
+                         region->mem.fd >= 0 ? 1 : 0, &reply);
     if (rc != VIP_SUCCESS)
         return rc;
     region->handle = reply->number;
     vipl__reply_free(reply);
-    if (remember(session, region) < 0) {
-        ask_deregister(session, region->handle, region->addr);
+    remembered = remember(session, region) == 0;
+    vipl__call_kept(session);
+    if (!remembered) {
+        if (ask_deregister(session, region->handle, region->addr) == VIP_SUCCESS)
+            vipl__call_kept(session);
         return vipl__fail(VIP_ERROR_RESOURCE, "VipRegisterMem: out of memory");
     }
     return VIP_SUCCESS;
@@ -221,6 +226,7 @@ VIP_RETURN VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
         __atomic_add_fetch(&session->region_epoch, 1, __ATOMIC_RELEASE);
         vipl__spin_unlock(&session->post_lock);
         pthread_mutex_unlock(&session->region_lock);
+        vipl__call_kept(session);
     }
     if (region != NULL) {
         if (region->mem.kind == VIPL__MEM_STAGED)
@@ -252,7 +258,7 @@ static VIP_RETURN set_attrs(struct vipl__session *session, VIP_PVOID address, VI
     mem.attributes = &attributes;
     request.body_case = VIP__REQUEST__BODY_SET_MEM_ATTRIBUTES;
     request.set_mem_attributes = &mem;
-    rc = vipl__call(session, call, &request, NULL, 0, NULL);
+    rc = vipl__call_keep(session, call, &request, NULL, 0, NULL);
     if (rc != VIP_SUCCESS)
         return rc;
     vipl__spin_lock(&session->post_lock);
@@ -263,6 +269,7 @@ static VIP_RETURN set_attrs(struct vipl__session *session, VIP_PVOID address, VI
         __atomic_add_fetch(&session->region_epoch, 1, __ATOMIC_RELEASE);
     }
     vipl__spin_unlock(&session->post_lock);
+    vipl__call_kept(session);
     return VIP_SUCCESS;
 }
 

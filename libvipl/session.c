@@ -297,9 +297,12 @@ static VIP_RETURN ask_open(struct vipl__session *session, const char *device, co
     } else {
         take_nic_attributes(session, reply->open);
         *ret_direct = reply->open->direct;
+        session->outlive_ns = reply->open->outlive_ms * 1000000;
+        snprintf(session->device, sizeof(session->device), "%s", session->nic.Name);
+        session->vipd_fd = got.fd[0];
         session->doorbell_fd = got.fd[1];
         session->event_fd = got.fd[2];
-        got.fd[1] = got.fd[2] = -1;
+        got.fd[0] = got.fd[1] = got.fd[2] = -1;
     }
     vip_fds_close(&got);
     vipl__reply_free(reply);
@@ -334,6 +337,11 @@ static void release(struct vipl__session *session)
     close_fd(&session->control_fd);
     close_fd(&session->event_fd);
     close_fd(&session->doorbell_fd);
+    close_fd(&session->app_fd);
+    close_fd(&session->vipd_fd);
+    close_fd(&session->recv_fd);
+    free(session->ptags);
+    session->ptags = NULL;
     unmap_segments(session);
 
     for (uint32_t i = 0; session->regions.slots != NULL && i <= session->regions.mask; i++) {
@@ -370,7 +378,10 @@ static void reset(struct vipl__session *session)
     session->sq_position = session->sq_taken = 0;
     session->names_ready = session->direct = false;
     session->watched = watch != NULL && strcmp(watch, "1") == 0;
-    __atomic_store_n(&session->dead, 0, __ATOMIC_SEQ_CST);
+    session->app_fd = session->vipd_fd = session->recv_fd = -1;
+    session->outlive_ns = 0;
+    session->ptag_count = 0;
+    __atomic_store_n(&session->gone, VIPL__THERE, __ATOMIC_SEQ_CST);
     __atomic_store_n(&session->closing, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&session->staged, 0, __ATOMIC_RELAXED);
 }
@@ -403,8 +414,8 @@ VIP_RETURN vipl__session_open(const char *device, struct vipl__session **ret)
             close(fds[0]);
         goto failed;
     }
+    session->app_fd = fds[0];
     rc = ask_open(session, device, fds, &direct);
-    close(fds[0]);
     if (rc != VIP_SUCCESS)
         goto failed;
     if (direct)
@@ -427,6 +438,11 @@ VIP_RETURN vipl__session_open(const char *device, struct vipl__session **ret)
     if (error != 0) {
         rc = vipl__fail(VIP_ERROR_RESOURCE, "VipOpenNic: no provider thread: %s", strerror(error));
         goto failed;
+    }
+    if (session->outlive_ns == 0) { /* no other vipd needs them */
+        close_fd(&session->app_fd);
+        close_fd(&session->vipd_fd);
+        close_fd(&session->recv_fd);
     }
     __atomic_store_n(&session->handle, vipl__handle_make(VIPL__KIND_NIC, session, session->uses),
                      __ATOMIC_SEQ_CST);

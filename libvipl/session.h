@@ -37,6 +37,7 @@
 struct vipl__session;
 struct vipl__direct;
 struct vipl__callbacks;
+struct vipl__connect;
 struct vipl__discovered;
 struct vipl__listener;
 
@@ -51,28 +52,35 @@ enum vipl__attempt {
     VIPL__ATTEMPT_DONE,    /* the result has come */
 };
 
+/* Longest ticket, in bytes, that is kept. */
+#define VIPL__TICKET_MAX 1024
+
 /* A VI. */
 struct vipl__vi {
     uint64_t handle; /* atomic; the valid handle, 0 = not in use */
     struct vipl__session *session;
-    uint16_t index;                  /* vipd's number */
-    uint16_t uses;                   /* counts creations of this object: makes handles differ */
-    uint32_t generation;             /* vipd's; libvipl writes it into every posted slot */
-    uint32_t ptag;                   /* vipd's number, 0 = none; written under post_lock */
-    VIP_PVOID user_data;             /* atomic; VipSetUserData */
-    VIP_VI_ATTRIBUTES attrs;         /* under session->lock */
-    enum vipl__attempt attempt;      /* under session->lock, as the rest */
-    enum vip_rc attempt_rc;          /* result of the attempt */
-    char attempt_why[160];           /* the reason as text */
-    VIP_VI_ATTRIBUTES attempt_attrs; /* of the remote VI, if attempt_rc is VIP_RC_SUCCESS */
-    struct vip_private attempt_data; /* from the other side's application */
-    bool attempt_async;              /* the result waits for another call (attempt.c) */
-    bool attempt_cancelled;          /* VipDisconnect came: discard the result */
-    unsigned attempt_waiters;        /* threads in a call that fetches the result */
-    int attempt_fd;                  /* eventfd of VipxConnectGetFd, -1 = none */
-    struct vipl__direct *direct;     /* atomic; NULL = this object never had a ring */
-    bool rdma_posted;                /* an RDMA operation was posted on this VI; under post_lock */
-    struct vipl__queue queue[2];     /* indexed by enum vip_queue */
+    uint16_t index;                   /* vipd's number */
+    uint16_t uses;                    /* counts creations of this object: makes handles differ */
+    uint32_t generation;              /* vipd's; libvipl writes it into every posted slot */
+    uint32_t ptag;                    /* vipd's number, 0 = none; written under post_lock */
+    VIP_PVOID user_data;              /* atomic; VipSetUserData */
+    VIP_VI_ATTRIBUTES attrs;          /* under session->lock */
+    enum vipl__attempt attempt;       /* under session->lock, as the rest */
+    enum vip_rc attempt_rc;           /* result of the attempt */
+    char attempt_why[160];            /* the reason as text */
+    VIP_VI_ATTRIBUTES attempt_attrs;  /* of the remote VI, if attempt_rc is VIP_RC_SUCCESS */
+    struct vip_private attempt_data;  /* from the other side's application */
+    bool attempt_async;               /* the result waits for another call (attempt.c) */
+    bool attempt_cancelled;           /* VipDisconnect came: discard the result */
+    unsigned attempt_waiters;         /* threads in a call that fetches the result */
+    bool attempt_sent;                /* vipd has answered its request */
+    struct vipl__connect *connect;    /* the last connection request; NULL: none so far */
+    int attempt_fd;                   /* eventfd of VipxConnectGetFd, -1 = none */
+    uint8_t ticket[VIPL__TICKET_MAX]; /* of the connection, for the next vipd */
+    uint16_t ticket_len;              /* 0: the connection cannot go on with another vipd */
+    struct vipl__direct *direct;      /* atomic; NULL = this object never had a ring */
+    bool rdma_posted;                 /* an RDMA operation was posted on this VI; under post_lock */
+    struct vipl__queue queue[2];      /* indexed by enum vip_queue */
 };
 
 /* A connection request that no call has taken yet. It belongs to a VipConnectWait or a listener. */
@@ -95,6 +103,13 @@ struct vipl__conn {
     uint16_t uses;
 };
 
+/* Is there a vipd? */
+enum vipl__vipd {
+    VIPL__THERE = 0,
+    VIPL__DEAD, /* vipd has gone for good */
+    VIPL__AWAY, /* vipd has gone; the next one may go on with the session (outlive.h) */
+};
+
 struct vipl__session {
     uint64_t handle;  /* atomic; the valid NIC handle, 0 = closed */
     uint32_t slot;    /* in the table of handle.c */
@@ -102,7 +117,9 @@ struct vipl__session {
     bool in_use;      /* under the table lock */
     bool burned;      /* the parent of a fork had this session: never use the object again */
     uint32_t users;   /* atomic; threads inside a call that may take long */
-    uint32_t dead;    /* atomic; 1 = vipd has gone */
+    uint32_t gone;    /* atomic; enum vipl__vipd; changes under lock and post_lock */
+    uint32_t lives;   /* atomic; vipds that went on with this session; changes with `gone` */
+    uint32_t kept;    /* atomic; threads between a reply and what they do with it (call.h) */
     uint32_t closing; /* atomic; 1 = VipCloseNic is at work */
 
     /* Shared segments. Their addresses stay reserved for this slot until the process ends. */
@@ -115,14 +132,21 @@ struct vipl__session {
     uint8_t address[VIP_HOST_ADDR_BYTES_MAX]; /* nic.LocalNicAddress points here */
     uint32_t desc_max;                        /* descriptors per queue */
     uint32_t spin_ns;                         /* longest poll before sleeping */
-    bool yield;            /* the machine has too few processors: a poll must yield */
-    bool arena;            /* closing the session must call vipl__mem_arena_put */
-    bool watched;          /* descriptors show their status at once: VIPL_STATUS_IN_MEMORY */
-    bool direct;           /* receives are in the table, rings are possible (direct.h) */
-    bool direct_random;    /* VIPL_DIRECT=random */
-    void *recv_base;       /* the table; NULL = this object never had one; the address is kept */
-    bool resolver;         /* the NIC has UDP addresses: the system's resolver knows them too */
-    char socket_path[128]; /* for error texts */
+    bool yield;         /* the machine has too few processors: a poll must yield */
+    bool arena;         /* closing the session must call vipl__mem_arena_put */
+    bool watched;       /* descriptors show their status at once: VIPL_STATUS_IN_MEMORY */
+    bool direct;        /* receives are in the table, rings are possible (direct.h) */
+    bool direct_random; /* VIPL_DIRECT=random */
+    void *recv_base;    /* the table; NULL = this object never had one; the address is kept */
+    bool resolver;      /* the NIC has UDP addresses: the system's resolver knows them too */
+    char socket_path[128];
+    /* For the next vipd (outlive.h). */
+    uint64_t outlive_ns;             /* how long it is awaited; 0: not at all */
+    int app_fd, vipd_fd;             /* the segments */
+    int recv_fd;                     /* the table of receives, -1: none */
+    char device[VIP_NIC_NAME_BYTES]; /* vipd's name of the NIC */
+    uint32_t *ptags;                 /* vipd's numbers of the protection tags; under lock */
+    uint32_t ptag_count;
 
     pthread_mutex_t call_lock;
     void *call_room; /* VIP_CONTROL_BYTES_MAX bytes for messages; under call_lock */
@@ -259,7 +283,13 @@ enum vip_vi_state vipl__vi_state(const struct vipl__vi *vi);
 
 static inline bool vipl__is_dead(const struct vipl__session *session)
 {
-    return __atomic_load_n(&session->dead, __ATOMIC_ACQUIRE) != 0;
+    return __atomic_load_n(&session->gone, __ATOMIC_ACQUIRE) == VIPL__DEAD;
+}
+
+/* Is there no vipd now, for a while or for good? */
+static inline bool vipl__is_gone(const struct vipl__session *session)
+{
+    return __atomic_load_n(&session->gone, __ATOMIC_ACQUIRE) != VIPL__THERE;
 }
 
 /* Ring vipd's doorbell if it sleeps. Call after a full barrier. */

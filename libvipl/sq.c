@@ -11,7 +11,7 @@ void vipl__ask(struct vipl__vi *vi, uint8_t ask)
         .vi = vi->index, .kind = VIP_SQ_ASK, .flags = ask, .vi_gen = vi->generation};
     bool done = false;
 
-    while (!done && !vipl__is_dead(session) && vipl__now_ns() < deadline_ns) {
+    while (!done && !vipl__is_gone(session) && vipl__now_ns() < deadline_ns) {
         vipl__spin_lock(&session->post_lock);
         done = vipl__sq_has_room(session, 1);
         if (done)

@@ -24,4 +24,11 @@ static inline bool vipl__sq_has_room(struct vipl__session *session, uint32_t slo
  * thread, without locks.
  */
 void vipl__ask(struct vipl__vi *vi, uint8_t ask);
+
+/*
+ * Post descriptor number `count` of a queue (as `posted` counts) to the next vipd. A descriptor whose
+ * region is gone, or whose memory was not accessible, completes with an error. Under post_lock.
+ * false: the ring is full. (post.c)
+ */
+bool vipl__post_again(struct vipl__vi *vi, enum vip_queue which, uint32_t count);
 #endif

@@ -54,7 +54,7 @@ static void init_queue(struct vipl__session *session, struct vipl__vi *vi, enum 
     vip_comps_open(&queue->comps, session->vipd, vi->index, which);
     queue->prod = &vip_vipd_vi((void *)session->vipd, vi->index)->prod[which];
     queue->waiters = &vip_app_vi(session->app_base, vi->index)->waiters[which];
-    queue->position = position;
+    queue->position = queue->first = position;
     queue->reported = 0;
     queue->via = position;
     queue->conts = queue->conts_used = 0;
@@ -118,6 +118,7 @@ static struct vipl__vi *install(struct vipl__session *session, const struct crea
     vi->attrs = create->attrs;
     vi->attempt = VIPL__ATTEMPT_NONE;
     vi->attempt_async = false;
+    vi->ticket_len = 0;
     __atomic_store_n(&vi->user_data, NULL, __ATOMIC_RELAXED);
     for (unsigned q = 0; q < 2; q++) {
         struct vipl__queue *queue = &vi->queue[q];
@@ -141,6 +142,7 @@ static struct vipl__vi *install(struct vipl__session *session, const struct crea
     return vi;
 }
 
+/* After success the caller calls vipl__call_kept. */
 static VIP_RETURN ask_destroy(struct vipl__session *session, uint32_t index)
 {
     Vip__ViRequest destroy = VIP__VI_REQUEST__INIT;
@@ -150,7 +152,7 @@ static VIP_RETURN ask_destroy(struct vipl__session *session, uint32_t index)
     destroy.vi = index;
     request.body_case = VIP__REQUEST__BODY_DESTROY_VI;
     request.destroy_vi = &destroy;
-    return vipl__call(session, "VipDestroyVi", &request, NULL, 0, NULL);
+    return vipl__call_keep(session, "VipDestroyVi", &request, NULL, 0, NULL);
 }
 
 static VIP_RETURN create_vi(struct vipl__session *session, const struct create *create,
@@ -171,10 +173,11 @@ static VIP_RETURN create_vi(struct vipl__session *session, const struct create *
     vi.recv_cq = vi.has_recv_cq ? create->cq[VIP_Q_RECV]->index : 0;
     request.body_case = VIP__REQUEST__BODY_CREATE_VI;
     request.create_vi = &vi;
-    rc = vipl__call(session, "VipCreateVi", &request, NULL, 0, &reply);
+    rc = vipl__call_keep(session, "VipCreateVi", &request, NULL, 0, &reply);
     if (rc != VIP_SUCCESS)
         return rc;
     if (reply->create_vi == NULL || reply->create_vi->vi >= VIP_VI_MAX) {
+        vipl__call_kept(session);
         vipl__reply_free(reply);
         return vipl__fail(VIP_ERROR_RESOURCE, "VipCreateVi: vipd's reply makes no sense");
     }
@@ -184,8 +187,10 @@ static VIP_RETURN create_vi(struct vipl__session *session, const struct create *
     if (made != NULL)
         *ret_handle = (VIP_VI_HANDLE)(uintptr_t)made->handle;
     pthread_mutex_unlock(&session->lock);
+    vipl__call_kept(session);
     if (made == NULL) {
-        ask_destroy(session, reply->create_vi->vi);
+        if (ask_destroy(session, reply->create_vi->vi) == VIP_SUCCESS)
+            vipl__call_kept(session);
         rc = vipl__fail(VIP_ERROR_RESOURCE,
                         "VipCreateVi: out of memory, or the NIC is being closed");
     }
@@ -272,6 +277,7 @@ static VIP_RETURN destroy_vi(struct vipl__vi *vi, uint64_t handle)
     vipl__spin_unlock(&session->post_lock);
     vipl__direct_destroy(vi);
     pthread_mutex_unlock(&session->lock);
+    vipl__call_kept(session);
     vipl__notify_cancel_vi(vi, handle);
     return VIP_SUCCESS;
 }
@@ -322,7 +328,7 @@ static VIP_RETURN set_attributes(struct vipl__vi *vi, const VIP_VI_ATTRIBUTES *a
     set.attributes = &attributes;
     request.body_case = VIP__REQUEST__BODY_SET_VI_ATTRIBUTES;
     request.set_vi_attributes = &set;
-    rc = vipl__call(session, "VipSetViAttributes", &request, NULL, 0, NULL);
+    rc = vipl__call_keep(session, "VipSetViAttributes", &request, NULL, 0, NULL);
     if (rc != VIP_SUCCESS)
         return rc;
     pthread_mutex_lock(&session->lock);
@@ -331,6 +337,7 @@ static VIP_RETURN set_attributes(struct vipl__vi *vi, const VIP_VI_ATTRIBUTES *a
     vipl__spin_lock(&session->post_lock);
     vi->ptag = ptag;
     vipl__spin_unlock(&session->post_lock);
+    vipl__call_kept(session);
     return VIP_SUCCESS;
 }
 

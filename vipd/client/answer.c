@@ -26,8 +26,9 @@ bool answer_claimed(const struct client *client, struct answer *answer)
 {
     if (client->session->claimed)
         return true;
-    answer_set(answer, VIP_RC_INVALID_STATE,
-               "this NIC handle was not open in an earlier vipd, so nothing of it has an old number");
+    answer_set(
+        answer, VIP_RC_INVALID_STATE,
+        "this NIC handle was not open in an earlier vipd, so nothing of it has an old number");
     return false;
 }
 

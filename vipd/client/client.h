@@ -48,8 +48,8 @@ struct session {
     void *recv_base;   /* table of receives (proto/direct.h), NULL if the library has none */
     uint32_t guard[3]; /* numbers of these three mappings in the table of guard.h */
     struct taken_file *taken[3]; /* the files of these three, which the program may keep */
-    int segment; /* file of vipd_base: open as long as its lock is held */
-    bool claimed; /* opened in an earlier life of vipd */
+    int segment;                 /* file of vipd_base: open as long as its lock is held */
+    bool claimed;                /* opened in an earlier life of vipd */
     int doorbell;                /* eventfd; its file is shared with the application */
     int event_sock;              /* vipd's end */
     struct vipd_watch *doorbell_watch, *event_watch;

@@ -304,7 +304,8 @@ static void fill_reply(const struct client *client, struct answer *answer)
     answer->open.has_direct = true;
     answer->open.direct = vipd->config->direct;
     answer->open.has_outlive_ms = true;
-    answer->open.outlive_ms = client->session->layout->outlives ? vipd->config->outlive_ns / 1000000 : 0;
+    answer->open.outlive_ms =
+        client->session->layout->outlives ? vipd->config->outlive_ns / 1000000 : 0;
     fill_nic_attributes(client, answer);
     answer->reply.open = &answer->open;
 }

@@ -90,8 +90,9 @@ static void restore_vi(struct client *client, const Vip__PastVi *r, const struct
     enum vip_rc rc;
 
     if (r->vi >= client->vipd->config->vis) {
-        answer_set(answer, VIP_RC_INVALID_PARAMETER, "VI number %u: the limit is [limits] vis = %llu",
-                   r->vi, (unsigned long long)client->vipd->config->vis);
+        answer_set(answer, VIP_RC_INVALID_PARAMETER,
+                   "VI number %u: the limit is [limits] vis = %llu", r->vi,
+                   (unsigned long long)client->vipd->config->vis);
         return;
     }
     if (!ticket_good(client, r, &past))
@@ -99,7 +100,7 @@ static void restore_vi(struct client *client, const Vip__PastVi *r, const struct
     past.args.ptag = args->ptag; /* the program's numbers: they may differ from the ticket's */
     past.args.send_cq = args->send_cq;
     past.args.recv_cq = args->recv_cq;
-    past.recv_next = r->recv_next;
+    past.recv_base = r->recv_base;
     nic_vi_recover(client->session->vipd_base, &past);
     rc = nic_vi_restore(session, &past, now_ns, answer->reason, sizeof(answer->reason));
     if (rc == VIP_RC_ERROR_NOT_SUPPORTED) { /* a feature of the connection */
@@ -233,12 +234,32 @@ void request_rebind(struct client *client, const Vip__Request *request, struct v
     answer_why(answer, rc);
 }
 
-/* Make a CQ with the number that it had in an earlier life of vipd. */
-static void restore_cq(struct client *client, uint32_t cq, struct answer *answer)
+/* Is fd a socket that vipd may send messages on, as one that it has made (request_cq_fd)? */
+static bool is_cq_socket(int fd)
 {
-    enum vip_rc rc = nic_cq_restore(client->session->nic_session, cq);
+    int type = 0, domain = 0;
+    socklen_t len = sizeof(int);
 
-    answer_set(answer, rc, "completion queue %u is in use, or above the limit of [limits] cqs = %llu",
+    return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_SEQPACKET &&
+           getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 && domain == AF_UNIX;
+}
+
+/* Make a CQ with the number, and the socket if it had one, that it had in an earlier life of vipd. */
+static void restore_cq(struct client *client, uint32_t cq, struct vip_fds *fds,
+                       struct answer *answer)
+{
+    struct nic_session *session = client->session->nic_session;
+    enum vip_rc rc = VIP_RC_INVALID_PARAMETER;
+
+    if (fds->count == 0 || is_cq_socket(fds->fd[0]))
+        rc = nic_cq_restore(session, cq);
+    if (rc == VIP_RC_SUCCESS && fds->count == 1) {
+        rc = nic_cq_set_socket(session, cq, fds->fd[0]); /* closes it after a failure */
+        fds->fd[0] = -1;
+    }
+    answer_set(answer, rc,
+               "completion queue %u is in use, is above the limit of [limits] cqs = %llu, or its "
+               "descriptor is none",
                cq, (unsigned long long)client->vipd->config->cqs);
     if (rc != VIP_RC_SUCCESS)
         return;
@@ -254,12 +275,15 @@ void request_create_cq(struct client *client, const Vip__Request *request, struc
     uint32_t cq = 0, position = 0;
     enum vip_rc rc;
 
-    (void)fds;
     if (!answer_room(client, QUOTA_CQS, 1, answer))
         return;
     if (request->create_cq->has_cq) {
         if (answer_claimed(client, answer))
-            restore_cq(client, request->create_cq->cq, answer);
+            restore_cq(client, request->create_cq->cq, fds, answer);
+        return;
+    }
+    if (fds->count > 0) {
+        client_end(client, CLIENT_END_FDS, "create_cq");
         return;
     }
     answer->reason[0] = '\0';

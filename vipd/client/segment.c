@@ -33,6 +33,9 @@
 #define SEALS_OUTLIVE (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW)
 #define SEGMENT_SEALS (SEALS_OUTLIVE | F_SEAL_FUTURE_WRITE)
 
+/* Retry interval in ms for a program that meets a vipd that has not quite ended. */
+#define SEGMENT_AGAIN_MS 10
+
 /* ---- the application's ------------------------------------------------------------------- */
 
 const char *segment_app_fault(int fd, uint64_t bytes)
@@ -75,7 +78,7 @@ int segment_count(const struct client *client, int fd, struct taken_file **ret)
 }
 
 bool segment_map_app(const struct client *client, struct session *session, int fd,
-                            struct answer *answer)
+                     struct answer *answer)
 {
     const char *fault = segment_app_fault(fd, session->layout->app_bytes);
     int rc;
@@ -223,6 +226,10 @@ int segment_claim(const struct client *client, struct session *session, int offe
         if (r != -EWOULDBLOCK)
             return r;
         fault = "is used by another vipd";
+        vip__open_reply__init(&answer->open);
+        answer->open.has_again_ms = true; /* that vipd may be at its end */
+        answer->open.again_ms = SEGMENT_AGAIN_MS;
+        answer->reply.open = &answer->open;
     }
     answer_set(answer, VIP_RC_INVALID_STATE,
                "this vipd cannot go on with the NIC handle of an earlier one: the vipd-writes "

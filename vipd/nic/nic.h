@@ -41,7 +41,7 @@ struct nic_config {
     bool vi_latency;          /* measure each VI of these sessions too; only with latency */
     uint64_t linger_ns;       /* linger of VipDisconnect (proto/shm.h); up to 2^32 - 1 ms */
     uint8_t without; /* VIP_FEATURE_* that vipd hides; not 0 only in tests of older versions */
-    uint64_t more; /* VIP_FEATURE_REBIND if connections outlive vipd; tests: other bits, too */
+    uint64_t more;   /* VIP_FEATURE_REBIND if connections outlive vipd; tests: other bits, too */
     /* Reads the present time: vipd measures when packets are given to the link and how long a turn
      * takes. NULL: the turn's time is used; then no turn is cut, and users do not share time. */
     uint64_t (*clock)(void);
@@ -114,7 +114,7 @@ struct nic_session_args {
     uint32_t uid;                    /* the user that owns it */
     const struct nic_layout *layout; /* of the two segments, not NULL */
     void *app_base;                  /* app-writes segment, mapped read-only */
-    void *vipd_base; /* vipd-writes segment, mapped writable; zeroed, or of an earlier life */
+    void *vipd_base;      /* vipd-writes segment, mapped writable; zeroed, or of an earlier life */
     uint32_t sq_position; /* of the first posting in the submission ring; 0 in a new ring */
     struct registry *registry; /* of this session; the caller frees it after the session */
     const struct nic_sink *sink;
@@ -158,7 +158,7 @@ struct nic_vi_checkpoint {
     uint16_t vi;
     uint32_t generation;
     struct nic_vi_args args;
-    uint32_t recv_next;   /* receives of the table that have completed; 0 without a table */
+    uint32_t recv_base;   /* number of a receive in the table, less its completion's position */
     bool lost, lost_told; /* its connection cannot go on; the program knows it */
     bool connected;       /* with a connection that can be bound anew: */
     struct cm_host peer;

@@ -227,7 +227,7 @@ enum vip_rc nic_vi_create_as(struct nic_session *session, const struct nic_vi_ch
     }
     vi->generation = past->generation - 1; /* make() counts it up */
     if (make(session, past->vi, &past->args)) {
-        vi->recv_next = past->recv_next;
+        vi->recv_next = vi->position[VIP_Q_RECV] + past->recv_base;
         vi->lost_told = past->lost_told;
         /* A thread may sleep although its completion is there now. */
         nic_wake_also(session, past->vi, VIP_Q_SEND);

@@ -1,0 +1,472 @@
+/*
+ * The next vipd (outlive.h).
+ *
+ * While vipd is away, posts only go to the queues of the library, completions are taken as always,
+ * and requests wait (call.c). Nothing is written into the submission ring, and no other thread
+ * changes what vipd knows of the session: before the first question to the next vipd, all threads
+ * have done with the replies of the last one (vipl__call_keep).
+ */
+#include "libvipl/outlive.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "libvipl/call.h"
+#include "libvipl/connect.h"
+#include "libvipl/cq_fd.h"
+#include "libvipl/direct.h"
+#include "libvipl/error.h"
+#include "libvipl/listen.h"
+#include "libvipl/mem.h"
+#include "libvipl/sq.h"
+
+/* Pause between two looks for the next vipd. */
+#define LOOK_AGAIN_NS 10000000
+
+/* Texts of requests name this. No call of the program has these outcomes. */
+static const char call[] = "going on with the next vipd";
+
+enum next {
+    NEXT_NONE, /* there is none yet */
+    NEXT_GOES, /* it goes on with the session */
+    NEXT_NOT,  /* it refuses to, or it is gone, too */
+};
+
+static void set_gone(struct vipl__session *session, enum vipl__vipd gone)
+{
+    pthread_mutex_lock(&session->lock);
+    vipl__spin_lock(&session->post_lock);
+    __atomic_store_n(&session->gone, gone, __ATOMIC_SEQ_CST);
+    vipl__spin_unlock(&session->post_lock);
+    pthread_mutex_unlock(&session->lock);
+}
+
+static struct vipl__vi *live_vi(struct vipl__session *session, unsigned index)
+{
+    struct vipl__vi *vi = __atomic_load_n(&session->vi[index], __ATOMIC_ACQUIRE);
+
+    return vi != NULL && __atomic_load_n(&vi->handle, __ATOMIC_ACQUIRE) != 0 ? vi : NULL;
+}
+
+static struct vipl__cq *live_cq(struct vipl__session *session, unsigned index)
+{
+    struct vipl__cq *cq = __atomic_load_n(&session->cq[index], __ATOMIC_ACQUIRE);
+
+    return cq != NULL && __atomic_load_n(&cq->handle, __ATOMIC_ACQUIRE) != 0 ? cq : NULL;
+}
+
+/* ---- the connection ---------------------------------------------------------------------- */
+
+/* Put `fd` in place of *at, under the same number: other threads may use it now. */
+static void replace(int *at, int *fd)
+{
+    if (dup3(*fd, *at, O_CLOEXEC) < 0)
+        return;
+    close(*fd);
+    *fd = -1;
+}
+
+static bool connect_next(struct vipl__session *session)
+{
+    int fd = vip_control_connect(session->socket_path);
+    bool mine;
+
+    if (fd < 0)
+        return false;
+    pthread_mutex_lock(&session->call_lock);
+    pthread_mutex_lock(&session->lock);
+    mine = !vipl__closing(session); /* else VipCloseNic shuts the present socket down */
+    if (mine)
+        replace(&session->control_fd, &fd);
+    pthread_mutex_unlock(&session->lock);
+    pthread_mutex_unlock(&session->call_lock);
+    if (fd >= 0)
+        close(fd);
+    return mine && fd < 0;
+}
+
+static bool take_sockets(struct vipl__session *session, struct vip_fds *fds)
+{
+    bool mine;
+
+    pthread_mutex_lock(&session->lock);
+    mine = !vipl__closing(session);
+    if (mine) {
+        replace(&session->doorbell_fd, &fds->fd[1]);
+        replace(&session->event_fd, &fds->fd[2]);
+    }
+    pthread_mutex_unlock(&session->lock);
+    return mine;
+}
+
+/* Ask the next vipd to go on with the session. */
+static enum next claim(struct vipl__session *session)
+{
+    Vip__Claim past = VIP__CLAIM__INIT;
+    Vip__OpenRequest open = VIP__OPEN_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+    struct vip_fds got = VIP_FDS_NONE;
+    Vip__Reply *reply = NULL;
+    int fds[3] = {session->app_fd, vipl__mem_arena_hold(), session->vipd_fd};
+    enum next next = NEXT_NOT;
+
+    if (fds[1] < 0)
+        return NEXT_NOT;
+    vipl__spin_lock(&session->post_lock);
+    past.has_sq_position = 1;
+    past.sq_position = session->sq_taken = session->sq_position;
+    vipl__spin_unlock(&session->post_lock);
+    open.has_abi = 1;
+    open.abi = VIP_SHM_ABI;
+    open.device = session->device;
+    open.program = program_invocation_short_name;
+    open.library_version = (char *)VIP_VERSION;
+    open.claim = &past;
+    request.body_case = VIP__REQUEST__BODY_OPEN;
+    request.open = &open;
+    if (vipl__call_open(session, &request, fds, 3, &reply, &got) == VIP_SUCCESS)
+        next = reply->open != NULL && got.count == 3 && take_sockets(session, &got) ? NEXT_GOES
+                                                                                    : NEXT_NOT;
+    else if (reply != NULL)
+        next = NEXT_NONE; /* the last vipd is not quite gone */
+    vip_fds_close(&got);
+    vipl__reply_free(reply);
+    vipl__mem_arena_put();
+    return next;
+}
+
+/* ---- what there is ----------------------------------------------------------------------- */
+
+static VIP_RETURN tell_ptags(struct vipl__session *session)
+{
+    VIP_RETURN rc = VIP_SUCCESS;
+
+    for (uint32_t i = 0; i < session->ptag_count && rc == VIP_SUCCESS; i++) {
+        Vip__PtagRequest ptag = VIP__PTAG_REQUEST__INIT;
+        Vip__Request request = VIP__REQUEST__INIT;
+
+        ptag.has_ptag = 1;
+        ptag.ptag = session->ptags[i];
+        request.body_case = VIP__REQUEST__BODY_CREATE_PTAG;
+        request.create_ptag = &ptag;
+        rc = vipl__call(session, call, &request, NULL, 0, NULL);
+    }
+    return rc;
+}
+
+static VIP_RETURN tell_region(struct vipl__session *session, const struct vipl__region *region)
+{
+    Vip__MemAttributes attributes = VIP__MEM_ATTRIBUTES__INIT;
+    Vip__RegisterMemRequest mem = VIP__REGISTER_MEM_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+
+    attributes.has_ptag = attributes.has_enable_rdma_write = attributes.has_enable_rdma_read = 1;
+    attributes.ptag = region->ptag;
+    attributes.enable_rdma_write = region->attrs.EnableRdmaWrite != 0;
+    attributes.enable_rdma_read = region->attrs.EnableRdmaRead != 0;
+    mem.has_address = mem.has_bytes = mem.has_kind = mem.has_offset = mem.has_handle = 1;
+    mem.address = region->addr;
+    mem.bytes = region->bytes;
+    mem.attributes = &attributes;
+    mem.kind = (Vip__MemKind)region->mem.kind;
+    mem.offset = region->mem.offset;
+    mem.handle = region->handle;
+    request.body_case = VIP__REQUEST__BODY_REGISTER_MEM;
+    request.register_mem = &mem;
+    return vipl__call(session, call, &request, &region->mem.fd, region->mem.fd >= 0 ? 1 : 0, NULL);
+}
+
+/* No other thread changes the table now. */
+static VIP_RETURN tell_regions(struct vipl__session *session)
+{
+    const struct vipl__regions *regions = &session->regions;
+    VIP_RETURN rc = VIP_SUCCESS;
+
+    for (uint32_t i = 0; regions->slots != NULL && i <= regions->mask && rc == VIP_SUCCESS; i++)
+        if (regions->slots[i].region != NULL)
+            rc = tell_region(session, regions->slots[i].region);
+    return rc;
+}
+
+static VIP_RETURN tell_cqs(struct vipl__session *session)
+{
+    VIP_RETURN rc = VIP_SUCCESS;
+
+    for (unsigned i = 0; i < VIP_CQ_MAX && rc == VIP_SUCCESS; i++) {
+        struct vipl__cq *cq = live_cq(session, i);
+        Vip__CqRequest body = VIP__CQ_REQUEST__INIT;
+        Vip__Request request = VIP__REQUEST__INIT;
+
+        if (cq == NULL)
+            continue;
+        body.has_cq = 1;
+        body.cq = i;
+        request.body_case = VIP__REQUEST__BODY_CREATE_CQ;
+        request.create_cq = &body;
+        rc = vipl__call(session, call, &request, &cq->fd[1], cq->fd[1] >= 0 ? 1 : 0, NULL);
+    }
+    return rc;
+}
+
+/*
+ * Completions of vipd whose CQ entries the program has got, or will find in the CQ's ring: a
+ * position of the queue.
+ */
+static uint32_t entries_of(const struct vipl__vi *vi, enum vip_queue which)
+{
+    const struct vipl__queue *queue = &vi->queue[which];
+    const struct vipl__direct *direct = vipl__direct_of(vi);
+    struct vipl__cq *cq = queue->cq;
+    uint32_t entries = queue->first;
+    struct vip_cqe entry;
+
+    if (cq == NULL)
+        return entries;
+    vipl__spin_lock(&cq->done_lock);
+    entries += queue->reported;
+    if (which == VIP_Q_SEND)
+        entries -= queue->direct_reported;
+    else if (direct != NULL)
+        entries -= __atomic_load_n(&direct->reported, __ATOMIC_RELAXED);
+    for (uint32_t at = cq->position; vip_cq_read(cq->ring, at, &entry); at++)
+        entries +=
+            entry.vi == vi->index && entry.queue == which && entry.gen == (vi->generation & 0xFF);
+    vipl__spin_unlock(&cq->done_lock);
+    return entries;
+}
+
+/* Tell vipd of a VI. *ret_rebind: its connection waits for a rebind. */
+static VIP_RETURN tell_vi(struct vipl__session *session, struct vipl__vi *vi, bool *ret_rebind)
+{
+    struct vipl__queue *recv = &vi->queue[VIP_Q_RECV];
+    struct vipl__cq *send_cq = vi->queue[VIP_Q_SEND].cq, *recv_cq = recv->cq;
+    Vip__PastVi past = VIP__PAST_VI__INIT;
+    Vip__ViAttributes attributes;
+    Vip__CreateViRequest body = VIP__CREATE_VI_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+    Vip__Reply *reply = NULL;
+    VIP_RETURN rc;
+
+    vipl__vi_attrs_put(&attributes, &vi->attrs, vi->ptag);
+    past.has_vi = past.has_generation = past.has_recv_base = 1;
+    past.vi = vi->index;
+    past.generation = vi->generation;
+    past.has_ticket = vi->ticket_len > 0;
+    past.ticket.data = vi->ticket;
+    past.ticket.len = vi->ticket_len;
+    past.has_send_entries = past.has_recv_entries = 1;
+    past.send_entries = entries_of(vi, VIP_Q_SEND);
+    past.recv_entries = entries_of(vi, VIP_Q_RECV);
+    vipl__spin_lock(&recv->done_lock);
+    past.recv_base = recv->reaped - recv->position;
+    vipl__spin_unlock(&recv->done_lock);
+    body.attributes = &attributes;
+    body.has_send_cq = send_cq != NULL;
+    body.send_cq = send_cq != NULL ? send_cq->index : 0;
+    body.has_recv_cq = recv_cq != NULL;
+    body.recv_cq = recv_cq != NULL ? recv_cq->index : 0;
+    body.past = &past;
+    request.body_case = VIP__REQUEST__BODY_CREATE_VI;
+    request.create_vi = &body;
+    rc = vipl__call(session, call, &request, NULL, 0, &reply);
+    if (rc != VIP_SUCCESS)
+        return rc;
+    *ret_rebind = reply->create_vi != NULL && reply->create_vi->rebind;
+    vipl__reply_free(reply);
+    return VIP_SUCCESS;
+}
+
+static VIP_RETURN tell_rebind(struct vipl__session *session, unsigned index)
+{
+    Vip__ViRequest body = VIP__VI_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+
+    body.has_vi = 1;
+    body.vi = index;
+    request.body_case = VIP__REQUEST__BODY_REBIND;
+    request.rebind = &body;
+    return vipl__call(session, call, &request, NULL, 0, NULL);
+}
+
+/* ---- posting again ----------------------------------------------------------------------- */
+
+/* The first descriptor of a queue, as `posted` counts, that has not completed. */
+static uint32_t first_undone(struct vipl__queue *queue)
+{
+    uint32_t posted = __atomic_load_n(&queue->posted, __ATOMIC_ACQUIRE), at, position;
+    struct vip_comp comp;
+
+    vipl__spin_lock(&queue->done_lock);
+    position = queue->position;
+    for (at = queue->reaped; at != posted; at++) {
+        if ((queue->how[at & (VIP_DESC_PER_QUEUE_MAX - 1)] & VIPL__HOW_RING) != 0)
+            continue;
+        if (!vip_comps_read(&queue->comps, queue->position, position, &comp))
+            break;
+        position++;
+    }
+    vipl__spin_unlock(&queue->done_lock);
+    return at;
+}
+
+/* Post what is left of a queue. Under post_lock. false: the ring is full. */
+static bool post_rest(struct vipl__vi *vi, enum vip_queue which)
+{
+    struct vipl__queue *queue = &vi->queue[which];
+    uint32_t posted = __atomic_load_n(&queue->posted, __ATOMIC_RELAXED);
+
+    if (which == VIP_Q_RECV && vi->session->direct)
+        queue->again = posted; /* vipd takes them out of the table */
+    for (; queue->again != posted; queue->again++) {
+        bool by_ring =
+            (queue->how[queue->again & (VIP_DESC_PER_QUEUE_MAX - 1)] & VIPL__HOW_RING) != 0;
+
+        if (!by_ring && !vipl__post_again(vi, which, queue->again))
+            return false;
+    }
+    return true;
+}
+
+/* One round over all queues, under post_lock. false: the ring is full. */
+static bool post_round(struct vipl__session *session)
+{
+    for (unsigned i = 0; i < VIP_VI_MAX; i++) {
+        struct vipl__vi *vi = live_vi(session, i);
+
+        if (vi != NULL && !(post_rest(vi, VIP_Q_RECV) && post_rest(vi, VIP_Q_SEND)))
+            return false;
+    }
+    return true;
+}
+
+/*
+ * Post everything again. then: posts go to vipd from now on, because no post lies behind any more.
+ * false: vipd has taken nothing for long.
+ */
+static bool post_all(struct vipl__session *session, bool then)
+{
+    uint64_t deadline_ns = vipl__now_ns() + VIPL__SQ_FULL_NS;
+    uint32_t taken = session->sq_taken;
+    bool done;
+
+    for (;;) {
+        pthread_mutex_lock(&session->lock);
+        vipl__spin_lock(&session->post_lock);
+        done = post_round(session);
+        if (done && then) {
+            __atomic_add_fetch(&session->lives, 1, __ATOMIC_SEQ_CST);
+            __atomic_store_n(&session->gone, VIPL__THERE, __ATOMIC_SEQ_CST);
+            pthread_cond_broadcast(&session->changed);
+        }
+        vipl__spin_unlock_full(&session->post_lock);
+        pthread_mutex_unlock(&session->lock);
+        vipl__ring_bell(session);
+        if (session->sq_taken != taken)
+            deadline_ns = vipl__now_ns() + VIPL__SQ_FULL_NS;
+        taken = session->sq_taken;
+        if (done || vipl__closing(session) || vipl__now_ns() >= deadline_ns)
+            return done;
+        sched_yield();
+    }
+}
+
+/* ---- all of it --------------------------------------------------------------------------- */
+
+/* Tell vipd of the VIs, post again, and bind the connections anew. */
+static VIP_RETURN tell_vis(struct vipl__session *session)
+{
+    bool *rebind = calloc(VIP_VI_MAX, sizeof(*rebind));
+    VIP_RETURN rc = rebind == NULL ? VIP_ERROR_RESOURCE : VIP_SUCCESS;
+
+    for (unsigned i = 0; i < VIP_VI_MAX && rc == VIP_SUCCESS; i++) {
+        struct vipl__vi *vi = live_vi(session, i);
+
+        if (vi == NULL)
+            continue;
+        rc = tell_vi(session, vi, &rebind[i]);
+        for (unsigned q = 0; q < 2; q++)
+            vi->queue[q].again = first_undone(&vi->queue[q]);
+    }
+    if (rc == VIP_SUCCESS && !post_all(session, false))
+        rc = VIP_ERROR_RESOURCE;
+    for (unsigned i = 0; i < VIP_VI_MAX && rc == VIP_SUCCESS; i++)
+        if (rebind[i])
+            rc = tell_rebind(session, i);
+    free(rebind);
+    return rc;
+}
+
+static bool tell_all(struct vipl__session *session)
+{
+    pthread_mutex_lock(&session->lock);
+    vipl__requests_forget(session);
+    pthread_mutex_unlock(&session->lock);
+    return vipl__direct_again(session) == VIP_SUCCESS && tell_ptags(session) == VIP_SUCCESS &&
+           tell_regions(session) == VIP_SUCCESS && tell_cqs(session) == VIP_SUCCESS &&
+           tell_vis(session) == VIP_SUCCESS && vipl__listeners_again(session) == VIP_SUCCESS &&
+           post_all(session, true);
+}
+
+/* Find the next vipd and go on with it. */
+static enum next look(struct vipl__session *session)
+{
+    enum next next;
+
+    if (!connect_next(session))
+        return NEXT_NONE;
+    vipl__call_tells(true);
+    next = claim(session);
+    if (next == NEXT_GOES && !tell_all(session))
+        next = NEXT_NOT;
+    vipl__call_tells(false);
+    return next;
+}
+
+/* Threads have done with the replies of the last vipd. */
+static void await_kept(struct vipl__session *session)
+{
+    struct timespec pause = {.tv_nsec = 100000};
+
+    while (__atomic_load_n(&session->kept, __ATOMIC_SEQ_CST) != 0 && !vipl__closing(session))
+        nanosleep(&pause, NULL);
+}
+
+/* A thread may have slept through what the last vipd has written. */
+static void wake(struct vipl__session *session)
+{
+    for (unsigned i = 0; i < VIP_CQ_MAX; i++)
+        if (live_cq(session, i) != NULL)
+            vipl__cq_fd_flushed(session->cq[i]);
+    for (unsigned i = 0; i < VIP_VI_MAX; i++)
+        if (live_vi(session, i) != NULL)
+            vipl__connect_again(session->vi[i]);
+}
+
+bool vipl__outlive(struct vipl__session *session)
+{
+    uint64_t deadline_ns = vipl__now_ns() + session->outlive_ns;
+    struct timespec pause = {.tv_nsec = LOOK_AGAIN_NS};
+    enum next next = NEXT_NONE;
+
+    if (session->outlive_ns == 0 || vipl__closing(session) ||
+        vip_load32_acquire(&session->vipd->closed) != 0)
+        return false;
+    set_gone(session, VIPL__AWAY);
+    await_kept(session);
+    for (unsigned i = 0; i < VIP_VI_MAX; i++)
+        if (live_vi(session, i) != NULL)
+            vipl__direct_over(session->vi[i]);
+    while (next == NEXT_NONE && !vipl__closing(session) && vipl__now_ns() < deadline_ns) {
+        next = look(session);
+        if (next == NEXT_NONE)
+            nanosleep(&pause, NULL);
+    }
+    if (next != NEXT_GOES)
+        return false;
+    wake(session);
+    return true;
+}
