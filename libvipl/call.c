@@ -9,12 +9,11 @@
 
 #include "libvipl/error.h"
 
-/* The thread that tells the next vipd what there is does not wait for it (outlive.c). */
-static __thread bool tells;
+static __thread bool is_provider;
 
-void vipl__call_tells(bool on)
+void vipl__call_provider(void)
 {
-    tells = on;
+    is_provider = true;
 }
 
 /*
@@ -49,7 +48,7 @@ static bool await_vipd(struct vipl__session *session, uint32_t life)
 {
     bool there;
 
-    if (tells || session->outlive_ns == 0)
+    if (is_provider || session->outlive_ns == 0)
         return false;
     pthread_mutex_lock(&session->lock);
     for (;;) {
@@ -96,7 +95,7 @@ static int ask(struct vipl__session *session, const Vip__Request *request, const
     int rc = -EPIPE;
 
     pthread_mutex_lock(&session->call_lock);
-    if (tells || !vipl__is_gone(session))
+    if (is_provider || !vipl__is_gone(session))
         rc = vip_control_ask_in(session->call_room, session->control_fd, &request->base, fds,
                                 fd_count, &vip__reply__descriptor, ret, ret_fds);
     if (rc >= 0 && keep)

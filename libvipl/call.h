@@ -30,8 +30,11 @@ VIP_RETURN vipl__call_keep(struct vipl__session *session, const char *call,
                            Vip__Reply **ret_reply);
 void vipl__call_kept(struct vipl__session *session);
 
-/* Requests of this thread go to a vipd that is still being told what there is (outlive.c). */
-void vipl__call_tells(bool on);
+/*
+ * The calling thread is the provider thread, which looks for the next vipd: its requests go to a vipd
+ * that is still being told what there is, and wait for no other one.
+ */
+void vipl__call_provider(void);
 
 /* The same for a request whose reply brings only file descriptors. */
 VIP_RETURN vipl__call_fds(struct vipl__session *session, const char *call,

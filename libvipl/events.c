@@ -230,6 +230,7 @@ static void *run(void *arg)
 {
     struct vipl__session *session = arg;
 
+    vipl__call_provider();
     do
         read_all(session);
     while (vipl__outlive(session));

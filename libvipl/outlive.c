@@ -8,6 +8,7 @@
  */
 #include "libvipl/outlive.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -411,6 +412,15 @@ static bool tell_all(struct vipl__session *session)
            post_all(session, true);
 }
 
+/* Is that vipd gone, too? */
+static bool hung_up(const struct vipl__session *session)
+{
+    char byte;
+    ssize_t n = recv(session->control_fd, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT);
+
+    return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+}
+
 /* Find the next vipd and go on with it. */
 static enum next look(struct vipl__session *session)
 {
@@ -418,12 +428,10 @@ static enum next look(struct vipl__session *session)
 
     if (!connect_next(session))
         return NEXT_NONE;
-    vipl__call_tells(true);
     next = claim(session);
     if (next == NEXT_GOES && !tell_all(session))
         next = NEXT_NOT;
-    vipl__call_tells(false);
-    return next;
+    return next == NEXT_NOT && hung_up(session) ? NEXT_NONE : next;
 }
 
 /* Threads have done with the replies of the last vipd. */
