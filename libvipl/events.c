@@ -15,6 +15,7 @@
 #include "libvipl/cq_fd.h"
 #include "libvipl/connect.h"
 #include "libvipl/direct.h"
+#include "libvipl/error.h"
 #include "libvipl/listen.h"
 #include "libvipl/outlive.h"
 #include "libvipl/sleep.h"
@@ -170,12 +171,15 @@ static void dispatch(struct vipl__session *session, const Vip__Event *event,
  * vipd has died or has ended this session. From now on posted descriptors complete as flushed
  * (done.c), waiters wake, attempts end, and the application gets an asynchronous error.
  */
-static void on_death(struct vipl__session *session)
+static void on_death(struct vipl__session *session, const char *refusal)
 {
-    static const char why[] = "vipd has ended or closed this session; everything posted is flushed";
+    char why[VIPL__REASON_BYTES];
     struct vip_app_head *head = session->app_base;
     struct timespec pause = {.tv_nsec = 1000000};
 
+    snprintf(why, sizeof(why),
+             "vipd has ended or closed this session; everything posted is flushed%s%s",
+             refusal[0] != '\0' ? "; the next vipd refuses: " : "", refusal);
     /* Threads that wait for a reply see the end of the socket when vipd also ends its direction. */
     shutdown(session->control_fd, SHUT_WR);
     pthread_mutex_lock(&session->lock);
@@ -229,13 +233,14 @@ static void read_all(struct vipl__session *session)
 static void *run(void *arg)
 {
     struct vipl__session *session = arg;
+    char refusal[VIPL__REASON_BYTES] = "";
 
     vipl__call_provider();
     do
         read_all(session);
-    while (vipl__outlive(session));
+    while (vipl__outlive(session, refusal, sizeof(refusal)));
     if (__atomic_load_n(&session->closing, __ATOMIC_SEQ_CST) == 0)
-        on_death(session);
+        on_death(session, refusal);
     return NULL;
 }
 

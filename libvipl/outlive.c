@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -24,6 +25,7 @@
 #include "libvipl/listen.h"
 #include "libvipl/mem.h"
 #include "libvipl/sq.h"
+#include "libvipl/vipl_ext.h"
 
 /* Pause between two looks for the next vipd. */
 #define LOOK_AGAIN_NS 10000000
@@ -454,7 +456,7 @@ static void wake(struct vipl__session *session)
             vipl__connect_again(session->vi[i]);
 }
 
-bool vipl__outlive(struct vipl__session *session)
+bool vipl__outlive(struct vipl__session *session, char *ret_refusal, size_t refusal_bytes)
 {
     uint64_t deadline_ns = vipl__now_ns() + session->outlive_ns;
     struct timespec pause = {.tv_nsec = LOOK_AGAIN_NS};
@@ -473,6 +475,8 @@ bool vipl__outlive(struct vipl__session *session)
         if (next == NEXT_NONE)
             nanosleep(&pause, NULL);
     }
+    if (next == NEXT_NOT)
+        snprintf(ret_refusal, refusal_bytes, "%s", VipxLastError());
     if (next != NEXT_GOES)
         return false;
     wake(session);

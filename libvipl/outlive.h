@@ -12,9 +12,9 @@
 
 /*
  * vipd is gone. Wait for the next one, for at most session->outlive_ns, and go on with it. Returns
- * true if the session goes on; false: it is over, or VipCloseNic runs. Called by the provider thread
- * only.
+ * true if the session goes on; false: it is over, or VipCloseNic runs. *ret_refusal: why the next vipd
+ * does not go on with it; empty: there is none. Called by the provider thread only.
  */
-bool vipl__outlive(struct vipl__session *session);
+bool vipl__outlive(struct vipl__session *session, char *ret_refusal, size_t refusal_bytes);
 
 #endif

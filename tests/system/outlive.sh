@@ -14,7 +14,7 @@ trap 'exit 130' INT TERM
 
 failed() {
     echo "FAILED: $*"
-    tail -n 20 "$WORK"/*.log
+    tail -n 40 "$WORK"/*.log
     exit 1
 }
 

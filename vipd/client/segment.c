@@ -144,6 +144,20 @@ static int segment_use(const struct client *client, struct session *session)
     return segment_count(client, session->segment, &session->taken[1]);
 }
 
+/* A descriptor to read the segment goes to the reply. Outcomes: 0; a negative errno. */
+static int answer_reader(const struct session *session, struct answer *answer)
+{
+    bool outlives = session->layout->outlives;
+    int fd = outlives ? open_again(session->segment, O_RDONLY)
+                      : fcntl(session->segment, F_DUPFD_CLOEXEC, 0);
+
+    if (fd < 0)
+        return outlives ? fd : -errno;
+    answer->fds.fd[0] = fd;
+    answer->fds.count = 1;
+    return 0;
+}
+
 int segment_make(const struct client *client, struct session *session, struct answer *answer)
 {
     bool outlives = session->layout->outlives;
@@ -160,12 +174,7 @@ int segment_make(const struct client *client, struct session *session, struct an
     /* After the mapping, which stays writable. */
     if (fcntl(fd, F_ADD_SEALS, outlives ? SEALS_OUTLIVE : SEGMENT_SEALS) < 0)
         return -errno;
-    r = outlives ? open_again(fd, O_RDONLY) : fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    if (r < 0)
-        return outlives ? r : -errno;
-    answer->fds.fd[0] = r;
-    answer->fds.count = 1;
-    return 0;
+    return answer_reader(session, answer);
 }
 
 /* What is wrong with the offered file; NULL: nothing. */
@@ -223,6 +232,8 @@ int segment_claim(const struct client *client, struct session *session, int offe
     }
     if (!fault) {
         r = segment_use(client, session);
+        if (r == 0)
+            r = answer_reader(session, answer);
         if (r != -EWOULDBLOCK)
             return r;
         fault = "is used by another vipd";
