@@ -61,9 +61,9 @@ static void must(VIP_RETURN code, const char *what)
 /* The server learns of the client's VipDisconnect by VIP_ERROR_CONN_LOST. */
 static void on_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
 {
-    const bool *is_server = context;
+    const bool *server_end = context;
 
-    if (*is_server && error->ErrorCode == VIP_ERROR_CONN_LOST)
+    if (*server_end && error->ErrorCode == VIP_ERROR_CONN_LOST)
         return;
     printf("FAILED: asynchronous error %d\n", (int)error->ErrorCode);
     fflush(stdout);
