@@ -258,6 +258,10 @@ static VIP_RETURN tell_vi(struct vipl__session *session, struct vipl__vi *vi, bo
     past.has_vi = past.has_generation = past.has_recv_base = 1;
     past.vi = vi->index;
     past.generation = vi->generation;
+    past.has_idle = 1;
+    pthread_mutex_lock(&session->lock);
+    past.idle = vi->attempt == VIPL__ATTEMPT_CONNECT || vi->attempt == VIPL__ATTEMPT_ACCEPT;
+    pthread_mutex_unlock(&session->lock);
     past.has_ticket = vi->ticket_len > 0;
     past.ticket.data = vi->ticket;
     past.ticket.len = vi->ticket_len;

@@ -143,6 +143,7 @@ static void end_orphan(struct end *end, bool reads)
     end->past.connected = end->past.connected && end->state == END_UP;
     if (end->past.connected)
         nic_vi_recover(end->sess->vipd, &end->past);
+    end->past.lost = false; /* its program disconnects by itself */
     if (end->past.connected || end->state == END_IDLE)
         return;
     if (end->attempt)

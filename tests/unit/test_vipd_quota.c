@@ -114,6 +114,7 @@ static void test_cqs(void **state)
     destroy.body_case = VIP__REQUEST__BODY_DESTROY_CQ;
     destroy.destroy_cq = &cq;
     ask_code(one.sock, &destroy, VIP_RC_SUCCESS, NULL);
+    cq.has_cq = false;
     ask_code(two.sock, &request, VIP_RC_SUCCESS, NULL);
     ask_code(two.sock, &request, VIP_RC_ERROR_RESOURCE, "cqs_per_uid");
     close_app(&one);

@@ -102,6 +102,8 @@ static void restore_vi(struct client *client, const Vip__PastVi *r, const struct
     past.args.recv_cq = args->recv_cq;
     past.recv_base = r->recv_base;
     nic_vi_recover(client->session->vipd_base, &past);
+    if (r->idle)
+        past.connected = past.lost = past.lost_told = false;
     rc = nic_vi_restore(session, &past, now_ns, answer->reason, sizeof(answer->reason));
     if (rc == VIP_RC_ERROR_NOT_SUPPORTED) { /* a feature of the connection */
         past.connected = false;
