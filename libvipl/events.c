@@ -178,7 +178,7 @@ static void on_death(struct vipl__session *session, const char *refusal)
     struct timespec pause = {.tv_nsec = 1000000};
 
     snprintf(why, sizeof(why),
-             "vipd has ended or closed this session; everything posted is flushed%s%s",
+             "vipd has ended or closed this session; everything posted is flushed%s%.380s",
              refusal[0] != '\0' ? "; the next vipd refuses: " : "", refusal);
     /* Threads that wait for a reply see the end of the socket when vipd also ends its direction. */
     shutdown(session->control_fd, SHUT_WR);

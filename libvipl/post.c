@@ -215,7 +215,8 @@ static inline void enqueue(const struct vipl__session *session, struct vipl__que
 }
 
 /* What the next vipd must know of a descriptor, and is not in it. Under post_lock. */
-static uint8_t keep(struct vipl__queue *queue, uint32_t posted, const struct extra *extra)
+static __attribute__((noinline)) uint8_t keep(struct vipl__queue *queue, uint32_t posted,
+                                              const struct extra *extra)
 {
     uint32_t slot = posted & (VIP_DESC_PER_QUEUE_MAX - 1);
 
@@ -266,7 +267,7 @@ static inline enum outcome post_by_vipd(struct vipl__vi *vi, VIP_DESCRIPTOR *des
     if (!gone)
         slot = submission(session, vi, desc, which, seg_count, extra);
     enqueue(session, &vi->queue[which], posted, desc, region,
-            keep(&vi->queue[which], posted, extra));
+            __builtin_expect(extra == &no_extra, 1) ? 0 : keep(&vi->queue[which], posted, extra));
     if (!gone) {
         vip_sq_write(vip_app_sq(session->app_base), session->sq_position, &slot);
         session->sq_position += slots;
@@ -287,7 +288,8 @@ static enum outcome post_to_table(struct vipl__vi *vi, VIP_DESCRIPTOR *desc, VIP
     clear(desc);
     room = table_slot(vi, desc, segments_of(desc), extra, &slot);
     enqueue(session, &vi->queue[VIP_Q_RECV], posted, desc, region,
-            extra->bad_seg >= 0 ? VIPL__HOW_BAD : 0);
+            __builtin_expect(extra == &no_extra, 1) ? 0
+                                                    : keep(&vi->queue[VIP_Q_RECV], posted, extra));
     vip_recv_write(session->recv_base, vi->index, posted, &slot);
     vipl__direct_lend(vi, posted);
     return room ? TABLED : NO_CONTS;
