@@ -64,13 +64,14 @@ static struct vipl__cq *live_cq(struct vipl__session *session, unsigned index)
 
 /* ---- the connection ---------------------------------------------------------------------- */
 
-/* Put `fd` in place of *at, under the same number: other threads may use it now. */
-static void replace(int *at, int *fd)
+/* Put *fd in place of `at`, under the same number: other threads may use it now. false: not done. */
+static bool replace(int at, int *fd)
 {
-    if (dup3(*fd, *at, O_CLOEXEC) < 0)
-        return;
+    if (dup3(*fd, at, O_CLOEXEC) < 0)
+        return false;
     close(*fd);
     *fd = -1;
+    return true;
 }
 
 static bool connect_next(struct vipl__session *session)
@@ -82,14 +83,13 @@ static bool connect_next(struct vipl__session *session)
         return false;
     pthread_mutex_lock(&session->call_lock);
     pthread_mutex_lock(&session->lock);
-    mine = !vipl__closing(session); /* else VipCloseNic shuts the present socket down */
-    if (mine)
-        replace(&session->control_fd, &fd);
+    /* Else VipCloseNic shuts the present socket down. */
+    mine = !vipl__closing(session) && replace(session->control_fd, &fd);
     pthread_mutex_unlock(&session->lock);
     pthread_mutex_unlock(&session->call_lock);
     if (fd >= 0)
         close(fd);
-    return mine && fd < 0;
+    return mine;
 }
 
 static bool take_sockets(struct vipl__session *session, struct vip_fds *fds)
@@ -97,11 +97,8 @@ static bool take_sockets(struct vipl__session *session, struct vip_fds *fds)
     bool mine;
 
     pthread_mutex_lock(&session->lock);
-    mine = !vipl__closing(session);
-    if (mine) {
-        replace(&session->doorbell_fd, &fds->fd[1]);
-        replace(&session->event_fd, &fds->fd[2]);
-    }
+    mine = !vipl__closing(session) && replace(session->doorbell_fd, &fds->fd[1]) &&
+           replace(session->event_fd, &fds->fd[2]);
     pthread_mutex_unlock(&session->lock);
     return mine;
 }
@@ -445,6 +442,8 @@ static void await_kept(struct vipl__session *session)
 {
     struct timespec pause = {.tv_nsec = 100000};
 
+    pthread_mutex_lock(&session->call_lock); /* a reply that was just read counts in `kept` now */
+    pthread_mutex_unlock(&session->call_lock);
     while (__atomic_load_n(&session->kept, __ATOMIC_SEQ_CST) != 0 && !vipl__closing(session))
         nanosleep(&pause, NULL);
 }

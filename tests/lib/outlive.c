@@ -2,10 +2,11 @@
  * Messages that must all arrive, once and in order, while a vipd is killed and started again
  * (tests/system/outlive.sh). The server sends every message back; the client checks what comes.
  *
- *   outlive server [cq]                   one connection, until it ends in order
- *   outlive client ADDRESS STOP [LEVEL] [heap] [cq]
- *                                         until the file STOP exists; prints how far it is.
- *                                         LEVEL: rd (default) or rr; heap: memory of malloc; cq: waits on a CQ
+ *   outlive server [WORD...]              one connection, until it ends in order
+ *   outlive client ADDRESS STOP [WORD...] until the file STOP exists; prints how far it is
+ *
+ * Words: rr: Reliable Reception, in place of Reliable Delivery (client); heap: memory of malloc; cq: waits on a CQ;
+ * write: messages are RDMA Writes with immediate data; read: reads each fifth answer again by RDMA Read (client).
  */
 #include <arpa/inet.h>
 #include <stdbool.h>
@@ -31,7 +32,19 @@ union address {
 
 struct slot {
     VIP_DESCRIPTOR send __attribute__((aligned(64))), receive __attribute__((aligned(64)));
-    unsigned char out[BYTES], in[BYTES];
+    VIP_DESCRIPTOR read __attribute__((aligned(64)));
+    unsigned char out[BYTES], in[BYTES], again[BYTES];
+};
+
+/* The first message of either end: where its slots lie. */
+struct hello {
+    uint64_t slots;
+    VIP_MEM_HANDLE handle;
+};
+
+struct words {
+    VIP_RELIABILITY_LEVEL level;
+    bool heap, cq, write, read;
 };
 
 struct end {
@@ -41,7 +54,10 @@ struct end {
     VIP_CQ_HANDLE cq; /* NULL: waits on the queues */
     VIP_MEM_HANDLE handle;
     struct slot *slots;
-    unsigned sent, returned; /* sends posted, and completed */
+    struct hello peer;
+    unsigned sent, returned;                /* operations posted to the send queue, and completed */
+    const VIP_DESCRIPTOR *order[2 * SLOTS]; /* of those: number modulo 2 * SLOTS */
+    unsigned early; /* receives that the CQ has told of and that are not taken yet */
 };
 
 static bool is_server;
@@ -69,11 +85,14 @@ static void on_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
     fflush(stdout);
 }
 
-static void open_end(struct end *end, VIP_RELIABILITY_LEVEL level, bool heap, bool cq)
+static void open_end(struct end *end, const struct words *words)
 {
-    VIP_VI_ATTRIBUTES vi = {.ReliabilityLevel = level, .MaxTransferSize = BYTES};
+    VIP_VI_ATTRIBUTES vi = {.ReliabilityLevel = words->level,
+                            .MaxTransferSize = BYTES,
+                            .EnableRdmaWrite = VIP_TRUE,
+                            .EnableRdmaRead = VIP_TRUE};
     VIP_PROTECTION_HANDLE ptag;
-    VIP_MEM_ATTRIBUTES memory = {0};
+    VIP_MEM_ATTRIBUTES memory = {.EnableRdmaWrite = VIP_TRUE, .EnableRdmaRead = VIP_TRUE};
     VIP_PVOID base;
 
     must(VipOpenNic("vip0", &end->nic), "VipOpenNic");
@@ -81,7 +100,7 @@ static void open_end(struct end *end, VIP_RELIABILITY_LEVEL level, bool heap, bo
     must(VipErrorCallback(end->nic, &is_server, on_error), "VipErrorCallback");
     must(VipCreatePtag(end->nic, &ptag), "VipCreatePtag");
     vi.Ptag = memory.Ptag = ptag;
-    if (heap) {
+    if (words->heap) {
         base = aligned_alloc(64, SLOTS * sizeof(*end->slots));
         if (base == NULL)
             fail("aligned_alloc");
@@ -92,7 +111,7 @@ static void open_end(struct end *end, VIP_RELIABILITY_LEVEL level, bool heap, bo
     end->slots = base;
     must(VipRegisterMem(end->nic, base, SLOTS * sizeof(*end->slots), &memory, &end->handle),
          "VipRegisterMem");
-    if (cq)
+    if (words->cq)
         must(VipCreateCQ(end->nic, 4 * SLOTS, &end->cq), "VipCreateCQ");
     must(VipCreateVi(end->nic, &vi, end->cq, end->cq, &end->vi), "VipCreateVi");
 }
@@ -118,26 +137,56 @@ static void post_receive(struct end *end, unsigned number)
     must(VipPostRecv(end->vi, desc, end->handle), "VipPostRecv");
 }
 
-static void post_send(struct end *end, unsigned number, uint32_t length)
+/* Post an operation on `local` of this end, and for RDMA on `remote`, the address of the same slot in the peer. */
+static void post(struct end *end, VIP_DESCRIPTOR *desc, VIP_UINT16 control, unsigned char *local,
+                 const unsigned char *remote, unsigned number, uint32_t length)
 {
-    struct slot *slot = &end->slots[number % SLOTS];
-    VIP_DESCRIPTOR *desc = &slot->send;
+    unsigned segment = remote != NULL;
 
     memset(desc, 0, sizeof(*desc));
     desc->CS.Length = length;
-    desc->CS.SegCount = 1;
-    desc->CS.Control = VIP_CONTROL_OP_SENDRECV | VIP_CONTROL_IMMEDIATE;
+    desc->CS.SegCount = (VIP_UINT16)(segment + 1);
+    desc->CS.Control = control;
     desc->CS.ImmediateData = number;
-    desc->DS[0].Local.Data.Address = slot->out;
-    desc->DS[0].Local.Handle = end->handle;
-    desc->DS[0].Local.Length = length;
+    if (remote != NULL) {
+        desc->DS[0].Remote.Data.AddressBits =
+            end->peer.slots + (uint64_t)(remote - (unsigned char *)end->slots);
+        desc->DS[0].Remote.Handle = end->peer.handle;
+    }
+    desc->DS[segment].Local.Data.Address = local;
+    desc->DS[segment].Local.Handle = end->handle;
+    desc->DS[segment].Local.Length = length;
     must(VipPostSend(end->vi, desc, end->handle), "VipPostSend");
-    end->sent++;
+    end->order[end->sent++ % (2 * SLOTS)] = desc;
 }
 
-static void take_send(struct end *end, VIP_DESCRIPTOR *desc)
+static void post_message(struct end *end, unsigned number, uint32_t length, bool write)
 {
-    if (desc != &end->slots[end->returned % SLOTS].send)
+    struct slot *slot = &end->slots[number % SLOTS];
+
+    if (write)
+        post(end, &slot->send, VIP_CONTROL_OP_RDMAWRITE | VIP_CONTROL_IMMEDIATE, slot->out,
+             slot->in, number, length);
+    else
+        post(end, &slot->send, VIP_CONTROL_OP_SENDRECV | VIP_CONTROL_IMMEDIATE, slot->out, NULL,
+             number, length);
+}
+
+static void hello_put(struct end *end)
+{
+    struct hello hello = {.slots = (uintptr_t)end->slots, .handle = end->handle};
+
+    memcpy(end->slots[0].out, &hello, sizeof(hello));
+}
+
+static void hello_get(struct end *end)
+{
+    memcpy(&end->peer, end->slots[0].in, sizeof(end->peer));
+}
+
+static void take_send(struct end *end, const VIP_DESCRIPTOR *desc)
+{
+    if (desc != end->order[end->returned % (2 * SLOTS)])
         fail("a send completed out of order");
     end->returned++;
 }
@@ -154,6 +203,9 @@ static VIP_DESCRIPTOR *next_receive(struct end *end)
         while (VipSendDone(end->vi, &desc) == VIP_SUCCESS)
             take_send(end, desc);
         code = VipRecvWait(end->vi, WAIT_MS, &desc);
+    } else if (end->early > 0) {
+        end->early--;
+        code = VipRecvDone(end->vi, &desc);
     } else {
         for (;;) {
             must(VipCQWait(end->cq, WAIT_MS, &vi, &is_recv), "VipCQWait");
@@ -179,8 +231,9 @@ static void drain_sends(struct end *end, unsigned left)
     while (end->sent - end->returned > left) {
         if (end->cq != NULL) {
             must(VipCQWait(end->cq, WAIT_MS, &vi, &is_recv), "VipCQWait for a send");
+            end->early += is_recv;
             if (is_recv)
-                fail("a receive where a send must be");
+                continue;
             must(VipSendDone(end->vi, &desc), "VipSendDone");
         } else {
             must(VipSendWait(end->vi, WAIT_MS, &desc), "VipSendWait");
@@ -189,9 +242,17 @@ static void drain_sends(struct end *end, unsigned left)
     }
 }
 
+/* Length of a message and of its answer; the first one is a struct hello. */
+static uint32_t length_of(unsigned number)
+{
+    if (number == 0)
+        return sizeof(struct hello);
+    return number % 7 == 0 ? 1 + number * 397u % BYTES : 1 + number * 31u % 200;
+}
+
 /* ---- server ------------------------------------------------------------------------------ */
 
-static int server(bool cq)
+static int server(const struct words *words)
 {
     struct end end = {0};
     union address local = {0}, remote = {0};
@@ -199,7 +260,7 @@ static int server(bool cq)
     VIP_CONN_HANDLE request;
     VIP_DESCRIPTOR *desc;
 
-    open_end(&end, VIP_SERVICE_RELIABLE_DELIVERY, false, cq);
+    open_end(&end, words);
     local.net.HostAddressLen = end.attributes.NicAddressLen;
     memcpy(local.net.HostAddress, end.attributes.LocalNicAddress, end.attributes.NicAddressLen);
     discriminator(&local.net);
@@ -211,7 +272,9 @@ static int server(bool cq)
          "VipConnectWait");
     if (attributes.ReliabilityLevel != VIP_SERVICE_RELIABLE_DELIVERY) {
         VIP_VI_ATTRIBUTES own = {.ReliabilityLevel = attributes.ReliabilityLevel,
-                                 .MaxTransferSize = BYTES};
+                                 .MaxTransferSize = BYTES,
+                                 .EnableRdmaWrite = VIP_TRUE,
+                                 .EnableRdmaRead = VIP_TRUE};
         VIP_MEM_ATTRIBUTES memory;
 
         must(VipQueryMem(end.nic, end.slots, end.handle, &memory), "VipQueryMem");
@@ -221,7 +284,7 @@ static int server(bool cq)
     must(VipConnectAccept(request, end.vi), "VipConnectAccept");
     for (unsigned number = 0; (desc = next_receive(&end)) != NULL; number++) {
         struct slot *slot = &end.slots[number % SLOTS];
-        uint32_t length = desc->CS.Length;
+        uint32_t length = length_of(number);
 
         if (desc != &slot->receive || desc->CS.ImmediateData != number) {
             printf("FAILED: message %u where %u must be\n", desc->CS.ImmediateData, number);
@@ -229,8 +292,12 @@ static int server(bool cq)
         }
         drain_sends(&end, SLOTS - 1);
         memcpy(slot->out, slot->in, length);
+        if (number == 0) {
+            hello_get(&end);
+            hello_put(&end);
+        }
         post_receive(&end, number);
-        post_send(&end, number, length);
+        post_message(&end, number, length, words->write && number > 0);
     }
     must(VipDisconnect(end.vi), "VipDisconnect");
     printf("done\n");
@@ -239,17 +306,12 @@ static int server(bool cq)
 
 /* ---- client ------------------------------------------------------------------------------ */
 
-static uint32_t length_of(unsigned number)
-{
-    return number % 7 == 0 ? 1 + number * 397u % BYTES : 1 + number * 31u % 200;
-}
-
 static unsigned char byte_of(unsigned number, uint32_t at)
 {
     return (unsigned char)(number * 7 + at * 13 + (at >> 8));
 }
 
-static void send_next(struct end *end, unsigned number)
+static void send_next(struct end *end, unsigned number, bool write)
 {
     struct slot *slot = &end->slots[number % SLOTS];
     uint32_t length = length_of(number);
@@ -257,27 +319,50 @@ static void send_next(struct end *end, unsigned number)
     drain_sends(end, SLOTS - 1);
     for (uint32_t i = 0; i < length; i++)
         slot->out[i] = byte_of(number, i);
+    if (number == 0)
+        hello_put(end);
     post_receive(end, number);
-    post_send(end, number, length);
+    post_message(end, number, length, write && number > 0);
 }
 
-static void check(const struct end *end, const VIP_DESCRIPTOR *desc, unsigned number)
+static bool holds(const unsigned char *bytes, unsigned number)
+{
+    bool good = true;
+
+    for (uint32_t i = 0; good && i < length_of(number); i++)
+        good = bytes[i] == byte_of(number, i);
+    return good;
+}
+
+/* The answer to message `number`, once more, out of the memory that the server has sent it from. */
+static void read_again(struct end *end, unsigned number)
+{
+    struct slot *slot = &end->slots[number % SLOTS];
+
+    memset(slot->again, 0, BYTES);
+    post(end, &slot->read, VIP_CONTROL_OP_RDMAREAD, slot->again, slot->out, 0, length_of(number));
+    drain_sends(end, 0);
+    if (holds(slot->again, number))
+        return;
+    printf("FAILED: what RDMA Read has read is not message %u\n", number);
+    exit(1);
+}
+
+static void check(struct end *end, const VIP_DESCRIPTOR *desc, unsigned number)
 {
     const struct slot *slot = &end->slots[number % SLOTS];
-    bool good = desc == &slot->receive && desc->CS.ImmediateData == number &&
-                desc->CS.Length == length_of(number);
 
-    for (uint32_t i = 0; good && i < desc->CS.Length; i++)
-        good = slot->in[i] == byte_of(number, i);
-    if (good)
+    if (number == 0)
+        hello_get(end);
+    if (desc == &slot->receive && desc->CS.ImmediateData == number &&
+        (number == 0 || holds(slot->in, number)))
         return;
     printf("FAILED: what came back is not message %u but %u, %u bytes\n", number,
            desc->CS.ImmediateData, desc->CS.Length);
     exit(1);
 }
 
-static int client(const char *host, const char *stop, VIP_RELIABILITY_LEVEL level, bool heap,
-                  bool cq)
+static int client(const char *host, const char *stop, const struct words *words)
 {
     struct end end = {0};
     union address local = {0}, remote = {0};
@@ -285,7 +370,7 @@ static int client(const char *host, const char *stop, VIP_RELIABILITY_LEVEL leve
     unsigned sent = 0, number = 0;
     struct in_addr address;
 
-    open_end(&end, level, heap, cq);
+    open_end(&end, words);
     local.net.HostAddressLen = end.attributes.NicAddressLen;
     memcpy(local.net.HostAddress, end.attributes.LocalNicAddress, end.attributes.NicAddressLen);
     remote.net.HostAddressLen = end.attributes.NicAddressLen;
@@ -296,21 +381,22 @@ static int client(const char *host, const char *stop, VIP_RELIABILITY_LEVEL leve
     discriminator(&remote.net);
     must(VipConnectRequest(end.vi, &local.net, &remote.net, VIP_INFINITE, &attributes),
          "VipConnectRequest");
-    while (sent < SLOTS)
-        send_next(&end, sent++);
+    send_next(&end, sent++, false);
     for (bool stopping = false; number != sent; number++) {
         VIP_DESCRIPTOR *desc = next_receive(&end);
 
         if (desc == NULL)
             fail("the connection has ended");
         check(&end, desc, number);
+        if (words->read && number % 5 == 4)
+            read_again(&end, number);
         if (number % TELL == 0) {
             stopping = stopping || access(stop, F_OK) == 0;
             printf("at %u\n", number);
             fflush(stdout);
         }
-        if (!stopping)
-            send_next(&end, sent++);
+        while (!stopping && sent - number <= SLOTS)
+            send_next(&end, sent++, words->write);
     }
     drain_sends(&end, 0);
     must(VipDisconnect(end.vi), "VipDisconnect");
@@ -320,20 +406,22 @@ static int client(const char *host, const char *stop, VIP_RELIABILITY_LEVEL leve
 
 int main(int argc, char **argv)
 {
-    VIP_RELIABILITY_LEVEL level = VIP_SERVICE_RELIABLE_DELIVERY;
-    bool heap = false, cq = false;
+    struct words words = {.level = VIP_SERVICE_RELIABLE_DELIVERY};
 
     is_server = argc > 1 && strcmp(argv[1], "server") == 0;
     for (int i = is_server ? 2 : 4; i < argc; i++) {
-        heap = heap || strcmp(argv[i], "heap") == 0;
-        cq = cq || strcmp(argv[i], "cq") == 0;
+        words.heap = words.heap || strcmp(argv[i], "heap") == 0;
+        words.cq = words.cq || strcmp(argv[i], "cq") == 0;
+        words.write = words.write || strcmp(argv[i], "write") == 0;
+        words.read = words.read || strcmp(argv[i], "read") == 0;
         if (strcmp(argv[i], "rr") == 0)
-            level = VIP_SERVICE_RELIABLE_RECEPTION;
+            words.level = VIP_SERVICE_RELIABLE_RECEPTION;
     }
     if (is_server)
-        return server(cq);
+        return server(&words);
     if (argc > 3 && strcmp(argv[1], "client") == 0)
-        return client(argv[2], argv[3], level, heap, cq);
-    printf("usage: outlive server [cq] | outlive client ADDRESS STOP [rd|rr] [heap] [cq]\n");
+        return client(argv[2], argv[3], &words);
+    printf("usage: outlive server [WORD...] | outlive client ADDRESS STOP [WORD...]; words: rr "
+           "heap cq write read\n");
     return 2;
 }

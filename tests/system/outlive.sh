@@ -72,7 +72,9 @@ settings=("[reliability]" "outlive = 20s")
 for host in A B; do
     daemon_start $host "${address[$host]}" "$port" "${settings[@]}" || exit 1
 done
-one "queues" "" "rd"
+one "queues" "" ""
 one "queues, Reliable Reception, memory of malloc" "" "rr heap"
-one "completion queues" "cq" "rd cq"
+one "completion queues" "cq" "cq"
+one "RDMA Writes" "write" "write rr"
+one "RDMA Reads, completion queues" "cq" "read cq"
 echo "outlive: all messages arrived, once and in order"

@@ -223,7 +223,10 @@ static void test_full_cq(void **state)
     char why[128] = "";
 
     assert_true(nic_vi_checkpoint(p.app->session, p.vi, &p.past));
-    nic_vi_entries_again(p.app->session, p.vi, VIP_Q_RECV, count);
+    for (uint32_t left = count, some; left; left -= some) {
+        some = left < 2 * VIP_DESC_PER_QUEUE_MAX ? left : 2 * VIP_DESC_PER_QUEUE_MAX;
+        nic_vi_entries_again(p.app->session, p.vi, VIP_Q_RECV, some);
+    }
     session_again(&p);
     assert_int_equal(nic_vi_restore(p.app->session, &p.past, rig_now, why, sizeof(why)),
                      VIP_RC_SUCCESS);
@@ -237,12 +240,24 @@ static void test_full_cq(void **state)
     rig_teardown(NULL);
 }
 
+/* A program that claims to have got less than can be is owed no more than one queue can have. */
+static void test_owed(void **state)
+{
+    struct program p = begin(0, VIP_LVL_DELIVERY, true);
+
+    nic_vi_entries_again(p.app->session, p.vi, VIP_Q_SEND, UINT32_MAX);
+    see_entries(&p);
+    assert_int_equal(p.entries[VIP_Q_SEND], 2 * VIP_DESC_PER_QUEUE_MAX);
+    end(&p);
+    rig_teardown(NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_delivery),    cmocka_unit_test(test_reception),
         cmocka_unit_test(test_with_losses), cmocka_unit_test(test_end_of_connection),
-        cmocka_unit_test(test_full_cq),
+        cmocka_unit_test(test_full_cq),     cmocka_unit_test(test_owed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

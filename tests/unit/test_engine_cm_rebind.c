@@ -538,6 +538,42 @@ static void test_challenged_for_ever(void **state)
     world_free(w);
 }
 
+static bool drop_setup_of_client(struct world *w, unsigned from, unsigned to,
+                                 const struct vip_cm *msg)
+{
+    return msg->type != VIP_CM_SETUP || from != CLIENT;
+}
+
+/* A reload holds for later connections; for one that begins now, both ends keep to what they have told. */
+static void test_reload(void **state)
+{
+    struct cm_config config = world_config;
+    struct world *w = world_new(2, 340);
+    struct conn *c, *s;
+
+    w->outlive_ns = config.outlive_ns = 10 * S;
+    config.features = FEATURES;
+    for (unsigned i = 0; i < 2; i++)
+        cm_set_config(w->hosts[i].cm, &config);
+    w->filter = drop_setup_of_client;
+    host_listen(w, SERVER, 1, "svc");
+    host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
+    world_run(w, 1 * MS);
+    assert_int_equal(host_accept(w, SERVER, 0), 0);
+    world_run(w, 1 * MS);
+    assert_int_equal(w->hosts[CLIENT].conn_count, 1);
+    assert_int_equal(w->hosts[SERVER].conn_count, 0);
+    config.features = VIP_FEATURES;
+    for (unsigned i = 0; i < 2; i++)
+        cm_set_config(w->hosts[i].cm, &config);
+    w->filter = NULL;
+    world_run(w, 600 * MS);
+    bound(w, &w->hosts[CLIENT].conns[0], &w->hosts[SERVER].conns[0]);
+    connect_pair(w, &c, &s);
+    assert_true(c->info.features == VIP_FEATURES && s->info.features == VIP_FEATURES);
+    world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -558,6 +594,7 @@ int main(void)
         cmocka_unit_test(test_half_open),
         cmocka_unit_test(test_twice),
         cmocka_unit_test(test_challenged_for_ever),
+        cmocka_unit_test(test_reload),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -276,7 +276,7 @@ static void test_offered_are_waits(void **state)
     struct cm_config config = world_config;
 
     config.waits_max = 10;
-    cm_set_times(server->cm, &config);
+    cm_set_config(server->cm, &config);
     listener(w, SERVER, 1, "svc");
     listener(w, SERVER, 2, "svc2");
     for (unsigned i = 0; i < 40; i++)

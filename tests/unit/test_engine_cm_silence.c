@@ -104,7 +104,7 @@ static void test_four_questions(void **state)
 
     connect_pair(w, &c, &s);
     times.peer_dead_ns = times.keepalive_ns + 1;
-    cm_set_times(w->hosts[CLIENT].cm, &times);
+    cm_set_config(w->hosts[CLIENT].cm, &times);
     w->filter = drop_all;
     start_ns = w->now_ns;
     while (c->alive && w->now_ns < start_ns + 60 * S)

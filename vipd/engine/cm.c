@@ -60,7 +60,7 @@ void cm_set_medium(struct cm *cm, const struct cm_host *self, uint32_t packet_by
     cm->config.window_bytes = window_bytes;
 }
 
-void cm_set_times(struct cm *cm, const struct cm_config *config)
+void cm_set_config(struct cm *cm, const struct cm_config *config)
 {
     VIP_ASSERT(config->keepalive_ns && config->peer_dead_ns > config->keepalive_ns);
     cm->config.keepalive_ns = config->keepalive_ns;
@@ -68,6 +68,7 @@ void cm_set_times(struct cm *cm, const struct cm_config *config)
     cm->config.accept_timeout_ns = config->accept_timeout_ns;
     cm->config.outlive_ns = config->outlive_ns;
     cm->config.waits_max = config->waits_max;
+    cm->config.features = config->features;
 }
 
 void cm_conn_gone(struct cm *cm, uint64_t local_id, uint32_t peer)

@@ -142,9 +142,9 @@ void cm_deinit(struct cm *cm);
 void cm_set_medium(struct cm *cm, const struct cm_host *self, uint32_t packet_bytes,
                    uint32_t window_bytes);
 
-/* Set keepalive_ns, peer_dead_ns, accept_timeout_ns, outlive_ns and waits_max. A running timer keeps
- * its time. */
-void cm_set_times(struct cm *cm, const struct cm_config *config);
+/* Set keepalive_ns, peer_dead_ns, accept_timeout_ns, outlive_ns, waits_max, and the features of later
+ * connections. A running timer keeps its time. */
+void cm_set_config(struct cm *cm, const struct cm_config *config);
 
 /* ---- server side ---- */
 

@@ -106,9 +106,9 @@ void cm_assoc_free(struct cm *cm, struct cm_assoc *assoc)
 void cm_conn_fill(struct cm *cm, struct cm_conn *ret, struct cm_assoc *assoc,
                   const struct vip_cm *msg, uint64_t features)
 {
-    assoc->features = cm->config.features & features;
-    if (!assoc->by_tag.linked) /* without a secret it cannot be bound anew */
-        assoc->features &= ~(uint64_t)VIP_FEATURE_REBIND;
+    assoc->features = cm->config.features & features & ~(uint64_t)VIP_FEATURE_REBIND;
+    if (assoc->by_tag.linked) /* it has a secret, so both ends offered to bind it anew */
+        assoc->features |= VIP_FEATURE_REBIND;
     *ret = (struct cm_conn){
         .local_id = assoc->local_id,
         .remote_id = assoc->remote_id,

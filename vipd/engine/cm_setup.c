@@ -23,6 +23,12 @@ void cm_setup_draw(struct cm *cm, struct cm_assoc *assoc)
         assoc->part = (struct siphash_key){cm_random_id(cm), cm_random_id(cm)};
 }
 
+/* Did this end offer to bind the connection anew? What it has told must stay so after a reload. */
+static uint64_t offered(const struct cm_assoc *assoc)
+{
+    return assoc->part.k0 | assoc->part.k1 ? VIP_FEATURE_REBIND : 0;
+}
+
 void cm_setup_send(struct cm *cm, const struct cm_host *to, uint64_t dst_epoch, uint64_t request_id,
                    const struct cm_assoc *assoc, uint64_t local_id, uint64_t remote_id)
 {
@@ -33,11 +39,11 @@ void cm_setup_send(struct cm *cm, const struct cm_host *to, uint64_t dst_epoch, 
         .request_id = request_id,
         .conn_id = local_id,
         .peer_conn_id = remote_id,
-        .features = cm->config.features,
+        .features = (cm->config.features & ~(uint64_t)VIP_FEATURE_REBIND) | offered(assoc),
         .items = {.bytes = items},
     };
 
-    if (cm->config.features & VIP_FEATURE_REBIND)
+    if (offered(assoc))
         vip_items_put(items, &setup.items.len, VIP_ITEM_SECRET, part, sizeof(part));
     cm_send(cm, to, dst_epoch, &setup);
 }
@@ -63,17 +69,17 @@ static struct siphash_key secret_of_self(const struct cm *cm, const struct cm_as
 
 void cm_setup_done(struct cm *cm, struct cm_assoc *assoc, const struct vip_cm *theirs, bool asked)
 {
-    uint64_t features = cm->config.features & VIP_FEATURE_REBIND, part[2];
     struct siphash_key secret;
-    uint16_t len = sizeof(part);
+    uint16_t len = sizeof(secret);
     const uint8_t *value;
+    uint64_t part[2];
 
-    if (features && assoc->peer->self) {
+    if (cm->config.features & VIP_FEATURE_REBIND && assoc->peer->self) {
         secret = secret_of_self(cm, assoc);
         cm_assoc_secret(cm, assoc, &secret, asked);
         return;
     }
-    if (!theirs || !(features & theirs->features))
+    if (!theirs || !(offered(assoc) & theirs->features))
         return;
     value = vip_items_find(&theirs->items, VIP_ITEM_SECRET, &len);
     if (!value)

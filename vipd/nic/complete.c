@@ -18,6 +18,7 @@
 #include "vipd/engine/mutant.h"
 #include "vipd/nic/internal.h"
 
+#define CQ_UNREAD_MAX (2ull * VIP_DESC_PER_QUEUE_MAX) /* entries of one queue that a program owes */
 #define BACKLOG_SERVE 256 /* entries moved out of one backlog before the next backlog's turn */
 
 static const struct vip_app_cq *app_cq(const struct nic_session *session, uint32_t number)
@@ -195,7 +196,7 @@ static void cq_keep(struct nic_session *session, uint32_t number, const struct n
 {
     struct nic *nic = session->nic;
     struct nic_cq *cq = &session->cqs[number];
-    uint64_t max = 2ull * VIP_DESC_PER_QUEUE_MAX * (cq->bound ? cq->bound : 1);
+    uint64_t max = CQ_UNREAD_MAX * (cq->bound ? cq->bound : 1);
     bool first = !cq->backlog.live;
 
     if (cq->backlog.live >= max || !nic_backlog_add(session, &cq->backlog, entry)) {
@@ -448,8 +449,8 @@ void nic_vi_entries_again(struct nic_session *session, uint16_t number, enum vip
     struct nic_vi *vi = &session->vis[number];
     struct nic_cqe entry = {.vi = number, .queue = (uint8_t)queue, .generation = vi->generation};
 
-    if (count > VIP_CQ_RING_SLOTS) /* no correct library says this */
-        count = VIP_CQ_RING_SLOTS;
+    if (count > CQ_UNREAD_MAX) /* no correct library says this */
+        count = CQ_UNREAD_MAX;
     count += VIP_MUTANT(ENTRY_TWICE) && count;
     for (; vi->cq[queue] >= 0 && count > VIP_MUTANT(ENTRY_LOST); count--)
         cq_add(session, (uint32_t)vi->cq[queue], &entry);

@@ -122,6 +122,8 @@ int nic_open(const struct nic_config *config, struct link *link, uint64_t now_ns
 
 void nic_set_config(struct nic *nic, const struct nic_config *config)
 {
+    struct cm_config cm = config->cm;
+
     VIP_ASSERT(config->vi_max && config->vi_max <= VIP_VI_MAX && config->cq_max <= VIP_CQ_MAX);
     nic->config.engine = config->engine;
     nic->config.vi_max = config->vi_max;
@@ -134,7 +136,8 @@ void nic_set_config(struct nic *nic, const struct nic_config *config)
     nic->config.linger_ns = config->linger_ns;
     for (struct nic_list *item = nic->sessions.next; item != &nic->sessions; item = item->next)
         nic_session_set_linger(NIC_ITEM(item, struct nic_session, link));
-    cm_set_times(nic->cm, &config->cm);
+    cm.features = nic_features(nic);
+    cm_set_config(nic->cm, &cm);
 }
 
 void nic_look_on(struct nic *nic, nic_see_fn *see, void *ctx)
