@@ -223,8 +223,8 @@ static void test_full_cq(void **state)
     char why[128] = "";
 
     assert_true(nic_vi_checkpoint(p.app->session, p.vi, &p.past));
-    for (uint32_t left = count, some; left; left -= some) {
-        some = left < 2 * VIP_DESC_PER_QUEUE_MAX ? left : 2 * VIP_DESC_PER_QUEUE_MAX;
+    for (uint32_t rest = count, some; rest; rest -= some) {
+        some = rest < 2 * VIP_DESC_PER_QUEUE_MAX ? rest : 2 * VIP_DESC_PER_QUEUE_MAX;
         nic_vi_entries_again(p.app->session, p.vi, VIP_Q_RECV, some);
     }
     session_again(&p);
