@@ -175,13 +175,18 @@ static void test_bytes(void **state)
     close_app(&one);
 }
 
-/* Ask until a thread of vipd has freed the memory that was mapped before. Returns the reply. */
-static Vip__Reply *ask_in_freed(struct app *app, const Vip__Request *request, int fd)
+/*
+ * Ask until a thread of vipd has freed the memory that was mapped before, perhaps by an earlier test. Returns the reply:
+ * success, or a refusal with this word (NULL: none).
+ */
+static Vip__Reply *ask_in_freed(struct app *app, const Vip__Request *request, int fd,
+                                const char *word)
 {
     for (;;) {
         Vip__Reply *reply = ask(app->sock, request, &fd, 1);
 
-        if (reply->code != VIP_RC_ERROR_RESOURCE || !strstr(reply->reason, "being freed"))
+        if (reply->code != VIP_RC_ERROR_RESOURCE || !strstr(reply->reason, "being freed") ||
+            (word && strstr(reply->reason, word)))
             return reply;
         vip__reply__free_unpacked(reply, NULL);
     }
@@ -203,7 +208,7 @@ static void test_staged_bytes(void **state)
     assert_non_null(strstr(reply->reason, "register_bytes_per_uid"));
     vip__reply__free_unpacked(reply, NULL);
     mem.bytes = 4 * 4096;
-    reply = ask_in_freed(&app, &request, small);
+    reply = ask_in_freed(&app, &request, small, NULL);
     assert_int_equal(reply->code, VIP_RC_SUCCESS);
     vip__reply__free_unpacked(reply, NULL);
     close(fd);
@@ -231,7 +236,7 @@ static void test_left_files_are_files_of_the_user(void **state)
         Vip__Reply *reply;
 
         fd[i] = make_memfd(16384, F_SEAL_SHRINK | F_SEAL_GROW);
-        reply = i < 3 ? ask_in_freed(&app, &request, fd[i]) : ask(app.sock, &request, &fd[i], 1);
+        reply = ask_in_freed(&app, &request, fd[i], i < 3 ? NULL : "mapped_files_per_uid");
         assert_int_equal(reply->code, i < 3 ? VIP_RC_SUCCESS : VIP_RC_ERROR_RESOURCE);
         if (i == 3)
             assert_non_null(strstr(reply->reason, "mapped_files_per_uid"));
@@ -247,14 +252,14 @@ static void test_left_files_are_files_of_the_user(void **state)
     }
     for (unsigned i = 0; i < 3; i++)
         close(fd[i]);
-    last = ask_in_freed(&app, &request, fd[3]);
+    last = ask_in_freed(&app, &request, fd[3], NULL);
     assert_int_equal(last->code, VIP_RC_SUCCESS);
     vip__reply__free_unpacked(last, NULL);
     close(fd[3]);
     close_app(&app);
 }
 
-/* Register one byte in a new file. If it must succeed, ask until vipd has freed the memory that was mapped before. */
+/* Register one byte in a new file. word: of the reason of a refusal. */
 static void map_file(struct app *app, uint64_t file_bytes, enum vip_rc code, const char *word)
 {
     int fd = make_memfd(file_bytes, F_SEAL_SHRINK | F_SEAL_GROW);
@@ -263,8 +268,7 @@ static void map_file(struct app *app, uint64_t file_bytes, enum vip_rc code, con
     Vip__Reply *reply;
 
     mem.kind = VIP__MEM_KIND__MEM_SHARED;
-    reply =
-        code == VIP_RC_SUCCESS ? ask_in_freed(app, &request, fd) : ask(app->sock, &request, &fd, 1);
+    reply = ask_in_freed(app, &request, fd, word);
     if (reply->code != code || (word && !strstr(reply->reason, word)))
         fail_msg("code %u: %s", reply->code, reply->reason);
     vip__reply__free_unpacked(reply, NULL);
