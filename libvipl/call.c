@@ -43,21 +43,38 @@ static VIP_RETURN lost(const struct vipl__session *session, const char *call, in
                                                               : strerror(-error));
 }
 
-/* Wait until a later vipd than that of number `life` goes on with the session. false: none does. */
-static bool await_vipd(struct vipl__session *session, uint32_t life)
+/* Sleep until something has changed, under session->lock. false: it is until_ns. */
+static bool sleep_until(struct vipl__session *session, uint64_t until_ns)
+{
+    struct timespec limit = {.tv_sec = (time_t)(until_ns / 1000000000u),
+                             .tv_nsec = (long)(until_ns % 1000000000u)};
+
+    if (until_ns == VIPL__NEVER)
+        return pthread_cond_wait(&session->changed, &session->lock) == 0;
+    return pthread_cond_timedwait(&session->changed, &session->lock, &limit) != ETIMEDOUT;
+}
+
+/* May a later vipd go on with the session? */
+static bool may_go_on(const struct vipl__session *session)
+{
+    return !is_provider && session->outlive_ns != 0 && !vipl__is_dead(session) &&
+           __atomic_load_n(&session->closing, __ATOMIC_SEQ_CST) == 0;
+}
+
+/*
+ * Wait until a later vipd than that of number `life` goes on with the session. false: none does, or
+ * none has by until_ns.
+ */
+static bool await_vipd(struct vipl__session *session, uint32_t life, uint64_t until_ns)
 {
     bool there;
 
-    if (is_provider || session->outlive_ns == 0)
-        return false;
     pthread_mutex_lock(&session->lock);
     for (;;) {
         there =
             !vipl__is_gone(session) && __atomic_load_n(&session->lives, __ATOMIC_ACQUIRE) != life;
-        if (there || vipl__is_dead(session) ||
-            __atomic_load_n(&session->closing, __ATOMIC_SEQ_CST) != 0)
+        if (there || !may_go_on(session) || !sleep_until(session, until_ns))
             break;
-        pthread_cond_wait(&session->changed, &session->lock);
     }
     pthread_mutex_unlock(&session->lock);
     return there;
@@ -106,7 +123,8 @@ static int ask(struct vipl__session *session, const Vip__Request *request, const
 
 static VIP_RETURN exchange(struct vipl__session *session, const char *call,
                            const Vip__Request *request, const int *fds, unsigned fd_count,
-                           bool keep, Vip__Reply **ret_reply, struct vip_fds *ret_fds)
+                           bool keep, uint64_t until_ns, Vip__Reply **ret_reply,
+                           struct vip_fds *ret_fds)
 {
     ProtobufCMessage *message = NULL;
     Vip__Reply *reply;
@@ -120,11 +138,14 @@ static VIP_RETURN exchange(struct vipl__session *session, const char *call,
         if (rc >= 0)
             break;
         hang_up(session, life);
-        if (!await_vipd(session, life))
-            return lost(session, call, rc);
-        if (names_past(request))
-            return vipl__fail(VIP_TIMEOUT, "%s: vipd has begun anew and does not know it any more",
+        if (names_past(request) && may_go_on(session))
+            return vipl__fail(VIP_TIMEOUT, "%s: vipd has ended, and the next one does not know it",
                               call);
+        if (await_vipd(session, life, until_ns))
+            continue;
+        if (may_go_on(session))
+            return vipl__fail(VIP_TIMEOUT, "%s: vipd was away until the time limit", call);
+        return lost(session, call, rc);
     }
 
     reply = (Vip__Reply *)message;
@@ -139,6 +160,17 @@ static VIP_RETURN exchange(struct vipl__session *session, const char *call,
     return code;
 }
 
+VIP_RETURN vipl__call_keep_until(struct vipl__session *session, const char *call,
+                                 const Vip__Request *request, uint64_t until_ns,
+                                 Vip__Reply **ret_reply)
+{
+    struct vip_fds unwanted = VIP_FDS_NONE;
+    VIP_RETURN rc = exchange(session, call, request, NULL, 0, true, until_ns, ret_reply, &unwanted);
+
+    vip_fds_close(&unwanted);
+    return rc;
+}
+
 void vipl__call_kept(struct vipl__session *session)
 {
     __atomic_sub_fetch(&session->kept, 1, __ATOMIC_SEQ_CST);
@@ -149,7 +181,8 @@ VIP_RETURN vipl__call_keep(struct vipl__session *session, const char *call,
                            Vip__Reply **ret_reply)
 {
     struct vip_fds unwanted = VIP_FDS_NONE;
-    VIP_RETURN rc = exchange(session, call, request, fds, fd_count, true, ret_reply, &unwanted);
+    VIP_RETURN rc =
+        exchange(session, call, request, fds, fd_count, true, VIPL__NEVER, ret_reply, &unwanted);
 
     vip_fds_close(&unwanted);
     return rc;
@@ -159,7 +192,8 @@ VIP_RETURN vipl__call(struct vipl__session *session, const char *call, const Vip
                       const int *fds, unsigned fd_count, Vip__Reply **ret_reply)
 {
     struct vip_fds unwanted = VIP_FDS_NONE;
-    VIP_RETURN rc = exchange(session, call, request, fds, fd_count, false, ret_reply, &unwanted);
+    VIP_RETURN rc =
+        exchange(session, call, request, fds, fd_count, false, VIPL__NEVER, ret_reply, &unwanted);
 
     vip_fds_close(&unwanted);
     return rc;
@@ -168,7 +202,7 @@ VIP_RETURN vipl__call(struct vipl__session *session, const char *call, const Vip
 VIP_RETURN vipl__call_fds(struct vipl__session *session, const char *call,
                           const Vip__Request *request, struct vip_fds *ret_fds)
 {
-    VIP_RETURN rc = exchange(session, call, request, NULL, 0, false, NULL, ret_fds);
+    VIP_RETURN rc = exchange(session, call, request, NULL, 0, false, VIPL__NEVER, NULL, ret_fds);
 
     if (rc != VIP_SUCCESS)
         vip_fds_close(ret_fds);
@@ -179,8 +213,8 @@ VIP_RETURN vipl__call_open(struct vipl__session *session, const Vip__Request *re
                            const int *fds, unsigned fd_count, Vip__Reply **ret_reply,
                            struct vip_fds *ret_fds)
 {
-    VIP_RETURN rc =
-        exchange(session, "VipOpenNic", request, fds, fd_count, false, ret_reply, ret_fds);
+    VIP_RETURN rc = exchange(session, "VipOpenNic", request, fds, fd_count, false, VIPL__NEVER,
+                             ret_reply, ret_fds);
 
     if (rc != VIP_SUCCESS)
         vip_fds_close(ret_fds);

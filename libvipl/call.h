@@ -13,9 +13,9 @@
  * Send a request to vipd and wait for the reply. fds: file descriptors to send with the request
  * (they stay open here). Outcomes: VIP_SUCCESS with *ret_reply (free it with vipl__reply_free), or
  * without a reply if ret_reply is NULL; vipd's code, with its reason kept for VipxLastError;
- * VIP_ERROR_RESOURCE if vipd has gone. If the next vipd goes on with the session, the request goes to
- * that one; VIP_TIMEOUT: the request names something that only the last vipd knew. `call` is the name of the VIPL function, for texts. Any
- * thread.
+ * VIP_ERROR_RESOURCE if vipd has gone. If the next vipd may go on with the session, the request
+ * waits and goes to that one; VIP_TIMEOUT: the request names something that only the last vipd knew.
+ * `call` is the name of the VIPL function, for texts. Any thread.
  */
 VIP_RETURN vipl__call(struct vipl__session *session, const char *call, const Vip__Request *request,
                       const int *fds, unsigned fd_count, Vip__Reply **ret_reply);
@@ -28,6 +28,10 @@ VIP_RETURN vipl__call(struct vipl__session *session, const char *call, const Vip
 VIP_RETURN vipl__call_keep(struct vipl__session *session, const char *call,
                            const Vip__Request *request, const int *fds, unsigned fd_count,
                            Vip__Reply **ret_reply);
+/* The same for a call with a time limit: VIP_TIMEOUT, too, if there was no vipd until until_ns. */
+VIP_RETURN vipl__call_keep_until(struct vipl__session *session, const char *call,
+                                 const Vip__Request *request, uint64_t until_ns,
+                                 Vip__Reply **ret_reply);
 void vipl__call_kept(struct vipl__session *session);
 
 /*

@@ -156,7 +156,7 @@ static struct vipl__incoming *await_incoming(struct vipl__session *session, cons
 }
 
 static VIP_RETURN ask_wait(struct vipl__session *session, struct vip_addr *local, bool immediate,
-                           struct wait *ret, bool *ret_found)
+                           uint64_t until_ns, struct wait *ret, bool *ret_found)
 {
     Vip__ConnectWaitRequest wait = VIP__CONNECT_WAIT_REQUEST__INIT;
     Vip__Request request = VIP__REQUEST__INIT;
@@ -170,7 +170,7 @@ static VIP_RETURN ask_wait(struct vipl__session *session, struct vip_addr *local
     wait.immediate = immediate;
     request.body_case = VIP__REQUEST__BODY_CONNECT_WAIT;
     request.connect_wait = &wait;
-    rc = vipl__call_keep(session, "VipConnectWait", &request, NULL, 0, &reply);
+    rc = vipl__call_keep_until(session, "VipConnectWait", &request, until_ns, &reply);
     if (rc != VIP_SUCCESS)
         return rc;
     ret->life = __atomic_load_n(&session->lives, __ATOMIC_ACQUIRE);
@@ -211,7 +211,7 @@ static VIP_RETURN wait_incoming(struct vipl__session *session, struct vip_addr *
     VIP_RETURN rc;
 
     do {
-        rc = ask_wait(session, local, immediate, &wait, &found);
+        rc = ask_wait(session, local, immediate, deadline_ns, &wait, &found);
         if (rc != VIP_SUCCESS)
             return rc;
         *ret = NULL;

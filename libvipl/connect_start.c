@@ -44,7 +44,7 @@ static VIP_RETURN ask_connect(struct vipl__vi *vi, const char *call, struct vipl
     body.private_data.len = connect->data.len;
     request.body_case = VIP__REQUEST__BODY_CONNECT;
     request.connect = &body;
-    return vipl__call_keep(vi->session, call, &request, NULL, 0, NULL);
+    return vipl__call_keep_until(vi->session, call, &request, connect->deadline_ns, NULL);
 }
 
 VIP_RETURN vipl__connect_start(struct vipl__vi *vi, const char *call, struct vipl__connect *connect,

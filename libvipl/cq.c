@@ -50,6 +50,7 @@ static struct vipl__cq *install(struct vipl__session *session, const Vip__Create
             return NULL;
         cq->session = session;
         cq->fd[0] = cq->fd[1] = -1;
+        pthread_mutex_init(&cq->fd_lock, NULL);
         cq->index = (uint16_t)reply->cq;
         cq->ring = vip_vipd_cq_ring((void *)session->vipd, reply->cq);
         cq->prod = &vip_vipd_cq((void *)session->vipd, reply->cq)->prod;

@@ -131,12 +131,12 @@ VIP_RETURN VipxCQGetFd(VIP_CQ_HANDLE CQHandle, int *Fd)
     if (Fd == NULL) {
         rc = vipl__fail(VIP_INVALID_PARAMETER, "VipxCQGetFd: Fd is NULL");
     } else {
-        vipl__spin_lock(&cq->fd_lock);
+        pthread_mutex_lock(&cq->fd_lock);
         if (cq->fd[0] < 0)
             rc = make(cq, (uint64_t)(uintptr_t)CQHandle);
         if (rc == VIP_SUCCESS)
             *Fd = cq->fd[0];
-        vipl__spin_unlock(&cq->fd_lock);
+        pthread_mutex_unlock(&cq->fd_lock);
         if (rc == VIP_INVALID_PARAMETER)
             vipl__bad_cq("VipxCQGetFd", CQHandle);
     }

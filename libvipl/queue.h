@@ -4,6 +4,7 @@
 #ifndef LIBVIPL_QUEUE_H
 #define LIBVIPL_QUEUE_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -46,10 +47,10 @@ struct vipl__cq {
     unsigned direct_count; /* atomic */
     unsigned direct_next;
     unsigned direct_turn; /* looks at the CQ since the rings were looked at first */
-    int fd[2];        /* VipxCQGetFd: the application's end (atomic), the sending end; -1 = none */
-    uint32_t fd_lock; /* held while a thread asks vipd for fd */
-    uint32_t fd_arm;  /* as published; fd_arm and fd_messages are under done_lock */
-    uint32_t fd_messages; /* messages to take out of fd; some may still be on their way */
+    int fd[2]; /* VipxCQGetFd: the application's end (atomic), the sending end; -1 = none */
+    pthread_mutex_t fd_lock; /* held while a thread asks vipd for fd */
+    uint32_t fd_arm;         /* as published; fd_arm and fd_messages are under done_lock */
+    uint32_t fd_messages;    /* messages to take out of fd; some may still be on their way */
 };
 
 #define VIPL__HOW_RING 0x80u /* send: it went by the ring */

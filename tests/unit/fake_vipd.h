@@ -61,7 +61,8 @@ struct fake {
     size_t vipd_bytes;
     enum fake_fault fault;
     enum fake_memory memory;
-    bool direct;       /* OpenReply offers direct rings */
+    bool direct; /* OpenReply offers direct rings */
+    uint32_t outlive_ms;
     ino_t made, arena; /* the last file for MakeMemory; the arena file of the OpenRequest */
     unsigned again;    /* FAKE_AGAIN: the number of "again" answers left */
     /* The contents of the next replies. */
@@ -180,6 +181,8 @@ static void fake_open(struct fake *fake, struct vip_fds *fds)
     open.cpus = 1;
     open.spin_ns = 1000;
     open.has_direct = open.direct = fake->direct;
+    open.has_outlive_ms = 1;
+    open.outlive_ms = fake->outlive_ms;
     reply.open = &open;
     vip_control_send(fake->control, &reply.base, out, fake->fault == FAKE_FEW_FDS ? 1 : 3, 0);
     close(out[0]);
