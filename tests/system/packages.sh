@@ -2,8 +2,8 @@
 # The long form of installation: builds the Debian packages, checks them with lintian, installs them into a
 # fresh Debian 12 root and uses them there: a vipd without privileges as its unit
 # describes it, check, ping, a transfer that survives a reload with a good and with a broken file, and
-# the orderly end; first by hand, then once more under the systemd of that root, booted in namespaces. Not part of
-# ./check: it needs root, a mirror, and a quarter of an hour.
+# the orderly end; first by hand, then once more under the systemd of that root, booted in namespaces. There a transfer
+# survives restarts and an upgrade of vipd, too. Not part of ./check: it needs root, a mirror, and a quarter of an hour.
 # usage: packages.sh [MIRROR]      packages end up in build/packages
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -159,6 +159,30 @@ inside() { nsenter -t "$init" -m -p -u -i -r -w timeout 600 "$@"; }
 # journal UNIT TEXT: true if the unit's log contains TEXT
 journal() { inside journalctl --no-pager -q -u "$1" 2>/dev/null | grep -qF -- "$2"; }
 
+# A transfer goes on while vipd is restarted, killed and upgraded at either end.
+restart_story() {
+    local transfer
+    rm -f "$root/etc/vipd/vipd.conf.d/10-spin.conf"
+    printf '[reliability]\noutlive = 60s\n' | tee -a "$root/etc/vipd/vipd.conf" >>"$root/etc/vipd/b.conf"
+    inside systemctl stop serve
+    inside systemctl restart vipd vipd@b || wrong "systemctl restart"
+    inside systemd-run -q --unit=serve -E VIPD_RUNTIME_DIR=/run/vipd-b vipperf serve || wrong "vipperf serve, again"
+    nsenter -t "$init" -m -p -u -i -r -w vipperf bw 127.0.0.2:$port --size 64K --duration 20s --verify >"$work/bw3.log" 2>&1 </dev/null &
+    transfer=$!
+    for _ in $(seq 600); do
+        inside vipctl -rn show vi state=connected | grep -q . && break
+        sleep 0.1
+    done
+    inside vipctl restart || wrong "vipctl restart under a transfer"
+    inside systemctl restart vipd@b || wrong "systemctl restart vipd@b under a transfer"
+    inside systemctl kill --signal=KILL vipd || wrong "systemctl kill"
+    inside sh -c 'DEBIAN_FRONTEND=noninteractive dpkg -i /packages/vipd_*.deb' >"$work/upgrade.log" 2>&1 ||
+        wrong "an upgrade under a transfer: $(tail -n 5 "$work/upgrade.log")"
+    kill -0 $transfer || wrong "the transfer was over before the upgrade"
+    wait $transfer || wrong "the transfer did not survive restarts: $(cat "$work/bw3.log"; inside journalctl --no-pager -q -n 40 -u vipd -u vipd@b)"
+    cat "$work/bw3.log"
+}
+
 service_story() {
     local pid code transfer
     printf '[nic:vip0]\naddress = 127.0.0.1\nport = %s\n' $port >"$root/etc/vipd/vipd.conf"
@@ -193,6 +217,7 @@ service_story() {
     [ "$(inside systemctl show -p MainPID --value vipd)" = "$pid" ] || wrong "vipd was restarted meanwhile"
     wait $transfer || wrong "the transfer did not survive: $(cat "$work/bw2.log")"
     cat "$work/bw2.log"
+    restart_story
     inside systemctl stop vipd.socket vipd vipd@b serve || wrong "systemctl stop"
     [ "$(inside systemctl show -p Result --value vipd)" = success ] || wrong "vipd's end: $(inside systemctl --no-pager status vipd)"
     inside test ! -e /run/vipd/vipd.sock || wrong "the socket stays"

@@ -327,6 +327,8 @@ if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
     expect 0 "There is no peer" as_nobody show peers
 fi
 
+expect 1 "is not a service of systemd" "$vipctl" restart
+
 # ---- drain, disconnect ---------------------------------------------------------------------------
 
 expect 6 "still open" "$vipctl" drain --wait -t 0.3
