@@ -188,6 +188,7 @@ enum vip_cm_type {
     VIP_CM_REBIND = 15,    /* rebinder: go on with a connection under my new id and epoch */
     VIP_CM_CHALLENGE = 16, /* answer to REBIND: prove that you know the connection's secret */
     VIP_CM_PROOF = 17,     /* rebinder: the proof, and its counts; the other end answers likewise */
+    VIP_CM_AWAY = 18,      /* this vipd ends; the next one goes on with the connections */
     VIP_CM_TYPES,
 };
 
@@ -270,25 +271,26 @@ struct vip_counts {
 /* One CM message, decoded. Fields that a type does not use are zero on the wire; encoding ignores
  * them. */
 struct vip_cm {
-    uint8_t type;          /* enum vip_cm_type */
-    uint8_t reason;        /* CLOSE: enum vip_close_reason */
-    uint8_t peer_to_peer;  /* REQUEST: 1 = VipConnectPeerRequest */
-    uint64_t request_id;   /* the client's random number for this attempt; PING: a nonce */
-    uint64_t conn_id;      /* connection id of the sender of this message;
+    uint8_t type;              /* enum vip_cm_type */
+    uint8_t reason;            /* CLOSE: enum vip_close_reason */
+    uint8_t peer_to_peer;      /* REQUEST: 1 = VipConnectPeerRequest */
+    uint64_t request_id;       /* the client's random number for this attempt; PING: a nonce */
+    uint64_t conn_id;          /* connection id of the sender of this message (AWAY: any);
                                 RESET: the unknown id, copied from the data packet */
-    uint64_t peer_conn_id; /* PENDING, ACCEPT, CONFIRM, SETUP, CHALLENGE, PROOF, CLOSE, CLOSE_ACK:
-                                  the receiver's id */
-    uint32_t packet_bytes; /* REQUEST, ACCEPT, PROOF: largest packet the sender can take */
-    uint32_t window_bytes; /* the same: bytes that may be under way towards the sender */
-    uint32_t code;         /* REJECT: enum vip_rc for the client */
-    uint32_t op_status;    /* CLOSE: VIP_ST_* bits for the peer's operation failed_op, or 0 */
-    uint32_t failed_op;    /* CLOSE: number of the peer's operation that failed */
-    uint32_t ops_done;     /* CLOSE: peer's operations processed before the end */
-    uint8_t ops_valid;     /* CLOSE: 1 = ops_done (and failed_op if op_status) are valid */
-    uint64_t cookie;       /* COOKIE: not 0; REQUEST: the server's cookie, 0 = none yet */
-    uint64_t features;     /* SETUP: VIP_FEATURE_* of the sender's vipd, all */
-    uint64_t tag;          /* REBIND: names the receiver's end of the connection; not 0 */
-    uint64_t nonce;        /* CHALLENGE, PROOF: number of the end that was asked; not 0 */
+    uint64_t peer_conn_id;     /* PENDING, ACCEPT, CONFIRM, SETUP, CHALLENGE, PROOF, AWAY, CLOSE,
+                                  CLOSE_ACK: the receiver's id */
+    uint32_t packet_bytes;     /* REQUEST, ACCEPT, PROOF: largest packet the sender can take */
+    uint32_t window_bytes;     /* the same: bytes that may be under way towards the sender */
+    uint32_t code;             /* REJECT: enum vip_rc for the client */
+    uint32_t op_status;        /* CLOSE: VIP_ST_* bits for the peer's operation failed_op, or 0 */
+    uint32_t failed_op;        /* CLOSE: number of the peer's operation that failed */
+    uint32_t ops_done;         /* CLOSE: peer's operations processed before the end */
+    uint8_t ops_valid;         /* CLOSE: 1 = ops_done (and failed_op if op_status) are valid */
+    uint64_t cookie;           /* COOKIE: not 0; REQUEST: the server's cookie, 0 = none yet */
+    uint64_t features;         /* SETUP: VIP_FEATURE_* of the sender's vipd, all */
+    uint64_t tag;              /* REBIND: names the receiver's end of the connection; not 0 */
+    uint64_t nonce;            /* CHALLENGE, PROOF: number of the end that was asked; not 0 */
+    uint64_t back_ms;          /* AWAY: the next vipd comes within this time; not 0 */
     struct vip_cm_attrs attrs; /* REQUEST, ACCEPT */
     struct vip_addr local;     /* REQUEST: the client's address, as the client names it */
     struct vip_addr remote;    /* REQUEST: address to connect to */

@@ -85,6 +85,7 @@ static const uint16_t fields_of[VIP_CM_TYPES] = {
     [VIP_CM_REBIND] = F_REQUEST_ID | F_CONN_ID,
     [VIP_CM_CHALLENGE] = F_REQUEST_ID | F_CONN_ID | F_PEER_CONN_ID,
     [VIP_CM_PROOF] = F_REQUEST_ID | F_CONN_ID | F_PEER_CONN_ID | F_SIZES | F_ITEMS,
+    [VIP_CM_AWAY] = F_CONN_ID | F_PEER_CONN_ID,
 };
 
 /* The member that the type has at CM_WORD; NULL: the type has none. */
@@ -101,6 +102,8 @@ static uint64_t *word_of(struct vip_cm *cm)
     case VIP_CM_CHALLENGE:
     case VIP_CM_PROOF:
         return &cm->nonce;
+    case VIP_CM_AWAY:
+        return &cm->back_ms;
     case VIP_CM_PENDING:
     case VIP_CM_ACCEPT:
     case VIP_CM_CONFIRM:
@@ -216,7 +219,8 @@ static bool cm_is_sound(const struct vip_cm *cm, unsigned fields)
     if ((fields & F_PEER_CONN_ID) && !cm->peer_conn_id)
         return false;
     if ((cm->type == VIP_CM_COOKIE && !cm->cookie) || (cm->type == VIP_CM_REBIND && !cm->tag) ||
-        ((cm->type == VIP_CM_CHALLENGE || cm->type == VIP_CM_PROOF) && !cm->nonce))
+        ((cm->type == VIP_CM_CHALLENGE || cm->type == VIP_CM_PROOF) && !cm->nonce) ||
+        (cm->type == VIP_CM_AWAY && !cm->back_ms))
         return false;
     /* The engine relies on the smallest packet; a smaller window would never open. */
     if ((fields & F_SIZES) &&

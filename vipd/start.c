@@ -244,6 +244,15 @@ int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct
     return 0;
 }
 
+static void end_nic(struct vipd *vipd, struct nic *nic)
+{
+    uint64_t now_ns = vipd_loop_now(vipd->loop);
+
+    if (vipd->config->outlive_ns > 0)
+        nic_leave(nic, vipd->config->outlive_ns, now_ns);
+    nic_close(nic, now_ns);
+}
+
 void vipd_stop(struct vipd *vipd)
 {
     clients_shutdown(vipd);
@@ -252,7 +261,7 @@ void vipd_stop(struct vipd *vipd)
     vipd->stats_file = NULL;
     vipd_host_drop_nics(vipd->loop);
     for (unsigned i = 0; i < vipd->nic_count; i++)
-        nic_close(vipd->nics[i].nic, vipd_loop_now(vipd->loop));
+        end_nic(vipd, vipd->nics[i].nic);
     vipd->nic_count = 0;
     vipd_timer_free(vipd->idle_timer);
     vipd->idle_timer = NULL;

@@ -3,7 +3,8 @@
  * (tests/system/outlive.sh). The server sends every message back; the client checks what comes.
  *
  *   outlive server [WORD...]              one connection, until it ends in order
- *   outlive client ADDRESS STOP [WORD...] until the file STOP exists; prints how far it is
+ *   outlive client ADDRESS STOP [WORD...] until the file STOP exists; prints how far it is, and the longest
+ *                                         time (ms) between two messages since the last line
  *
  * Words: rr: Reliable Reception, in place of Reliable Delivery (client); heap: memory of malloc; cq: waits on a CQ;
  * write: messages are RDMA Writes with immediate data; read: reads each fifth answer again by RDMA Read (client).
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <vipl.h>
@@ -362,11 +364,20 @@ static void check(struct end *end, const VIP_DESCRIPTOR *desc, unsigned number)
     exit(1);
 }
 
+static uint64_t now_us(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000;
+}
+
 static int client(const char *host, const char *stop, const struct words *words)
 {
     struct end end = {0};
     union address local = {0}, remote = {0};
     VIP_VI_ATTRIBUTES attributes;
+    uint64_t last_us, gap_us = 0;
     unsigned sent = 0, number = 0;
     struct in_addr address;
 
@@ -382,18 +393,23 @@ static int client(const char *host, const char *stop, const struct words *words)
     must(VipConnectRequest(end.vi, &local.net, &remote.net, VIP_INFINITE, &attributes),
          "VipConnectRequest");
     send_next(&end, sent++, false);
+    last_us = now_us();
     for (bool stopping = false; number != sent; number++) {
         VIP_DESCRIPTOR *desc = next_receive(&end);
 
         if (desc == NULL)
             fail("the connection has ended");
+        if (now_us() - last_us > gap_us)
+            gap_us = now_us() - last_us;
+        last_us = now_us();
         check(&end, desc, number);
         if (words->read && number % 5 == 4)
             read_again(&end, number);
         if (number % TELL == 0) {
             stopping = stopping || access(stop, F_OK) == 0;
-            printf("at %u\n", number);
+            printf("at %u gap %.1f\n", number, (double)gap_us / 1000);
             fflush(stdout);
+            gap_us = 0;
         }
         while (!stopping && sent - number <= SLOTS)
             send_next(&end, sent++, words->write);

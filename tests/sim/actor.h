@@ -97,8 +97,9 @@ struct plan {
     bool storm;  /* most packets are delayed at random, so that they arrive out of order */
     bool
         renews; /* vipd offers REBIND, and some hosts get a new vipd while their programs live on */
-    bool kills; /* some vipd are killed between two stores to shared memory */
-    bool tight; /* CQ rings have little room, so that entries wait in vipd */
+    bool leaves; /* vipd tell their peers when they end between two turns */
+    bool kills;  /* some vipd are killed between two stores to shared memory */
+    bool tight;  /* CQ rings have little room, so that entries wait in vipd */
 };
 
 struct play {
@@ -347,7 +348,8 @@ enum play_edition {
     EDITION_SETUP = 5,   /* most vipd know SETUP */
     EDITION_REBIND = 6,  /* in some runs vipd knows REBIND, and hosts get a new vipd */
     EDITION_KILLS = 7,   /* in some of these, vipd are killed in the middle of a turn, too */
-    EDITION_NEWEST = EDITION_KILLS,
+    EDITION_LEAVES = 8,  /* in some of these, vipd that are not killed say that another one comes */
+    EDITION_NEWEST = EDITION_LEAVES,
 };
 extern enum play_edition play_edition;
 

@@ -219,13 +219,11 @@ static void draw_extras(struct play *play)
     struct chance *chance = &play->extra;
     struct plan *plan = &play->plan;
     struct world_net *net = &play->world.net;
-    static const char *const options[] = {[EDITION_FIRST] = " --edition 1",
-                                          [EDITION_EXTRAS] = " --edition 2",
-                                          [EDITION_COOKIES] = " --edition 3",
-                                          [EDITION_PADDING] = " --edition 4",
-                                          [EDITION_SETUP] = " --edition 5",
-                                          [EDITION_REBIND] = " --edition 6",
-                                          [EDITION_KILLS] = NULL};
+    static const char *const options[] = {
+        [EDITION_FIRST] = " --edition 1",   [EDITION_EXTRAS] = " --edition 2",
+        [EDITION_COOKIES] = " --edition 3", [EDITION_PADDING] = " --edition 4",
+        [EDITION_SETUP] = " --edition 5",   [EDITION_REBIND] = " --edition 6",
+        [EDITION_KILLS] = " --edition 7",   [EDITION_LEAVES] = NULL};
 
     play->world.options = options[play_edition];
     for (unsigned i = 0; i < WORLD_HOSTS_MAX; i++)
@@ -353,6 +351,14 @@ static void draw_kills(struct play *play)
         plan->chaos_ppm[CHAOS_RENEW] = 0;
 }
 
+static void draw_leaves(struct play *play)
+{
+    struct chance chance = {play->world.seed ^ 0x452821e638d01377ull};
+
+    play->plan.leaves =
+        play_edition >= EDITION_LEAVES && play->plan.renews && chance_ppm(&chance, 500000);
+}
+
 void play_draw(struct play *play, uint64_t seed, uint64_t chaos_ns)
 {
     memset(play, 0, sizeof(*play));
@@ -372,5 +378,6 @@ void play_draw(struct play *play, uint64_t seed, uint64_t chaos_ns)
     draw_forgetful(play);
     draw_renewals(play);
     draw_kills(play);
+    draw_leaves(play);
     play->world.faults = !play->plan.clean;
 }

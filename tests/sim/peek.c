@@ -46,7 +46,7 @@ static void vi_check(struct play *play, const struct eng_vi *vi)
         play_fail(play, "%" PRIu64 " bytes under way, the peer granted %u", inflight,
                   vi->conn.window_bytes);
     /* A VI that waits for an acknowledgement has a timer, or a packet to send at once. */
-    if (vi->reliable && open && !vi->heap_at && !vi->listed[ENG_LIST_READY])
+    if (vi->reliable && open && !vi->paused && !vi->heap_at && !vi->listed[ENG_LIST_READY])
         play_fail(play, "packets are under way and no timer runs");
 }
 

@@ -1,7 +1,8 @@
 /*
  * A vipd that is killed and comes back while its programs live on. A connection that can be bound anew goes on: its
  * program makes everything again as it was, and posts once more what has not completed. Every other connection of the
- * host ends. A vipd dies between two turns, with everything published, or in the middle of a turn (kill.c).
+ * host ends. A vipd dies between two turns, with everything published, or in the middle of a turn (kill.c). Or it stops
+ * in good order, and says that the next one will come.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -88,6 +89,8 @@ static void sess_leave(struct sess *sess)
     sess_events(sess);
     for (struct end *end = end_next(sess, NULL); end; end = end_next(sess, end))
         end_leave(end);
+    if (sess->play->plan.leaves)
+        (void)nic_session_stay(sess->nic);
     memory_free(sess);
     library_forgets(sess);
 }
@@ -104,10 +107,17 @@ static void attempts_may_end(struct play *play, unsigned host)
 
 void renew_begin(struct play *play, unsigned host)
 {
-    play->world.host[host].mute = true;
+    struct world_host *of = &play->world.host[host];
+
+    of->mute = !play->plan.leaves;
+    if (play->plan.leaves)
+        nic_stopping(of->nic);
     for (unsigned i = 0; i < play->plan.sessions; i++)
         if (play->sess[host][i].alive)
             sess_leave(&play->sess[host][i]);
+    if (play->plan.leaves)
+        nic_leave(of->nic, WORLD_OUTLIVE_NS, world_host_now(of));
+    of->mute = true;
     world_host_down(&play->world, host);
     play->renewing[host] = true;
     attempts_may_end(play, host);

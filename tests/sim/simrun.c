@@ -30,7 +30,7 @@ struct options {
 
 static int usage(void)
 {
-    fputs("usage: simrun [--seed N] [--count C] [--hours H] [--seconds S] [--edition 1..7] "
+    fputs("usage: simrun [--seed N] [--count C] [--hours H] [--seconds S] [--edition 1..8] "
           "[--least N] [--trace] [--twice] [--quiet]\n       simrun --pair --seed N "
           "[--count C] "
           "[--loss PERCENT] "

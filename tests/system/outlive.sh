@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# vipd is killed again and again under a program, at either end of its connection. No message may be lost, come twice
-# or out of order, and the program must see no error.
+# vipd is killed or stopped again and again under a program, at either end of its connection, and started anew. No
+# message may be lost, come twice or out of order, and the program must see no error.
+# At the end it says for how long no message came back around each end of a vipd; that judges nothing.
 # usage: outlive.sh BUILD_DIR [TIMES]
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -21,9 +22,11 @@ failed() {
 # The client has got that many messages back.
 reached() {
     local at
-    at=$(sed -n 's/^at //p' "$WORK/client.log" | tail -n 1)
+    at=$(come)
     [ "${at:-0}" -ge "$1" ]
 }
+
+come() { sed -n 's/^at \([0-9]*\) .*/\1/p' "$WORK/client.log" | tail -n 1; }
 
 await() {
     local at=$1
@@ -35,9 +38,10 @@ await() {
     return 1
 }
 
-# one NAME SERVER'S WORDS CLIENT'S WORDS: some kills of each vipd under one connection
+# one NAME SIGNAL SERVER'S WORDS CLIENT'S WORDS: some ends of each vipd by the signal under one connection
 one() {
-    local name=$1 at=0
+    local name=$1 signal=$2 at=0
+    shift
     rm -f "$WORK/stop"
     # shellcheck disable=SC2086
     start_in B "$WORK/server.log" "$outlive" server $2
@@ -52,10 +56,13 @@ one() {
     await 100 || failed "$name: no messages"
     for i in $(seq "$times"); do
         for host in A B; do
-            daemon_stop $host KILL
+            lines=$(wc -l <"$WORK/client.log")
+            daemon_stop $host "$signal"
             daemon_start $host "${address[$host]}" "$port" "${settings[@]}" || exit 1
-            at=$(sed -n 's/^at //p' "$WORK/client.log" | tail -n 1)
-            await $((at + 500)) || failed "$name: no messages after kill $i of vipd $host"
+            at=$(come)
+            await $((at + 500)) || failed "$name: no messages after SIG$signal $i of vipd $host"
+            tail -n +$((lines + 1)) "$WORK/client.log" | sed -n 's/^at .* gap //p' | sort -n | tail -n 1 \
+                >>"$WORK/gaps.$signal"
         done
     done
     touch "$WORK/stop"
@@ -72,9 +79,15 @@ settings=("[reliability]" "outlive = 20s")
 for host in A B; do
     daemon_start $host "${address[$host]}" "$port" "${settings[@]}" || exit 1
 done
-one "queues" "" ""
-one "queues, Reliable Reception, memory of malloc" "" "rr heap"
-one "completion queues" "cq" "cq"
-one "RDMA Writes" "write" "write rr"
-one "RDMA Reads, completion queues" "cq" "read cq"
+one "queues" KILL "" ""
+one "queues, Reliable Reception, memory of malloc" KILL "" "rr heap"
+one "completion queues" KILL "cq" "cq"
+one "RDMA Writes" KILL "write" "write rr"
+one "RDMA Reads, completion queues" KILL "cq" "read cq"
+one "queues, stopped" TERM "" "rr"
+one "RDMA Writes and Reads, completion queues, stopped" TERM "cq write" "cq write read"
+for signal in KILL TERM; do
+    sort -n "$WORK/gaps.$signal" | awk -v signal=$signal '{ ms[NR] = $1 }
+        END { printf "SIG%s: no message for %.0f ms (median of %d), %.0f ms at most\n", signal, ms[int((NR + 1) / 2)], NR, ms[NR] }'
+done
 echo "outlive: all messages arrived, once and in order"

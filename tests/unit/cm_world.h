@@ -61,6 +61,7 @@ struct conn {
     struct vip_counts counts; /* of this end; a test of rebinding sets and reads them */
     struct vip_counts theirs; /* as the other end said last */
     unsigned rebound;         /* times that this end was bound anew */
+    unsigned away;            /* times that the other end's vipd said that the next one goes on */
 };
 
 struct incoming {

@@ -44,6 +44,14 @@ static inline void op_renew(void *ctx, uint64_t *user, uint64_t *local_id)
     host->renewed++;
 }
 
+static inline void op_away(void *ctx, uint64_t local_id)
+{
+    struct host *host = ctx;
+
+    assert_true(host_conn(host, local_id) && host_conn(host, local_id)->alive);
+    host_conn(host, local_id)->away++;
+}
+
 static inline uint64_t op_other_id(void *ctx, uint64_t local_id)
 {
     struct host *host = ctx;
@@ -111,8 +119,8 @@ static inline void op_free(void *ctx, void *memory, size_t bytes)
 static inline void host_start(struct world *w, unsigned index)
 {
     static const struct cm_ops ops = {
-        op_send,  op_incoming, op_request_done, op_accept_done, op_closed, op_lost,   op_reset,
-        op_renew, op_alloc,    op_free,         op_other_id,    op_rebind, op_rebound};
+        op_send,  op_incoming, op_request_done, op_accept_done, op_closed,   op_lost,   op_reset,
+        op_renew, op_away,     op_alloc,        op_free,        op_other_id, op_rebind, op_rebound};
     struct host *host = &w->hosts[index];
     struct cm_config config = world_config;
     uint64_t id_counter = host->id_counter;

@@ -451,6 +451,7 @@ static void test_bad_input(void **state)
                          .cookie = 3,
                          .tag = 3,
                          .nonce = 3,
+                         .back_ms = 3,
                          .attrs = world_attrs};
     uint8_t junk[600];
     struct conn *c, *s;
@@ -470,7 +471,7 @@ static void test_bad_input(void **state)
         inject(w, CLIENT, SERVER, w->hosts[CLIENT].epoch, 4712, &msg);
         inject(w, CLIENT, SERVER, w->hosts[CLIENT].epoch, server->epoch, &msg);
     }
-    assert_int_equal(stats_of(w, SERVER).wrong_epoch, 2 * 13);
+    assert_int_equal(stats_of(w, SERVER).wrong_epoch, 2 * 14);
     world_run(w, 5 * S);
     assert_true(c->alive && s->alive);
 
@@ -497,6 +498,7 @@ static void test_no_amplification(void **state)
                          .cookie = 3,
                          .tag = 3,
                          .nonce = 3,
+                         .back_ms = 3,
                          .attrs = world_attrs};
 
     host_listen(w, SERVER, 1, "");

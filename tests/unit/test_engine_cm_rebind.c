@@ -538,6 +538,74 @@ static void test_challenged_for_ever(void **state)
     world_free(w);
 }
 
+/* A vipd that says when the next one comes is waited for so long, and is not asked meanwhile. */
+static void test_away(void **state)
+{
+    for (unsigned end = 0; end < 2; end++) {
+        struct conn *c[2], was;
+        struct world *w = world_of(350 + end, &c[CLIENT], &c[SERVER]);
+        struct cm_rebind_args args;
+        uint64_t packets;
+
+        was = *c[end];
+        cm_leave(w->hosts[end].cm, 60 * S, w->now_ns);
+        world_run(w, 1 * MS);
+        assert_int_equal(c[!end]->away, 1);
+        host_kill(w, end);
+        packets = w->packets;
+        world_run(w, 59 * S);
+        assert_true(c[!end]->alive && w->packets == packets);
+        host_start(w, end);
+        args = rebind_args(w, end, !end, &was);
+        assert_int_equal(cm_rebind(w->hosts[end].cm, &args, w->now_ns), 0);
+        world_run(w, 100 * MS);
+        bound(w, &w->hosts[end].conns[0], c[!end]);
+        world_run(w, 60 * S);
+        assert_true(c[!end]->alive && c[!end]->rebound == 1);
+        world_free(w);
+    }
+}
+
+/* If no next one comes in this time, the connection is lost. */
+static void test_away_for_ever(void **state)
+{
+    struct conn *c, *s;
+    struct world *w = world_of(360, &c, &s);
+
+    cm_leave(w->hosts[CLIENT].cm, 20 * S, w->now_ns);
+    world_run(w, 1 * MS);
+    host_kill(w, CLIENT);
+    world_run(w, 19 * S);
+    assert_int_equal(s->lost, 0);
+    world_run(w, 2 * S);
+    assert_int_equal(s->lost, 1);
+    world_free(w);
+}
+
+/* Only the host of a connection can say that it will be away. */
+static void test_away_forged(void **state)
+{
+    struct vip_cm away = {.type = VIP_CM_AWAY, .back_ms = 600000};
+    struct conn *c, *s;
+    struct world *w = world_of(370, &c, &s);
+
+    away.conn_id = c->local_id;
+    away.peer_conn_id = s->local_id + 1;
+    inject(w, CLIENT, SERVER, w->hosts[CLIENT].epoch, w->hosts[SERVER].epoch, &away);
+    away.conn_id++;
+    away.peer_conn_id = s->local_id;
+    inject(w, CLIENT, SERVER, w->hosts[CLIENT].epoch, w->hosts[SERVER].epoch, &away);
+    away.conn_id = c->local_id;
+    inject(w, CLIENT, SERVER, w->hosts[CLIENT].epoch + 1, w->hosts[SERVER].epoch, &away);
+    inject(w, CLIENT, SERVER, w->hosts[CLIENT].epoch, w->hosts[SERVER].epoch + 1, &away);
+    inject(w, SERVER, SERVER, w->hosts[CLIENT].epoch, w->hosts[SERVER].epoch, &away);
+    assert_int_equal(s->away, 0);
+    inject(w, CLIENT, SERVER, w->hosts[CLIENT].epoch, w->hosts[SERVER].epoch, &away);
+    inject(w, CLIENT, SERVER, w->hosts[CLIENT].epoch, w->hosts[SERVER].epoch, &away);
+    assert_int_equal(s->away, 1);
+    world_free(w);
+}
+
 static bool drop_setup_of_client(struct world *w, unsigned from, unsigned to,
                                  const struct vip_cm *msg)
 {
@@ -595,6 +663,9 @@ int main(void)
         cmocka_unit_test(test_twice),
         cmocka_unit_test(test_challenged_for_ever),
         cmocka_unit_test(test_reload),
+        cmocka_unit_test(test_away),
+        cmocka_unit_test(test_away_for_ever),
+        cmocka_unit_test(test_away_forged),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -376,6 +376,7 @@ static void lie(struct world *w)
                          .cookie = some_id(w),
                          .tag = some_id(w),
                          .nonce = some_id(w),
+                         .back_ms = some_id(w),
                          .attrs = world_attrs};
     uint8_t packet[VIP_WIRE_CM_BYTES_MAX];
     size_t len_bytes;

@@ -415,6 +415,7 @@ static void test_random_cm(void **state)
         cm.features = cm.cookie;
         cm.tag = cm.cookie;
         cm.nonce = cm.cookie;
+        cm.back_ms = cm.cookie;
         cm.reason = (uint8_t)pick(&random, 5);
         cm.ops_valid = (uint8_t)pick(&random, 2);
         cm.ops_done = (uint32_t)vector_random(&random);

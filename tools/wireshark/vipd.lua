@@ -11,6 +11,7 @@ local CM = {
     [1] = "REQUEST", [2] = "PENDING", [3] = "ACCEPT", [4] = "CONFIRM", [5] = "REJECT", [6] = "NO_MATCH",
     [7] = "CANCEL", [8] = "CLOSE", [9] = "CLOSE_ACK", [10] = "PING", [11] = "PONG", [12] = "RESET",
     [13] = "COOKIE", [14] = "SETUP", [15] = "REBIND", [16] = "CHALLENGE", [17] = "PROOF",
+    [18] = "AWAY",
 }
 local REASONS = {
     [0] = "disconnect", [1] = "death of the application", [2] = "error", [3] = "time-out", [4] = "vipd stops",
@@ -84,6 +85,7 @@ local f = {
     private = ProtoField.bytes("vipd.cm.private_data", "Private data"),
     setup_features = ProtoField.uint64("vipd.cm.setup_features", "All features", base.HEX),
     tag = ProtoField.uint64("vipd.cm.tag", "Tag of the receiver's end", base.HEX),
+    back_ms = ProtoField.uint64("vipd.cm.back_ms", "The next vipd comes within (ms)"),
     nonce = ProtoField.uint64("vipd.cm.nonce", "Nonce of the end that was asked", base.HEX),
     item = ProtoField.bytes("vipd.cm.item", "Item"),
     -- Ethernet
@@ -201,6 +203,8 @@ local function dissect_cm(buf, tree, words)
         sub:add_le(f.tag, buf(104, 8))
     elseif kind == 16 or kind == 17 then
         sub:add_le(f.nonce, buf(104, 8))
+    elseif kind == 18 then
+        sub:add_le(f.back_ms, buf(104, 8))
     else
         sub:add_le(f.op_status, buf(104, 4))
         sub:add_le(f.failed_op, buf(108, 4))

@@ -4,11 +4,14 @@
  */
 #include "vipd/client/client.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "vipd/client/internal.h"
 #include "vipd/host.h"
+#include "vipd/log.h"
 #include "vipd/registry/undertaker.h"
 
 void client_hung_up(struct client *client)
@@ -174,10 +177,35 @@ bool clients_reap(struct vipd *vipd)
     return any;
 }
 
+/*
+ * Programs wait for the next vipd ([reliability] outlive): their sessions end here without a trace
+ * that they could see, and their connections, if the next vipd can go on with them, without a CLOSE.
+ */
+static void sessions_stay(struct vipd *vipd)
+{
+    uint32_t conns = 0, sessions = 0;
+
+    for (struct client *c = vipd->clients; c; c = c->next) {
+        if (c->end != CLIENT_END_NONE || !c->session || !c->session->layout->outlives)
+            continue;
+        conns += nic_session_stay(c->session->nic_session);
+        if (!segment_let_go(c->session))
+            vipd_warning("%s (pid %ld) cannot go on with the next vipd: %s", c->program,
+                         (long)c->pid, strerror(errno));
+        sessions++;
+    }
+    if (sessions > 0)
+        vipd_info("the next vipd can go on with %u connections of %u programs, if it starts within "
+                  "%llu ms",
+                  conns, sessions, (unsigned long long)vipd->config->outlive_ns / 1000000);
+}
+
 void clients_shutdown(struct vipd *vipd)
 {
     for (unsigned i = 0; i < vipd->nic_count; i++)
         nic_stopping(vipd->nics[i].nic);
+    if (vipd->config->outlive_ns > 0)
+        sessions_stay(vipd);
     for (struct client *c = vipd->clients; c; c = c->next)
         client_end(c, CLIENT_END_SHUTDOWN, NULL);
     /* End also clients that were held back before: no NIC moves messages any more. */

@@ -152,6 +152,9 @@ int segment_claim(const struct client *client, struct session *session, int offe
 void segment_own(const struct client *client, struct session *session);
 /* Note in vipd's segment that the session has ended: no later vipd goes on with it. */
 void segment_closed(const struct session *session);
+/* From now on the program, and the next vipd, do not see what this vipd writes into vipd's segment.
+ * false: no memory; nothing has changed. */
+bool segment_let_go(const struct session *session);
 /* When a process began, in clock ticks since boot; 0: not known. */
 uint64_t process_start(pid_t pid);
 

@@ -268,6 +268,12 @@ void segment_closed(const struct session *session)
         vip_store32_release(&head->closed, 1);
 }
 
+bool segment_let_go(const struct session *session)
+{
+    return mmap(session->vipd_base, session->layout->vipd_bytes, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, session->segment, 0) != MAP_FAILED;
+}
+
 uint64_t process_start(pid_t pid)
 {
     char path[32], text[1024];

@@ -110,6 +110,7 @@ static bool epoch_is_right(const struct cm *cm, const struct vip_header *hdr,
     case VIP_CM_SETUP:
     case VIP_CM_CHALLENGE:
     case VIP_CM_PROOF:
+    case VIP_CM_AWAY:
     case VIP_CM_TYPES:
         break;
     }
@@ -168,6 +169,9 @@ static void dispatch(struct cm *cm, const struct cm_in *in)
         return;
     case VIP_CM_PROOF:
         cm_rx_proof(cm, in);
+        return;
+    case VIP_CM_AWAY:
+        cm_rx_away(cm, in);
         return;
     case VIP_CM_TYPES:
         return; /* vip_wire_get_cm lets no other type through */

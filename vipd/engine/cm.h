@@ -103,6 +103,9 @@ struct cm_ops {
      * because packets with the old one may be under way. *user may change too. Must not call the
      * manager. */
     void (*renew)(void *ctx, uint64_t *user, uint64_t *local_id);
+    /* The peer's vipd has ended, and the next one goes on with this established connection
+     * (`rebind`), or `lost` follows: pause. Must not call the manager. */
+    void (*away)(void *ctx, uint64_t local_conn_id);
     void *(*alloc)(void *ctx, size_t bytes); /* zeroed; NULL = refused, counted */
     void (*free)(void *ctx, void *memory, size_t bytes);
     /* Another connection id for this end of an established connection. It takes effect with
@@ -145,6 +148,15 @@ void cm_set_medium(struct cm *cm, const struct cm_host *self, uint32_t packet_by
 /* Set keepalive_ns, peer_dead_ns, accept_timeout_ns, outlive_ns, waits_max, and the features of later
  * connections. A running timer keeps its time. */
 void cm_set_config(struct cm *cm, const struct cm_config *config);
+
+/*
+ * This vipd ends, and the next one goes on with the connections that can be bound anew: tell each
+ * peer that has one. It then waits for back_ns (at least 1 ms, at most CM_AWAY_NS_MAX). The message
+ * may be lost; then the peer finds the end as that of a vipd that was killed. Call only cm_deinit
+ * for these connections afterwards.
+ */
+void cm_leave(struct cm *cm, uint64_t back_ns, uint64_t now_ns);
+#define CM_AWAY_NS_MAX 600000000000u
 
 /* ---- server side ---- */
 

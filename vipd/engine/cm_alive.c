@@ -72,18 +72,23 @@ void cm_fire_lost(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
         cm_closing_start(cm, assoc, NULL, now_ns);
     cm_assoc_set_state(cm, assoc, CM_ASSOC_CLOSED, now_ns);
     cm->ops.lost(cm->ctx, assoc->local_id,
-                 peer->new_life ? "the peer's vipd was restarted" : "the peer's vipd is silent");
+                 !peer->new_life        ? "the peer's vipd is silent"
+                 : assoc->by_tag.linked ? "the peer's vipd was restarted, and did not go on with "
+                                          "the connection in time"
+                                        : "the peer's vipd was restarted");
     peer = cm_peer_by_number(cm, number);
     if (peer && peer->assocs_open > 0)
         cm_timer_set(cm, &peer->timer, now_ns);
 }
 
-static void lose(struct cm *cm, struct cm_peer *peer, bool new_life, uint64_t now_ns)
+/* wait_ns: with new_life, until then the peer may bind connections anew. */
+static void lose(struct cm *cm, struct cm_peer *peer, bool new_life, uint64_t wait_ns,
+                 uint64_t now_ns)
 {
     VIP_ASSERT(!peer->dead);
     peer->dead = true;
     peer->new_life = new_life;
-    peer->rebind_ns = new_life ? cm_add_ns(now_ns, cm->config.outlive_ns) : now_ns;
+    peer->rebind_ns = cm_add_ns(now_ns, wait_ns);
     peer->timer.kind = CM_TIMER_LOST;
     cm->stats.peers_lost++;
     cm_fire_lost(cm, &peer->timer, now_ns);
@@ -135,7 +140,7 @@ void cm_fire_keepalive(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
     if ((peer->unanswered >= PINGS_BEFORE_DEATH || VIP_MUTANT(JUDGE_LATE)) &&
         !backlog_excuses(cm, peer) &&
         quiet_ns >= cm->config.peer_dead_ns / (VIP_MUTANT(DEAD_EARLY) ? 2 : 1)) {
-        lose(cm, peer, false, now_ns);
+        lose(cm, peer, false, 0, now_ns);
         return;
     }
     ping(cm, peer, now_ns);
@@ -189,7 +194,7 @@ void cm_rx_pong(struct cm *cm, const struct cm_in *in)
             continue;
         peer->nonce = 0;
         if (peer->epoch != in->src_epoch)
-            lose(cm, peer, true, in->now_ns);
+            lose(cm, peer, true, cm->config.outlive_ns, in->now_ns);
         else
             cm_peer_hear(cm, peer, in->now_ns);
         return;
@@ -206,6 +211,59 @@ void cm_rx_pong(struct cm *cm, const struct cm_in *in)
     }
     /* Late, or an answer to a PING that a newer connection has made void. */
     cm->stats.unexpected++;
+}
+
+/* ---- a vipd that ends, and another one goes on ------------------------------------------- */
+
+/* Can the next life of this vipd, or of the peer's, go on with the connection? */
+static bool goes_on(const struct cm_assoc *assoc)
+{
+    return assoc->state == CM_ASSOC_OPEN && assoc->by_tag.linked;
+}
+
+void cm_leave(struct cm *cm, uint64_t back_ns, uint64_t now_ns)
+{
+    struct vip_cm msg = {.type = VIP_CM_AWAY, .back_ms = (back_ns + 999999) / 1000000};
+
+    VIP_ASSERT(back_ns > 0 && back_ns <= CM_AWAY_NS_MAX);
+    cm->now_ns = now_ns;
+    for (unsigned i = 0; i < CM_PEERS_MAX; i++) {
+        const struct cm_peer *peer = cm->peer_of[i];
+        const struct cm_assoc *assoc;
+
+        if (!peer || peer->dead || peer->self)
+            continue;
+        TAILQ_FOREACH(assoc, &peer->assocs, of_peer)
+        {
+            if (goes_on(assoc))
+                break;
+        }
+        if (!assoc)
+            continue;
+        msg.conn_id = assoc->local_id;
+        msg.peer_conn_id = assoc->remote_id;
+        cm_send(cm, &peer->host, peer->epoch, &msg);
+    }
+}
+
+/* Only a host that knows the ids of one of its connections may say this for all of them. */
+void cm_rx_away(struct cm *cm, const struct cm_in *in)
+{
+    struct cm_assoc *assoc = cm_assoc_of(cm, in);
+    uint64_t ms = CM_AWAY_NS_MAX / 1000000;
+
+    if (!assoc || !goes_on(assoc) || in->peer->self) {
+        cm->stats.unexpected++;
+        return;
+    }
+    if (in->msg->back_ms < ms)
+        ms = in->msg->back_ms;
+    TAILQ_FOREACH(assoc, &in->peer->assocs, of_peer)
+    {
+        if (goes_on(assoc))
+            cm->ops.away(cm->ctx, assoc->local_id);
+    }
+    lose(cm, in->peer, true, ms * 1000000, in->now_ns);
 }
 
 /* A free place for a question of this user, else the place of the oldest question of the user who

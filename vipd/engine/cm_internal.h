@@ -97,6 +97,7 @@ void cm_peer_closed(struct cm *cm, struct cm_peer *peer);
 /* A message came: note a sign of life if it is one; send PING to other known lives of that host. */
 void cm_peer_note(struct cm *cm, const struct cm_in *in);
 void cm_rx_ping(struct cm *cm, const struct cm_in *in);
+void cm_rx_away(struct cm *cm, const struct cm_in *in);
 void cm_rx_pong(struct cm *cm, const struct cm_in *in);
 void cm_fire_keepalive(struct cm *cm, struct cm_timer *timer, uint64_t now_ns);
 void cm_fire_lost(struct cm *cm, struct cm_timer *timer, uint64_t now_ns);

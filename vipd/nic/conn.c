@@ -106,6 +106,13 @@ struct nic_conn *nic_conn_find(const struct nic *nic, uint64_t local_id)
     return nic->conns[index]->state == NIC_CONN_FREE ? NULL : nic->conns[index];
 }
 
+bool nic_conn_goes_on(const struct nic_conn *conn)
+{
+    return (conn->features & VIP_FEATURE_REBIND) != 0 && !conn->session->vis[conn->vi].ring &&
+           (conn->state == NIC_CONN_ESTABLISHED || conn->state == NIC_CONN_REBINDING) &&
+           !conn->lost;
+}
+
 void nic_conn_set_peer(struct nic_conn *conn, uint32_t peer)
 {
     struct nic *nic = conn->session->nic;

@@ -29,6 +29,10 @@ void nic_conn_close(struct nic_conn *conn, enum vip_close_reason reason, bool op
     struct cm_close_args args = close_args(conn, reason);
     enum nic_conn_state state = conn->state;
 
+    if (conn->session->stays && nic_conn_goes_on(conn)) { /* the manager keeps it, for nic_leave */
+        nic_conn_free(conn);
+        return;
+    }
     args.ops_valid = ops_valid;
     args.ops_done = ops_done;
     if (state == NIC_CONN_ESTABLISHED)

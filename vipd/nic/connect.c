@@ -463,6 +463,7 @@ const struct cm_ops nic_cm_ops = {
     .renew = op_renew,
     .alloc = op_alloc,
     .free = op_free,
+    .away = nic_op_away,
     .other_id = nic_op_other_id,
     .rebind = nic_op_rebind,
     .rebound = nic_op_rebound,

@@ -96,6 +96,9 @@ uint64_t nic_conn_id(const struct nic_conn *conn);
 void nic_conn_renew(struct nic_conn *conn);
 struct nic_conn *nic_conn_find(const struct nic *nic, uint64_t local_id);
 /* Remember the peer of an established connection. */
+/* Can the next life of vipd go on with the connection? Messages in a ring between two programs are
+ * not among the operations that are counted. */
+bool nic_conn_goes_on(const struct nic_conn *conn);
 void nic_conn_set_peer(struct nic_conn *conn, uint32_t peer);
 void nic_conns_deinit(struct nic *nic);
 
@@ -115,6 +118,7 @@ bool nic_is_self(const struct nic *nic, const struct cm_host *host);
  * must know. */
 struct eng_conn nic_conn_bind(struct nic_conn *conn, const struct cm_conn *result);
 /* Operations of the connection manager. */
+void nic_op_away(void *ctx, uint64_t local_id);
 uint64_t nic_op_other_id(void *ctx, uint64_t local_id);
 bool nic_op_rebind(void *ctx, uint64_t local_id, const struct cm_conn *result,
                    const struct vip_counts *theirs, struct vip_counts *ours);

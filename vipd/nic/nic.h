@@ -56,6 +56,12 @@ int nic_open(const struct nic_config *config, struct link *link, uint64_t now_ns
 void nic_set_config(struct nic *nic, const struct nic_config *config);
 /* vipd stops: sessions that end from now on close their connections with VIP_CLOSE_SHUTDOWN. */
 void nic_stopping(struct nic *nic);
+/*
+ * vipd stops, and all sessions have ended; the next vipd goes on with those of nic_session_stay. Tell
+ * the peers of their connections that it comes within back_ns (1 to CM_AWAY_NS_MAX). Call nic_close
+ * next.
+ */
+void nic_leave(struct nic *nic, uint64_t back_ns, uint64_t now_ns);
 /* Close the link and free everything. All sessions must have ended; with that they have sent every
  * CLOSE. */
 void nic_close(struct nic *nic, uint64_t now_ns);
@@ -134,6 +140,13 @@ int nic_session_set_receives(struct nic_session *session, void *base);
  * after a turn. */
 bool nic_session_end(struct nic_session *session, bool died, uint64_t now_ns, unsigned *ends);
 void nic_session_free(struct nic_session *session, bool died, uint64_t now_ns); /* all at once */
+/*
+ * vipd stops, and the next one goes on with the session, whose ABI must allow that. Publishes what is
+ * done; then nic_session_end sends nothing about the connections that can go on. The caller should
+ * see to it that the program does not see what nic_session_end writes. Returns the number of these
+ * connections. For nic_leave.
+ */
+uint32_t nic_session_stay(struct nic_session *session);
 /*
  * True if the submission ring has a structure that no correct library writes. (A malformed
  * descriptor alone is no such case.) vipd does not read the ring any more; the caller should end

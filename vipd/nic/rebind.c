@@ -55,6 +55,18 @@ struct eng_conn nic_conn_bind(struct nic_conn *conn, const struct cm_conn *resul
 
 /* ---- the other end goes on elsewhere ----------------------------------------------------- */
 
+void nic_op_away(void *ctx, uint64_t local_id)
+{
+    struct nic *nic = ctx;
+    struct nic_conn *conn = nic_conn_find(nic, local_id);
+    struct nic_session *before;
+
+    VIP_ASSERT(conn && conn->state == NIC_CONN_ESTABLISHED);
+    before = nic_share_switch(nic, conn->session);
+    eng_vi_pause(conn->session->eng, conn->vi);
+    nic_share_switch(nic, before);
+}
+
 uint64_t nic_op_other_id(void *ctx, uint64_t local_id)
 {
     struct nic_conn *conn = nic_conn_find(ctx, local_id);
@@ -104,9 +116,7 @@ bool nic_vi_identify(const struct nic_session *session, uint32_t number,
                  .send_cq = vi->cq[VIP_Q_SEND],
                  .recv_cq = vi->cq[VIP_Q_RECV]},
     };
-    /* Messages in a ring between two programs are not among the operations that are counted. */
-    if (!conn || vi->ring || !(conn->features & VIP_FEATURE_REBIND) ||
-        (conn->state != NIC_CONN_ESTABLISHED && conn->state != NIC_CONN_REBINDING) || conn->lost)
+    if (!conn || !nic_conn_goes_on(conn))
         return true;
     ret->connected = true;
     ret->peer.len = conn->to.len;
@@ -116,6 +126,25 @@ bool nic_vi_identify(const struct nic_session *session, uint32_t number,
     ret->asked = conn->asked;
     ret->features = conn->features;
     return true;
+}
+
+uint32_t nic_session_stay(struct nic_session *session)
+{
+    uint32_t count = 0;
+
+    VIP_ASSERT(session->layout->outlives);
+    nic_deferred_publish_of(session, -1);
+    nic_wake_flush(session->nic);
+    session->stays = true;
+    for (uint32_t i = 0; i < session->vi_high; i++)
+        count +=
+            session->vis[i].used && session->vis[i].conn && nic_conn_goes_on(session->vis[i].conn);
+    return count;
+}
+
+void nic_leave(struct nic *nic, uint64_t back_ns, uint64_t now_ns)
+{
+    cm_leave(nic->cm, back_ns, now_ns);
 }
 
 bool nic_vi_checkpoint(struct nic_session *session, uint32_t number, struct nic_vi_checkpoint *ret)

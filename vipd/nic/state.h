@@ -157,6 +157,7 @@ struct nic_session {
     uint64_t fetch_turn, slots; /* slots: taken since the session was opened */
     bool sq_skip_conts;         /* a bad descriptor was skipped: skip its continuations, too */
     bool draining, broken, closing, vi_latency; /* vi_latency: each VI is measured by itself */
+    bool stays;                                 /* nic_session_stay */
     uint32_t rings;                             /* its VIs that have a ring */
     bool failed, tell_resumed; /* failed: the present posting failed; nic_session_tell_resumed */
     uint64_t faults_ns;      /* failed postings are charged up to this time; a past time: none is */

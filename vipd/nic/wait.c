@@ -84,6 +84,8 @@ bool nic_waiters_end(struct nic_session *session, unsigned *ends)
         if (*ends == 0)
             return false;
         (*ends)--;
+        if (session->stays)
+            continue; /* the client repeats its request, and the program waits for it again */
         (void)cm_reject(nic->cm, session->waits[session->wait_count - 1].handle, VIP_RC_REJECT,
                         NULL, nic->now_ns);
     }
