@@ -1,0 +1,219 @@
+/*
+ * Segments of an earlier vipd with anything in them, and tickets of any kind: good ones, good ones of another VI, of
+ * another process or NIC, changed ones, junk. vipd answers each request, and goes on for its other programs.
+ *
+ * usage: test_vipd_claim_hostile [COUNT]; $VIP_SEED: the first seed
+ */
+#include "unit/vipd_claim.h"
+
+#include "vipd/ticket.h"
+
+#define VIS 8u /* VI numbers that the test uses */
+
+static unsigned rounds = 300;
+static uint64_t state_of_dice;
+static struct app neighbour;
+
+static uint64_t dice(uint64_t below)
+{
+    state_of_dice ^= state_of_dice << 13;
+    state_of_dice ^= state_of_dice >> 7;
+    state_of_dice ^= state_of_dice << 17;
+    return state_of_dice % below;
+}
+
+/* Small numbers, numbers at the ends, and any. */
+static uint32_t number(void)
+{
+    switch (dice(4)) {
+    case 0:
+        return (uint32_t)dice(8);
+    case 1:
+        return (uint32_t)-dice(8);
+    case 2:
+        return (uint32_t)(VIP_DESC_PER_QUEUE_MAX - 4 + dice(8));
+    default:
+        return (uint32_t)dice(UINT64_MAX);
+    }
+}
+
+/* Words of any kind, some of them zero. */
+static void scribble(char *base, uint64_t at, uint64_t bytes)
+{
+    uint32_t *words = (uint32_t *)(void *)(base + at);
+    uint64_t dense = 1 + dice(4);
+
+    for (uint64_t i = 0; i < bytes / sizeof(*words); i++)
+        if (!dice(dense))
+            words[i] = number();
+}
+
+static int hostile_segment(unsigned vi)
+{
+    struct vip_vipd_head head = good_head();
+    int fd = make_segment(&head, 0600, SEALS_OUTLIVE);
+    char *base = mmap(NULL, VIP_VIPD_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    assert_ptr_not_equal(base, MAP_FAILED);
+    scribble(base, (uint64_t)((char *)vip_vipd_vi(base, vi) - base), sizeof(struct vip_vipd_vi));
+    if (dice(2)) {
+        vip_vipd_vi(base, vi)->state = VIP_VIST_CONNECTED;
+        vip_vipd_vi(base, vi)->ring = VIP_RING_NONE;
+        vip_vipd_vi(base, vi)->ended = 0;
+    }
+    for (unsigned queue = 0; queue < 2 && dice(2); queue++) {
+        scribble(base, VIP_VIPD_SHORT_OFF + (vi * 2 + queue) * VIP_COMP_UNIT, VIP_COMP_UNIT);
+        scribble(base, VIP_VIPD_LONG_OFF + (vi * 2 + queue) * (uint64_t)VIP_COMP_RING_BYTES,
+                 dice(2) ? 1024 : VIP_COMP_RING_BYTES);
+    }
+    if (dice(2))
+        scribble(base, VIP_VIPD_CQ_OFF, dice(2) ? 1024 : VIP_VIPD_CQ_STRIDE);
+    assert_int_equal(munmap(base, VIP_VIPD_BYTES), 0);
+    return fd;
+}
+
+/* The daemon under test has a key of zeros (only main.c reads the file). */
+static void make_ticket(unsigned vi, uint32_t generation, uint8_t ret[TICKET_BYTES])
+{
+    static const struct ticket_key key;
+    struct ticket ticket = {
+        .uid = geteuid() + !dice(8),
+        .pid = (uint64_t)getpid() + !dice(8),
+        .start_ticks = own_start() + !dice(8),
+        .vi = {.vi = (uint16_t)(vi + !dice(8)),
+               .generation = generation + !dice(8),
+               .args.attrs = {.level = VIP_LVL_DELIVERY, .max_transfer_bytes = 65536},
+               .connected = dice(8) != 0,
+               .peer_disc_len = (uint8_t)dice(129),
+               .secret = {dice(UINT64_MAX), dice(UINT64_MAX)},
+               .asked = dice(2),
+               .features = dice(4) ? VIP_FEATURES | VIP_FEATURE_REBIND : number(),
+               .completed = number(),
+               .done = number()}};
+
+    snprintf(ticket.nic, sizeof(ticket.nic), dice(8) ? "vip0" : "vip1");
+    ticket.self.len = sizeof(neighbour.address);
+    memcpy(ticket.self.bytes, neighbour.address, sizeof(neighbour.address));
+    ticket.vi.peer = ticket.self; /* nothing is sent to any other host */
+    ticket.vi.peer.bytes[3] += (uint8_t)dice(2);
+    ticket_seal(&key, &ticket, ret);
+    if (!dice(4))
+        ret[dice(TICKET_BYTES)] ^= (uint8_t)(1 + dice(255));
+}
+
+/* false: vipd has ended the session. */
+static bool try(int sock, const Vip__Request *request)
+{
+    ProtobufCMessage *message = NULL;
+    struct vip_fds fds = VIP_FDS_NONE;
+    int r = vip_control_ask(sock, &request->base, NULL, 0, &vip__reply__descriptor, &message, &fds);
+
+    if (r < 0)
+        return false;
+    vip_fds_close(&fds);
+    protobuf_c_message_free_unpacked(message, NULL);
+    return true;
+}
+
+static bool try_cq(int sock)
+{
+    Vip__CqRequest cq = VIP__CQ_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+
+    cq.has_cq = true;
+    cq.cq = (uint32_t)dice(2);
+    request.body_case = VIP__REQUEST__BODY_CREATE_CQ;
+    request.create_cq = &cq;
+    return try(sock, &request);
+}
+
+static bool try_vi(int sock, unsigned vi)
+{
+    Vip__PastVi past = VIP__PAST_VI__INIT;
+    Vip__CreateViRequest create;
+    Vip__ViAttributes attributes;
+    Vip__Request request = vi_request(&create, &attributes);
+    uint8_t ticket[TICKET_BYTES];
+
+    create.past = &past;
+    past.has_vi = past.has_generation = past.has_recv_base = past.has_idle = true;
+    past.has_send_entries = past.has_recv_entries = true;
+    past.vi = vi;
+    past.generation = number();
+    past.recv_base = number();
+    past.idle = !dice(8);
+    past.send_entries = number();
+    past.recv_entries = number();
+    make_ticket(vi, past.generation, ticket);
+    past.has_ticket = dice(8) != 0;
+    past.ticket.data = ticket;
+    past.ticket.len = dice(8) ? TICKET_BYTES : dice(TICKET_BYTES);
+    create.has_send_cq = dice(2);
+    create.has_recv_cq = dice(2);
+    create.send_cq = create.recv_cq = (uint32_t)dice(2);
+    return try(sock, &request);
+}
+
+static bool try_about(int sock, unsigned vi, Vip__Request__BodyCase what)
+{
+    Vip__ViRequest body = VIP__VI_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+
+    body.has_vi = true;
+    body.vi = vi;
+    request.body_case = what;
+    request.rebind = &body; /* the same member for each of these requests */
+    return try(sock, &request);
+}
+
+static void come_back(unsigned vi)
+{
+    int segment = hostile_segment(vi), sock;
+    struct vip_fds fds;
+    Vip__Reply *reply;
+    enum vip_rc code;
+
+    for (;;) {
+        sock = offer(segment, &reply, &fds);
+        code = (enum vip_rc)reply->code;
+        vip__reply__free_unpacked(reply, NULL);
+        if (code != VIP_RC_ERROR_RESOURCE)
+            break;
+        close(sock); /* memory of earlier rounds is still being freed */
+    }
+    assert_int_equal(code, VIP_RC_SUCCESS);
+    (void)(try_cq(sock) && try_cq(sock) && try_vi(sock, vi) &&
+           try_about(sock, vi, VIP__REQUEST__BODY_REBIND) && try_vi(sock, vi ^ 1) &&
+           (dice(2) || try_about(sock, vi, VIP__REQUEST__BODY_DISCONNECT)) &&
+           (dice(2) || try_about(sock, vi, VIP__REQUEST__BODY_DESTROY_VI)));
+    close(sock);
+    vip_fds_close(&fds);
+    close(segment);
+}
+
+static void test_hostile(void **state)
+{
+    const char *seed = getenv("VIP_SEED");
+    uint64_t first = seed ? strtoull(seed, NULL, 10) : 1;
+
+    (void)state;
+    neighbour = open_app("vip0");
+    for (unsigned i = 0; i < rounds; i++) {
+        state_of_dice = (first + i) * 0x9e3779b97f4a7c15u | 1;
+        come_back((unsigned)dice(VIS));
+        if (i % 100 == 99)
+            assert_alive(&neighbour);
+    }
+    close_app(&neighbour);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_hostile),
+    };
+
+    if (argc > 1)
+        rounds = (unsigned)strtoul(argv[1], NULL, 10);
+    return cmocka_run_group_tests_name("vipd_claim_hostile", tests, start_daemon, stop_daemon);
+}
