@@ -236,6 +236,7 @@ static size_t made_cm(enum vip_cm_type type)
                         .cookie = type == VIP_CM_REQUEST ? 0 : any() | 1,
                         .tag = any() | 1,
                         .nonce = any() | 1,
+                        .back_ms = any() | 1,
                         .attrs = {.level = VIP_LVL_DELIVERY, .max_transfer_bytes = 65536},
                         .local = {.host_len = 6, .disc_len = 4, .disc = "evil"},
                         .remote = {.host_len = 6, .disc_len = (uint8_t)strlen(discriminator)}};

@@ -91,7 +91,7 @@ before=$(stat_of A conns_opened)
     { echo "FAILED: $((before - opened)) connections were opened, not the victim's $((transfers * each))"; bad=1; }
 
 # ---- cost -----------------------------------------------------------------------------------------------
-spent() { awk '{sum += $1} END {print sum}' /proc/"$1"/task/*/schedstat; } # nanoseconds of processor time of a process
+spent() { awk '{sum += $1} END {printf "%.0f\n", sum}' /proc/"$1"/task/*/schedstat; } # nanoseconds of processor time of a process
 socket_of() { # socket_of ADDRESS: bytes that wait in the socket at ADDRESS, and packets that found no room
     awk -v at="$(printf '%02X%02X%02X%02X:%04X' $(echo "$1" | awk -F. '{print $4, $3, $2, $1}') $port)" \
         '$2 == at {split($5, queue, ":"); print queue[2], $13}' /proc/net/udp
