@@ -142,6 +142,22 @@ static VIP_RETURN take(struct vipl__vi *vi, const char *call, VIP_VI_ATTRIBUTES 
     return rc;
 }
 
+/*
+ * Wait while the attempt is under way, under session->lock. vipd keeps the time limit of a request;
+ * while vipd is away, it is kept here: the attempt then ends with VIP_TIMEOUT.
+ */
+static void await_result(struct vipl__vi *vi)
+{
+    struct vipl__session *session = vi->session;
+    bool asks = vi->attempt == VIPL__ATTEMPT_CONNECT && vi->connect != NULL;
+    bool away = vipl__is_gone(session);
+    uint64_t until_ns = asks && away ? vi->connect->deadline_ns : VIPL__NEVER;
+
+    if (!vipl__await_change(session, until_ns) && vi->attempt == VIPL__ATTEMPT_CONNECT &&
+        vipl__is_gone(session) && !vipl__is_dead(session))
+        vipl__attempt_fail(vi, VIP_RC_TIMEOUT, "vipd was away until the time limit");
+}
+
 VIP_RETURN vipl__attempt_result(struct vipl__vi *vi, const char *call, VIP_VI_ATTRIBUTES *attrs,
                                 VIPX_PRIVATE_DATA *data)
 {
@@ -151,7 +167,7 @@ VIP_RETURN vipl__attempt_result(struct vipl__vi *vi, const char *call, VIP_VI_AT
 
     pthread_mutex_lock(&session->lock);
     while (vi->attempt != VIPL__ATTEMPT_DONE && !vipl__is_dead(session) && !vipl__closing(session))
-        vipl__await_change(session, VIPL__NEVER);
+        await_result(vi);
     done = vi->attempt == VIPL__ATTEMPT_DONE;
     if (done)
         rc = take(vi, call, attrs, data);
@@ -171,7 +187,7 @@ VIP_RETURN vipl__attempt_collect(struct vipl__vi *vi, const char *call, bool wai
     vi->attempt_waiters++;
     while (wait && vi->attempt_async && vi->attempt == VIPL__ATTEMPT_CONNECT &&
            !vipl__is_dead(session) && !vipl__closing(session))
-        vipl__await_change(session, VIPL__NEVER);
+        await_result(vi);
     vi->attempt_waiters--;
     if (vi->attempt == VIPL__ATTEMPT_NONE || !vi->attempt_async) {
         rc = vipl__fail(VIP_INVALID_STATE,

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,6 +46,7 @@ static void set_gone(struct vipl__session *session, enum vipl__vipd gone)
     vipl__spin_lock(&session->post_lock);
     __atomic_store_n(&session->gone, gone, __ATOMIC_SEQ_CST);
     vipl__spin_unlock(&session->post_lock);
+    pthread_cond_broadcast(&session->changed); /* time limits are looked at (attempt.c) */
     pthread_mutex_unlock(&session->lock);
 }
 
@@ -74,45 +76,82 @@ static bool replace(int at, int *fd)
     return true;
 }
 
-static bool connect_next(struct vipl__session *session)
+/* The next vipd goes on with the session: its sockets are those of the session now. */
+static bool take_sockets(struct vipl__session *session, int *control, struct vip_fds *fds)
 {
-    int fd = vip_control_connect(session->socket_path);
     bool mine;
 
-    if (fd < 0)
-        return false;
     pthread_mutex_lock(&session->call_lock);
     pthread_mutex_lock(&session->lock);
-    /* Else VipCloseNic shuts the present socket down. */
-    mine = !vipl__closing(session) && replace(session->control_fd, &fd);
+    /* Else VipCloseNic shuts the present sockets down. */
+    mine = !vipl__closing(session) && replace(session->control_fd, control) &&
+           replace(session->doorbell_fd, &fds->fd[1]) && replace(session->event_fd, &fds->fd[2]);
     pthread_mutex_unlock(&session->lock);
     pthread_mutex_unlock(&session->call_lock);
-    if (fd >= 0)
-        close(fd);
     return mine;
 }
 
-static bool take_sockets(struct vipl__session *session, struct vip_fds *fds)
+/*
+ * Wait for the reply. A service manager may have taken the connection for a vipd that is still to
+ * start. false: the time is over, or the NIC is closed.
+ */
+static bool await_reply(const struct vipl__session *session, int control, uint64_t deadline_ns)
 {
-    bool mine;
+    struct pollfd look = {.fd = control, .events = POLLIN};
 
-    pthread_mutex_lock(&session->lock);
-    mine = !vipl__closing(session) && replace(session->doorbell_fd, &fds->fd[1]) &&
-           replace(session->event_fd, &fds->fd[2]);
-    pthread_mutex_unlock(&session->lock);
-    return mine;
+    while (!vipl__closing(session) && vipl__now_ns() < deadline_ns)
+        if (poll(&look, 1, LOOK_AGAIN_NS / 1000000) > 0)
+            return true;
+    return false;
 }
 
-/* Ask the next vipd to go on with the session. */
-static enum next claim(struct vipl__session *session)
+/* The other side has hung up. */
+static bool hung_up(int control)
+{
+    char byte;
+    ssize_t n = recv(control, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT);
+
+    return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+/* Send the request to the next vipd. Returns its reply; NULL: there is none. */
+static Vip__Reply *ask_next(const struct vipl__session *session, int control,
+                            const Vip__Request *request, const int fds[3], uint64_t deadline_ns,
+                            struct vip_fds *ret_fds)
+{
+    ProtobufCMessage *reply = NULL;
+
+    if (vip_control_send(control, &request->base, fds, 3, MSG_DONTWAIT) == 0 &&
+        await_reply(session, control, deadline_ns))
+        (void)vip_control_recv(control, &vip__reply__descriptor, 0, &reply, ret_fds);
+    return (Vip__Reply *)reply;
+}
+
+/* What the next vipd says about the session. */
+static enum next judge(struct vipl__session *session, int *control, const Vip__Reply *reply,
+                       struct vip_fds *fds)
+{
+    if (reply == NULL)
+        return NEXT_NONE;
+    if (reply->code == VIP_RC_SUCCESS && reply->open != NULL && fds->count == 3)
+        return take_sockets(session, control, fds) ? NEXT_GOES : NEXT_NOT;
+    if ((reply->open != NULL && reply->open->again_ms > 0) || hung_up(*control))
+        return NEXT_NONE; /* the last vipd is not quite gone, or this one takes no program now */
+    vipl__fail(VIP_ERROR_RESOURCE, "%s: %s", call,
+               reply->reason == NULL ? "vipd's reply makes no sense" : reply->reason);
+    return NEXT_NOT;
+}
+
+/* Ask the vipd at this socket to go on with the session. */
+static enum next claim(struct vipl__session *session, int *control, uint64_t deadline_ns)
 {
     Vip__Claim past = VIP__CLAIM__INIT;
     Vip__OpenRequest open = VIP__OPEN_REQUEST__INIT;
     Vip__Request request = VIP__REQUEST__INIT;
     struct vip_fds got = VIP_FDS_NONE;
-    Vip__Reply *reply = NULL;
+    Vip__Reply *reply;
     int fds[3] = {session->app_fd, vipl__mem_arena_hold(), session->vipd_fd};
-    enum next next = NEXT_NOT;
+    enum next next;
 
     if (fds[1] < 0)
         return NEXT_NOT;
@@ -128,11 +167,8 @@ static enum next claim(struct vipl__session *session)
     open.claim = &past;
     request.body_case = VIP__REQUEST__BODY_OPEN;
     request.open = &open;
-    if (vipl__call_open(session, &request, fds, 3, &reply, &got) == VIP_SUCCESS)
-        next = reply->open != NULL && got.count == 3 && take_sockets(session, &got) ? NEXT_GOES
-                                                                                    : NEXT_NOT;
-    else if (reply != NULL)
-        next = NEXT_NONE; /* the last vipd is not quite gone */
+    reply = ask_next(session, *control, &request, fds, deadline_ns, &got);
+    next = judge(session, control, reply, &got);
     vip_fds_close(&got);
     vipl__reply_free(reply);
     vipl__mem_arena_put();
@@ -415,26 +451,20 @@ static bool tell_all(struct vipl__session *session)
            post_all(session, true);
 }
 
-/* Is that vipd gone, too? */
-static bool hung_up(const struct vipl__session *session)
-{
-    char byte;
-    ssize_t n = recv(session->control_fd, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT);
-
-    return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
-}
-
 /* Find the next vipd and go on with it. */
-static enum next look(struct vipl__session *session)
+static enum next look(struct vipl__session *session, uint64_t deadline_ns)
 {
+    int control = vip_control_connect(session->socket_path);
     enum next next;
 
-    if (!connect_next(session))
+    if (control < 0)
         return NEXT_NONE;
-    next = claim(session);
-    if (next == NEXT_GOES && !tell_all(session))
-        next = NEXT_NOT;
-    return next == NEXT_NOT && hung_up(session) ? NEXT_NONE : next;
+    next = claim(session, &control, deadline_ns);
+    if (control >= 0)
+        close(control);
+    if (next != NEXT_GOES || tell_all(session))
+        return next;
+    return hung_up(session->control_fd) ? NEXT_NONE : NEXT_NOT; /* is that vipd gone, too? */
 }
 
 /* Threads have done with the replies of the last vipd. */
@@ -474,7 +504,7 @@ bool vipl__outlive(struct vipl__session *session, char *ret_refusal, size_t refu
         if (live_vi(session, i) != NULL)
             vipl__direct_over(session->vi[i]);
     while (next == NEXT_NONE && !vipl__closing(session) && vipl__now_ns() < deadline_ns) {
-        next = look(session);
+        next = look(session, deadline_ns);
         if (next == NEXT_NONE)
             nanosleep(&pause, NULL);
     }

@@ -55,9 +55,10 @@ one() {
     client=$STARTED
     await 100 || failed "$name: no messages"
     for i in $(seq "$times"); do
-        for host in A B; do
+        for host in $hosts; do
             lines=$(wc -l <"$WORK/client.log")
             daemon_stop $host "$signal"
+            sleep "$pause"
             daemon_start $host "${address[$host]}" "$port" "${settings[@]}" || exit 1
             at=$(come)
             await $((at + 500)) || failed "$name: no messages after SIG$signal $i of vipd $host"
@@ -76,6 +77,7 @@ daemons_begin
 port_take || exit 1
 declare -A address=([A]=127.0.0.1 [B]=127.0.0.2)
 settings=("[reliability]" "outlive = 20s")
+hosts="A B" pause=0
 for host in A B; do
     daemon_start $host "${address[$host]}" "$port" "${settings[@]}" || exit 1
 done
@@ -86,6 +88,16 @@ one "RDMA Writes" KILL "write" "write rr"
 one "RDMA Reads, completion queues" KILL "cq" "read cq"
 one "queues, stopped" TERM "" "rr"
 one "RDMA Writes and Reads, completion queues, stopped" TERM "cq write" "cq write read"
+# For longer than peer_dead: the peer knows that the next vipd will come.
+settings=("[reliability]" "outlive = 60s" "peer_dead = 3s" "conn_timeout = 3s")
+for host in A B; do
+    daemon_stop $host TERM
+    daemon_start $host "${address[$host]}" "$port" "${settings[@]}" || exit 1
+done
+kept=$(cat "$WORK/gaps.TERM")
+pause=7 times=1 hosts=B
+one "stopped for longer than peer_dead" TERM "" ""
+echo "$kept" >"$WORK/gaps.TERM"
 for signal in KILL TERM; do
     sort -n "$WORK/gaps.$signal" | awk -v signal=$signal '{ ms[NR] = $1 }
         END { printf "SIG%s: no message for %.0f ms (median of %d), %.0f ms at most\n", signal, ms[int((NR + 1) / 2)], NR, ms[NR] }'

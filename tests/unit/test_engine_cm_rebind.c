@@ -553,7 +553,7 @@ static void test_away(void **state)
         assert_int_equal(c[!end]->away, 1);
         host_kill(w, end);
         packets = w->packets;
-        world_run(w, 59 * S);
+        world_run(w, 9 * S);
         assert_true(c[!end]->alive && w->packets == packets);
         host_start(w, end);
         args = rebind_args(w, end, !end, &was);
@@ -566,19 +566,41 @@ static void test_away(void **state)
     }
 }
 
-/* If no next one comes in this time, the connection is lost. */
+/* If no next one comes in this time, or in the receiver's own `outlive`, the connection is lost. */
 static void test_away_for_ever(void **state)
 {
-    struct conn *c, *s;
-    struct world *w = world_of(360, &c, &s);
+    for (unsigned i = 0; i < 2; i++) {
+        struct conn *c, *s;
+        struct world *w = world_of(360, &c, &s);
 
-    cm_leave(w->hosts[CLIENT].cm, 20 * S, w->now_ns);
+        cm_leave(w->hosts[CLIENT].cm, i ? 60 * S : 3 * S, w->now_ns);
+        world_run(w, 1 * MS);
+        host_kill(w, CLIENT);
+        world_run(w, i ? 9 * S : 2 * S);
+        assert_int_equal(s->lost, 0);
+        world_run(w, 2 * S);
+        assert_int_equal(s->lost, 1);
+        world_free(w);
+    }
+}
+
+/* The end of a connection that cannot go on may arrive after the AWAY for the others. */
+static void test_away_and_close(void **state)
+{
+    struct vip_cm close = {.type = VIP_CM_CLOSE, .reason = VIP_CLOSE_SHUTDOWN};
+    struct conn *c, *s;
+    struct world *w = world_of(380, &c, &s);
+
+    close.conn_id = c->local_id;
+    close.peer_conn_id = s->local_id;
+    cm_leave(w->hosts[CLIENT].cm, 60 * S, w->now_ns);
     world_run(w, 1 * MS);
-    host_kill(w, CLIENT);
-    world_run(w, 19 * S);
+    inject(w, CLIENT, SERVER, w->hosts[CLIENT].epoch + 1, w->hosts[SERVER].epoch, &close);
+    assert_int_equal(s->closed, 0);
+    inject(w, CLIENT, SERVER, w->hosts[CLIENT].epoch, w->hosts[SERVER].epoch, &close);
+    assert_int_equal(s->closed, 1);
+    world_run(w, 20 * S);
     assert_int_equal(s->lost, 0);
-    world_run(w, 2 * S);
-    assert_int_equal(s->lost, 1);
     world_free(w);
 }
 
@@ -665,6 +687,7 @@ int main(void)
         cmocka_unit_test(test_reload),
         cmocka_unit_test(test_away),
         cmocka_unit_test(test_away_for_ever),
+        cmocka_unit_test(test_away_and_close),
         cmocka_unit_test(test_away_forged),
     };
 

@@ -20,42 +20,91 @@ union address {
     unsigned char bytes[64];
 };
 
-static void calls_end_by_their_time_limit(void **state)
+/* A program with a VI at a fake vipd. */
+struct program {
+    struct fake fake;
+    union address local, remote;
+    VIP_NIC_HANDLE nic;
+    VIP_VI_HANDLE vi;
+};
+
+static void begin(struct program *p)
 {
     VIP_VI_ATTRIBUTES attrs = {
         VIP_SERVICE_RELIABLE_DELIVERY, 4096, NULL, NULL, VIP_FALSE, VIP_FALSE};
-    struct fake fake = {.generation = 1, .number = 1, .outlive_ms = 600000};
-    union address local = {0}, remote = {0};
     VIP_NIC_ATTRIBUTES nic_attrs;
-    VIP_CONN_HANDLE request;
-    VIP_NIC_HANDLE nic;
-    VIP_VI_HANDLE vi;
+
+    *p = (struct program){.fake = {.generation = 1, .number = 1, .outlive_ms = 600000}};
+    fake_start(&p->fake);
+    OK(VipOpenNic("fake0", &p->nic));
+    OK(VipQueryNic(p->nic, &nic_attrs));
+    OK(VipCreateVi(p->nic, &attrs, NULL, NULL, &p->vi));
+    p->local.net.HostAddressLen = p->remote.net.HostAddressLen = nic_attrs.NicAddressLen;
+    memcpy(p->local.net.HostAddress, nic_attrs.LocalNicAddress, nic_attrs.NicAddressLen);
+    memcpy(p->remote.net.HostAddress, nic_attrs.LocalNicAddress, nic_attrs.NicAddressLen);
+    p->local.net.DiscriminatorLen = p->remote.net.DiscriminatorLen = 4;
+}
+
+/* There is no next vipd; or its socket is there, and nothing takes the connection (a service manager listens). */
+static void calls_end_by_their_time_limit(void **state)
+{
+    (void)state;
+    for (unsigned listens = 0; listens < 2; listens++) {
+        VIP_VI_ATTRIBUTES attrs;
+        VIP_CONN_HANDLE request;
+        struct program p;
+
+        begin(&p);
+        if (!listens)
+            unlink(p.fake.address.sun_path);
+        fake_die(&p.fake);
+        assert_int_equal(
+            VipConnectWait(p.nic, &p.local.net, SOON_MS, &p.remote.net, &attrs, &request),
+            VIP_TIMEOUT);
+        assert_int_equal(VipConnectWait(p.nic, &p.local.net, 0, &p.remote.net, &attrs, &request),
+                         VIP_TIMEOUT);
+        assert_int_equal(VipConnectRequest(p.vi, &p.local.net, &p.remote.net, SOON_MS, &attrs),
+                         VIP_TIMEOUT);
+        OK(VipCloseNic(p.nic));
+        fake_end(&p.fake);
+    }
+}
+
+static void *connect_run(void *arg)
+{
+    struct program *p = arg;
+    VIP_VI_ATTRIBUTES attrs;
+
+    return (void *)(uintptr_t)VipConnectRequest(p->vi, &p->local.net, &p->remote.net, 10 * SOON_MS,
+                                                &attrs);
+}
+
+/* vipd has the request, which has no answer yet, and then ends. */
+static void a_request_under_way_ends_by_its_time_limit(void **state)
+{
+    unsigned *asked;
+    struct program p;
+    pthread_t thread;
+    void *rc;
 
     (void)state;
-    fake_start(&fake);
-    OK(VipOpenNic("fake0", &nic));
-    OK(VipQueryNic(nic, &nic_attrs));
-    OK(VipCreateVi(nic, &attrs, NULL, NULL, &vi));
-    local.net.HostAddressLen = remote.net.HostAddressLen = nic_attrs.NicAddressLen;
-    memcpy(local.net.HostAddress, nic_attrs.LocalNicAddress, nic_attrs.NicAddressLen);
-    memcpy(remote.net.HostAddress, nic_attrs.LocalNicAddress, nic_attrs.NicAddressLen);
-    local.net.DiscriminatorLen = remote.net.DiscriminatorLen = 4;
-    unlink(fake.address.sun_path); /* there is no next vipd */
-    fake_die(&fake);
-
-    assert_int_equal(VipConnectWait(nic, &local.net, SOON_MS, &remote.net, &attrs, &request),
-                     VIP_TIMEOUT);
-    assert_int_equal(VipConnectWait(nic, &local.net, 0, &remote.net, &attrs, &request),
-                     VIP_TIMEOUT);
-    assert_int_equal(VipConnectRequest(vi, &local.net, &remote.net, SOON_MS, &attrs), VIP_TIMEOUT);
-    OK(VipCloseNic(nic));
-    fake_end(&fake);
+    begin(&p);
+    asked = &p.fake.requests[VIP__REQUEST__BODY_CONNECT];
+    assert_int_equal(pthread_create(&thread, NULL, connect_run, &p), 0);
+    while (__atomic_load_n(asked, __ATOMIC_SEQ_CST) == 0)
+        usleep(1000);
+    fake_die(&p.fake);
+    assert_int_equal(pthread_join(thread, &rc), 0);
+    assert_int_equal((uintptr_t)rc, VIP_TIMEOUT);
+    OK(VipCloseNic(p.nic));
+    fake_end(&p.fake);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_end_by_their_time_limit),
+        cmocka_unit_test(a_request_under_way_ends_by_its_time_limit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

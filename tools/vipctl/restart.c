@@ -29,6 +29,15 @@ static enum exit_code restart(pid_t pid)
     char *system[] = {"systemctl", "restart", NULL, NULL};
 
     if (sd_pid_get_user_unit(pid, &unit) >= 0 && is_service(unit)) {
+        uid_t owner;
+
+        /* The manager of this user may have a service of the same name. */
+        if (sd_pid_get_owner_uid(pid, &owner) < 0 || owner != geteuid()) {
+            fprintf(stderr,
+                    "vipctl: vipd (pid %ld) is a service of another user, who can restart it\n",
+                    (long)pid);
+            return EXIT_PERMISSION;
+        }
         user[3] = unit;
         execvp(user[0], user);
     } else if (sd_pid_get_unit(pid, &unit) >= 0 && is_service(unit)) {

@@ -5,6 +5,7 @@
 #include "vipd/client/client.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -177,6 +178,17 @@ bool clients_reap(struct vipd *vipd)
     return any;
 }
 
+/* Does the program live, and wait for the next vipd? Events that it has not got are lost with this
+ * vipd; they may be parts of a message. */
+static bool may_stay(const struct client *client)
+{
+    struct pollfd look[2] = {{.fd = client->sock, .events = POLLRDHUP},
+                             {.fd = client->pidfd, .events = POLLIN}};
+
+    return client->end == CLIENT_END_NONE && client->session && client->session->outlives &&
+           !client->session->events && poll(look, 2, 0) == 0;
+}
+
 /*
  * Programs wait for the next vipd ([reliability] outlive): their sessions end here without a trace
  * that they could see, and their connections, if the next vipd can go on with them, without a CLOSE.
@@ -186,12 +198,18 @@ static void sessions_stay(struct vipd *vipd)
     uint32_t conns = 0, sessions = 0;
 
     for (struct client *c = vipd->clients; c; c = c->next) {
-        if (c->end != CLIENT_END_NONE || !c->session || !c->session->layout->outlives)
+        uint32_t count;
+
+        if (!may_stay(c))
             continue;
-        conns += nic_session_stay(c->session->nic_session);
-        if (!segment_let_go(c->session))
+        count = nic_session_stay(c->session->nic_session);
+        if (!segment_let_go(c->session)) {
+            nic_session_stay_not(c->session->nic_session);
             vipd_warning("%s (pid %ld) cannot go on with the next vipd: %s", c->program,
                          (long)c->pid, strerror(errno));
+            continue;
+        }
+        conns += count;
         sessions++;
     }
     if (sessions > 0)

@@ -231,6 +231,7 @@ static bool session_fill(struct client *client, const Vip__Claim *claim, struct 
         r = make_nic_session(client, session, claim ? claim->sq_position : 0);
     if (r == 0)
         segment_own(client, session);
+    session->outlives = session->layout->outlives && client->vipd->config->outlive_ns > 0;
     if (r < 0) {
         answer_set(answer, VIP_RC_ERROR_RESOURCE, "vipd cannot set up one more session: %s",
                    strerror(-r));
@@ -304,8 +305,7 @@ static void fill_reply(const struct client *client, struct answer *answer)
     answer->open.has_direct = true;
     answer->open.direct = vipd->config->direct;
     answer->open.has_outlive_ms = true;
-    answer->open.outlive_ms =
-        client->session->layout->outlives ? vipd->config->outlive_ns / 1000000 : 0;
+    answer->open.outlive_ms = client->session->outlives ? vipd->config->outlive_ns / 1000000 : 0;
     fill_nic_attributes(client, answer);
     answer->reply.open = &answer->open;
 }

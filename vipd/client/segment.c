@@ -270,8 +270,17 @@ void segment_closed(const struct session *session)
 
 bool segment_let_go(const struct session *session)
 {
-    return mmap(session->vipd_base, session->layout->vipd_bytes, PROT_READ | PROT_WRITE,
-                MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, session->segment, 0) != MAP_FAILED;
+    uint64_t bytes = session->layout->vipd_bytes;
+    void *copy =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, session->segment, 0);
+
+    /* In two steps: a MAP_FIXED that fails may leave a hole. */
+    if (copy == MAP_FAILED)
+        return false;
+    if (mremap(copy, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, session->vipd_base) != MAP_FAILED)
+        return true;
+    munmap(copy, bytes);
+    return false;
 }
 
 uint64_t process_start(pid_t pid)

@@ -73,8 +73,8 @@ void cm_fire_lost(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
     cm_assoc_set_state(cm, assoc, CM_ASSOC_CLOSED, now_ns);
     cm->ops.lost(cm->ctx, assoc->local_id,
                  !peer->new_life        ? "the peer's vipd is silent"
-                 : assoc->by_tag.linked ? "the peer's vipd was restarted, and did not go on with "
-                                          "the connection in time"
+                 : assoc->by_tag.linked ? "no next vipd of the peer went on with the connection in "
+                                          "time"
                                         : "the peer's vipd was restarted");
     peer = cm_peer_by_number(cm, number);
     if (peer && peer->assocs_open > 0)
@@ -215,6 +215,9 @@ void cm_rx_pong(struct cm *cm, const struct cm_in *in)
 
 /* ---- a vipd that ends, and another one goes on ------------------------------------------- */
 
+/* A peer gets AWAY for so many connections, because one may have ended there, or be lost. */
+#define AWAYS_PER_PEER 3
+
 /* Can the next life of this vipd, or of the peer's, go on with the connection? */
 static bool goes_on(const struct cm_assoc *assoc)
 {
@@ -230,19 +233,20 @@ void cm_leave(struct cm *cm, uint64_t back_ns, uint64_t now_ns)
     for (unsigned i = 0; i < CM_PEERS_MAX; i++) {
         const struct cm_peer *peer = cm->peer_of[i];
         const struct cm_assoc *assoc;
+        unsigned sent = 0;
 
         if (!peer || peer->dead || peer->self)
             continue;
         TAILQ_FOREACH(assoc, &peer->assocs, of_peer)
         {
-            if (goes_on(assoc))
+            if (!goes_on(assoc))
+                continue;
+            msg.conn_id = assoc->local_id;
+            msg.peer_conn_id = assoc->remote_id;
+            cm_send(cm, &peer->host, peer->epoch, &msg);
+            if (++sent == AWAYS_PER_PEER)
                 break;
         }
-        if (!assoc)
-            continue;
-        msg.conn_id = assoc->local_id;
-        msg.peer_conn_id = assoc->remote_id;
-        cm_send(cm, &peer->host, peer->epoch, &msg);
     }
 }
 
@@ -250,20 +254,20 @@ void cm_leave(struct cm *cm, uint64_t back_ns, uint64_t now_ns)
 void cm_rx_away(struct cm *cm, const struct cm_in *in)
 {
     struct cm_assoc *assoc = cm_assoc_of(cm, in);
-    uint64_t ms = CM_AWAY_NS_MAX / 1000000;
+    uint64_t wait_ns = cm->config.outlive_ns;
 
-    if (!assoc || !goes_on(assoc) || in->peer->self) {
-        cm->stats.unexpected++;
+    if (!assoc || in->peer->self) {
+        cm->stats.unexpected++; /* or a copy: the peer is away already */
         return;
     }
-    if (in->msg->back_ms < ms)
-        ms = in->msg->back_ms;
+    if (in->msg->back_ms < wait_ns / 1000000)
+        wait_ns = in->msg->back_ms * 1000000;
     TAILQ_FOREACH(assoc, &in->peer->assocs, of_peer)
     {
         if (goes_on(assoc))
             cm->ops.away(cm->ctx, assoc->local_id);
     }
-    lose(cm, in->peer, true, ms * 1000000, in->now_ns);
+    lose(cm, in->peer, true, wait_ns, in->now_ns);
 }
 
 /* A free place for a question of this user, else the place of the oldest question of the user who

@@ -22,9 +22,20 @@ void cm_close(struct cm *cm, const struct cm_close_args *args, uint64_t now_ns)
     }
 }
 
+/* As cm_assoc_of, but the peer's vipd may have said AWAY just before. */
+static struct cm_assoc *assoc_of_close(struct cm *cm, const struct cm_in *in)
+{
+    struct cm_assoc *assoc = cm_assoc_find(cm, in->msg->peer_conn_id);
+
+    if (!in->knows_us || !assoc || assoc->remote_id != in->msg->conn_id ||
+        assoc->peer->epoch != in->src_epoch || !cm_host_equal(&assoc->peer->host, in->from))
+        return NULL;
+    return assoc;
+}
+
 void cm_rx_close(struct cm *cm, const struct cm_in *in)
 {
-    struct cm_assoc *assoc = in->knows_us ? cm_assoc_of(cm, in) : NULL;
+    struct cm_assoc *assoc = assoc_of_close(cm, in);
     struct vip_cm ack = {
         .type = VIP_CM_CLOSE_ACK,
         .conn_id = in->msg->peer_conn_id,
@@ -46,7 +57,7 @@ void cm_rx_close(struct cm *cm, const struct cm_in *in)
      * lost. */
     if (assoc->state == CM_ASSOC_OPENING)
         cm_confirmed(cm, assoc, NULL, in->now_ns);
-    assoc = cm_assoc_of(cm, in);
+    assoc = assoc_of_close(cm, in);
     if (!assoc || assoc->state != CM_ASSOC_OPEN) {
         cm->stats.duplicates++;
         return;

@@ -95,10 +95,10 @@ uint64_t nic_conn_id(const struct nic_conn *conn);
 /* Give the connection a new id; the old one finds nothing from now on. */
 void nic_conn_renew(struct nic_conn *conn);
 struct nic_conn *nic_conn_find(const struct nic *nic, uint64_t local_id);
-/* Remember the peer of an established connection. */
 /* Can the next life of vipd go on with the connection? Messages in a ring between two programs are
  * not among the operations that are counted. */
 bool nic_conn_goes_on(const struct nic_conn *conn);
+/* Remember the peer of an established connection. */
 void nic_conn_set_peer(struct nic_conn *conn, uint32_t peer);
 void nic_conns_deinit(struct nic *nic);
 

@@ -147,6 +147,8 @@ void nic_session_free(struct nic_session *session, bool died, uint64_t now_ns); 
  * connections. For nic_leave.
  */
 uint32_t nic_session_stay(struct nic_session *session);
+/* Undo this: the session ends as others do. */
+void nic_session_stay_not(struct nic_session *session);
 /*
  * True if the submission ring has a structure that no correct library writes. (A malformed
  * descriptor alone is no such case.) vipd does not read the ring any more; the caller should end

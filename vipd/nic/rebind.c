@@ -142,6 +142,11 @@ uint32_t nic_session_stay(struct nic_session *session)
     return count;
 }
 
+void nic_session_stay_not(struct nic_session *session)
+{
+    session->stays = false;
+}
+
 void nic_leave(struct nic *nic, uint64_t back_ns, uint64_t now_ns)
 {
     cm_leave(nic->cm, back_ns, now_ns);
