@@ -159,6 +159,16 @@ inside() { nsenter -t "$init" -m -p -u -i -r -w timeout 600 "$@"; }
 # journal UNIT TEXT: true if the unit's log contains TEXT
 journal() { inside journalctl --no-pager -q -u "$1" 2>/dev/null | grep -qF -- "$2"; }
 
+# transfer_begin LOG SECONDS: start a transfer to the vipd b; $transfer is its process
+transfer_begin() {
+    nsenter -t "$init" -m -p -u -i -r -w vipperf bw 127.0.0.2:$port --size 64K --duration "$2" --verify >"$1" 2>&1 </dev/null &
+    transfer=$!
+    for _ in $(seq 600); do
+        inside vipctl -rn show vi state=connected | grep -q . && break
+        sleep 0.1
+    done
+}
+
 # A transfer goes on while vipd is restarted, killed and upgraded at either end.
 restart_story() {
     local transfer
@@ -167,19 +177,17 @@ restart_story() {
     inside systemctl stop serve
     inside systemctl restart vipd vipd@b || wrong "systemctl restart"
     inside systemd-run -q --unit=serve -E VIPD_RUNTIME_DIR=/run/vipd-b vipperf serve || wrong "vipperf serve, again"
-    nsenter -t "$init" -m -p -u -i -r -w vipperf bw 127.0.0.2:$port --size 64K --duration 20s --verify >"$work/bw3.log" 2>&1 </dev/null &
-    transfer=$!
-    for _ in $(seq 600); do
-        inside vipctl -rn show vi state=connected | grep -q . && break
-        sleep 0.1
-    done
+    transfer_begin "$work/bw3.log" 20s
     inside vipctl restart || wrong "vipctl restart under a transfer"
     inside systemctl restart vipd@b || wrong "systemctl restart vipd@b under a transfer"
     inside systemctl kill --signal=KILL vipd || wrong "systemctl kill"
     inside sh -c 'DEBIAN_FRONTEND=noninteractive dpkg -i /packages/vipd_*.deb' >"$work/upgrade.log" 2>&1 ||
         wrong "an upgrade under a transfer: $(tail -n 5 "$work/upgrade.log")"
     kill -0 $transfer || wrong "the transfer was over before the upgrade"
-    wait $transfer || wrong "the transfer did not survive restarts: $(cat "$work/bw3.log"; inside journalctl --no-pager -q -n 40 -u vipd -u vipd@b)"
+    wait $transfer || {
+        inside journalctl --no-pager -q -n 40 -u vipd -u vipd@b
+        wrong "the transfer did not survive restarts: $(cat "$work/bw3.log")"
+    }
     cat "$work/bw3.log"
 }
 
@@ -201,12 +209,7 @@ service_story() {
     [ $code -eq 0 ] || [ $code -eq 7 ] || wrong "vipctl check under systemd ends with $code"
     inside vipctl ping 127.0.0.2:$port || wrong "ping under systemd"
     inside systemd-run -q --unit=serve -E VIPD_RUNTIME_DIR=/run/vipd-b vipperf serve || wrong "vipperf serve as a unit"
-    nsenter -t "$init" -m -p -u -i -r -w vipperf bw 127.0.0.2:$port --size 64K --duration 15s --verify >"$work/bw2.log" 2>&1 </dev/null &
-    transfer=$!
-    for _ in $(seq 600); do
-        inside vipctl -rn show vi state=connected | grep -q . && break
-        sleep 0.1
-    done
+    transfer_begin "$work/bw2.log" 15s
     printf '[engine]\nspin = 70us\n' >"$root/etc/vipd/vipd.conf.d/10-spin.conf"
     inside systemctl reload vipd || wrong "systemctl reload with a good file"
     inside vipctl -rn show config key=spin value=70us | grep -q . || wrong "systemctl reload changed nothing"

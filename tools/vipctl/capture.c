@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "proto/capture.h"
@@ -38,14 +39,15 @@ struct event {
 /* Counts of the records so far. */
 struct tally {
     uint64_t packets, descriptors, lost;
+    uint64_t until_ns; /* since 1970; records after this do not count. 0: there is no end yet */
 };
 
-static volatile sig_atomic_t interrupted;
+static volatile sig_atomic_t signals;
 
 static void on_signal(int number)
 {
     (void)number;
-    interrupted = 1;
+    signals = signals + 1;
 }
 
 /* ---- asking ------------------------------------------------------------------------------ */
@@ -137,8 +139,8 @@ static void write_one(FILE *out, const struct vip_capture_head *head, const uint
                            .comment = comment});
 }
 
-/* Write one message of vipd. Outcomes: 1: written; 0: vipd has ended; -1: interrupted, or no
- * message. */
+/* Write one message of vipd. Outcomes: 1: written; 0: vipd has ended; -1: interrupted, no message, or
+ * one after until_ns. */
 static int take_one(int stream, FILE *out, struct tally *tally)
 {
     static uint8_t bytes[VIP_PACKET_BYTES_MAX];
@@ -149,7 +151,7 @@ static int take_one(int stream, FILE *out, struct tally *tally)
     ssize_t n;
 
     /* Flush, so that a program that reads the file during the capture sees all records. */
-    if (poll(&ready, 1, 200) <= 0) {
+    if (poll(&ready, 1, tally->until_ns ? 0 : 200) <= 0) {
         (void)fflush(out);
         return -1;
     }
@@ -161,6 +163,8 @@ static int take_one(int stream, FILE *out, struct tally *tally)
         return 0;
     head.peer[sizeof(head.peer) - 1] = '\0';
     tally->lost += head.lost;
+    if (tally->until_ns && head.wall_ns > tally->until_ns)
+        return -1;
     if (head.kind < VIP_CAPTURE_POSTED)
         tally->packets++;
     else
@@ -169,12 +173,34 @@ static int take_one(int stream, FILE *out, struct tally *tally)
     return 1;
 }
 
+/*
+ * Write what vipd sends. The first signal sets the end: what vipd had seen by then is still read, or
+ * it is counted as lost. A second signal ends at once.
+ */
+static int take_all(int stream, FILE *out, uint64_t most, struct tally *tally)
+{
+    int r = 1;
+
+    while (signals < 2 && !ferror(out) && tally->packets + tally->descriptors < most) {
+        if (signals && !tally->until_ns) {
+            struct timespec now;
+
+            clock_gettime(CLOCK_REALTIME, &now);
+            tally->until_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+        }
+        r = take_one(stream, out, tally);
+        if (r == 0 || (r < 0 && tally->until_ns))
+            break;
+    }
+    return r;
+}
+
 static enum exit_code run(int stream, FILE *out, const struct options *options)
 {
     uint64_t most = options->count > 0 ? options->count : COUNT_DEFAULT;
     struct sigaction action = {.sa_handler = on_signal};
     struct tally tally = {0};
-    int r = 1;
+    int r;
 
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
@@ -182,8 +208,7 @@ static enum exit_code run(int stream, FILE *out, const struct options *options)
     pcapng_interface(out, LINKTYPE_PACKETS, "vipd", "packets of vipd's NICs");
     pcapng_interface(out, LINKTYPE_DESCRIPTORS, "descriptors", "postings and completions");
     (void)fflush(out);
-    while (!interrupted && r != 0 && !ferror(out) && tally.packets + tally.descriptors < most)
-        r = take_one(stream, out, &tally);
+    r = take_all(stream, out, most, &tally);
     if (fflush(out) != 0 || ferror(out)) {
         perror("vipctl: writing the capture");
         return EXIT_FAILED;

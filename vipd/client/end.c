@@ -213,8 +213,8 @@ static void sessions_stay(struct vipd *vipd)
         sessions++;
     }
     if (sessions > 0)
-        vipd_info("the next vipd can go on with %u connections of %u programs, if it starts within "
-                  "%llu ms",
+        vipd_info("the next vipd can go on with %u connections of %u NIC handles, if it starts "
+                  "within %llu ms",
                   conns, sessions, (unsigned long long)vipd->config->outlive_ns / 1000000);
 }
 

@@ -151,10 +151,9 @@ void cm_set_config(struct cm *cm, const struct cm_config *config);
 
 /*
  * This vipd ends, and the next one goes on with the connections that can be bound anew: tell each
- * peer that has one. It then waits for back_ns (1 to CM_AWAY_NS_MAX), or for its own outlive_ns if
- * that is less. The message
- * may be lost; then the peer finds the end as that of a vipd that was killed. Call only cm_deinit
- * for these connections afterwards.
+ * peer that has one. The peer then waits for back_ns (1 to CM_AWAY_NS_MAX), or for its own outlive_ns
+ * if that is less. If no message arrives, the peer finds out as about a vipd that was killed. Call only
+ * cm_deinit for these connections afterwards.
  */
 void cm_leave(struct cm *cm, uint64_t back_ns, uint64_t now_ns);
 #define CM_AWAY_NS_MAX 600000000000u

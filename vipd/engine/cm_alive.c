@@ -215,7 +215,8 @@ void cm_rx_pong(struct cm *cm, const struct cm_in *in)
 
 /* ---- a vipd that ends, and another one goes on ------------------------------------------- */
 
-/* A peer gets AWAY for so many connections, because one may have ended there, or be lost. */
+/* Number of AWAY messages to one peer, each for another connection. The peer ignores a message for a
+ * connection that has ended there, and a message may be lost. */
 #define AWAYS_PER_PEER 3
 
 /* Can the next life of this vipd, or of the peer's, go on with the connection? */
