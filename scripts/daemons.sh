@@ -3,6 +3,7 @@
 #   daemons_begin [BIN]            a working folder ($WORK); BIN has vipd, vipperf, vipctl (or build tree)
 #   daemon_start NAME ADDRESS PORT [CONFIG LINES...]   vipd with runtime dir $WORK/NAME; waits for it
 #   daemon_stop NAME [SIGNAL]      stop it and wait for its end
+#   daemon_takeover NAME           start another vipd in its place (vipd --takeover); waits for both
 #   in_host NAME COMMAND...        run a command as a program of that host (VIPD_RUNTIME_DIR, namespace)
 #   start_in NAME LOG COMMAND...   the same in the background, tracked; the command's own pid is in $STARTED
 #   track PID                      stop this process at the end too
@@ -52,8 +53,45 @@ start_in() {
     track $STARTED
 }
 
+# The vipd of NAME with its configuration; the other words are further options.
+daemon_run() {
+    local name=$1 ready
+    shift
+    # A killed vipd leaves its socket behind: only the log shows when the new vipd listens.
+    touch "$WORK/$name.log"
+    ready=$(grep -c ' ready on ' "$WORK/$name.log")
+    # shellcheck disable=SC2046
+    $(host_prefix "$name") ${DAEMON_AS-} "$VIPD" --config "$WORK/$name.conf" --runtime-dir "$WORK/$name" "$@" \
+        >>"$WORK/$name.log" 2>&1 </dev/null &
+    DAEMON_PID[$name]=$!
+    for _ in $(seq 1200); do
+        [ "$(grep -c ' ready on ' "$WORK/$name.log")" -gt "$ready" ] && return 0
+        kill -0 "${DAEMON_PID[$name]}" 2>/dev/null || break
+        sleep 0.05
+    done
+    return 1
+}
+
+daemon_takeover() {
+    local before=${DAEMON_PID[$1]} answers
+    for _ in $(seq 60); do
+        answers=$(grep -c ' within 1 s' "$WORK/$1.log")
+        if daemon_run "$1" --takeover; then
+            wait "$before"
+            return 0
+        fi
+        wait "${DAEMON_PID[$1]}"
+        DAEMON_PID[$1]=$before
+        # On a very busy machine vipd may not come to answer in time; it goes on then.
+        [ "$(grep -c ' within 1 s' "$WORK/$1.log")" -gt "$answers" ] || break
+    done
+    echo "no vipd took over from that of $1:" >&2
+    cat "$WORK/$1.log" >&2
+    return 1
+}
+
 daemon_start() {
-    local name=$1 address=$2 port=$3 line ready
+    local name=$1 address=$2 port=$3 line
     shift 3
     mkdir -p "$WORK/$name"
     {
@@ -75,18 +113,7 @@ daemon_start() {
         mkdir -p "$WORK/$name.conf.d"
         printf '[daemon]\nuser = root\n' >"$WORK/$name.conf.d/user.conf"
     fi
-    # A killed vipd leaves its socket behind: only the log shows when the new vipd listens.
-    touch "$WORK/$name.log"
-    ready=$(grep -c ' ready on ' "$WORK/$name.log")
-    # shellcheck disable=SC2046
-    $(host_prefix "$name") ${DAEMON_AS-} "$VIPD" --config "$WORK/$name.conf" --runtime-dir "$WORK/$name" \
-        >>"$WORK/$name.log" 2>&1 </dev/null &
-    DAEMON_PID[$name]=$!
-    for _ in $(seq 1200); do
-        [ "$(grep -c ' ready on ' "$WORK/$name.log")" -gt "$ready" ] && return 0
-        kill -0 "${DAEMON_PID[$name]}" 2>/dev/null || break
-        sleep 0.05
-    done
+    daemon_run "$name" && return 0
     echo "vipd $name on $address did not start:" >&2
     cat "$WORK/$name.log" >&2
     return 1

@@ -28,6 +28,8 @@ struct stats_file;
 struct capture;
 struct undertaker;
 struct taken;
+struct runtime;
+struct handover;
 
 /* Why a connection of an application ended; each is counted and shown. */
 enum client_end {
@@ -80,7 +82,9 @@ struct vipd {
     uint64_t used_ns;              /* when a session opened or ended last */
     struct vipd_loop *loop;
     const char *runtime_dir;
-    struct ticket_key ticket_key; /* seals what programs keep for the next life (vipd/ticket.h) */
+    const struct runtime *runtime; /* its lock and socket, or NULL (vipd/runtime.h) */
+    struct handover *handover;     /* the next vipd takes over, or NULL (vipd/handover.h) */
+    struct ticket_key ticket_key;  /* seals what programs keep for the next life (vipd/ticket.h) */
     struct fd_store
         *fd_store;       /* sockets that the service manager keeps, or NULL (vipd/fd_store.h) */
     uint64_t epoch;      /* this life of vipd, random */

@@ -29,7 +29,7 @@ static bool add(struct fd_store *fd_store, const char *name, int fd)
     return true;
 }
 
-static bool take(struct fd_store *fd_store, const char *name, int fd)
+bool fd_store_take(struct fd_store *fd_store, const char *name, int fd)
 {
     int flags = fcntl(fd, F_GETFL);
 
@@ -40,6 +40,16 @@ static bool take(struct fd_store *fd_store, const char *name, int fd)
         return true;
     }
     return add(fd_store, name, fd);
+}
+
+void fd_store_init(struct fd_store *ret)
+{
+    *ret = (struct fd_store){.listener = -1};
+}
+
+void fd_store_name(const struct fd_store_sock *sock, char ret[FD_STORE_NAME_BYTES])
+{
+    snprintf(ret, FD_STORE_NAME_BYTES, PREFIX "%s", sock->nic);
 }
 
 /* Close the descriptors taken before the bad one. */
@@ -57,10 +67,10 @@ int fd_store_inherit(struct fd_store *ret, char *err, size_t err_bytes)
     char **names = NULL;
     int count, r = 0;
 
-    *ret = (struct fd_store){.listener = -1};
+    fd_store_init(ret);
     count = sd_listen_fds_with_names(1, &names);
     for (int i = 0; i < count; i++) {
-        if (r == 0 && !take(ret, names[i], SD_LISTEN_FDS_START + i)) {
+        if (r == 0 && !fd_store_take(ret, names[i], SD_LISTEN_FDS_START + i)) {
             snprintf(err, err_bytes,
                      "the service manager passes a descriptor named '%.60s' that vipd cannot use: "
                      "ListenSequentialPacket= in the .socket unit gives one listening SEQPACKET "
@@ -75,7 +85,7 @@ int fd_store_inherit(struct fd_store *ret, char *err, size_t err_bytes)
     free(names);
     if (r < 0) {
         close_all(ret);
-        *ret = (struct fd_store){.listener = -1};
+        fd_store_init(ret);
     }
     return r;
 }
@@ -92,7 +102,7 @@ struct fd_store_sock *fd_store_of(struct fd_store *fd_store, const char *nic)
         return NULL;
     sock = &fd_store->sock[fd_store->count++];
     snprintf(sock->nic, sizeof(sock->nic), "%s", nic);
-    sock->fd = -1;
+    sock->fd = sock->open = -1;
     sock->stored = false;
     return sock;
 }
@@ -112,6 +122,9 @@ void fd_store_opened(void *ctx, int sock)
     struct fd_store_sock *fd_store = ctx;
     char text[64 + VIP_NIC_NAME_BYTES];
 
+    fd_store->open = sock;
+    if (sock < 0)
+        return;
     forget(fd_store);
     /* FDPOLL=0: systemd must not drop the socket because an ICMP error waits at it. */
     snprintf(text, sizeof(text), "FDSTORE=1\nFDPOLL=0\nFDNAME=" PREFIX "%s", fd_store->nic);

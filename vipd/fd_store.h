@@ -2,28 +2,47 @@
  * Sockets that the service manager keeps while vipd is away. A UDP port above 1023 belongs to the
  * first process that binds it. If vipd gave up its port for a moment, any user could take the port
  * and speak for this host. So systemd holds a duplicate of each NIC's socket (its descriptor
- * store), and the next vipd gets it back, bound. Without a service manager nothing is kept.
+ * store), and the next vipd gets it back, bound. Without a service manager nothing is kept, but a vipd
+ * that takes over (vipd/takeover.h) gets the sockets from the running one.
  *
- * Owns: the descriptors that vipd was started with, their names, what is stored. Called by main.c
- * and start.c.
+ * Owns: the descriptors that vipd was started with, their names, what is stored. Called by main.c,
+ * start.c, takeover.c and handover.c.
  */
 #ifndef VIPD_FD_STORE_H
 #define VIPD_FD_STORE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "proto/limits.h"
 #include "vipd/config.h"
 
 struct fd_store {
-    int listener; /* the listening socket of programs, from a .socket unit; -1: none */
+    int listener; /* the inherited listening socket of programs; -1: none */
+    bool in_use;  /* another vipd still uses the inherited sockets */
     unsigned count;
     struct fd_store_sock {
         char nic[VIP_NIC_NAME_BYTES];
         int fd;                /* inherited and not used yet, or -1 */
+        int open;              /* the NIC's socket, which its link owns; -1: there is none */
         bool stored;           /* the service manager has a socket of this name */
     } sock[2 * VIPD_NICS_MAX]; /* sockets of the previous life and of new NICs */
 };
+
+/* Bytes of a socket's name, with its terminating zero. */
+#define FD_STORE_NAME_BYTES (8 + VIP_NIC_NAME_BYTES)
+
+/* Name of the lock among the sockets that a running vipd hands over. */
+#define TAKEOVER_LOCK "lock"
+
+/* Nothing is inherited. */
+void fd_store_init(struct fd_store *ret);
+
+/* Take over one descriptor under its name. false: vipd cannot use it, and it stays the caller's. */
+bool fd_store_take(struct fd_store *fd_store, const char *name, int fd);
+
+/* The name of a NIC's socket. */
+void fd_store_name(const struct fd_store_sock *sock, char ret[FD_STORE_NAME_BYTES]);
 
 /*
  * Take over the descriptors that the service manager passes ($LISTEN_FDS). Outcomes: 0; -EINVAL
@@ -37,7 +56,7 @@ int fd_store_inherit(struct fd_store *ret, char *err, size_t err_bytes);
 struct fd_store_sock *fd_store_of(struct fd_store *fd_store, const char *nic);
 
 /* ctx: a fd_store_sock. The NIC has this socket now: give a duplicate of it to the service manager,
- * in place of an older one. */
+ * in place of an older one. sock -1: the NIC has closed its socket. */
 void fd_store_opened(void *ctx, int sock);
 
 /* Close the inherited sockets that no NIC has taken, and have the service manager drop these,

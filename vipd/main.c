@@ -17,7 +17,9 @@
 #include "vipd/config_files.h"
 #include "vipd/config_print.h"
 #include "vipd/host.h"
+#include "vipd/ctl/stats_file.h"
 #include "vipd/fd_store.h"
+#include "vipd/handover.h"
 #include "vipd/log.h"
 #include "vipd/systemd_notify.h"
 #include "vipd/privilege.h"
@@ -26,6 +28,7 @@
 #include "vipd/config_apply.h"
 #include "vipd/start.h"
 #include "vipd/stats_print.h"
+#include "vipd/takeover.h"
 #include "vipd/ticket.h"
 #include "vipd/units.h"
 
@@ -37,6 +40,7 @@ struct options {
     const char *runtime_dir;
     bool check_only;
     bool background;
+    bool takeover;
     uint64_t idle_exit_ns; /* used if [daemon] idle_exit is 0 */
     bool log_level_given;  /* log_level is used in place of the file's */
     enum vipd_log_level log_level;
@@ -66,6 +70,9 @@ static void print_help(void)
         "                         =man, =statistics: sources of manual pages\n"
         "      --background       leave the terminal when ready (exit code 0); log in "
         "DIR/vipd.log\n"
+        "      --takeover         take over from the vipd that runs in DIR: it hands over its "
+        "sockets\n"
+        "                         and ends, and its connections go on ([reliability] outlive)\n"
         "      --idle-exit TIME   end when no program has had a NIC open for so long, unless the\n"
         "                         configuration says [daemon] idle_exit\n"
         "  -f, --foreground       stay in the foreground; vipd always does\n"
@@ -112,6 +119,7 @@ static int parse_options(int argc, char **argv, struct options *options)
         {"print-config", optional_argument, NULL, 'p'},
         {"background", no_argument, NULL, 'b'},
         {"idle-exit", required_argument, NULL, 'i'},
+        {"takeover", no_argument, NULL, 't'},
         {0},
     };
     int c;
@@ -144,6 +152,9 @@ static int parse_options(int argc, char **argv, struct options *options)
             break;
         case 'b':
             options->background = true;
+            break;
+        case 't':
+            options->takeover = true;
             break;
         case 'i':
             if (vipd_parse_duration(optarg, &options->idle_exit_ns) < 0) {
@@ -232,15 +243,32 @@ static int drop_privileges(const struct vipd_user *user, struct runtime *runtime
 static int listen_somewhere(const struct vipd *vipd, struct runtime *runtime, char *err,
                             size_t err_bytes)
 {
-    if (vipd->fd_store->listener < 0)
+    if (vipd->fd_store->listener < 0) /* a vipd that takes over has one */
         return runtime_listen(runtime, (mode_t)vipd->config->socket_mode, err, err_bytes);
     runtime->sock = vipd->fd_store->listener;
     return 0;
 }
 
+/* All is open: the vipd that runs may end now. */
+static int relieve(struct vipd *vipd, const struct takeover *takeover, struct runtime *runtime,
+                   char *err, size_t err_bytes)
+{
+    int r;
+
+    if (takeover->sock < 0)
+        return 0;
+    r = takeover_finish(takeover, err, err_bytes);
+    if (r < 0)
+        return r;
+    runtime_own(runtime);
+    vipd->stats_file = stats_file_open(vipd);
+    vipd_info("vipd (pid %ld) has ended; its connections go on here", (long)takeover->pid);
+    return 0;
+}
+
 /* Listen, run, stop listening. */
-static int serve(struct vipd *vipd, const struct vipd_user *user, struct runtime *runtime,
-                 char *err, size_t err_bytes)
+static int serve(struct vipd *vipd, const struct takeover *takeover, const struct vipd_user *user,
+                 struct runtime *runtime, char *err, size_t err_bytes)
 {
     struct client_listener *listener = NULL;
     struct notify *notify;
@@ -254,6 +282,8 @@ static int serve(struct vipd *vipd, const struct vipd_user *user, struct runtime
         return r;
     }
     r = drop_privileges(user, runtime, err, err_bytes);
+    if (r == 0)
+        r = relieve(vipd, takeover, runtime, err, err_bytes);
     if (r < 0) {
         client_listener_free(listener);
         return r;
@@ -291,11 +321,46 @@ static int load_ticket_key(struct vipd *vipd, const struct runtime *runtime,
     return 0;
 }
 
+/* Take the runtime directory and the sockets: free ones, the service manager's, or those of the vipd
+ * that runs. */
+static int inherit(const struct options *options, const char *dir, uid_t user,
+                   struct fd_store *fd_store, struct runtime *runtime, struct takeover *takeover,
+                   char *err, size_t err_bytes)
+{
+    int r;
+
+    if (!options->takeover) {
+        r = runtime_open(dir, user, runtime, err, err_bytes);
+        return r < 0 ? r : fd_store_inherit(fd_store, err, err_bytes);
+    }
+    r = takeover_ask(dir, user, fd_store, takeover, err, err_bytes);
+    return r < 0 ? r : runtime_take(dir, user, takeover->lock_fd, runtime, err, err_bytes);
+}
+
+/* Why a vipd with these options and this configuration cannot take over; NULL: it can. */
+static const char *unfit(const struct options *options, const struct vipd_config *config)
+{
+    if (!options->takeover)
+        return NULL;
+    if (getenv("NOTIFY_SOCKET"))
+        return "--takeover is not for services of systemd: use vipctl restart (systemctl restart), "
+               "which keeps the connections, too";
+    if (config->outlive_ns == 0)
+        return "--takeover: [reliability] outlive is 0 in the configuration, so connections of the "
+               "vipd that runs could not go on";
+    for (unsigned i = 0; i < config->nic_count; i++)
+        if (config->nics[i].keys.variant)
+            return "--takeover: a NIC with link = xdp cannot be opened while another vipd has it; "
+                   "end that vipd with SIGTERM and start this one";
+    return NULL;
+}
+
 static int run(const struct options *options, const struct vipd_config *config)
 {
     static struct runtime runtime;
     static struct vipd vipd;
     static struct fd_store fd_store;
+    struct takeover takeover = {.sock = -1, .pidfd = -1, .lock_fd = -1};
     struct vipd_user user;
     char default_dir[PATH_MAX], err[512] = "";
     const char *dir = options->runtime_dir;
@@ -310,22 +375,28 @@ static int run(const struct options *options, const struct vipd_config *config)
     }
     runtime = (struct runtime){.lock_fd = -1, .sock = -1, .dir_fd = -1};
     r = vipd_user_find(config->user, strcmp(config->user, VIPD_USER) != 0, &user, err, sizeof(err));
+    fd_store_init(&fd_store);
     if (r == 0)
-        r = runtime_open(dir, user.found ? user.uid : geteuid(), &runtime, err, sizeof(err));
-    if (r == 0)
-        r = fd_store_inherit(&fd_store, err, sizeof(err));
+        r = inherit(options, dir, user.found ? user.uid : geteuid(), &fd_store, &runtime, &takeover,
+                    err, sizeof(err));
     if (r == 0)
         r = vipd_start(config, runtime.dir, &fd_store, &vipd, err, sizeof(err));
     if (r == 0) {
         fd_store_forget_rest(&fd_store);
+        vipd.runtime = &runtime;
         vipd.idle_exit_ns = options->idle_exit_ns;
         vipd.source = options->source;
         vipd.log_level_fixed = options->log_level_given;
         r = load_ticket_key(&vipd, &runtime, &user, err, sizeof(err));
         if (r == 0)
-            r = serve(&vipd, &user, &runtime, err, sizeof(err));
+            r = serve(&vipd, &takeover, &user, &runtime, err, sizeof(err));
+        handover_hush(&vipd);
         vipd_stop(&vipd);
+        if (handover_begun(&vipd))
+            runtime_leave(&runtime);
+        handover_go(&vipd);
     }
+    takeover_free(&takeover);
     runtime_close(&runtime);
     if (r < 0) {
         vipd_error("%s", err);
@@ -353,6 +424,9 @@ int main(int argc, char **argv)
                config->nic_count, config->nic_count == 1 ? "" : "s", config->name_count,
                config->name_count == 1 ? "" : "s");
         r = EXIT_SUCCESS;
+    } else if (unfit(&options, config)) {
+        vipd_error("%s", unfit(&options, config));
+        r = EXIT_FAILURE;
     } else {
         raise_descriptor_limit();
         memfile_shrink_core();

@@ -81,10 +81,19 @@ static int open_lock(const struct runtime *runtime)
     return openat(runtime->dir_fd, "vipd.lock", flags | O_EXCL, 0600);
 }
 
+static int write_pid(int fd)
+{
+    char pid[32];
+    int n = snprintf(pid, sizeof(pid), "%ld\n", (long)getpid());
+
+    errno = ENOSPC; /* for a write that is cut short */
+    return ftruncate(fd, 0) < 0 || pwrite(fd, pid, (size_t)n, 0) != n ? -errno : 0;
+}
+
 static int take_lock(struct runtime *runtime, char *err, size_t err_bytes)
 {
-    char path[PATH_MAX + 16], pid[32];
-    int n, fd, r;
+    char path[PATH_MAX + 16];
+    int fd, r;
 
     snprintf(path, sizeof(path), "%s/vipd.lock", runtime->dir);
     fd = open_lock(runtime);
@@ -107,11 +116,9 @@ static int take_lock(struct runtime *runtime, char *err, size_t err_bytes)
         close(fd);
         return r;
     }
-    n = snprintf(pid, sizeof(pid), "%ld\n", (long)getpid());
-    errno = ENOSPC; /* for a write that is cut short */
-    if (ftruncate(fd, 0) < 0 || pwrite(fd, pid, (size_t)n, 0) != n) {
-        r = -errno;
-        snprintf(err, err_bytes, "%.200s cannot be written: %s", path, strerror(errno));
+    r = write_pid(fd);
+    if (r < 0) {
+        snprintf(err, err_bytes, "%.200s cannot be written: %s", path, strerror(-r));
         close(fd);
         return r;
     }
@@ -149,7 +156,8 @@ static int check_dir(const struct runtime *runtime, uid_t user, char *err, size_
     return 0;
 }
 
-int runtime_open(const char *dir, uid_t user, struct runtime *ret, char *err, size_t err_bytes)
+/* Make the directory if it is missing, open it and judge it. */
+static int open_dir(const char *dir, uid_t user, struct runtime *ret, char *err, size_t err_bytes)
 {
     int r;
 
@@ -176,8 +184,29 @@ int runtime_open(const char *dir, uid_t user, struct runtime *ret, char *err, si
                  strerror(errno));
         return r;
     }
-    r = check_dir(ret, user, err, err_bytes);
+    return check_dir(ret, user, err, err_bytes);
+}
+
+int runtime_open(const char *dir, uid_t user, struct runtime *ret, char *err, size_t err_bytes)
+{
+    int r = open_dir(dir, user, ret, err, err_bytes);
+
     return r < 0 ? r : take_lock(ret, err, err_bytes);
+}
+
+int runtime_take(const char *dir, uid_t user, int lock_fd, struct runtime *ret, char *err,
+                 size_t err_bytes)
+{
+    int r = open_dir(dir, user, ret, err, err_bytes);
+
+    ret->lock_fd = lock_fd;
+    return r;
+}
+
+void runtime_own(struct runtime *runtime)
+{
+    (void)write_pid(runtime->lock_fd);
+    snprintf(runtime->socket_path, sizeof(runtime->socket_path), "%.90s/vipd.sock", runtime->dir);
 }
 
 /* Give a file only if it has no second name, which could be that of any file of the system. */
@@ -254,6 +283,11 @@ fail:
     r = -errno;
     snprintf(err, err_bytes, "cannot listen on %.110s: %s", path, strerror(-r));
     return r;
+}
+
+void runtime_leave(struct runtime *runtime)
+{
+    runtime->socket_path[0] = '\0';
 }
 
 void runtime_close(struct runtime *runtime)

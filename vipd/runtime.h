@@ -36,6 +36,19 @@ int runtime_default_dir(char *buf, size_t buf_bytes, char *err, size_t err_bytes
 int runtime_open(const char *dir, uid_t user, struct runtime *ret, char *err, size_t err_bytes);
 
 /*
+ * The same, but the vipd that runs there has handed over its lock. It still uses the directory until
+ * runtime_own. lock_fd is the runtime's in any case.
+ */
+int runtime_take(const char *dir, uid_t user, int lock_fd, struct runtime *ret, char *err,
+                 size_t err_bytes);
+
+/*
+ * Note in the lock which process uses the directory now; name the listening socket that was taken over
+ * (runtime->sock), which runtime_close then removes. A pid that cannot be written does not matter.
+ */
+void runtime_own(struct runtime *runtime);
+
+/*
  * As root, give the directory and vipd's files in it to `user`, which this process is about to
  * become. A directory that is shared (sticky) stays root's. Outcomes: 0; negative errno with a
  * sentence in err.
@@ -47,6 +60,9 @@ int runtime_give(struct runtime *runtime, uid_t user, char *err, size_t err_byte
  * a killed vipd left is replaced. Outcomes: 0; negative errno with a sentence in err.
  */
 int runtime_listen(struct runtime *runtime, mode_t mode, char *err, size_t err_bytes);
+
+/* Another vipd has the socket: runtime_close must not remove it. */
+void runtime_leave(struct runtime *runtime);
 
 /* Remove the socket, release the lock. */
 void runtime_close(struct runtime *runtime);

@@ -67,6 +67,7 @@ static int open_medium(const struct vipd *vipd, const struct vipd_nic_config *co
         .rank = count_rivals(vipd, config),
         .random = entropy,
         .warn = warn,
+        .in_use = vipd->fd_store && vipd->fd_store->in_use,
         .opened = before ? fd_store_opened : NULL,
         .opened_ctx = before,
     };
@@ -239,7 +240,8 @@ int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct
     if (r < 0)
         vipd_warning("a missing page of shared memory would end vipd: %s", strerror(-r));
     ret->history = history_new(); /* if it is NULL, nothing is noted */
-    ret->stats_file = stats_file_open(ret);
+    if (!fd_store || !fd_store->in_use)
+        ret->stats_file = stats_file_open(ret);
     vipd_settle(ret);
     return 0;
 }

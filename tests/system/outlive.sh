@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# vipd is killed or stopped again and again under a program, at either end of its connection, and started anew. No
-# message may be lost, come twice or out of order, and the program must see no error.
+# vipd is killed, stopped or taken over from again and again under a program, at either end of its connection, and
+# started anew. No message may be lost, come twice or out of order, and the program must see no error.
 # At the end it says for how long no message came back around each end of a vipd; that judges nothing.
 # usage: outlive.sh BUILD_DIR [TIMES]
 set -u
@@ -38,9 +38,20 @@ await() {
     return 1
 }
 
-# one NAME SIGNAL SERVER'S WORDS CLIENT'S WORDS: some ends of each vipd by the signal under one connection
+# another HOST WAY: the vipd of the host ends in this way, and the next one begins
+another() {
+    if [ "$2" = takeover ]; then
+        daemon_takeover "$1" || exit 1
+        return
+    fi
+    daemon_stop "$1" "${2#SIG}"
+    sleep "$pause"
+    daemon_start "$1" "${address[$1]}" "$port" "${settings[@]}" || exit 1
+}
+
+# one NAME WAY SERVER'S WORDS CLIENT'S WORDS: some ends of each vipd in this way under one connection
 one() {
-    local name=$1 signal=$2 at=0
+    local name=$1 way=$2 at=0
     shift
     rm -f "$WORK/stop"
     # shellcheck disable=SC2086
@@ -57,13 +68,11 @@ one() {
     for i in $(seq "$times"); do
         for host in $hosts; do
             lines=$(wc -l <"$WORK/client.log")
-            daemon_stop $host "$signal"
-            sleep "$pause"
-            daemon_start $host "${address[$host]}" "$port" "${settings[@]}" || exit 1
+            another $host "$way"
             at=$(come)
-            await $((at + 500)) || failed "$name: no messages after SIG$signal $i of vipd $host"
+            await $((at + 500)) || failed "$name: no messages after $way $i of vipd $host"
             tail -n +$((lines + 1)) "$WORK/client.log" | sed -n 's/^at .* gap //p' | sort -n | tail -n 1 \
-                >>"$WORK/gaps.$signal"
+                >>"$WORK/gaps.$way"
         done
     done
     touch "$WORK/stop"
@@ -81,25 +90,27 @@ hosts="A B" pause=0
 for host in A B; do
     daemon_start $host "${address[$host]}" "$port" "${settings[@]}" || exit 1
 done
-one "queues" KILL "" ""
-one "queues, Reliable Reception, memory of malloc" KILL "" "rr heap"
-one "completion queues" KILL "cq" "cq"
-one "RDMA Writes" KILL "write" "write rr"
-one "RDMA Reads, completion queues" KILL "cq" "read cq"
-one "queues, stopped" TERM "" "rr"
-one "RDMA Writes and Reads, completion queues, stopped" TERM "cq write" "cq write read"
+one "queues" SIGKILL "" ""
+one "queues, Reliable Reception, memory of malloc" SIGKILL "" "rr heap"
+one "completion queues" SIGKILL "cq" "cq"
+one "RDMA Writes" SIGKILL "write" "write rr"
+one "RDMA Reads, completion queues" SIGKILL "cq" "read cq"
+one "queues, stopped" SIGTERM "" "rr"
+one "RDMA Writes and Reads, completion queues, stopped" SIGTERM "cq write" "cq write read"
+one "queues, taken over" takeover "" "rr"
+one "RDMA Writes and Reads, completion queues, taken over" takeover "cq write" "cq write read"
 # For longer than peer_dead: the peer knows that the next vipd will come.
 settings=("[reliability]" "outlive = 60s" "peer_dead = 3s" "conn_timeout = 3s")
 for host in A B; do
-    daemon_stop $host TERM
+    daemon_stop $host
     daemon_start $host "${address[$host]}" "$port" "${settings[@]}" || exit 1
 done
-kept=$(cat "$WORK/gaps.TERM")
+kept=$(cat "$WORK/gaps.SIGTERM")
 pause=7 times=1 hosts=B
-one "stopped for longer than peer_dead" TERM "" ""
-echo "$kept" >"$WORK/gaps.TERM"
-for signal in KILL TERM; do
-    sort -n "$WORK/gaps.$signal" | awk -v signal=$signal '{ ms[NR] = $1 }
-        END { printf "SIG%s: no message for %.0f ms (median of %d), %.0f ms at most\n", signal, ms[int((NR + 1) / 2)], NR, ms[NR] }'
+one "stopped for longer than peer_dead" SIGTERM "" ""
+echo "$kept" >"$WORK/gaps.SIGTERM"
+for way in SIGKILL SIGTERM takeover; do
+    sort -n "$WORK/gaps.$way" | awk -v way=$way '{ ms[NR] = $1 }
+        END { printf "%s: no message for %.0f ms (median of %d), %.0f ms at most\n", way, ms[int((NR + 1) / 2)], NR, ms[NR] }'
 done
 echo "outlive: all messages arrived, once and in order"

@@ -1,7 +1,7 @@
 /*
  * restart: start vipd anew, in the right way for this installation. systemd does it for a service: it
  * keeps the sockets of the NICs meanwhile (vipd/fd_store.h). vipctl does not end any other vipd,
- * because only who started that one knows how to start it again.
+ * because only who started that one knows its options.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -46,9 +46,9 @@ static enum exit_code restart(pid_t pid)
     } else {
         fprintf(stderr,
                 "vipctl: vipd (pid %ld) is not a service of systemd, so vipctl cannot start it "
-                "again\nEnd it and start it as before:  kill %ld\nIts connections go on if "
-                "[reliability] outlive is not 0 at both hosts.\n",
-                (long)pid, (long)pid);
+                "again\nStart the next one with the options of this one and --takeover. The "
+                "connections\ngo on if [reliability] outlive is not 0 at both hosts.\n",
+                (long)pid);
         return EXIT_FAILED;
     }
     perror("vipctl: systemctl");

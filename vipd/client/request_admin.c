@@ -12,6 +12,7 @@
 #include "proto/limits.h"
 #include "vipd/client/internal.h"
 #include "vipd/ctl/capture.h"
+#include "vipd/handover.h"
 #include "vipd/names.h"
 #include "vipd/nic/objects.h"
 #include "vipd/reload.h"
@@ -355,6 +356,30 @@ void request_admin(struct client *client, const Vip__Request *request, struct vi
     answer->admin.has_draining = true;
     answer->admin.draining = vipd->draining;
     answer->reply.admin = &answer->admin;
+}
+
+/* ---- takeover ---------------------------------------------------------------------------- */
+
+void request_takeover(struct client *client, const Vip__Request *request, struct vip_fds *fds,
+                      struct answer *answer)
+{
+    char why[REASON_BYTES];
+    int sock;
+
+    (void)fds;
+    /* Not every administrator: who has the sockets speaks for this host, and to its programs. */
+    if (client->uid != 0 && client->uid != geteuid()) {
+        answer_set(answer, VIP_RC_ERROR_RESOURCE,
+                   "only root and vipd's own user can take over from it");
+        refuse(answer, VIP__REFUSAL__REFUSAL_DENIED);
+        return;
+    }
+    if (handover_begin(client->vipd, request->takeover->uid, &sock, why, sizeof(why)) < 0) {
+        answer_set(answer, VIP_RC_INVALID_STATE, "%s", why);
+        return;
+    }
+    vipd_info("vipd (pid %ld) is taking over", (long)client->pid);
+    answer->fds.fd[answer->fds.count++] = sock;
 }
 
 /* ---- ping: allowed to every user --------------------------------------------------------- */

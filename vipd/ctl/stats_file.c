@@ -197,10 +197,20 @@ void stats_file_settle(struct stats_file *file)
     file->gid = gid;
 }
 
+/* Not if the next vipd has put its own file there. */
+static void remove_file(const struct stats_file *file)
+{
+    struct stat own, there;
+
+    if (fstat(file->fd, &own) == 0 && stat(file->path, &there) == 0 && own.st_dev == there.st_dev &&
+        own.st_ino == there.st_ino)
+        (void)unlink(file->path);
+}
+
 void stats_file_close(struct stats_file *file)
 {
     if (!file)
         return;
-    (void)unlink(file->path);
+    remove_file(file);
     free_file(file);
 }

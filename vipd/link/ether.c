@@ -180,6 +180,7 @@ int link_ether_open(const struct link_ether_config *config, struct link **ret, c
     ether->mtu_max = config->mtu;
     ether->buffer_bytes = config->buffer_bytes ? config->buffer_bytes : DEFAULT_BUFFER_BYTES;
     ether->want_xdp = config->xdp;
+    ether->in_use = config->in_use;
     ether->xdp_kick_ns = UINT64_MAX;
     ether->sock = ether->watch = ether->epoll = -1;
     rc = use_peers(ether, config);
@@ -193,6 +194,7 @@ int link_ether_open(const struct link_ether_config *config, struct link **ret, c
     }
     if (ether->sock >= 0)
         ether_update(ether, 0); /* the caller logs the first state; changes are logged here */
+    ether->in_use = false;
     ether->log_tokens = ETHER_LOG_BURST;
     *ret = &ether->link;
     return 0;
@@ -255,6 +257,7 @@ static int open_wish(const struct link_wish *wish, struct link **ret, char *err,
         .buffer_bytes = (uint32_t)keys->buffer_bytes,
         .xdp = keys->variant,
         .host_name = announced(wish, own),
+        .in_use = wish->in_use,
         .host_rank = wish->rank,
     };
 

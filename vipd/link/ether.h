@@ -149,6 +149,7 @@ struct ether {
     bool oversize_logged;
     struct link_stats stats;
     struct ether_peers *peers; /* NULL: the link neither asks peers nor answers them */
+    bool in_use;               /* while it is opened: as in link_ether_config */
     bool want_xdp;
     struct xdp *xdp;        /* NULL: not in use */
     struct ether_if xdp_on; /* interface for which xdp was opened or refused */

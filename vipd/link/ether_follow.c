@@ -106,7 +106,7 @@ static bool enter(struct ether *ether, const struct ether_if *now, char why[LINK
     }
     if (bind(ether->sock, (const struct sockaddr *)&addr, sizeof(addr)) < 0)
         return reason(why, "cannot be bound: %s", strerror(errno));
-    if (ether->bound != now->index && want.vlan == 0 &&
+    if (ether->bound != now->index && want.vlan == 0 && !ether->in_use &&
         ether_if_shared(ether->sock, now->index, want.ethertype))
         link_say(
             "ether %s: another program takes frames of EtherType %04x there, too. If it is "

@@ -24,7 +24,8 @@ struct link_wish {
     unsigned rank;                  /* number of earlier NICs that are rivals (link_kind_row) */
     bool (*random)(uint64_t *ret);  /* false: the kernel gives no random numbers */
     void (*warn)(const char *line); /* writes one line to the log */
-    int inherited;                  /* a kept socket, as in struct link_udp_config; 0 = none */
+    bool in_use;   /* the vipd from which this one takes over still uses the medium */
+    int inherited; /* a kept socket, as in struct link_udp_config; 0 = none */
     void (*opened)(void *ctx, int sock);
     void *opened_ctx;
 };

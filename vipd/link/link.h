@@ -145,7 +145,7 @@ struct link_udp_config {
     uint32_t buffer_bytes; /* wanted SO_RCVBUF/SO_SNDBUF; a smaller receive buffer is logged */
     bool gso, gro;         /* use UDP_SEGMENT / UDP_GRO where the kernel has them */
     int inherited; /* a socket, perhaps bound to the address; 0 = none. The link owns the socket */
-    /* Called for each socket that the link has bound; may be NULL. */
+    /* Called for each socket that the link has bound, and with -1 before it is closed; may be NULL. */
     void (*opened)(void *ctx, int sock);
     void *opened_ctx;
 };
@@ -166,6 +166,7 @@ struct link_ether_config {
     uint32_t buffer_bytes; /* wanted size of the receive ring and of the send buffer */
     bool xdp;              /* bypass the network stack if the kernel allows it */
     const char *host_name; /* answer to this name; NULL = no questions, no answers */
+    bool in_use;           /* another vipd has the medium until this one begins */
     unsigned host_rank;    /* number of earlier NICs of this host with the same name */
     uint64_t seed;         /* random number, for questions to peers */
 };

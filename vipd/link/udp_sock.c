@@ -127,8 +127,11 @@ int udp_sock_open(struct udp *udp)
 
 void udp_sock_close(struct udp *udp)
 {
-    if (udp->sock >= 0)
-        close(udp->sock);
+    if (udp->sock < 0)
+        return;
+    if (udp->opened)
+        udp->opened(udp->opened_ctx, -1);
+    close(udp->sock);
     udp->sock = -1;
 }
 

@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""Plays a next vipd (vipd --takeover, vipd/takeover.h) that does not go on to the end.
+usage: takeover.py SOCKET [stranger]     stranger: as another user, who must get nothing; needs root"""
+import os
+import socket
+import sys
+
+READY = b"\x08\x03"  # Takeover { step: READY }
+
+
+def varint(number):
+    out = b""
+    while number > 0x7F:
+        out += bytes([number & 0x7F | 0x80])
+        number >>= 7
+    return out + bytes([number])
+
+
+def ask(uid):
+    """Ask to take over. Returns the socket pair's end, or None, and the reply's bytes."""
+    body = b"\x08" + varint(uid)  # TakeoverRequest { uid }
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as control:
+        control.connect(sys.argv[1])
+        control.send(varint(36 << 3 | 2) + varint(len(body)) + body)  # Request { takeover }
+        reply, fds, _, _ = socket.recv_fds(control, 4096, 4)
+    return (socket.socket(fileno=fds[0]) if fds else None), reply
+
+
+def sockets(pair):
+    """Receive what is handed over. Returns the names."""
+    names = []
+    while True:
+        message, fds, _, _ = socket.recv_fds(pair, 4096, 4)
+        for fd in fds:
+            os.close(fd)
+        if message == b"\x08\x02":  # ALL
+            return names
+        names.append(message[4:].decode())
+
+
+def refused(uid, text):
+    pair, reply = ask(uid)
+    if pair or text not in reply:
+        sys.exit("takeover.py: not refused with '%s': %r" % (text.decode(), reply))
+
+
+def begin():
+    pair, reply = ask(os.geteuid())
+    while b"already" in reply:  # vipd has not seen yet that the last one has gone
+        pair, reply = ask(os.geteuid())
+    if not pair:
+        sys.exit("takeover.py: refused: %r" % reply)
+    names = sockets(pair)
+    if names != ["lock", "programs", "nic-vip0"]:
+        sys.exit("takeover.py: handed over: %s" % names)
+    return pair
+
+
+if sys.argv[2:] == ["stranger"]:
+    os.setgroups([])
+    os.setuid(65534)
+    refused(os.geteuid(), b"only root and vipd's own user")
+    sys.exit(0)
+refused(os.geteuid() + 1, b"another user")
+for words in ([], [b"\x08\x05"], [b"\xff"], [b"\x08\x02", READY]):
+    pair = begin()
+    refused(os.geteuid(), b"another vipd is taking over already")
+    for word in words:
+        try:
+            pair.send(word)
+        except BrokenPipeError:  # after a wrong word nothing more is heard
+            break
+    try:
+        if words and pair.recv(16):
+            sys.exit("takeover.py: vipd takes a wrong word")
+    except ConnectionResetError:  # it has hung up before it has heard all
+        pass
+    pair.close()
+# Ready, but gone before vipd can say that it stops.
+pair = begin()
+pair.shutdown(socket.SHUT_RD)
+pair.send(READY)
+pair.close()
+begin().close()

@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# vipd --takeover: a running vipd hands over only to one that may and can go on, and goes on itself if the next one
+# fails. outlive.sh takes over under messages.
+# usage: takeover.sh BUILD_DIR
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+build=$(realpath "${1:?build directory}")
+. scripts/daemons.sh
+VIPD=$build/vipd/vipd
+vipctl=$build/tools/vipctl
+trap daemons_end EXIT
+trap 'exit 130' INT TERM
+
+failed() {
+    echo "FAILED: $*"
+    tail -n 40 "$WORK"/*.log
+    exit 1
+}
+
+# refused TEXT ENVIRONMENT...: the next vipd ends, and its log says why; the running one goes on
+refused() {
+    local text=$1
+    shift
+    timeout 60 env "$@" "$VIPD" --takeover --config "$WORK/next.conf" --runtime-dir "$WORK/A" >"$WORK/next.log" 2>&1 &&
+        failed "a vipd took over, in spite of: $text"
+    grep -q "$text" "$WORK/next.log" || failed "no '$text'"
+    runs
+}
+
+# The first vipd runs, and serves.
+runs() {
+    [ "$(in_host A "$vipctl" show summary --json | sed -n 's/.*"pid": *\([0-9]*\).*/\1/p')" = "${DAEMON_PID[A]}" ] ||
+        failed "vipd $1 does not run any more"
+}
+
+daemons_begin
+port_take || exit 1
+printf '[reliability]\noutlive = 20s\n' >"$WORK/next.conf"
+mkdir "$WORK/A"
+timeout 60 "$VIPD" --takeover --config "$WORK/next.conf" --runtime-dir "$WORK/A" >"$WORK/next.log" 2>&1 &&
+    failed "a vipd took over from none"
+grep -q 'no vipd runs in .*; start this one without --takeover' "$WORK/next.log" || failed "no clear reason"
+
+daemon_start A 127.0.0.1 "$port" "[reliability]" "outlive = 0" || exit 1
+cp "$WORK/A.conf" "$WORK/next.conf"
+refused 'outlive is 0 in the configuration'
+sed -i 's/^outlive.*/outlive = 20s/' "$WORK/next.conf"
+refused 'its connections would end: set \[reliability\] outlive first'
+cp "$WORK/next.conf" "$WORK/A.conf"
+in_host A "$vipctl" reload >/dev/null || failed "no reload"
+refused 'use vipctl restart' NOTIFY_SOCKET=/nonexistent
+sed 's/^link.*/link = xdp\ninterface = lo/; /^address/d; /^port/d' "$WORK/A.conf" >"$WORK/next.conf"
+refused 'a NIC with link = xdp cannot be opened'
+cp "$WORK/A.conf" "$WORK/next.conf"
+
+# A vipd that stands still hands nothing over, and goes on.
+kill -STOP "${DAEMON_PID[A]}"
+timeout 60 "$VIPD" --takeover --config "$WORK/next.conf" --runtime-dir "$WORK/A" >"$WORK/next.log" 2>&1 &&
+    failed "a vipd took over from one that stands still"
+kill -CONT "${DAEMON_PID[A]}"
+grep -q 'does not answer within 1 s' "$WORK/next.log" || failed "no clear reason"
+runs
+
+# A next vipd that hangs up, that says what no vipd says, or that would be another user.
+python3 -B tests/lib/takeover.py "$WORK/A/vipd.sock" || failed "tests/lib/takeover.py"
+runs
+if [ "$(id -u)" -eq 0 ]; then
+    chmod 755 "$WORK" "$WORK/A"
+    chmod 666 "$WORK/A/vipd.sock"
+    python3 -B tests/lib/takeover.py "$WORK/A/vipd.sock" stranger || failed "a stranger"
+    runs
+fi
+
+before=${DAEMON_PID[A]}
+daemon_takeover A || exit 1
+[ "${DAEMON_PID[A]}" != "$before" ] && ! kill -0 "$before" 2>/dev/null || failed "vipd $before still runs"
+runs
+[ -S "$WORK/A/vipd.sock" ] && [ -f "$WORK/A/vipd.stats" ] || failed "a file of the runtime directory has gone"
+[ "$(cat "$WORK/A/vipd.lock")" = "${DAEMON_PID[A]}" ] || failed "the lock has another pid"
+"$VIPD" --config "$WORK/next.conf" --runtime-dir "$WORK/A" >"$WORK/next.log" 2>&1 && failed "two vipd have one lock"
+grep -q "another vipd (pid ${DAEMON_PID[A]}) uses" "$WORK/next.log" || failed "no clear reason of the lock"
+daemon_stop A
+[ -z "$(ls "$WORK/A" | grep -v -e vipd.lock -e ticket.key)" ] || failed "left behind: $(ls "$WORK/A")"
+echo "takeover: all good"

@@ -1,0 +1,278 @@
+/* The next vipd and the one from which it takes over, which is played here by a child. */
+#include "vipd/takeover.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "proto/control.h"
+#include "proto/control.pb-c.h"
+
+static char dir[] = "/tmp/test-takeover-XXXXXX";
+
+static int finished[2]; /* a pipe, which ends when takeover_finish has returned */
+
+/* What the child does once it has handed over its sockets. */
+typedef int running_fn(int sock);
+
+static void say(int sock, Vip__Takeover__Step step, const char *name, int fd)
+{
+    Vip__Takeover message = VIP__TAKEOVER__INIT;
+
+    message.has_step = true;
+    message.step = step;
+    message.name = (char *)name;
+    if (vip_control_send(sock, &message.base, &fd, fd >= 0, 0) < 0)
+        exit(10);
+}
+
+static int listen_here(void)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+    snprintf(addr.sun_path, sizeof(addr.sun_path), "%s/vipd.sock", dir);
+    (void)unlink(addr.sun_path);
+    assert_int_equal(bind(sock, (struct sockaddr *)&addr, sizeof(addr)), 0);
+    assert_int_equal(listen(sock, 1), 0);
+    return sock;
+}
+
+/* The vipd that runs. Without a function it refuses. */
+static int play(int listener, running_fn *fn)
+{
+    Vip__Reply reply = VIP__REPLY__INIT;
+    ProtobufCMessage *request;
+    struct vip_fds fds;
+    int client = accept(listener, NULL, NULL), pair[2];
+
+    if (client < 0 || vip_control_recv(client, &vip__request__descriptor, 0, &request, &fds) < 0 ||
+        ((Vip__Request *)request)->body_case != VIP__REQUEST__BODY_TAKEOVER ||
+        socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) < 0)
+        return 11;
+    protobuf_c_message_free_unpacked(request, NULL);
+    reply.has_code = true;
+    reply.code = fn ? 0 : 9;
+    reply.reason = "no";
+    if (vip_control_send(client, &reply.base, &pair[1], fn != NULL, 0) < 0)
+        return 12;
+    close(pair[1]);
+    close(client);
+    if (!fn)
+        return 0;
+    say(pair[0], VIP__TAKEOVER__STEP__SOCKET, TAKEOVER_LOCK, STDERR_FILENO);
+    say(pair[0], VIP__TAKEOVER__STEP__SOCKET, "programs", listener);
+    return fn(pair[0]);
+}
+
+/* Take over from a child. Returns what takeover_ask, or else takeover_finish, returned; *ret_code: how
+ * the child has ended. */
+static int take_over(running_fn *fn, char err[256], int *ret_code)
+{
+    struct fd_store fd_store;
+    struct takeover takeover;
+    int r, status, listener = listen_here();
+    pid_t child;
+
+    assert_int_equal(pipe2(finished, O_CLOEXEC), 0);
+    child = fork();
+    if (child == 0) {
+        close(finished[1]);
+        _exit(play(listener, fn));
+    }
+    fd_store_init(&fd_store);
+    r = takeover_ask(dir, geteuid(), &fd_store, &takeover, err, 256);
+    if (r == 0) {
+        assert_int_equal(takeover.pid, child);
+        assert_true(fd_store.in_use);
+        r = takeover_finish(&takeover, err, 256);
+        close(fd_store.listener);
+        close(takeover.lock_fd);
+    }
+    takeover_free(&takeover);
+    close(listener);
+    close(finished[0]);
+    close(finished[1]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    *ret_code = WEXITSTATUS(status);
+    return r;
+}
+
+/* Wait until the other end has closed the socket, or has shut it down. */
+static int await_end(int sock)
+{
+    ProtobufCMessage *message;
+    struct vip_fds fds;
+    int r;
+
+    while ((r = vip_control_recv(sock, &vip__takeover__descriptor, 0, &message, &fds)) == 0)
+        protobuf_c_message_free_unpacked(message, NULL);
+    return r == -EPIPE ? 0 : 13;
+}
+
+/* ---- ways of the running vipd ------------------------------------------------------------ */
+
+static int says_all_words(int sock)
+{
+    say(sock, VIP__TAKEOVER__STEP__ALL, NULL, -1);
+    say(sock, VIP__TAKEOVER__STEP__STOPPING, NULL, -1);
+    say(sock, VIP__TAKEOVER__STEP__GO, NULL, -1);
+    return await_end(sock);
+}
+
+static int stops_slowly(int sock)
+{
+    struct timespec pause = {.tv_sec = 1, .tv_nsec = 300000000};
+
+    say(sock, VIP__TAKEOVER__STEP__ALL, NULL, -1);
+    say(sock, VIP__TAKEOVER__STEP__STOPPING, NULL, -1);
+    nanosleep(&pause, NULL);
+    say(sock, VIP__TAKEOVER__STEP__GO, NULL, -1);
+    return await_end(sock);
+}
+
+static int dies_while_it_stops(int sock)
+{
+    say(sock, VIP__TAKEOVER__STEP__ALL, NULL, -1);
+    say(sock, VIP__TAKEOVER__STEP__STOPPING, NULL, -1);
+    return 0;
+}
+
+static int dies(int sock)
+{
+    say(sock, VIP__TAKEOVER__STEP__ALL, NULL, -1);
+    return 0;
+}
+
+/* It must not be able to stop, because the next one has given up. */
+static int says_nothing(int sock)
+{
+    Vip__Takeover message = VIP__TAKEOVER__INIT;
+
+    say(sock, VIP__TAKEOVER__STEP__ALL, NULL, -1);
+    (void)await_end(sock);
+    message.has_step = true;
+    message.step = VIP__TAKEOVER__STEP__STOPPING;
+    return vip_control_send(sock, &message.base, NULL, 0, 0) == -EPIPE ? 0 : 14;
+}
+
+/* It lives until the next one has given up. */
+static int hangs_up(int sock)
+{
+    char byte;
+
+    say(sock, VIP__TAKEOVER__STEP__ALL, NULL, -1);
+    close(sock);
+    return read(finished[0], &byte, 1) == 0 ? 0 : 15;
+}
+
+static int hands_over_too_little(int sock)
+{
+    close(sock);
+    return 0;
+}
+
+static int hands_over_a_file(int sock)
+{
+    say(sock, VIP__TAKEOVER__STEP__SOCKET, "nic-vip0", STDIN_FILENO);
+    say(sock, VIP__TAKEOVER__STEP__ALL, NULL, -1);
+    return await_end(sock);
+}
+
+/* ---- tests ------------------------------------------------------------------------------- */
+
+static void test_begins_when_the_other_has_ended(void **state)
+{
+    running_fn *const ways[] = {says_all_words, stops_slowly, dies_while_it_stops, dies};
+    char err[256];
+    int code;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+        assert_int_equal(take_over(ways[i], err, &code), 0);
+        assert_int_equal(code, 0);
+    }
+}
+
+static void test_gives_up_if_the_other_goes_on(void **state)
+{
+    running_fn *const ways[] = {says_nothing, hangs_up};
+    char err[256];
+    int code;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+        assert_int_equal(take_over(ways[i], err, &code), -ETIMEDOUT);
+        assert_non_null(strstr(err, "goes on"));
+        assert_int_equal(code, 0);
+    }
+}
+
+static void test_takes_nothing_else(void **state)
+{
+    char err[256];
+    int code;
+
+    (void)state;
+    assert_int_equal(take_over(NULL, err, &code), -EPERM);
+    assert_string_equal(err, "no");
+    assert_int_equal(take_over(hands_over_too_little, err, &code), -EPIPE);
+    assert_int_equal(take_over(hands_over_a_file, err, &code), -EBADMSG);
+    assert_non_null(strstr(err, "does not hand over its sockets"));
+}
+
+static void test_nobody_runs(void **state)
+{
+    struct fd_store fd_store;
+    struct takeover takeover;
+    char err[256];
+
+    (void)state;
+    fd_store_init(&fd_store);
+    assert_true(takeover_ask("/nonexistent", geteuid(), &fd_store, &takeover, err, sizeof(err)) <
+                0);
+    assert_non_null(strstr(err, "start this one without --takeover"));
+    takeover_free(&takeover);
+}
+
+static int make_dir(void **state)
+{
+    (void)state;
+    return mkdtemp(dir) ? 0 : -1;
+}
+
+static int remove_dir(void **state)
+{
+    char path[64];
+
+    (void)state;
+    snprintf(path, sizeof(path), "%s/vipd.sock", dir);
+    (void)unlink(path);
+    return rmdir(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_begins_when_the_other_has_ended),
+        cmocka_unit_test(test_gives_up_if_the_other_goes_on),
+        cmocka_unit_test(test_takes_nothing_else),
+        cmocka_unit_test(test_nobody_runs),
+    };
+
+    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+}

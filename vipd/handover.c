@@ -1,0 +1,167 @@
+/* Handing over to the next vipd; see handover.h. */
+#include "vipd/handover.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "proto/control.h"
+#include "proto/control.pb-c.h"
+#include "vipd/fd_store.h"
+#include "vipd/host.h"
+#include "vipd/log.h"
+#include "vipd/runtime.h"
+
+struct handover {
+    int sock; /* to the next vipd */
+    struct vipd_watch *watch;
+    bool going; /* this vipd has said that it stops */
+};
+
+static int say(int sock, Vip__Takeover__Step step, const char *name, int fd)
+{
+    Vip__Takeover message = VIP__TAKEOVER__INIT;
+
+    message.has_step = true;
+    message.step = step;
+    message.name = (char *)name;
+    return vip_control_send(sock, &message.base, &fd, fd >= 0 ? 1 : 0, MSG_DONTWAIT);
+}
+
+static void end(struct vipd *vipd)
+{
+    struct handover *handover = vipd->handover;
+
+    vipd_watch_free(handover->watch);
+    close(handover->sock);
+    free(handover);
+    vipd->handover = NULL;
+}
+
+static void on_word(void *ctx, unsigned events)
+{
+    struct vipd *vipd = ctx;
+    struct handover *handover = vipd->handover;
+    ProtobufCMessage *message;
+    struct vip_fds fds;
+    bool ready;
+    int r =
+        vip_control_recv(handover->sock, &vip__takeover__descriptor, MSG_DONTWAIT, &message, &fds);
+
+    (void)events;
+    if (r == -EAGAIN)
+        return;
+    ready = r == 0 && ((const Vip__Takeover *)message)->step == VIP__TAKEOVER__STEP__READY;
+    if (r == 0) {
+        vip_fds_close(&fds);
+        protobuf_c_message_free_unpacked(message, NULL);
+    }
+    if (!ready || say(handover->sock, VIP__TAKEOVER__STEP__STOPPING, NULL, -1) < 0) {
+        vipd_warning("the vipd that was to take over has gone; this one goes on");
+        end(vipd);
+        return;
+    }
+    handover->going = true;
+    vipd_watch_set(handover->watch, 0);
+    vipd_host_stop(vipd->loop);
+}
+
+/* Why this vipd hands over to nobody; NULL: it may. */
+static const char *obstacle(const struct vipd *vipd, uid_t uid)
+{
+    if (getenv("NOTIFY_SOCKET"))
+        return "this vipd is a service of systemd, which would lose sight of the next one: use "
+               "vipctl restart (systemctl restart), which keeps the connections, too";
+    if (vipd->handover)
+        return "another vipd is taking over already";
+    if (vipd->config->outlive_ns == 0)
+        return "its connections would end: set [reliability] outlive first (vipctl reload)";
+    if (uid != geteuid())
+        return "it is another user than the next one would be, who could not go on with its "
+               "connections";
+    if (!vipd->runtime || !vipd->fd_store)
+        return "it has no runtime directory";
+    return NULL;
+}
+
+static int send_sockets(const struct vipd *vipd, int sock)
+{
+    const struct fd_store *fd_store = vipd->fd_store;
+    int r = say(sock, VIP__TAKEOVER__STEP__SOCKET, TAKEOVER_LOCK, vipd->runtime->lock_fd);
+
+    if (r == 0)
+        r = say(sock, VIP__TAKEOVER__STEP__SOCKET, "programs", vipd->runtime->sock);
+    for (unsigned i = 0; r == 0 && i < fd_store->count; i++) {
+        char name[FD_STORE_NAME_BYTES];
+
+        if (fd_store->sock[i].open < 0)
+            continue;
+        fd_store_name(&fd_store->sock[i], name);
+        r = say(sock, VIP__TAKEOVER__STEP__SOCKET, name, fd_store->sock[i].open);
+    }
+    return r < 0 ? r : say(sock, VIP__TAKEOVER__STEP__ALL, NULL, -1);
+}
+
+int handover_begin(struct vipd *vipd, uid_t uid, int *ret_sock, char *err, size_t err_bytes)
+{
+    const char *why = obstacle(vipd, uid);
+    struct handover *handover;
+    int pair[2], r;
+
+    if (why) {
+        snprintf(err, err_bytes, "the vipd that runs (pid %ld) cannot be taken over: %s",
+                 (long)getpid(), why);
+        return -EPERM;
+    }
+    handover = calloc(1, sizeof(*handover));
+    r = handover ? 0 : -ENOMEM;
+    if (r == 0 && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        r = -errno;
+    if (r < 0) {
+        free(handover);
+        snprintf(err, err_bytes, "%s", strerror(-r));
+        return r;
+    }
+    handover->sock = pair[0];
+    vipd->handover = handover;
+    r = send_sockets(vipd, handover->sock);
+    if (r == 0) {
+        handover->watch = vipd_watch_new(vipd->loop, handover->sock, VIPD_READ, on_word, vipd);
+        r = handover->watch ? 0 : -ENOMEM;
+    }
+    if (r < 0) {
+        end(vipd);
+        close(pair[1]);
+        snprintf(err, err_bytes, "the sockets cannot be handed over: %s", strerror(-r));
+        return r;
+    }
+    *ret_sock = pair[1];
+    return 0;
+}
+
+bool handover_begun(const struct vipd *vipd)
+{
+    return vipd->handover != NULL;
+}
+
+void handover_hush(struct vipd *vipd)
+{
+    if (!vipd->handover)
+        return;
+    vipd_watch_free(vipd->handover->watch);
+    vipd->handover->watch = NULL;
+}
+
+void handover_go(struct vipd *vipd)
+{
+    if (!vipd->handover)
+        return;
+    if (vipd->handover->going &&
+        say(vipd->handover->sock, VIP__TAKEOVER__STEP__GO, NULL, -1) == -EPIPE)
+        vipd_error(
+            "the vipd that was to take over has gone; start one within [reliability] outlive");
+    end(vipd);
+}

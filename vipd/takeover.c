@@ -1,0 +1,240 @@
+/* Taking over from the vipd that runs; see takeover.h. */
+#include "vipd/takeover.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "proto/control.h"
+#include "proto/control.pb-c.h"
+#include "proto/status.h"
+#include "vipd/loop.h"
+
+#define ANSWER_NS 1000000000u /* how long the running vipd may take for an answer */
+
+static int send_step(int sock, Vip__Takeover__Step step)
+{
+    Vip__Takeover message = VIP__TAKEOVER__INIT;
+
+    message.has_step = true;
+    message.step = step;
+    return vip_control_send(sock, &message.base, NULL, 0, 0);
+}
+
+/* ---- asking ------------------------------------------------------------------------------ */
+
+/* A vipd that stands still must not hold this one up. */
+static void limit_waits(int sock)
+{
+    struct timeval limit = {.tv_sec = ANSWER_NS / 1000000000u};
+
+    setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    setsockopt(sock, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+}
+
+/* Why there was no answer. */
+static const char *no_answer(int r)
+{
+    return r == -EAGAIN ? "it does not answer within 1 s" : strerror(-r);
+}
+
+/* Ask for the socket pair. */
+static int ask(int control, uid_t user, struct takeover *ret, char *err, size_t err_bytes)
+{
+    Vip__TakeoverRequest takeover = VIP__TAKEOVER_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+    ProtobufCMessage *message = NULL;
+    const Vip__Reply *reply;
+    struct vip_fds fds;
+    int r;
+
+    takeover.has_uid = true;
+    takeover.uid = user;
+    request.body_case = VIP__REQUEST__BODY_TAKEOVER;
+    request.takeover = &takeover;
+    r = vip_control_ask(control, &request.base, NULL, 0, &vip__reply__descriptor, &message, &fds);
+    reply = (const Vip__Reply *)message;
+    if (r < 0) {
+        snprintf(err, err_bytes, "the vipd that runs cannot be asked: %s", no_answer(r));
+        return r;
+    }
+    if (reply->code == VIP_RC_SUCCESS && fds.count == 1) {
+        ret->sock = fds.fd[0];
+        fds.fd[0] = -1;
+    } else {
+        snprintf(err, err_bytes, "%s",
+                 reply->reason ? reply->reason : "the answer of the vipd that runs makes no sense");
+        r = -EPERM;
+    }
+    vip_fds_close(&fds);
+    protobuf_c_message_free_unpacked(message, NULL);
+    return r;
+}
+
+/* Take one socket. false: this vipd cannot use it. */
+static bool take(const Vip__Takeover *message, int fd, struct fd_store *fd_store,
+                 struct takeover *ret)
+{
+    if (!message->name)
+        return false;
+    if (strcmp(message->name, TAKEOVER_LOCK) != 0)
+        return fd_store_take(fd_store, message->name, fd);
+    if (ret->lock_fd >= 0)
+        return false;
+    ret->lock_fd = fd;
+    return true;
+}
+
+/* Receive the sockets. Outcomes: 0; a negative errno. */
+static int take_all(struct fd_store *fd_store, struct takeover *ret)
+{
+    for (;;) {
+        ProtobufCMessage *message;
+        const Vip__Takeover *takeover;
+        struct vip_fds fds;
+        bool good = false, all;
+        int r = vip_control_recv(ret->sock, &vip__takeover__descriptor, 0, &message, &fds);
+
+        if (r < 0)
+            return r;
+        takeover = (const Vip__Takeover *)message;
+        all = takeover->step == VIP__TAKEOVER__STEP__ALL;
+        if (takeover->step == VIP__TAKEOVER__STEP__SOCKET && fds.count == 1) {
+            good = take(takeover, fds.fd[0], fd_store, ret);
+            if (good)
+                fds.fd[0] = -1;
+        }
+        vip_fds_close(&fds);
+        protobuf_c_message_free_unpacked(message, NULL);
+        if (all)
+            return ret->lock_fd >= 0 && fd_store->listener >= 0 ? 0 : -EBADMSG;
+        if (!good)
+            return -EBADMSG;
+    }
+}
+
+/* The other end of the socket pair was made by the running vipd. */
+static int find_peer(struct takeover *ret)
+{
+    struct ucred peer;
+    socklen_t len = sizeof(peer);
+
+    if (getsockopt(ret->sock, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
+        return -errno;
+    ret->pid = peer.pid;
+    ret->pidfd = (int)syscall(SYS_pidfd_open, peer.pid, 0);
+    return ret->pidfd < 0 ? -errno : 0;
+}
+
+int takeover_ask(const char *dir, uid_t user, struct fd_store *fd_store, struct takeover *ret,
+                 char *err, size_t err_bytes)
+{
+    char path[128];
+    int control, r;
+
+    *ret = (struct takeover){.sock = -1, .pidfd = -1, .lock_fd = -1};
+    if (snprintf(path, sizeof(path), "%s/vipd.sock", dir) >= (int)sizeof(path))
+        path[0] = '\0'; /* longer than any socket's path */
+    control = vip_control_connect(path);
+    if (control < 0) {
+        snprintf(err, err_bytes,
+                 "--takeover: no vipd runs in %.200s (%s); start this one without --takeover", dir,
+                 strerror(-control));
+        return control;
+    }
+    limit_waits(control);
+    r = ask(control, user, ret, err, err_bytes);
+    close(control);
+    if (r < 0)
+        return r;
+    limit_waits(ret->sock);
+    r = find_peer(ret);
+    if (r == 0)
+        r = take_all(fd_store, ret);
+    if (r < 0)
+        snprintf(err, err_bytes, "the vipd that runs (pid %ld) does not hand over its sockets: %s",
+                 (long)ret->pid, no_answer(r));
+    fd_store->in_use = true;
+    return r;
+}
+
+void takeover_free(struct takeover *takeover)
+{
+    if (takeover->sock >= 0)
+        close(takeover->sock);
+    if (takeover->pidfd >= 0)
+        close(takeover->pidfd);
+    takeover->sock = takeover->pidfd = -1; /* runtime_take has lock_fd */
+}
+
+/* ---- its end ----------------------------------------------------------------------------- */
+
+/* What the running vipd has said. */
+struct word {
+    bool stopping; /* it ends, and cannot change its mind */
+    bool go;       /* it has ended */
+    bool over;     /* it says no more */
+};
+
+/* Receive a message, if there is one. */
+static void hear(int sock, struct word *word)
+{
+    ProtobufCMessage *message;
+    struct vip_fds fds;
+    int r = vip_control_recv(sock, &vip__takeover__descriptor, MSG_DONTWAIT, &message, &fds);
+
+    if (r < 0) {
+        word->over = r != -EAGAIN;
+        return;
+    }
+    word->stopping |= ((const Vip__Takeover *)message)->step == VIP__TAKEOVER__STEP__STOPPING;
+    word->go = ((const Vip__Takeover *)message)->step == VIP__TAKEOVER__STEP__GO;
+    vip_fds_close(&fds);
+    protobuf_c_message_free_unpacked(message, NULL);
+}
+
+/* Milliseconds left for its first word; -1: it stops, which takes as long as it takes. */
+static int rest_ms(const struct word *word, uint64_t deadline_ns)
+{
+    uint64_t now_ns = vipd_clock_now();
+
+    if (word->stopping)
+        return -1;
+    return now_ns >= deadline_ns ? 0 : (int)((deadline_ns - now_ns) / 1000000) + 1;
+}
+
+int takeover_finish(const struct takeover *takeover, char *err, size_t err_bytes)
+{
+    uint64_t deadline_ns = vipd_clock_now() + ANSWER_NS;
+    struct word word = {0};
+
+    (void)send_step(takeover->sock, VIP__TAKEOVER__STEP__READY); /* fails if it is gone */
+    for (;;) {
+        struct pollfd look[2] = {{.fd = takeover->pidfd, .events = POLLIN},
+                                 {.fd = word.over ? -1 : takeover->sock, .events = POLLIN}};
+        int n = poll(look, 2, rest_ms(&word, deadline_ns));
+
+        if (n > 0 && look[1].revents)
+            hear(takeover->sock, &word);
+        if (word.go || (n > 0 && look[0].revents))
+            return 0;
+        if (n != 0 || rest_ms(&word, deadline_ns) != 0)
+            continue;
+        /* From here on it cannot send; a word that it has sent before still counts. */
+        (void)shutdown(takeover->sock, SHUT_RD);
+        hear(takeover->sock, &word);
+        if (!word.stopping)
+            break;
+    }
+    snprintf(err, err_bytes,
+             "the vipd that runs (pid %ld) has not begun to stop within 1 s, and goes on",
+             (long)takeover->pid);
+    return -ETIMEDOUT;
+}
