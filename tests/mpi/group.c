@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* One call of each collective operation with n elements; each value shows the rank that it is from. */
 static void round_of(int n)
@@ -158,21 +159,49 @@ void part_threads(void)
         pthread_join(thread[i], NULL);
 }
 
-/* For tests that kill the job: traffic of all kinds, in which every rank waits for other ranks again and again. */
+/* Does rank 0 find the file $MPITEST_STOP? All ranks ask, and get one answer. It says how far it is. */
+static int told_to_stop(int round)
+{
+    const char *path = getenv("MPITEST_STOP");
+    int stop = rank == 0 && path != NULL && access(path, F_OK) == 0;
+
+    if (rank == 0 && path != NULL) {
+        printf("at %d\n", round);
+        fflush(stdout);
+    }
+    MPI_Bcast(&stop, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    return stop;
+}
+
+/*
+ * For tests that kill the job, or end its vipd: traffic of all kinds, in which every rank waits for other ranks again
+ * and again. Without $MPITEST_STOP it has no end.
+ */
 void part_endless(void)
 {
-    char *from = memory(300000), *to = memory(300000);
+    unsigned char *from = memory(300000), *to = memory(300000);
+    int left = (rank + ranks - 1) % ranks;
+    long sum;
 
     if (rank == 0) {
         printf("endless\n");
         fflush(stdout);
     }
-    for (int i = 0;; i++) {
+    for (int i = 0; i % 10 != 0 || !told_to_stop(i); i++) {
         int n = i % 3 == 0 ? 300000 : 1000;
+        long part = (long)i * rank;
 
-        MPI_Sendrecv(from, n, MPI_BYTE, (rank + 1) % ranks, 1, to, n, MPI_BYTE,
-                     (rank + ranks - 1) % ranks, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        if (i % 10 == 0)
-            MPI_Barrier(MPI_COMM_WORLD);
+        pattern_fill(from, (size_t)n, (unsigned)(i * ranks + rank));
+        memset(to, 0, (size_t)n);
+        MPI_Sendrecv(from, n, MPI_BYTE, (rank + 1) % ranks, 1, to, n, MPI_BYTE, left, 1,
+                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        pattern_check(to, (size_t)n, (unsigned)(i * ranks + left), "endless");
+        if (i % 10 != 5)
+            continue;
+        MPI_Allreduce(&part, &sum, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+        if (sum != (long)i * ranks * (ranks - 1) / 2)
+            fail("endless: the sum of round %d is %ld", i, sum);
     }
+    free(from);
+    free(to);
 }

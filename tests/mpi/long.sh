@@ -66,6 +66,9 @@ for faults in none loss=1%,seed=7; do
 done
 namespaces_end
 
+echo "== vipd that end and come back"
+"$MPI_DIR/restarts.sh" "$build" 5 || bad=1
+
 echo "== ranks, vipd and networks that go away"
 "$MPI_DIR/kills.sh" "$build" "${MPI_KILLS:-30}" || bad=1
 echo "-- native"
