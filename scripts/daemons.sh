@@ -3,6 +3,7 @@
 #   daemons_begin [BIN]            a working folder ($WORK); BIN has vipd, vipperf, vipctl (or build tree)
 #   daemon_start NAME ADDRESS PORT [CONFIG LINES...]   vipd with runtime dir $WORK/NAME; waits for it
 #   daemon_stop NAME [SIGNAL]      stop it and wait for its end
+#   daemon_again NAME WAY          end it by SIGKILL, SIGTERM or takeover, and start another one in its place
 #   daemon_takeover NAME           start another vipd in its place (vipd --takeover); waits for both
 #   in_host NAME COMMAND...        run a command as a program of that host (VIPD_RUNTIME_DIR, namespace)
 #   start_in NAME LOG COMMAND...   the same in the background, tracked; the command's own pid is in $STARTED
@@ -69,6 +70,18 @@ daemon_run() {
         kill -0 "${DAEMON_PID[$name]}" 2>/dev/null || break
         sleep 0.05
     done
+    return 1
+}
+
+daemon_again() {
+    if [ "$2" = takeover ]; then
+        daemon_takeover "$1"
+        return
+    fi
+    daemon_stop "$1" "${2#SIG}"
+    daemon_run "$1" && return
+    echo "vipd $1 did not start again:" >&2
+    cat "$WORK/$1.log" >&2
     return 1
 }
 

@@ -3,10 +3,12 @@
  * then bulk data of exactly AM_MaxLong bytes, in one and in both directions.
  *
  * usage: traffic poll|block [ROUNDS]
+ *        traffic poll|block until FILE   rounds until the file exists; process 0 says how far it is
  *        traffic exit CODE | die     the last process ends the job in this way; the others wait for ever
  */
 #include "tests/am/amtest.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -365,9 +367,29 @@ static void end_badly(int argc, char **argv)
         OK(AM_Poll(bundle));
 }
 
+/*
+ * Is this the last round? Process 0 decides: it makes a file, which all see after the barrier. All
+ * processes of the test are on one machine.
+ */
+static bool last_round(const char *file, int round)
+{
+    char decision[300];
+
+    snprintf(decision, sizeof(decision), "%s.%d", file, round);
+    if (me == 0) {
+        printf("at %d\n", round);
+        fflush(stdout);
+        if (access(file, F_OK) == 0)
+            CHECK(close(creat(decision, 0600)) == 0);
+    }
+    OK(AMX_SPMDBarrier());
+    return access(decision, F_OK) == 0;
+}
+
 int main(int argc, char **argv)
 {
-    int rounds = argc > 2 ? atoi(argv[2]) : 1;
+    const char *until = argc > 3 && strcmp(argv[2], "until") == 0 ? argv[3] : NULL;
+    int rounds = argc > 2 && until == NULL ? atoi(argv[2]) : 1;
     amvia_counts_t counts;
     uint64_t job;
 
@@ -385,9 +407,12 @@ int main(int argc, char **argv)
     OK(AM_SetSeg(ep, segment, SEGMENT_BYTES));
     pattern_fill(segment + BULK_AT(0), 200, (unsigned)me + 77);
     OK(AMX_SPMDBarrier());
-    for (int round = 0; round < rounds; round++)
+    for (int round = 0; round < rounds; round++) {
         for (int i = 0; i < procs; i++)
             everything_to((me + i) % procs);
+        if (until != NULL && !last_round(until, round))
+            rounds++;
+    }
     WAIT_FOR(bundle, requests == rounds * procs * 17 * 4);
     OK(AMX_SPMDBarrier());
     bulk();

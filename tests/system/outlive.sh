@@ -38,17 +38,6 @@ await() {
     return 1
 }
 
-# another HOST WAY: the vipd of the host ends in this way, and the next one begins
-another() {
-    if [ "$2" = takeover ]; then
-        daemon_takeover "$1" || exit 1
-        return
-    fi
-    daemon_stop "$1" "${2#SIG}"
-    sleep "$pause"
-    daemon_start "$1" "${address[$1]}" "$port" "${settings[@]}" || exit 1
-}
-
 # one NAME WAY SERVER'S WORDS CLIENT'S WORDS: some ends of each vipd in this way under one connection
 one() {
     local name=$1 way=$2 at=0
@@ -68,7 +57,13 @@ one() {
     for i in $(seq "$times"); do
         for host in $hosts; do
             lines=$(wc -l <"$WORK/client.log")
-            another $host "$way"
+            if [ "$pause" -gt 0 ]; then
+                daemon_stop $host "${way#SIG}"
+                sleep "$pause"
+                daemon_run $host || failed "$name: vipd $host"
+            else
+                daemon_again $host "$way" || failed "$name: vipd $host"
+            fi
             at=$(come)
             await $((at + 500)) || failed "$name: no messages after $way $i of vipd $host"
             tail -n +$((lines + 1)) "$WORK/client.log" | sed -n 's/^at .* gap //p' | sort -n | tail -n 1 \
