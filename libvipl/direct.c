@@ -177,6 +177,19 @@ void vipl__direct_over(struct vipl__vi *vi)
     unlock_all(vi);
 }
 
+bool vipl__direct_goes_on(struct vipl__vi *vi)
+{
+    const struct vipl__direct *direct = vipl__direct_of(vi);
+    bool over;
+
+    if (direct == NULL || direct->fd < 0 || !vi->session->past_rings)
+        return false;
+    vipl__spin_lock(&vi->queue[VIP_Q_RECV].done_lock);
+    over = direct->over;
+    vipl__spin_unlock(&vi->queue[VIP_Q_RECV].done_lock);
+    return !over && vip_load32_acquire(&block_of(vi)->ring) == VIP_RING_OPEN;
+}
+
 /* The VI's ring object, with address space for a ring; NULL: no memory. */
 static struct vipl__direct *object_of(struct vipl__vi *vi)
 {
@@ -187,6 +200,7 @@ static struct vipl__direct *object_of(struct vipl__vi *vi)
     direct = calloc(1, sizeof(*direct));
     if (direct == NULL)
         return NULL;
+    direct->fd = -1;
     direct->map = mmap(NULL, sizeof(struct vip_direct), PROT_NONE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (direct->map == MAP_FAILED) {
@@ -213,6 +227,7 @@ static void start(struct vipl__vi *vi, struct vipl__direct *direct, const Vip__D
     struct vip_direct *map = direct->map;
     VIP_ULONG max = vi->attrs.MaxTransferSize;
 
+    direct->half = event->half;
     direct->in = &map->way[1 - event->half];
     /* Never set to NULL: a post may load it while the earlier VI of this object ends. */
     __atomic_store_n(&direct->out.way, &map->way[event->half], __ATOMIC_RELAXED);
@@ -243,6 +258,8 @@ void vipl__direct_attach(struct vipl__vi *vi, const Vip__Direct *event, int fd)
     direct = object_of(vi);
     if (direct == NULL || !map_ring(direct, fd))
         return;
+    if (vi->session->outlive_ns > 0)
+        direct->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     direct->lends = cq_add(recv->cq, vi, VIP_Q_RECV);
     direct->sends = cq_add(vi->queue[VIP_Q_SEND].cq, vi, VIP_Q_SEND);
     lock_all(vi);
@@ -272,6 +289,9 @@ void vipl__direct_destroy(struct vipl__vi *vi)
     make_empty(direct->map, sizeof(struct vip_direct));
     vipl__spin_unlock(&direct->asleep_lock);
     unlock_all(vi);
+    if (direct->fd >= 0)
+        close(direct->fd);
+    direct->fd = -1;
 }
 
 /* ---- offering receives -------------------------------------------------------------------- */
@@ -488,6 +508,23 @@ void vipl__direct_sent(struct vipl__vi *vi)
         vipl__ask(vi, VIP_ASK_WAKE_PEER);
     if (__builtin_expect(sleepers_of(&vi->queue[VIP_Q_SEND]), 0))
         vipl__ask(vi, VIP_ASK_WAKE_SELF);
+}
+
+void vipl__direct_resume(struct vipl__vi *vi)
+{
+    const struct vipl__direct *direct = vipl__direct_of(vi);
+    bool breaks = false;
+
+    if (direct != NULL) {
+        vipl__spin_lock(&vi->queue[VIP_Q_RECV].done_lock);
+        breaks = direct->broken && !direct->over;
+        vipl__spin_unlock(&vi->queue[VIP_Q_RECV].done_lock);
+    }
+    if (breaks)
+        vipl__ask(vi, VIP_ASK_BREAK);
+    vipl__direct_sent(vi);
+    if (vi->session->direct && vipl__vi_state(vi) == VIP_VIST_ERROR)
+        vipl__ask(vi, VIP_ASK_FLUSH);
 }
 
 void vipl__direct_pause(struct vipl__vi *vi)

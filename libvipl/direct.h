@@ -25,6 +25,8 @@ struct vipl__direct {
     uint32_t live;  /* atomic; 1 = the VI has a ring; changes under post_lock and both done_locks */
     uint32_t taken; /* atomic; number of messages taken; under the receive queue's done_lock */
     void *map;      /* reserved address: struct vip_direct, or empty pages without a ring */
+    int fd;         /* of the ring, for the next vipd; -1: none; under session->lock */
+    uint32_t half;  /* this end sends on way[half] */
     struct vip_direct_way *in; /* the direction to this end */
     uint32_t first;            /* receive (as `posted` counts) of message 0 */
     bool unreliable;           /* the VI's level */
@@ -63,8 +65,12 @@ static inline struct vipl__direct *vipl__direct_of(const struct vipl__vi *vi)
 VIP_RETURN vipl__direct_open(struct vipl__session *session);
 /* The session ends; no thread is in the session. */
 void vipl__direct_close(struct vipl__session *session);
-/* vipd is gone: the VI's ring brings no more messages, and takes none. */
+/* No vipd goes on with the VI's ring: it brings no more messages, and takes none. */
 void vipl__direct_over(struct vipl__vi *vi);
+/* Is the ring one that the next vipd can go on with? */
+bool vipl__direct_goes_on(struct vipl__vi *vi);
+/* The next vipd goes on: ask again for what the last one may not have done. */
+void vipl__direct_resume(struct vipl__vi *vi);
 /* Offer the table of receives to the next vipd. Outcomes: as vipl__call. */
 VIP_RETURN vipl__direct_again(struct vipl__session *session);
 /* A VI was created (its handle is not valid yet); a VI has ended. Under session->lock. */

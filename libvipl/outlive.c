@@ -133,8 +133,10 @@ static enum next judge(struct vipl__session *session, int *control, const Vip__R
 {
     if (reply == NULL)
         return NEXT_NONE;
-    if (reply->code == VIP_RC_SUCCESS && reply->open != NULL && fds->count == 3)
+    if (reply->code == VIP_RC_SUCCESS && reply->open != NULL && fds->count == 3) {
+        session->past_rings = reply->open->past_rings;
         return take_sockets(session, control, fds) ? NEXT_GOES : NEXT_NOT;
+    }
     if ((reply->open != NULL && reply->open->again_ms > 0) || hung_up(*control))
         return NEXT_NONE; /* the last vipd is not quite gone, or this one takes no program now */
     vipl__fail(VIP_ERROR_RESOURCE, "%s: %s", call,
@@ -275,11 +277,31 @@ static uint32_t entries_of(const struct vipl__vi *vi, enum vip_queue which)
     return entries;
 }
 
-/* Tell vipd of a VI. *ret_rebind: its connection waits for a rebind. */
-static VIP_RETURN tell_vi(struct vipl__session *session, struct vipl__vi *vi, bool *ret_rebind)
+/*
+ * Which receives vipd has taken out of the table: see PastVi. Threads take completions, and
+ * messages of the ring, meanwhile; that does not change it.
+ */
+static void fill_receives(struct vipl__vi *vi, bool ring, Vip__PastVi *past)
 {
+    const struct vipl__direct *direct = ring ? vi->direct : NULL;
     struct vipl__queue *recv = &vi->queue[VIP_Q_RECV];
-    struct vipl__cq *send_cq = vi->queue[VIP_Q_SEND].cq, *recv_cq = recv->cq;
+
+    vipl__spin_lock(&recv->done_lock);
+    past->has_recv_base = 1;
+    past->recv_base = recv->reaped - recv->position - (ring ? direct->taken : 0);
+    vipl__spin_unlock(&recv->done_lock);
+    past->has_ring_half = past->has_ring_first = ring;
+    if (!ring)
+        return;
+    past->ring_half = direct->half;
+    past->ring_first = direct->first;
+}
+
+/* Tell vipd of a VI, with its ring or not. *ret_rebind: its connection waits for a rebind. */
+static VIP_RETURN tell_vi_as(struct vipl__session *session, struct vipl__vi *vi, bool ring,
+                             bool *ret_rebind)
+{
+    struct vipl__cq *send_cq = vi->queue[VIP_Q_SEND].cq, *recv_cq = vi->queue[VIP_Q_RECV].cq;
     Vip__PastVi past = VIP__PAST_VI__INIT;
     Vip__ViAttributes attributes;
     Vip__CreateViRequest body = VIP__CREATE_VI_REQUEST__INIT;
@@ -288,7 +310,7 @@ static VIP_RETURN tell_vi(struct vipl__session *session, struct vipl__vi *vi, bo
     VIP_RETURN rc;
 
     vipl__vi_attrs_put(&attributes, &vi->attrs, vi->ptag);
-    past.has_vi = past.has_generation = past.has_recv_base = 1;
+    past.has_vi = past.has_generation = 1;
     past.vi = vi->index;
     past.generation = vi->generation;
     past.has_idle = 1;
@@ -301,9 +323,7 @@ static VIP_RETURN tell_vi(struct vipl__session *session, struct vipl__vi *vi, bo
     past.has_send_entries = past.has_recv_entries = 1;
     past.send_entries = entries_of(vi, VIP_Q_SEND);
     past.recv_entries = entries_of(vi, VIP_Q_RECV);
-    vipl__spin_lock(&recv->done_lock);
-    past.recv_base = recv->reaped - recv->position;
-    vipl__spin_unlock(&recv->done_lock);
+    fill_receives(vi, ring, &past);
     body.attributes = &attributes;
     body.has_send_cq = send_cq != NULL;
     body.send_cq = send_cq != NULL ? send_cq->index : 0;
@@ -312,12 +332,28 @@ static VIP_RETURN tell_vi(struct vipl__session *session, struct vipl__vi *vi, bo
     body.past = &past;
     request.body_case = VIP__REQUEST__BODY_CREATE_VI;
     request.create_vi = &body;
-    rc = vipl__call(session, call, &request, NULL, 0, &reply);
+    rc = vipl__call(session, call, &request, ring ? &vi->direct->fd : NULL, ring ? 1 : 0, &reply);
     if (rc != VIP_SUCCESS)
         return rc;
     *ret_rebind = reply->create_vi != NULL && reply->create_vi->rebind;
     vipl__reply_free(reply);
     return VIP_SUCCESS;
+}
+
+/*
+ * The same, with its ring if vipd takes it. Without it, threads must first have done with the ring:
+ * what they take from it counts receives.
+ */
+static VIP_RETURN tell_vi(struct vipl__session *session, struct vipl__vi *vi, bool *ret_rebind)
+{
+    VIP_RETURN rc = VIP_ERROR_NOT_SUPPORTED;
+
+    if (vipl__direct_goes_on(vi))
+        rc = tell_vi_as(session, vi, true, ret_rebind);
+    if (rc != VIP_ERROR_NOT_SUPPORTED)
+        return rc;
+    vipl__direct_over(vi);
+    return tell_vi_as(session, vi, false, ret_rebind);
 }
 
 static VIP_RETURN tell_rebind(struct vipl__session *session, unsigned index)
@@ -478,15 +514,18 @@ static void await_kept(struct vipl__session *session)
         nanosleep(&pause, NULL);
 }
 
-/* A thread may have slept through what the last vipd has written. */
+/* A thread may have slept through what the last vipd has written, or through a ring's message: a
+ * request to wake it may be lost with the last vipd. */
 static void wake(struct vipl__session *session)
 {
     for (unsigned i = 0; i < VIP_CQ_MAX; i++)
         if (live_cq(session, i) != NULL)
             vipl__cq_fd_flushed(session->cq[i]);
     for (unsigned i = 0; i < VIP_VI_MAX; i++)
-        if (live_vi(session, i) != NULL)
+        if (live_vi(session, i) != NULL) {
             vipl__connect_again(session->vi[i]);
+            vipl__direct_resume(session->vi[i]);
+        }
 }
 
 bool vipl__outlive(struct vipl__session *session, char *ret_refusal, size_t refusal_bytes)
@@ -500,9 +539,6 @@ bool vipl__outlive(struct vipl__session *session, char *ret_refusal, size_t refu
         return false;
     set_gone(session, VIPL__AWAY);
     await_kept(session);
-    for (unsigned i = 0; i < VIP_VI_MAX; i++)
-        if (live_vi(session, i) != NULL)
-            vipl__direct_over(session->vi[i]);
     while (next == NEXT_NONE && !vipl__closing(session) && vipl__now_ns() < deadline_ns) {
         next = look(session, deadline_ns);
         if (next == NEXT_NONE)

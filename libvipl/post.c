@@ -360,7 +360,7 @@ static enum outcome try_post(struct vipl__vi *vi, uint64_t handle, VIP_DESCRIPTO
     tabled = session->direct;
     if (tabled && !send && !vipl__is_dead(session))
         return post_to_table(vi, desc, region, extra, posted);
-    if (tabled && send && vipl__direct_of(vi) != NULL && !vipl__is_gone(session) &&
+    if (tabled && send && vipl__direct_of(vi) != NULL &&
         send_by_ring(vi, desc, region, extra, posted, waited, &outcome))
         return outcome;
     op = desc->CS.Control & VIP_CONTROL_OP_MASK; /* desc may be reused once it is posted */

@@ -144,6 +144,7 @@ struct vipl__session {
     uint64_t outlive_ns;             /* how long it is awaited; 0: not at all */
     int app_fd, vipd_fd;             /* the segments */
     int recv_fd;                     /* the table of receives, -1: none */
+    bool past_rings;                 /* the next vipd goes on with rings of VIs */
     char device[VIP_NIC_NAME_BYTES]; /* vipd's name of the NIC */
     uint32_t *ptags;                 /* vipd's numbers of the protection tags; under lock */
     uint32_t ptag_count;

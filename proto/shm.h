@@ -223,6 +223,7 @@ enum vip_ring_state {
     VIP_RING_OPEN,
     VIP_RING_CLOSING, /* vipd is determining ring_end */
     VIP_RING_OVER,
+    VIP_RING_LOST, /* of an earlier vipd, and this one does not go on with it: no message counts */
 };
 
 /* Reasons why libvipl must not send by a ring that is open. */

@@ -115,8 +115,7 @@ const struct config_key config_keys[] = {
     {"reliability", "outlive", CONFIG_DURATION, LIVE, 0, AT(outlive_ns), 0, 600 * SEC, "0ns",
      "If vipd is killed or stopped, programs and peers wait for this long for the next one, and "
      "their connections go on with it. 0: they are lost at once. Both hosts need it; for programs "
-     "that open the NIC, and connections made, from now on. Connections with a ring between two "
-     "programs of this host (engine.direct) are lost in any case."},
+     "that open the NIC, and connections made, from now on."},
     {"reliability", "rto_min", CONFIG_DURATION, NEW, 0, AT(engine.rto_min_ns), 10 * US, 10 * SEC,
      "2ms", "Floor of the retransmission timer. rto_min <= rto_initial <= rto_max."},
     {"reliability", "rto_max", CONFIG_DURATION, NEW, 0, AT(engine.rto_max_ns), 10 * US, 60 * SEC,

@@ -7,6 +7,7 @@
  *                                         time (ms) between two messages since the last line
  *
  * Words: rr: Reliable Reception, in place of Reliable Delivery (client); heap: memory of malloc; cq: waits on a CQ;
+ * small: no message is longer than 200 bytes;
  * write: messages are RDMA Writes with immediate data; read: reads each fifth answer again by RDMA Read (client).
  */
 #include <arpa/inet.h>
@@ -62,7 +63,7 @@ struct end {
     unsigned early; /* receives that the CQ has told of and that are not taken yet */
 };
 
-static bool is_server;
+static bool is_server, is_small;
 
 static void fail(const char *what)
 {
@@ -249,7 +250,7 @@ static uint32_t length_of(unsigned number)
 {
     if (number == 0)
         return sizeof(struct hello);
-    return number % 7 == 0 ? 1 + number * 397u % BYTES : 1 + number * 31u % 200;
+    return number % 7 == 0 && !is_small ? 1 + number * 397u % BYTES : 1 + number * 31u % 200;
 }
 
 /* ---- server ------------------------------------------------------------------------------ */
@@ -430,6 +431,7 @@ int main(int argc, char **argv)
         words.cq = words.cq || strcmp(argv[i], "cq") == 0;
         words.write = words.write || strcmp(argv[i], "write") == 0;
         words.read = words.read || strcmp(argv[i], "read") == 0;
+        is_small = is_small || strcmp(argv[i], "small") == 0;
         if (strcmp(argv[i], "rr") == 0)
             words.level = VIP_SERVICE_RELIABLE_RECEPTION;
     }
@@ -438,6 +440,6 @@ int main(int argc, char **argv)
     if (argc > 3 && strcmp(argv[1], "client") == 0)
         return client(argv[2], argv[3], &words);
     printf("usage: outlive server [WORD...] | outlive client ADDRESS STOP [WORD...]; words: rr "
-           "heap cq write read\n");
+           "heap cq small write read\n");
     return 2;
 }

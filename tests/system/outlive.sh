@@ -10,6 +10,7 @@ times=${2:-3}
 . scripts/daemons.sh
 VIPD=$build/vipd/vipd
 outlive=$build/tests/system/outlive
+vipctl=$build/tools/vipctl
 trap daemons_end EXIT
 trap 'exit 130' INT TERM
 
@@ -28,6 +29,9 @@ reached() {
 
 come() { sed -n 's/^at \([0-9]*\) .*/\1/p' "$WORK/client.log" | tail -n 1; }
 
+# Value of a counter of vipd A's NIC.
+stat_of() { in_host A "$vipctl" show stats | awk -v name="$1" '$2 == name { print $3 }'; }
+
 await() {
     local at=$1
     for _ in $(seq 1200); do
@@ -38,20 +42,21 @@ await() {
     return 1
 }
 
-# one NAME WAY SERVER'S WORDS CLIENT'S WORDS: some ends of each vipd in this way under one connection
+# one NAME WAY SERVER'S WORDS CLIENT'S WORDS: some ends of each vipd in this way under one connection. The server runs
+# at $server_host; `direct` is VIPL_DIRECT of both programs.
 one() {
     local name=$1 way=$2 at=0
     shift
     rm -f "$WORK/stop"
     # shellcheck disable=SC2086
-    start_in B "$WORK/server.log" "$outlive" server $2
+    start_in $server_host "$WORK/server.log" env VIPL_DIRECT="$direct" "$outlive" server $2
     server=$STARTED
     for _ in $(seq 600); do
         grep -q ready "$WORK/server.log" && break
         sleep 0.05
     done
     # shellcheck disable=SC2086
-    start_in A "$WORK/client.log" "$outlive" client 127.0.0.2 "$WORK/stop" $3
+    start_in A "$WORK/client.log" env VIPL_DIRECT="$direct" "$outlive" client "${address[$server_host]}" "$WORK/stop" $3
     client=$STARTED
     await 100 || failed "$name: no messages"
     for i in $(seq "$times"); do
@@ -70,6 +75,9 @@ one() {
                 >>"$WORK/gaps.$way"
         done
     done
+    if [ "$server_host" = A ] && [ "$direct" != 0 ] && [ "$(stat_of rings_again)" != 1 ]; then
+        failed "$name: vipd did not go on with the ring"
+    fi
     touch "$WORK/stop"
     wait "$client" || failed "$name: the client"
     wait "$server" || failed "$name: the server"
@@ -81,7 +89,7 @@ daemons_begin
 port_take || exit 1
 declare -A address=([A]=127.0.0.1 [B]=127.0.0.2)
 settings=("[reliability]" "outlive = 20s")
-hosts="A B" pause=0
+hosts="A B" pause=0 server_host=B direct=1
 for host in A B; do
     daemon_start $host "${address[$host]}" "$port" "${settings[@]}" || exit 1
 done
@@ -94,6 +102,20 @@ one "queues, stopped" SIGTERM "" "rr"
 one "RDMA Writes and Reads, completion queues, stopped" SIGTERM "cq write" "cq write read"
 one "queues, taken over" takeover "" "rr"
 one "RDMA Writes and Reads, completion queues, taken over" takeover "cq write" "cq write read"
+# Both programs on one host, with a ring between them and without one.
+hosts=A server_host=A
+for how in SIGKILL SIGTERM takeover; do
+    direct=0
+    one "one host, no ring, $how" $how "" ""
+    direct=1
+    one "one host, a ring, $how" $how "" ""
+    one "one host, a ring, completion queues, $how" $how "cq" "cq"
+    one "one host, a ring, small messages, $how" $how "small" "small cq"
+    direct=random
+    one "one host, a ring and vipd in turn, $how" $how "" "cq"
+    one "one host, a ring, RDMA Writes and Reads, $how" $how "cq write" "write read"
+done
+hosts="A B" server_host=B direct=1
 # For longer than peer_dead: the peer knows that the next vipd will come.
 settings=("[reliability]" "outlive = 60s" "peer_dead = 3s" "conn_timeout = 3s")
 for host in A B; do

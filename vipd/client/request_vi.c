@@ -78,14 +78,16 @@ static bool ticket_good(const struct client *client, const Vip__PastVi *r,
     return true;
 }
 
-/* Make a VI as it was in an earlier life of vipd. args: as the request says. */
+/* Make a VI as it was in an earlier life of vipd. args: as the request says. ring_fd: its ring; -1:
+ * none. */
 static void restore_vi(struct client *client, const Vip__PastVi *r, const struct nic_vi_args *args,
-                       struct answer *answer)
+                       int ring_fd, struct answer *answer)
 {
     struct nic_session *session = client->session->nic_session;
     struct nic_vi_checkpoint past = {
         .vi = (uint16_t)r->vi, .generation = r->generation, .args = *args};
     const uint32_t got[2] = {r->send_entries, r->recv_entries};
+    struct nic_past_ring ring = {.fd = ring_fd, .half = r->ring_half, .first = r->ring_first};
     uint64_t now_ns = vipd_loop_now(client->vipd->loop);
     enum vip_rc rc;
 
@@ -104,8 +106,9 @@ static void restore_vi(struct client *client, const Vip__PastVi *r, const struct
     nic_vi_recover(client->session->vipd_base, &past);
     if (r->idle)
         past.connected = past.lost = past.lost_told = false;
-    rc = nic_vi_restore(session, &past, now_ns, answer->reason, sizeof(answer->reason));
-    if (rc == VIP_RC_ERROR_NOT_SUPPORTED) { /* a feature of the connection */
+    rc = nic_vi_restore_ring(session, &past, ring_fd < 0 ? NULL : &ring, now_ns, answer->reason,
+                             sizeof(answer->reason));
+    if (rc == VIP_RC_ERROR_NOT_SUPPORTED && ring_fd < 0) { /* a feature of the connection */
         past.connected = false;
         past.lost = true;
         rc = nic_vi_restore(session, &past, now_ns, answer->reason, sizeof(answer->reason));
@@ -134,7 +137,10 @@ void request_create_vi(struct client *client, const Vip__Request *request, struc
     struct nic_vi_args args = {0};
     enum vip_rc rc;
 
-    (void)fds;
+    if ((fds->count > 0) != (r->past && r->past->has_ring_half)) {
+        client_end(client, CLIENT_END_FDS, "create_vi");
+        return;
+    }
     if (!read_attrs(r->attributes, &args, answer) || !answer_room(client, QUOTA_VIS, 1, answer))
         return;
     if ((r->has_send_cq && r->send_cq > INT32_MAX) || (r->has_recv_cq && r->recv_cq > INT32_MAX)) {
@@ -148,7 +154,7 @@ void request_create_vi(struct client *client, const Vip__Request *request, struc
     answer->reason[0] = '\0';
     if (r->past) {
         if (answer_claimed(client, answer))
-            restore_vi(client, r->past, &args, answer);
+            restore_vi(client, r->past, &args, fds->count > 0 ? fds->fd[0] : -1, answer);
         return;
     }
     rc = nic_vi_create(client->session->nic_session, &args, &created, answer->reason,

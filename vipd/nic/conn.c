@@ -108,7 +108,7 @@ struct nic_conn *nic_conn_find(const struct nic *nic, uint64_t local_id)
 
 bool nic_conn_goes_on(const struct nic_conn *conn)
 {
-    return (conn->features & VIP_FEATURE_REBIND) != 0 && !conn->session->vis[conn->vi].ring &&
+    return (conn->features & VIP_FEATURE_REBIND) != 0 &&
            (conn->state == NIC_CONN_ESTABLISHED || conn->state == NIC_CONN_REBINDING) &&
            !conn->lost;
 }

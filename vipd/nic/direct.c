@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "proto/assert.h"
@@ -25,16 +26,6 @@
 #include "vipd/nic/objects.h"
 #include "vipd/registry/guard.h"
 #include "vipd/registry/memfile.h"
-
-/* The ring between two VIs of this NIC; freed when it is over for both ends. */
-struct nic_ring {
-    struct vip_direct *map; /* read-only */
-    uint32_t guard; /* entry in the table of vipd/registry/guard.h, for the session of one end */
-    struct {
-        struct nic_session *session; /* NULL: over for this end */
-        uint16_t vi;
-    } end[2];
-};
 
 int nic_session_set_receives(struct nic_session *session, void *base)
 {
@@ -200,7 +191,7 @@ static void tell_mute(const struct nic_ring *ring, unsigned half)
 
     if (!session)
         return;
-    if (!ring->end[1 - half].session)
+    if (!ring->end[1 - half].session && !ring->awaits)
         mute |= VIP_RING_MUTE_OVER;
     if (session->nic->see)
         mute |= VIP_RING_MUTE_WATCHED;
@@ -226,6 +217,14 @@ static void ring_guard(struct nic_ring *ring, unsigned half)
     ring->guard = guard_add(owner, ring->map, sizeof(*ring->map));
 }
 
+void nic_ring_free(struct nic_session *session, struct nic_ring *ring)
+{
+    nic_list_del(&ring->link);
+    registry_unmap(session->registry, ring->map, sizeof(*ring->map));
+    session->nic->rings--;
+    free(ring);
+}
+
 /* Drop vipd's mapping of this end of the ring. */
 static void end_leave(struct nic_session *session, uint16_t number)
 {
@@ -245,9 +244,7 @@ static void end_leave(struct nic_session *session, uint16_t number)
         tell_mute(ring, other);
         return;
     }
-    registry_unmap(session->registry, ring->map, sizeof(*ring->map));
-    session->nic->rings--;
-    free(ring);
+    nic_ring_free(session, ring);
 }
 
 /*
@@ -303,19 +300,23 @@ void nic_direct_asked(struct nic_vi *vi)
     nic_list_del(&vi->in_asks);
 }
 
-void nic_direct_reset(struct nic_session *session, uint16_t number)
+void nic_direct_reset(struct nic_session *session, uint16_t number, enum vip_ring_state state)
 {
     struct nic_vi *vi = &session->vis[number];
     struct vip_vipd_vi *block = block_of(session, number);
 
     VIP_ASSERT(!vi->ring);
     vi->recv_next = 0;
-    vi->had_ring = false;
+    vi->had_ring = state != VIP_RING_NONE && session->recv_base;
     nic_direct_asked(vi);
     vi->ring_count = 0;
     memset(vi->ring_seen, 0, sizeof(vi->ring_seen));
+    look_stats(session, number);
+    memcpy(vi->ring_before, vi->ring_seen, sizeof(vi->ring_before));
+    if (state == VIP_RING_OPEN)
+        return; /* the programs use these words all the time */
     block->ring_end = block->ring_vipd = block->ring_mute = 0;
-    vip_store32_release(&block->ring, VIP_RING_NONE);
+    vip_store32_release(&block->ring, state);
 }
 
 void nic_direct_drop(struct nic_session *session, uint16_t number)
@@ -340,38 +341,57 @@ static bool may_have_ring(const struct nic_session *session, const struct nic_vi
            nic_pool_room(&pool, 1);
 }
 
-/* A memfd with a ring in it, mapped at *ret_map; or -1. */
-static int ring_make(struct vip_direct **ret_map)
+struct nic_ring *nic_ring_new(struct nic *nic, int fd)
 {
-    int fd = memfile_make("via-ring", sizeof(**ret_map), F_SEAL_SEAL);
-    void *map;
+    struct nic_ring *ring = calloc(1, sizeof(*ring));
+    struct stat st;
 
-    if (fd < 0)
-        return -1;
-    map = memfile_map(fd, sizeof(**ret_map), 0, false);
-    if (!map) {
-        close(fd);
-        return -1;
+    if (!ring)
+        return NULL;
+    ring->map = fstat(fd, &st) == 0 ? memfile_map(fd, sizeof(*ring->map), 0, false) : NULL;
+    if (!ring->map) {
+        free(ring);
+        return NULL;
     }
-    *ret_map = map;
-    return fd;
+    ring->dev = st.st_dev;
+    ring->ino = st.st_ino;
+    ring->awaits = true;
+    nic_list_add_tail(&nic->ring_list, &ring->link);
+    nic->rings++;
+    return ring;
 }
 
-static void end_join(struct nic_ring *ring, unsigned half, const struct nic_conn *conn, int fd)
+void nic_ring_join(struct nic_ring *ring, unsigned half, struct nic_session *session,
+                   uint16_t number, uint32_t first)
 {
-    struct nic_session *session = conn->session;
-    struct nic_vi *vi = &session->vis[conn->vi];
+    const struct nic_session *other = ring->end[1 - half].session;
+    struct nic_vi *vi = &session->vis[number];
 
+    ring->end[half].session = session;
+    ring->end[half].vi = number;
+    ring->awaits = !other;
+    if (!other)
+        ring_guard(ring, half);
     tell_mute(ring, half);
     session->rings++;
     /* A ring between two sessions of one user is one ring of this user. */
-    if (half == 0 || ring->end[0].session->user != session->user)
+    if (!other || other->user != session->user)
         session->user->rings++;
     vi->ring = ring;
     vi->had_ring = true;
     vi->ring_half = (uint8_t)half;
-    vi->ring_first = vi->recv_next;
-    vi->ring_count = vi->ring_vipd = 0;
+    vi->ring_first = first;
+    vi->ring_vipd = vi->recv_next - first;
+    vi->ring_count = 0;
+}
+
+/* Give this end of a new ring to its program. */
+static void end_begin(struct nic_ring *ring, unsigned half, const struct nic_conn *conn, int fd)
+{
+    struct nic_session *session = conn->session;
+    struct nic_vi *vi = &session->vis[conn->vi];
+
+    nic_ring_join(ring, half, session, conn->vi, vi->recv_next);
     vip_store32_release(&block_of(session, conn->vi)->ring, VIP_RING_OPEN);
     (void)session->sink->direct(session->ctx, conn->vi, vi->generation, vi->ring_first, half, fd);
 }
@@ -388,24 +408,15 @@ void nic_direct_begin(struct nic_conn *conn)
         !may_have_ring(conn->session, &conn->session->vis[conn->vi]) ||
         !may_have_ring(peer->session, &peer->session->vis[peer->vi]))
         return;
-    ring = calloc(1, sizeof(*ring));
-    if (!ring)
-        return;
-    fd = ring_make(&ring->map);
-    if (fd < 0) {
-        free(ring); /* messages go through vipd, as they can at any time */
-        return;
-    }
-    nic->rings++;
-    nic->counts.rings++;
-    ring->end[0].session = conn->session;
-    ring->end[0].vi = conn->vi;
-    ring->end[1].session = peer->session;
-    ring->end[1].vi = peer->vi;
-    ring_guard(ring, 0);
-    end_join(ring, 0, conn, fd);
-    end_join(ring, 1, peer, fd);
-    close(fd);
+    fd = memfile_make("via-ring", sizeof(struct vip_direct), F_SEAL_SEAL);
+    ring = fd < 0 ? NULL : nic_ring_new(nic, fd);
+    if (ring) {
+        nic->counts.rings++;
+        end_begin(ring, 0, conn, fd);
+        end_begin(ring, 1, peer, fd);
+    } /* else messages go through vipd, as they can at any time */
+    if (fd >= 0)
+        close(fd);
 }
 
 /* ---- requests of programs ---------------------------------------------------------------- */
@@ -415,6 +426,12 @@ static void ask_later(struct nic_session *session, struct nic_vi *vi)
     if (nic_list_empty(&vi->in_asks))
         nic_list_add_tail(&session->asks, &vi->in_asks);
     session->nic->asks = true;
+}
+
+void nic_direct_ask_again(struct nic_session *session, uint16_t number)
+{
+    if (session->vis[number].ask_break)
+        ask_later(session, &session->vis[number]);
 }
 
 void nic_direct_ask(struct nic_session *session, uint16_t number, uint8_t ask)
@@ -457,10 +474,10 @@ void nic_vi_counts(const struct nic_session *session, uint16_t number, struct en
     if (!session->recv_base)
         return;
     look_stats((struct nic_session *)session, number);
-    ret->tx_messages += vi->ring_seen[0];
-    ret->tx_bytes += vi->ring_seen[1];
-    ret->rx_messages += vi->ring_seen[2];
-    ret->rx_bytes += vi->ring_seen[3];
+    ret->tx_messages += vi->ring_seen[0] - vi->ring_before[0];
+    ret->tx_bytes += vi->ring_seen[1] - vi->ring_before[1];
+    ret->rx_messages += vi->ring_seen[2] - vi->ring_before[2];
+    ret->rx_bytes += vi->ring_seen[3] - vi->ring_before[3];
 }
 
 void nic_vi_stats(const struct nic_session *session, uint16_t number, struct eng_vi_stats *ret)

@@ -6,7 +6,8 @@
  * VIs and CQs; conn.c the table of connection ids; conn_end.c the end of connections; rebind.c
  * connections that are bound anew; connect.c the glue to the connection manager; wait.c waits and listeners; tx.c and self.c packets that leave; rx.c packets that arrive;
  * source.c and held.c their bytes, also for later; place_ask.c and place.c payload into memory;
- * resolve.c memory into packets; direct.c rings between two programs; complete.c completions and
+ * resolve.c memory into packets; direct.c rings between two programs; direct_again.c
+ * rings of an earlier life; complete.c completions and
  * wake-ups; backlog.c entries of full CQs; kept_bytes.c memory for descriptors; see.c captures;
  * view.c, view_objects.c and stats.c views; map.c pages; random.c random numbers.
  */
@@ -95,8 +96,7 @@ uint64_t nic_conn_id(const struct nic_conn *conn);
 /* Give the connection a new id; the old one finds nothing from now on. */
 void nic_conn_renew(struct nic_conn *conn);
 struct nic_conn *nic_conn_find(const struct nic *nic, uint64_t local_id);
-/* Can the next life of vipd go on with the connection? Messages in a ring between two programs are
- * not among the operations that are counted. */
+/* Can the next life of vipd go on with the connection? */
 bool nic_conn_goes_on(const struct nic_conn *conn);
 /* Remember the peer of an established connection. */
 void nic_conn_set_peer(struct nic_conn *conn, uint32_t peer);
@@ -124,10 +124,10 @@ bool nic_op_rebind(void *ctx, uint64_t local_id, const struct cm_conn *result,
                    const struct vip_counts *theirs, struct vip_counts *ours);
 void nic_op_rebound(void *ctx, uint64_t local_id, enum vip_rc rc, const struct cm_conn *result,
                     const struct vip_counts *theirs, const char *why);
-/* vi.c: make a VI with the number, generation and positions that it had. Outcomes as nic_vi_create;
- * INVALID_PARAMETER: the number is in use or too large. */
+/* vi.c: make a VI with the number, generation and positions that it had. ring: its ring goes on.
+ * Outcomes as nic_vi_create; INVALID_PARAMETER: the number is in use or too large. */
 enum vip_rc nic_vi_create_as(struct nic_session *session, const struct nic_vi_checkpoint *past,
-                             char *why, size_t why_bytes);
+                             bool ring, char *why, size_t why_bytes);
 /* VIP_FEATURE_* of this NIC. */
 static inline uint64_t nic_features(const struct nic *nic)
 {
@@ -286,13 +286,43 @@ enum nic_stage nic_stage(struct nic_conn *conn, const struct vip_packet *packet,
 void nic_direct_begin(struct nic_conn *conn);
 /* eng_ops.fetch_receives; `all` also ends the VI's ring. */
 void nic_op_fetch_receives(void *ctx, uint16_t vi, bool all);
-/* reset: the VI has just been created. drop: it ends. */
-void nic_direct_reset(struct nic_session *session, uint16_t vi);
+/*
+ * reset: the VI has just been created. state: what its program sees of a ring: NONE; LOST: an
+ * earlier life had a ring, and this one does not go on with it; OPEN: the ring goes on, and
+ * nic_direct_restore must follow. drop: the VI ends.
+ */
+void nic_direct_reset(struct nic_session *session, uint16_t vi, enum vip_ring_state state);
 void nic_direct_drop(struct nic_session *session, uint16_t vi);
 /* ask: take a slot of kind VIP_SQ_ASK for a VI that exists. asked: drop what the program asked for
  * this VI, because it is done or out of date. */
 void nic_direct_ask(struct nic_session *session, uint16_t vi, uint8_t ask);
 void nic_direct_asked(struct nic_vi *vi);
+/* The VI's connection is bound anew: serve what its program asked for meanwhile. */
+void nic_direct_ask_again(struct nic_session *session, uint16_t vi);
+/*
+ * For direct_again.c. new: a ring without ends in the memfd fd, which stays the caller's; NULL: no
+ * memory. join: this end joins. first: the receive of message 0. free: the ring has no end.
+ */
+struct nic_ring *nic_ring_new(struct nic *nic, int fd);
+void nic_ring_join(struct nic_ring *ring, unsigned half, struct nic_session *session, uint16_t vi,
+                   uint32_t first);
+void nic_ring_free(struct nic_session *session, struct nic_ring *ring);
+
+/* direct_again.c */
+/*
+ * The ring that the program of a VI of an earlier life has brought. Then call restore, or drop the
+ * ring. NULL: *ret_fault says why vipd does not go on with it.
+ */
+struct nic_ring *nic_direct_find(struct nic_session *session, const struct nic_vi_checkpoint *past,
+                                 const struct nic_past_ring *told, const char **ret_fault);
+void nic_direct_find_drop(struct nic_session *session, struct nic_ring *ring);
+/* The VI exists: it goes on with the ring. */
+void nic_direct_restore(struct nic_session *session, uint16_t vi, struct nic_ring *ring,
+                        const struct nic_past_ring *told);
+/* In the earlier life: did the VI have an open ring? */
+bool nic_direct_was_open(const struct nic_session *session, uint16_t vi);
+/* Both ends of the connection, which is established here, have the same ring, or none. */
+bool nic_direct_matches(const struct nic_conn *conn);
 /* Call after a change of nic->see. If it is set, programs must send through vipd; if it is NULL,
  * they may use rings again. A program that looked before the change still sends one message the old
  * way. */

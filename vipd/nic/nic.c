@@ -109,6 +109,7 @@ int nic_open(const struct nic_config *config, struct link *link, uint64_t now_ns
     nic->loop_by_link =
         strcmp(link->class->name, "fault") == 0 && link_kind_row(link->kind)->sends_to_self;
     nic_list_init(&nic->sessions);
+    nic_list_init(&nic->ring_list);
     nic_list_init(&nic->users);
     for (unsigned i = 0; i < NIC_PEER_BUCKETS; i++)
         nic_list_init(&nic->peers[i]);
@@ -398,9 +399,11 @@ static void ask_serve(struct nic_session *session, struct nic_vi *vi)
     struct nic *nic = session->nic;
     uint16_t number = (uint16_t)(vi - session->vis);
     bool breaks = vi->ask_break, flushes = vi->ask_flush;
+    bool rebinds = vi->conn && vi->conn->state == NIC_CONN_REBINDING;
 
     nic_direct_asked(vi);
-    if (breaks && nic_vi_sever(session, number, why, nic->now_ns) == VIP_RC_SUCCESS)
+    vi->ask_break = breaks && rebinds; /* until nic_direct_ask_again */
+    if (breaks && !rebinds && nic_vi_sever(session, number, why, nic->now_ns) == VIP_RC_SUCCESS)
         nic->counts.ring_breaks++;
     if (flushes && vi->used && eng_vi_state(session->eng, number) == VIP_VIST_ERROR)
         nic_op_fetch_receives(session, number, true);

@@ -191,11 +191,18 @@ bool nic_vi_identify(const struct nic_session *session, uint32_t vi, struct nic_
 /*
  * The life that made this checkpoint was killed: fill in `completed` and `done` from its vipd-writes
  * segment. `connected` becomes false if the VI was not Connected any more, if a descriptor had
- * completed with an error that ends the connection, or if the VI had a ring (vipd does not know what
- * the ring has brought). `lost` becomes true if the VI had a connection and `connected` is false. A
- * word of the segment that no vipd writes is replaced.
+ * completed with an error that ends the connection, or if the VI's ring was over, here or at the
+ * other end. `lost` becomes true if the VI had a connection and `connected` is false. A word of the
+ * segment that no vipd writes is replaced.
  */
 void nic_vi_recover(void *vipd_base, struct nic_vi_checkpoint *past);
+/* What the program of the VI tells of its ring. Then past.recv_base is less the messages that the
+ * program has taken from the ring, too. */
+struct nic_past_ring {
+    int fd;         /* the ring; stays the caller's */
+    unsigned half;  /* the VI sends on way[half] */
+    uint32_t first; /* receive of message 0 */
+};
 /*
  * Make a VI as it was in an earlier life. The session has the vipd-writes segment and the CQs of that
  * life. A connected or lost VI is Connected, and nothing is sent. Then the program posts again, in
@@ -204,6 +211,14 @@ void nic_vi_recover(void *vipd_base, struct nic_vi_checkpoint *past);
  */
 enum vip_rc nic_vi_restore(struct nic_session *session, const struct nic_vi_checkpoint *past,
                            uint64_t now_ns, char *why, size_t why_bytes);
+/*
+ * The same with the VI's ring; NULL: the program brings none. A connection that had a ring is lost
+ * without it. One more outcome, ERROR_NOT_SUPPORTED: this ring is not taken, and nothing has
+ * changed; call nic_vi_restore.
+ */
+enum vip_rc nic_vi_restore_ring(struct nic_session *session, const struct nic_vi_checkpoint *past,
+                                const struct nic_past_ring *ring, uint64_t now_ns, char *why,
+                                size_t why_bytes);
 /* Ask the other end to go on. If it does not within timeout_ns, the connection is lost. A lost one is
  * lost at once. SUCCESS;
  * INVALID_PARAMETER (no such VI); INVALID_STATE (not restored with a connection, or asked already);

@@ -91,7 +91,8 @@ bool nic_op_rebind(void *ctx, uint64_t local_id, const struct cm_conn *result,
     eng_vi_counts(session->eng, conn->vi, ours);
     conn->local_id = result->local_id;
     args = nic_conn_bind(conn, result);
-    good = eng_vi_rebind(session->eng, conn->vi, &args, theirs, nic->now_ns) == 0;
+    good = nic_direct_matches(conn) &&
+           eng_vi_rebind(session->eng, conn->vi, &args, theirs, nic->now_ns) == 0;
     nic->counts.conns_rebound += good;
     nic_share_switch(nic, before);
     return good;
@@ -168,6 +169,20 @@ bool nic_vi_checkpoint(struct nic_session *session, uint32_t number, struct nic_
     return true;
 }
 
+/* Has vipd begun to end the ring of this VI, or of its peer? Then the connection had ended, too. */
+static bool ring_over(const struct vip_vipd_vi *head)
+{
+    switch (vip_load32_own(&head->ring)) {
+    case VIP_RING_NONE:
+    case VIP_RING_LOST: /* of a connection before this one */
+        return false;
+    case VIP_RING_OPEN:
+        return (vip_load32_own(&head->ring_mute) & VIP_RING_MUTE_OVER) != 0;
+    default:
+        return true;
+    }
+}
+
 void nic_vi_recover(void *vipd_base, struct nic_vi_checkpoint *past)
 {
     const struct vip_vipd_vi *head = vip_vipd_vi(vipd_base, past->vi);
@@ -179,46 +194,94 @@ void nic_vi_recover(void *vipd_base, struct nic_vi_checkpoint *past)
     past->completed = vip_load32_own(&head->send_base) + vip_comps_shown(&sends, sent);
     if (!VIP_MUTANT(DONE_FORGOTTEN))
         past->done = vip_load32_own(&head->commit.done);
-    if (vip_load32_own(&head->ended) || state != VIP_VIST_CONNECTED ||
-        vip_load32_own(&head->ring) != VIP_RING_NONE)
+    if (vip_load32_own(&head->ended) || state != VIP_VIST_CONNECTED || ring_over(head))
         past->connected = false;
     past->lost = !past->connected && (state == VIP_VIST_CONNECTED || state == VIP_VIST_ERROR);
     past->lost_told = state == VIP_VIST_ERROR;
 }
 
-enum vip_rc nic_vi_restore(struct nic_session *session, const struct nic_vi_checkpoint *past,
-                           uint64_t now_ns, char *why, size_t why_bytes)
+/* The connection of a VI that was made as it was. NULL: why says why not. */
+static struct nic_conn *conn_restore(struct nic_session *session,
+                                     const struct nic_vi_checkpoint *past, enum vip_rc *ret_rc,
+                                     char *why, size_t why_bytes)
 {
-    struct nic *nic = session->nic;
-    struct eng_conn args = {.packet_bytes = VIP_PACKET_BYTES_MIN,
-                            .window_bytes = VIP_PACKET_BYTES_MIN,
-                            .features = (uint32_t)past->features}; /* what may be posted */
-    enum vip_rc rc = nic_vi_create_as(session, past, why, why_bytes);
     struct nic_conn *conn;
 
-    if (rc != VIP_RC_SUCCESS || !(past->connected || past->lost))
-        return rc;
-    if ((past->features & nic_features(nic)) != past->features) {
+    *ret_rc = VIP_RC_SUCCESS;
+    if ((past->features & nic_features(session->nic)) != past->features) {
         snprintf(why, why_bytes, "this vipd lacks a feature of the connection");
-        rc = VIP_RC_ERROR_NOT_SUPPORTED;
+        *ret_rc = VIP_RC_ERROR_NOT_SUPPORTED;
+        return NULL;
     }
-    conn = rc == VIP_RC_SUCCESS ? nic_conn_new(session, past->vi, NIC_CONN_REBINDING) : NULL;
+    conn = nic_conn_new(session, past->vi, NIC_CONN_REBINDING);
     if (!conn) {
-        if (rc == VIP_RC_SUCCESS)
-            snprintf(why, why_bytes, "no memory for a connection");
-        nic_vi_drop(session, past->vi);
-        return rc == VIP_RC_SUCCESS ? VIP_RC_ERROR_RESOURCE : rc;
+        snprintf(why, why_bytes, "no memory for a connection");
+        *ret_rc = VIP_RC_ERROR_RESOURCE;
+        return NULL;
     }
     conn->to.len = past->peer.len;
     memcpy(conn->to.bytes, past->peer.bytes, sizeof(conn->to.bytes));
-    conn->lost = past->lost;
     conn->remote_disc_len = past->peer_disc_len;
     conn->secret = past->secret;
     conn->asked = past->asked;
     conn->features = past->features;
+    return conn;
+}
+
+/* ring: of the VI; NULL: none. */
+static enum vip_rc restore(struct nic_session *session, const struct nic_vi_checkpoint *past,
+                           bool ring, uint64_t now_ns, char *why, size_t why_bytes)
+{
+    struct eng_conn args = {.packet_bytes = VIP_PACKET_BYTES_MIN,
+                            .window_bytes = VIP_PACKET_BYTES_MIN,
+                            .features = (uint32_t)past->features}; /* what may be posted */
+    bool lost = past->lost || (past->connected && !ring && nic_direct_was_open(session, past->vi));
+    enum vip_rc rc = nic_vi_create_as(session, past, ring, why, why_bytes);
+    struct vip_vipd_vi *head;
+    struct nic_conn *conn;
+
+    if (rc != VIP_RC_SUCCESS || !(past->connected || lost))
+        return rc;
+    head = session->vis[past->vi].head;
+    conn = conn_restore(session, past, &rc, why, why_bytes);
+    if (!conn) {
+        nic_vi_drop(session, past->vi);
+        /* As it was: the program may ask again. */
+        vip_store32_release(&head->state, past->lost_told ? VIP_VIST_ERROR : VIP_VIST_CONNECTED);
+        return rc;
+    }
+    conn->lost = lost;
     eng_vi_restore(session->eng, past->vi, &args, past->completed, past->done, now_ns);
     nic_commit_begin(session, past->vi);
+    if (lost)
+        vip_store32_release(&head->ended, 1); /* for the next life */
     return VIP_RC_SUCCESS;
+}
+
+enum vip_rc nic_vi_restore_ring(struct nic_session *session, const struct nic_vi_checkpoint *past,
+                                const struct nic_past_ring *told, uint64_t now_ns, char *why,
+                                size_t why_bytes)
+{
+    const char *fault = NULL;
+    struct nic_ring *ring = told ? nic_direct_find(session, past, told, &fault) : NULL;
+    enum vip_rc rc;
+
+    if (told && !ring) {
+        snprintf(why, why_bytes, "%s", fault);
+        return VIP_RC_ERROR_NOT_SUPPORTED;
+    }
+    rc = restore(session, past, ring != NULL, now_ns, why, why_bytes);
+    if (ring && rc == VIP_RC_SUCCESS)
+        nic_direct_restore(session, past->vi, ring, told);
+    else if (ring)
+        nic_direct_find_drop(session, ring);
+    return rc;
+}
+
+enum vip_rc nic_vi_restore(struct nic_session *session, const struct nic_vi_checkpoint *past,
+                           uint64_t now_ns, char *why, size_t why_bytes)
+{
+    return nic_vi_restore_ring(session, past, NULL, now_ns, why, why_bytes);
 }
 
 enum vip_rc nic_vi_rebind(struct nic_session *session, uint32_t number, uint64_t timeout_ns,
@@ -236,7 +299,8 @@ enum vip_rc nic_vi_rebind(struct nic_session *session, uint32_t number, uint64_t
     nic_begin(session, now_ns); /* takes what the program has posted again */
     if (conn->lost) {
         nic_op_rebound(session->nic, conn->local_id, VIP_RC_ERROR_RESOURCE, NULL, NULL,
-                       "vipd has begun anew, and this connection cannot go on");
+                       vi->ring_fault ? vi->ring_fault
+                                      : "vipd has begun anew, and this connection cannot go on");
         return VIP_RC_SUCCESS;
     }
     args.user = args.local_id = conn->local_id;
@@ -271,15 +335,18 @@ void nic_op_rebound(void *ctx, uint64_t local_id, enum vip_rc rc, const struct c
     if (rc == VIP_RC_SUCCESS) {
         session->connects--;
         args = nic_conn_bind(conn, result);
-        if (eng_vi_rebind(session->eng, vi, &args, theirs, nic->now_ns) == 0) {
+        close.why = "the counts of the other end contradict those of this end";
+        if (!nic_direct_matches(conn)) {
+            close.why = "the other end of the connection did not bring the same ring";
+        } else if (eng_vi_rebind(session->eng, vi, &args, theirs, nic->now_ns) == 0) {
             nic->counts.conns_rebound++;
+            nic_direct_ask_again(session, vi);
             return;
         }
         nic_close_send(nic, &(struct cm_close_args){.local_id = conn->local_id,
                                                     .remote_id = conn->remote_id,
                                                     .peer = conn->peer,
                                                     .reason = VIP_CLOSE_ERROR});
-        close.why = "the counts of the other end contradict those of this end";
     }
     nic_conn_free(conn);
     eng_vi_closed(session->eng, vi, &close, nic->now_ns);

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <sys/uio.h>
 
 #include "proto/comps.h"
@@ -77,7 +78,19 @@ struct nic_backlog {
     uint32_t live;        /* of these, entries of VIs that exist */
 };
 
-struct nic_ring; /* between two VIs of this NIC (direct.c) */
+/* The ring between two VIs of this NIC (direct.c); freed when it is over for both ends. */
+struct nic_ring {
+    struct nic_list link;   /* nic->ring_list */
+    struct vip_direct *map; /* read-only */
+    dev_t dev;              /* its file: these two */
+    ino_t ino;
+    uint32_t guard; /* entry in the table of vipd/registry/guard.h, for the session of one end */
+    bool awaits;    /* the second end has not come yet */
+    struct {
+        struct nic_session *session; /* NULL: over for this end, or see `awaits` */
+        uint16_t vi;
+    } end[2];
+};
 
 /* One completion queue. */
 struct nic_cq {
@@ -120,6 +133,8 @@ struct nic_vi {
     uint32_t ring_count;     /* messages that the ring had brought at the last ring_sync */
     uint32_t ring_vipd;      /* receives taken for messages through vipd since ring_first */
     uint64_t ring_seen[4];   /* messages and bytes sent, then received: largest values seen */
+    uint64_t ring_before[4]; /* of these, what earlier lives of vipd count */
+    const char *ring_fault;  /* why the ring of an earlier life was refused; NULL: it was not */
 };
 
 /* A VipConnectWait, then (handle_valid) the request that it received; or a listener; or a request
@@ -243,6 +258,7 @@ struct nic {
     bool asleep, stopping;         /* nic_try_sleep, nic_stopping */
     bool asks, spares;             /* a session may have asks, spare blocks */
     uint32_t rings;                /* direct rings that exist */
+    struct nic_list ring_list;     /* these */
     bool loop_by_link;   /* loopback passes the link, too, so that the link's faults act on it */
     struct cm_host self; /* the link's address when link->changes was link_changes */
     uint32_t link_changes;

@@ -138,8 +138,10 @@ static enum vip_rc check_new(const struct nic_session *session, const struct nic
     return VIP_RC_INVALID_PARAMETER;
 }
 
-/* Make the VI with a number that was taken. false: no memory; the number is free again. */
-static bool make(struct nic_session *session, uint16_t number, const struct nic_vi_args *args)
+/* Make the VI with a number that was taken. ring: as nic_direct_reset. false: no memory; the number
+ * is free again. */
+static bool make(struct nic_session *session, uint16_t number, const struct nic_vi_args *args,
+                 enum vip_ring_state ring)
 {
     struct nic_vi *vi = &session->vis[number];
     void *memory = memory_take(session, number);
@@ -157,7 +159,7 @@ static bool make(struct nic_session *session, uint16_t number, const struct nic_
     cq_bind(session, vi, VIP_Q_SEND, args->send_cq);
     cq_bind(session, vi, VIP_Q_RECV, args->recv_cq);
     session->vi_count++;
-    nic_direct_reset(session, number);
+    nic_direct_reset(session, number, ring);
     vip_store32_release(&vi->head->state, VIP_VIST_IDLE);
     eng_vi_create(session->eng, number, memory, &args->attrs);
     eng_vi_commit_to(session->eng, number, &vi->head->commit.done);
@@ -177,7 +179,7 @@ enum vip_rc nic_vi_create(struct nic_session *session, const struct nic_vi_args 
     if (rc != VIP_RC_SUCCESS)
         return rc;
     number = number_take(session);
-    if (number < 0 || !make(session, (uint16_t)number, args)) {
+    if (number < 0 || !make(session, (uint16_t)number, args, VIP_RING_NONE)) {
         snprintf(why, why_bytes,
                  number < 0 ? "this NIC handle has %u VIs, the most that it may have"
                             : "no memory for a VI beside %u others",
@@ -212,9 +214,10 @@ static bool number_claim(struct nic_session *session, uint16_t number)
 }
 
 enum vip_rc nic_vi_create_as(struct nic_session *session, const struct nic_vi_checkpoint *past,
-                             char *why, size_t why_bytes)
+                             bool ring, char *why, size_t why_bytes)
 {
     enum vip_rc rc = check_new(session, &past->args, why, why_bytes);
+    enum vip_ring_state state = ring ? VIP_RING_OPEN : VIP_RING_LOST;
     struct nic_vi *vi = &session->vis[past->vi];
 
     VIP_ASSERT(session->layout->outlives);
@@ -226,7 +229,9 @@ enum vip_rc nic_vi_create_as(struct nic_session *session, const struct nic_vi_ch
         return VIP_RC_INVALID_PARAMETER;
     }
     vi->generation = past->generation - 1; /* make() counts it up */
-    if (make(session, past->vi, &past->args)) {
+    if (vip_load32_own(&vi->head->ring) == VIP_RING_NONE)
+        state = VIP_RING_NONE;
+    if (make(session, past->vi, &past->args, state)) {
         vi->recv_next = vi->position[VIP_Q_RECV] + past->recv_base;
         vi->lost_told = past->lost_told;
         /* A thread may sleep although its completion is there now. */

@@ -1,0 +1,528 @@
+/*
+ * Rings between two programs whose vipd is killed (vipd/nic/direct_again.c): both programs use the ring on, and bring it
+ * to the next vipd; programs that bring anything else. The programs here write tables and rings by hand, as libvipl
+ * would.
+ */
+#include "unit/nic_rig.h"
+
+#include "proto/direct.h"
+
+#define VIS 2u /* connections between the two programs */
+
+/* One program. */
+struct program {
+    struct rig_app *app;
+    void *table;
+    int mem_fd;
+    struct rig_mem mem;
+    struct end {
+        uint16_t vi;
+        int fd; /* its ring; -1: none */
+        struct vip_direct *map;
+        struct vip_direct_out out;
+        struct nic_past_ring told;
+        uint32_t posted, taken; /* receives; messages taken from the ring */
+        struct nic_vi_checkpoint past;
+    } end[VIS];
+};
+
+static struct program programs[2];
+static char why[160];
+
+static bool on_direct(void *ctx, uint16_t vi, uint32_t generation, uint32_t first, unsigned half,
+                      int fd)
+{
+    for (unsigned i = 0; i < 2 * VIS; i++) {
+        struct end *end = &programs[i / VIS].end[i % VIS];
+
+        if (programs[i / VIS].app != ctx || end->vi != vi)
+            continue;
+        end->fd = dup(fd);
+        end->map = mmap(NULL, sizeof(*end->map), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        assert_true(end->map != MAP_FAILED);
+        end->out.way = &end->map->way[half];
+        end->told = (struct nic_past_ring){.fd = end->fd, .half = half, .first = first};
+    }
+    return true;
+}
+
+static struct vip_vipd_vi *block(const struct program *p, unsigned i)
+{
+    return rig_vi_head(p->app, p->end[i].vi);
+}
+
+static void register_memory(struct program *p)
+{
+    struct registry_region region = {.addr = (uintptr_t)p->mem.at,
+                                     .bytes = p->mem.bytes,
+                                     .kind = REGISTRY_SHARED,
+                                     .attrs = {.enable_rdma_write = true}};
+
+    if (p->mem.handle)
+        assert_int_equal(registry_restore(p->app->registry, &region, dup(p->mem_fd), p->mem.handle,
+                                          why, sizeof(why)),
+                         VIP_RC_SUCCESS);
+    else
+        assert_int_equal(registry_add(p->app->registry, &region, dup(p->mem_fd), &p->mem.handle,
+                                      why, sizeof(why)),
+                         VIP_RC_SUCCESS);
+}
+
+static void begin(uint16_t level)
+{
+    struct nic *nic;
+
+    rig_more = VIP_FEATURE_REBIND;
+    rig_on_direct = on_direct;
+    nic = rig_nic(0);
+    for (unsigned k = 0; k < 2; k++) {
+        struct program *p = &programs[k];
+
+        memset(p, 0, sizeof(*p));
+        p->app = rig_app(nic);
+        p->table = rig_map(VIP_RECV_BYTES);
+        assert_int_equal(nic_session_set_receives(p->app->session, p->table), 0);
+        p->mem_fd = rig_memfd(16384);
+        p->mem.bytes = 16384;
+        p->mem.at = mmap(NULL, 16384, PROT_READ | PROT_WRITE, MAP_SHARED, p->mem_fd, 0);
+        register_memory(p);
+        for (unsigned i = 0; i < VIS; i++) {
+            p->end[i].vi = rig_vi(p->app, level);
+            p->end[i].fd = -1;
+        }
+    }
+    for (unsigned i = 0; i < VIS; i++) {
+        rig_connect(programs[0].app, programs[0].end[i].vi, 0, programs[1].app,
+                    programs[1].end[i].vi, 0);
+        for (unsigned k = 0; k < 2; k++)
+            assert_true(nic_vi_identify(programs[k].app->session, programs[k].end[i].vi,
+                                        &programs[k].end[i].past) &&
+                        programs[k].end[i].past.connected);
+    }
+}
+
+static void end(void)
+{
+    rig_teardown(NULL);
+    rig_on_direct = NULL;
+    for (unsigned k = 0; k < 2; k++) {
+        munmap(programs[k].table, VIP_RECV_BYTES);
+        rig_mem_free(&programs[k].mem);
+        close(programs[k].mem_fd);
+        for (unsigned i = 0; i < VIS; i++) {
+            if (programs[k].end[i].map)
+                munmap(programs[k].end[i].map, sizeof(struct vip_direct));
+            if (programs[k].end[i].fd >= 0)
+                close(programs[k].end[i].fd);
+        }
+    }
+}
+
+/* vipd is killed, and the next one begins; both programs open their NIC anew. The killed NIC stays as it is. */
+static void next_vipd(void)
+{
+    struct nic *nic;
+
+    rig_life++;
+    nic = rig_nic(0);
+    for (unsigned k = 0; k < 2; k++) {
+        const struct rig_app *old = programs[k].app;
+        struct rig_app *app;
+
+        for (unsigned i = 0; i < RIG_APPS; i++)
+            if (rig_apps[i] == old)
+                rig_apps[i] = NULL;
+        rig_vipd_again = old->vipd;
+        app = rig_app(nic);
+        rig_vipd_again = NULL;
+        memcpy(app->comp_position, old->comp_position, sizeof(old->comp_position));
+        memcpy(app->vi_gen, old->vi_gen, sizeof(old->vi_gen));
+        programs[k].app = app;
+        assert_int_equal(nic_session_set_receives(app->session, programs[k].table), 0);
+        register_memory(&programs[k]);
+    }
+}
+
+static enum vip_rc restore(unsigned k, unsigned i, const struct nic_past_ring *told)
+{
+    struct program *p = &programs[k];
+    struct nic_vi_checkpoint past = p->end[i].past;
+
+    past.recv_base = told ? 0 : p->end[i].taken;
+    nic_vi_recover(p->app->vipd, &past);
+    return nic_vi_restore_ring(p->app->session, &past, told, rig_now, why, sizeof(why));
+}
+
+static void rebind(unsigned k, unsigned i)
+{
+    assert_int_equal(nic_vi_rebind(programs[k].app->session, programs[k].end[i].vi, 5 * RIG_SECOND,
+                                   rig_now, why, sizeof(why)),
+                     VIP_RC_SUCCESS);
+}
+
+/* The end comes back with what it has. */
+static void come_back(unsigned k, unsigned i)
+{
+    assert_int_equal(restore(k, i, &programs[k].end[i].told), VIP_RC_SUCCESS);
+    rebind(k, i);
+}
+
+/* This ring is refused for that reason; without it, the connection is lost. */
+static void refused(unsigned k, unsigned i, const struct nic_past_ring *told, const char *reason)
+{
+    assert_int_equal(restore(k, i, told), VIP_RC_ERROR_NOT_SUPPORTED);
+    if (!strstr(why, reason))
+        fail_msg("%s", why);
+}
+
+static void lost(unsigned k, unsigned i)
+{
+    struct rig_event event;
+
+    assert_int_equal(restore(k, i, NULL), VIP_RC_SUCCESS);
+    assert_int_equal(block(&programs[k], i)->ring, VIP_RING_LOST);
+    rebind(k, i);
+    event = rig_wait_event(programs[k].app, 'e');
+    assert_int_equal(event.code, VIP_EC_CONN_LOST);
+    assert_int_equal(event.vi, programs[k].end[i].vi);
+}
+
+static void post_recv(unsigned k, unsigned i, unsigned count)
+{
+    struct end *to = &programs[k].end[i];
+
+    for (; count > 0; count--) {
+        struct vip_sq_slot slot = {.vi = to->vi,
+                                   .kind = VIP_SQ_RECV,
+                                   .seg_count = 1,
+                                   .length = 64,
+                                   .vi_gen = programs[k].app->vi_gen[to->vi]};
+
+        slot.seg[0] = rig_seg(&programs[k].mem, to->posted % 64 * 64, 64);
+        vip_recv_write(programs[k].table, to->vi, to->posted++, &slot);
+    }
+}
+
+/* Send by the ring; the other program takes what there is. */
+static void send_direct(unsigned k, unsigned i, unsigned count, bool take)
+{
+    struct end *from = &programs[k].end[i], *to = &programs[!k].end[i];
+    struct vip_recv_head *head = vip_recv_head(programs[!k].table, to->vi);
+
+    for (; count > 0; count--) {
+        assert_true(vip_direct_room(&from->out, 8));
+        memset(vip_direct_place(&from->out, 8), 1, 8);
+        vip_direct_send(&from->out, 8, 0, 0);
+    }
+    if (take)
+        head->taken = to->taken = (uint32_t)from->out.sent;
+}
+
+/* Send a message through vipd. It takes receive `number`, behind `direct` messages of the ring. */
+static void send_vipd(unsigned k, unsigned i, uint32_t number, uint32_t direct)
+{
+    struct program *p = &programs[k], *peer = &programs[!k];
+    struct vip_comp comp;
+
+    memset(p->mem.at + 8192, (int)(100 + number), 8);
+    rig_post_send(p->app, p->end[i].vi, rig_seg(&p->mem, 8192, 8));
+    assert_int_equal(rig_wait_done(p->app, p->end[i].vi, VIP_Q_SEND).status & VIP_ST_ERROR_MASK, 0);
+    comp = rig_wait_done(peer->app, peer->end[i].vi, VIP_Q_RECV);
+    assert_int_equal(comp.status & VIP_ST_ERROR_MASK, 0);
+    assert_int_equal(comp.direct, direct);
+    assert_int_equal(peer->mem.at[number % 64 * 64], 100 + number);
+}
+
+static void bound(uint64_t rebound)
+{
+    RIG_UNTIL(rig_counter(rig_nics[0], "conns_rebound") == rebound, 5 * RIG_SECOND);
+}
+
+/* ---- the ring goes on -------------------------------------------------------------------- */
+
+/* The end of the connection: `count` messages of the ring have arrived at program 1, and `flushed` receives are left. */
+static void ends_with(uint32_t count, unsigned flushed)
+{
+    struct vip_comp comp;
+
+    assert_int_equal(nic_vi_disconnect(programs[0].app->session, programs[0].end[0].vi, rig_now),
+                     VIP_RC_SUCCESS);
+    assert_int_equal(rig_wait_event(programs[1].app, 'e').code, VIP_EC_CONN_LOST);
+    assert_int_equal(block(&programs[1], 0)->ring, VIP_RING_OVER);
+    assert_int_equal(block(&programs[1], 0)->ring_end, count);
+    for (; flushed > 0; flushed--) {
+        comp = rig_wait_done(programs[1].app, programs[1].end[0].vi, VIP_Q_RECV);
+        assert_int_equal(comp.status & VIP_ST_ERROR_MASK, VIP_ST_DESC_FLUSHED_ERROR);
+    }
+    rig_steps(10);
+    assert_false(rig_done(programs[1].app, programs[1].end[0].vi, VIP_Q_RECV, &comp));
+}
+
+static void goes_on(uint16_t level, unsigned lives)
+{
+    begin(level);
+    post_recv(1, 0, 30);
+    send_direct(0, 0, 3, true);
+    send_vipd(0, 0, 3, 3);
+    for (unsigned life = 1; life <= lives; life++) {
+        send_direct(0, 0, 1, true);
+        send_direct(0, 0, 1, false);
+        next_vipd();
+        send_direct(0, 0, 1, true); /* while there is no vipd for this VI */
+        assert_int_equal(block(&programs[0], 0)->ring, VIP_RING_OPEN);
+        come_back(life & 1, 0);
+        assert_int_equal(block(&programs[life & 1], 0)->ring_mute, 0);
+        send_direct(0, 0, 1, false);
+        come_back(!(life & 1), 0);
+        bound(2);
+        assert_int_equal(rig_counter(rig_nics[0], "rings_again"), 1);
+        assert_int_equal(block(&programs[0], 0)->ring, VIP_RING_OPEN);
+        assert_int_equal(block(&programs[0], 0)->ring_mute, 0);
+        assert_int_equal(block(&programs[0], 0)->ring_vipd, life);
+        send_vipd(0, 0, 3 + 5 * life, 3 + 4 * life);
+    }
+    send_direct(0, 0, 2, false);
+    ends_with(3 + 4 * lives + 2, 30 - (3 + 1 + 5 * lives + 2));
+    end();
+}
+
+static void test_goes_on(void **state)
+{
+    (void)state;
+    goes_on(VIP_LVL_DELIVERY, 1);
+    goes_on(VIP_LVL_DELIVERY, 4);
+    goes_on(VIP_LVL_UNRELIABLE, 2);
+}
+
+/* Killed after vipd took a receive out of the table, and before it committed it: the receive is taken again. */
+static void test_taken_and_not_committed(void **state)
+{
+    (void)state;
+    begin(VIP_LVL_DELIVERY);
+    post_recv(1, 0, 20);
+    send_direct(0, 0, 2, true);
+    send_vipd(0, 0, 2, 2);
+    block(&programs[0], 0)->ring_vipd++;
+    next_vipd();
+    come_back(0, 0);
+    come_back(1, 0);
+    bound(2);
+    assert_int_equal(block(&programs[0], 0)->ring_vipd, 1);
+    send_vipd(0, 0, 3, 2);
+    send_direct(0, 0, 1, false);
+    ends_with(3, 20 - 5);
+    end();
+}
+
+/* vipd is killed once more when one end has come back. */
+static void test_killed_between_the_ends(void **state)
+{
+    (void)state;
+    begin(VIP_LVL_DELIVERY);
+    post_recv(1, 0, 20);
+    send_direct(0, 0, 2, true);
+    send_vipd(0, 0, 2, 2);
+    next_vipd();
+    come_back(1, 0);
+    rig_pass(RIG_SECOND / 10);
+    next_vipd();
+    come_back(0, 0);
+    send_direct(0, 0, 1, false);
+    come_back(1, 0);
+    bound(2);
+    send_vipd(0, 0, 4, 3);
+    ends_with(3, 20 - 5);
+    end();
+}
+
+/* A program asks to break the connection before the other end is back. */
+static void test_break_while_rebinding(void **state)
+{
+    struct vip_sq_slot ask = {.kind = VIP_SQ_ASK, .flags = VIP_ASK_BREAK};
+    struct program *p = &programs[1];
+
+    (void)state;
+    begin(VIP_LVL_DELIVERY);
+    post_recv(1, 0, 4);
+    next_vipd();
+    come_back(1, 0);
+    ask.vi = p->end[0].vi;
+    ask.vi_gen = p->app->vi_gen[ask.vi];
+    vip_sq_write(vip_app_sq(p->app->app), p->app->sq_position++, &ask);
+    rig_pass(RIG_SECOND / 10);
+    come_back(0, 0);
+    for (unsigned k = 0; k < 2; k++)
+        assert_int_equal(rig_wait_event(programs[k].app, 'e').code, VIP_EC_CONN_LOST);
+    assert_int_equal(rig_counter(rig_nics[0], "ring_breaks"), 1);
+    end();
+}
+
+/* The other end does not come back: the connection ends, with the right number of messages. */
+static void test_other_end_stays_away(void **state)
+{
+    (void)state;
+    begin(VIP_LVL_DELIVERY);
+    post_recv(1, 0, 10);
+    send_direct(0, 0, 3, true);
+    next_vipd();
+    send_direct(0, 0, 1, false);
+    come_back(1, 0);
+    assert_int_equal(rig_wait_event(programs[1].app, 'e').code, VIP_EC_CONN_LOST);
+    assert_int_equal(block(&programs[1], 0)->ring, VIP_RING_OVER);
+    assert_int_equal(block(&programs[1], 0)->ring_end, 4);
+    for (unsigned n = 0; n < 6; n++)
+        assert_int_equal(rig_wait_done(programs[1].app, programs[1].end[0].vi, VIP_Q_RECV).status &
+                             VIP_ST_ERROR_MASK,
+                         VIP_ST_DESC_FLUSHED_ERROR);
+    /* Nor can it come back then. */
+    lost(0, 0);
+    end();
+}
+
+/* ---- programs that lie ------------------------------------------------------------------- */
+
+static int file_of(uint64_t bytes, int seals)
+{
+    int fd = memfd_create("ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    assert_int_equal(ftruncate(fd, (off_t)bytes), 0);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
+    return fd;
+}
+
+static void test_bad_files(void **state)
+{
+    const int all = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+    struct nic_past_ring told;
+
+    (void)state;
+    begin(VIP_LVL_DELIVERY);
+    next_vipd();
+    told = programs[0].end[0].told;
+    told.fd = open("/dev/null", O_RDWR);
+    refused(0, 0, &told, "not a memfd");
+    close(told.fd);
+    told.fd = file_of(sizeof(struct vip_direct) - 4096, all);
+    refused(0, 0, &told, "wrong size");
+    close(told.fd);
+    for (unsigned i = 0; i < 3; i++) {
+        const int one[] = {F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_SEAL};
+
+        told.fd = file_of(sizeof(struct vip_direct), all & ~one[i]);
+        refused(0, 0, &told, "none that a vipd");
+        close(told.fd);
+    }
+    if (geteuid() == 0) { /* a file of another user */
+        told.fd = file_of(sizeof(struct vip_direct), all);
+        assert_int_equal(fchown(told.fd, 12345, 12345), 0);
+        refused(0, 0, &told, "none that a vipd");
+        close(told.fd);
+    }
+    assert_int_equal(rig_counter(rig_nics[0], "rings_again"), 0);
+    lost(0, 0);
+    /* The other connection goes on. */
+    come_back(0, 1);
+    come_back(1, 1);
+    bound(2);
+    end();
+}
+
+static void test_false_words(void **state)
+{
+    struct nic_past_ring told;
+
+    (void)state;
+    begin(VIP_LVL_DELIVERY);
+    post_recv(1, 0, 10);
+    send_vipd(0, 0, 0, 0);
+    next_vipd();
+    told = programs[0].end[0].told;
+    told.half = 2;
+    refused(0, 0, &told, "cannot have had");
+    come_back(0, 0);
+    told = programs[1].end[0].told;
+    told.half ^= 1;
+    refused(1, 0, &told, "in use already");
+    told.half ^= 1;
+    told.first--; /* vipd would have taken two receives */
+    refused(1, 0, &told, "contradicts");
+    told.first += 2000;
+    refused(1, 0, &told, "contradicts");
+    lost(1, 0);
+    assert_int_equal(rig_wait_event(programs[0].app, 'e').code, VIP_EC_CONN_LOST);
+    end();
+}
+
+/* The ring of another VI, whose program has not come back yet; then that one's connection is lost, too. */
+static void test_ring_of_another_pair(void **state)
+{
+    (void)state;
+    begin(VIP_LVL_DELIVERY);
+    next_vipd();
+    assert_int_equal(restore(0, 0, &programs[0].end[1].told), VIP_RC_SUCCESS);
+    assert_int_equal(restore(0, 1, &programs[0].end[0].told), VIP_RC_SUCCESS);
+    rebind(0, 0);
+    rebind(0, 1);
+    come_back(1, 0);
+    come_back(1, 1);
+    for (unsigned n = 0; n < 4; n++)
+        assert_int_equal(rig_wait_event(programs[n & 1].app, 'e').code, VIP_EC_CONN_LOST);
+    assert_int_equal(rig_counter(rig_nics[0], "conns_rebound"), 0);
+    end();
+}
+
+/* A ring that both ends have already is for no third VI. A VI whose ring was over has none to bring. */
+static void test_third_end(void **state)
+{
+    (void)state;
+    begin(VIP_LVL_DELIVERY);
+    next_vipd();
+    come_back(0, 0);
+    come_back(1, 0);
+    refused(0, 1, &programs[0].end[0].told, "in use already");
+    bound(2);
+    block(&programs[0], 1)->ring = VIP_RING_CLOSING;
+    refused(0, 1, &programs[0].end[1].told, "cannot go on");
+    block(&programs[0], 1)->ring = VIP_RING_OPEN;
+    block(&programs[0], 1)->ring_mute = VIP_RING_MUTE_OVER;
+    refused(0, 1, &programs[0].end[1].told, "cannot go on");
+    lost(0, 1);
+    end();
+}
+
+/* A connection that is lost stays lost, if vipd is killed before the program has learned of it. */
+static void test_lost_stays_lost(void **state)
+{
+    struct nic_vi_checkpoint past;
+
+    (void)state;
+    begin(VIP_LVL_DELIVERY);
+    next_vipd();
+    assert_int_equal(restore(0, 0, NULL), VIP_RC_SUCCESS);
+    next_vipd();
+    past = programs[0].end[0].past;
+    nic_vi_recover(programs[0].app->vipd, &past);
+    assert_false(past.connected);
+    assert_true(past.lost);
+    lost(0, 0);
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_goes_on),
+        cmocka_unit_test(test_taken_and_not_committed),
+        cmocka_unit_test(test_killed_between_the_ends),
+        cmocka_unit_test(test_break_while_rebinding),
+        cmocka_unit_test(test_other_end_stays_away),
+        cmocka_unit_test(test_bad_files),
+        cmocka_unit_test(test_false_words),
+        cmocka_unit_test(test_ring_of_another_pair),
+        cmocka_unit_test(test_third_end),
+        cmocka_unit_test(test_lost_stays_lost),
+    };
+
+    rig_reset();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
