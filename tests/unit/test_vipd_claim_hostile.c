@@ -1,11 +1,13 @@
 /*
  * Segments of an earlier vipd with anything in them, and tickets of any kind: good ones, good ones of another VI, of
- * another process or NIC, changed ones, junk. vipd answers each request, and goes on for its other programs.
+ * another process or NIC, changed ones, junk. Rings and tables of receives with anything in them, at one VI or at two
+ * that belong together. vipd answers each request, and goes on for its other programs.
  *
  * usage: test_vipd_claim_hostile [COUNT]; $VIP_SEED: the first seed
  */
 #include "unit/vipd_claim.h"
 
+#include "proto/direct.h"
 #include "vipd/ticket.h"
 
 #define VIS 8u /* VI numbers that the test uses */
@@ -13,6 +15,11 @@
 static unsigned rounds = 300;
 static uint64_t state_of_dice;
 static struct app neighbour;
+static bool pair; /* this round: two VIs with a ring and good tickets, often bound to each other */
+static uint32_t received[VIS]; /* what the segment says of these */
+static int rings[2];           /* files of this round */
+static unsigned rings_taken, rings_joined;
+static uint64_t state_of_round;
 
 static uint64_t dice(uint64_t below)
 {
@@ -48,6 +55,64 @@ static void scribble(char *base, uint64_t at, uint64_t bytes)
             words[i] = number();
 }
 
+/* Words of a VI whose ring vipd may go on with. */
+static void pair_words(char *base, unsigned vi)
+{
+    struct vip_vipd_vi *head = vip_vipd_vi(base, vi);
+
+    received[vi] = number();
+    head->state = VIP_VIST_CONNECTED;
+    head->ended = 0;
+    head->ring = dice(16) ? VIP_RING_OPEN : (uint32_t)dice(6);
+    head->ring_mute = dice(16) ? 0 : number();
+    head->ring_vipd = 5 + (uint32_t)dice(3);
+    head->commit.received = received[vi];
+}
+
+static int hostile_ring(void)
+{
+    int fd = make_memfd(sizeof(struct vip_direct) - (dice(16) ? 0 : 4096), 0);
+    struct vip_direct *map = mmap(NULL, sizeof(*map), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    assert_ptr_not_equal(map, MAP_FAILED);
+    for (unsigned i = 0; i < 2 && dice(4); i++) {
+        map->way[i].sent = dice(2) ? dice(8) : number();
+        scribble((char *)&map->way[i], offsetof(struct vip_direct_way, slot),
+                 dice(2) ? 1024 : sizeof(map->way[i].slot) / 2);
+        for (uint32_t n = 0; n < 8 && dice(8); n++)
+            map->way[i].slot[n].stamp = n + 1;
+    }
+    munmap(map, sizeof(*map));
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, dice(16) ? SEALS_OUTLIVE : F_SEAL_SEAL), 0);
+    return fd;
+}
+
+static bool try_table(int sock, unsigned vi)
+{
+    Vip__DirectRequest direct = VIP__DIRECT_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+    int fd = make_memfd(VIP_RECV_BYTES, 0);
+    char *table =
+        mmap(NULL, VIP_RECV_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    Vip__Reply *reply;
+
+    assert_ptr_not_equal(table, MAP_FAILED);
+    for (unsigned i = 0; i < 2; i++) {
+        uint64_t at = (uint64_t)((char *)vip_recv_head(table, (uint16_t)(vi ^ i)) - table);
+
+        scribble(table, at, 64 + 64 * dice(64));
+    }
+    munmap(table, VIP_RECV_BYTES);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, APP_SEALS), 0);
+    request.body_case = VIP__REQUEST__BODY_DIRECT;
+    request.direct = &direct;
+    reply = ask(sock, &request, &fd, 1);
+    assert_int_equal(reply->code, VIP_RC_SUCCESS);
+    vip__reply__free_unpacked(reply, NULL);
+    close(fd);
+    return true;
+}
+
 static int hostile_segment(unsigned vi)
 {
     struct vip_vipd_head head = good_head();
@@ -60,6 +125,10 @@ static int hostile_segment(unsigned vi)
         vip_vipd_vi(base, vi)->state = VIP_VIST_CONNECTED;
         vip_vipd_vi(base, vi)->ring = VIP_RING_NONE;
         vip_vipd_vi(base, vi)->ended = 0;
+    }
+    if (pair) {
+        pair_words(base, vi);
+        pair_words(base, vi ^ 1);
     }
     for (unsigned queue = 0; queue < 2 && dice(2); queue++) {
         scribble(base, VIP_VIPD_SHORT_OFF + (vi * 2 + queue) * VIP_COMP_UNIT, VIP_COMP_UNIT);
@@ -91,28 +160,47 @@ static void make_ticket(unsigned vi, uint32_t generation, uint8_t ret[TICKET_BYT
                .completed = number(),
                .done = number()}};
 
-    snprintf(ticket.nic, sizeof(ticket.nic), dice(8) ? "vip0" : "vip1");
+    if (pair) {
+        ticket.uid = geteuid();
+        ticket.pid = (uint64_t)getpid();
+        ticket.start_ticks = own_start();
+        ticket.vi.vi = (uint16_t)vi;
+        ticket.vi.generation = generation;
+        ticket.vi.connected = true;
+        ticket.vi.secret = (struct siphash_key){state_of_round, 7};
+        ticket.vi.asked = vi & 1;
+        ticket.vi.features = VIP_FEATURES | VIP_FEATURE_REBIND;
+        ticket.vi.completed = ticket.vi.done = 0;
+    }
+    snprintf(ticket.nic, sizeof(ticket.nic), dice(pair ? 32 : 8) ? "vip0" : "vip1");
     ticket.self.len = sizeof(neighbour.address);
     memcpy(ticket.self.bytes, neighbour.address, sizeof(neighbour.address));
     ticket.vi.peer = ticket.self; /* nothing is sent to any other host */
-    ticket.vi.peer.bytes[3] += (uint8_t)dice(2);
+    ticket.vi.peer.bytes[3] += (uint8_t)(pair ? 0 : dice(2));
     ticket_seal(&key, &ticket, ret);
-    if (!dice(4))
+    if (!dice(pair ? 16 : 4))
         ret[dice(TICKET_BYTES)] ^= (uint8_t)(1 + dice(255));
 }
 
-/* false: vipd has ended the session. */
-static bool try(int sock, const Vip__Request *request)
+/* fd: one descriptor, -1: none. false: vipd has ended the session. */
+static bool try_with(int sock, const Vip__Request *request, int fd)
 {
     ProtobufCMessage *message = NULL;
     struct vip_fds fds = VIP_FDS_NONE;
-    int r = vip_control_ask(sock, &request->base, NULL, 0, &vip__reply__descriptor, &message, &fds);
+    int r = vip_control_ask(sock, &request->base, &fd, fd >= 0, &vip__reply__descriptor, &message,
+                            &fds);
 
     if (r < 0)
         return false;
+    rings_taken += fd >= 0 && ((Vip__Reply *)message)->code == VIP_RC_SUCCESS;
     vip_fds_close(&fds);
     protobuf_c_message_free_unpacked(message, NULL);
     return true;
+}
+
+static bool try(int sock, const Vip__Request *request)
+{
+    return try_with(sock, request, -1);
 }
 
 static bool try_cq(int sock)
@@ -151,7 +239,16 @@ static bool try_vi(int sock, unsigned vi)
     create.has_send_cq = dice(2);
     create.has_recv_cq = dice(2);
     create.send_cq = create.recv_cq = (uint32_t)dice(2);
-    return try(sock, &request);
+    if (!pair)
+        return try(sock, &request);
+    past.has_ticket = true;
+    past.ticket.len = TICKET_BYTES;
+    past.idle = false;
+    create.has_send_cq = create.has_recv_cq = false;
+    past.has_ring_half = past.has_ring_first = true;
+    past.ring_half = dice(16) ? vi & 1 : number();
+    past.ring_first = dice(8) ? received[vi] + past.recv_base - 5 : number();
+    return try_with(sock, &request, rings[!dice(16)]) && (dice(4) || try(sock, &request));
 }
 
 static bool try_about(int sock, unsigned vi, Vip__Request__BodyCase what)
@@ -182,8 +279,9 @@ static void come_back(unsigned vi)
         close(sock); /* memory of earlier rounds is still being freed */
     }
     assert_int_equal(code, VIP_RC_SUCCESS);
-    (void)(try_cq(sock) && try_cq(sock) && try_vi(sock, vi) &&
-           try_about(sock, vi, VIP__REQUEST__BODY_REBIND) && try_vi(sock, vi ^ 1) &&
+    (void)((dice(2) && !pair ? true : try_table(sock, vi)) && try_cq(sock) && try_cq(sock) &&
+           try_vi(sock, vi) && try_about(sock, vi, VIP__REQUEST__BODY_REBIND) &&
+           try_vi(sock, vi ^ 1) && (!pair || try_about(sock, vi ^ 1, VIP__REQUEST__BODY_REBIND)) &&
            (dice(2) || try_about(sock, vi, VIP__REQUEST__BODY_DISCONNECT)) &&
            (dice(2) || try_about(sock, vi, VIP__REQUEST__BODY_DESTROY_VI)));
     close(sock);
@@ -194,17 +292,29 @@ static void come_back(unsigned vi)
 static void test_hostile(void **state)
 {
     const char *seed = getenv("VIP_SEED");
+    unsigned taken;
     uint64_t first = seed ? strtoull(seed, NULL, 10) : 1;
 
     (void)state;
     neighbour = open_app("vip0");
     for (unsigned i = 0; i < rounds; i++) {
         state_of_dice = (first + i) * 0x9e3779b97f4a7c15u | 1;
+        state_of_round = state_of_dice;
+        pair = dice(2);
+        for (unsigned r = 0; r < 2; r++)
+            rings[r] = hostile_ring();
+        taken = rings_taken;
         come_back((unsigned)dice(VIS));
+        rings_joined += rings_taken == taken + 2;
+        for (unsigned r = 0; r < 2; r++)
+            close(rings[r]);
         if (i % 100 == 99)
             assert_alive(&neighbour);
     }
     close_app(&neighbour);
+    print_message("%u ends with a ring, %u pairs\n", rings_taken, rings_joined);
+    if (!seed && rounds >= 100)
+        assert_true(rings_joined > rounds / 10);
 }
 
 int main(int argc, char **argv)
