@@ -61,8 +61,16 @@ struct fake {
     size_t vipd_bytes;
     enum fake_fault fault;
     enum fake_memory memory;
-    bool direct; /* OpenReply offers direct rings */
+    bool direct;       /* OpenReply offers direct rings */
+    bool past_rings;   /* OpenReply: goes on with rings */
+    bool refuses_ring; /* answers a CreateVi with a ring with ERROR_NOT_SUPPORTED */
     uint32_t outlive_ms;
+    /* The last two CreateVi of an earlier life: with a ring? Which one, half, first; recv_base. */
+    struct fake_past {
+        bool ring;
+        ino_t file;
+        uint32_t half, first, recv_base;
+    } past[2];
     ino_t made, arena; /* the last file for MakeMemory; the arena file of the OpenRequest */
     unsigned again;    /* FAKE_AGAIN: the number of "again" answers left */
     /* The contents of the next replies. */
@@ -141,7 +149,7 @@ static void fake_again(struct fake *fake)
     vip_control_send(fake->control, &reply.base, NULL, 0, 0);
 }
 
-static void fake_open(struct fake *fake, struct vip_fds *fds)
+static void fake_open(struct fake *fake, const Vip__Request *request, struct vip_fds *fds)
 {
     Vip__Reply reply = VIP__REPLY__INIT;
     Vip__OpenReply open = VIP__OPEN_REPLY__INIT;
@@ -149,7 +157,8 @@ static void fake_open(struct fake *fake, struct vip_fds *fds)
     uint8_t address[6] = {127, 0, 0, 9, 0x12, 0x34};
     int pair[2], out[3];
 
-    fake->app = mmap(NULL, VIP_APP_BYTES, PROT_READ, MAP_SHARED, fds->fd[0], 0);
+    if (request->open->claim == NULL)
+        fake->app = mmap(NULL, VIP_APP_BYTES, PROT_READ, MAP_SHARED, fds->fd[0], 0);
     fake->arena = fake_inode(fds->fd[1]);
     if (fake->fault == FAKE_REFUSES) {
         reply.has_code = 1;
@@ -159,7 +168,7 @@ static void fake_open(struct fake *fake, struct vip_fds *fds)
         return;
     }
     socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair);
-    out[0] = fake_segment(fake);
+    out[0] = request->open->claim == NULL ? fake_segment(fake) : dup(fds->fd[2]);
     out[1] = fake->doorbell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     out[2] = pair[1];
     fake->event = pair[0];
@@ -181,6 +190,7 @@ static void fake_open(struct fake *fake, struct vip_fds *fds)
     open.cpus = 1;
     open.spin_ns = 1000;
     open.has_direct = open.direct = fake->direct;
+    open.has_past_rings = open.past_rings = fake->past_rings;
     open.has_outlive_ms = 1;
     open.outlive_ms = fake->outlive_ms;
     reply.open = &open;
@@ -195,7 +205,20 @@ static void fake_open(struct fake *fake, struct vip_fds *fds)
  */
 #define FAKE_ORDERED __attribute__((no_sanitize("thread")))
 
-FAKE_ORDERED static void fake_answer(struct fake *fake, const Vip__Request *request)
+/* A VI of an earlier life comes back. */
+FAKE_ORDERED static void fake_past(struct fake *fake, const Vip__PastVi *past,
+                                   const struct vip_fds *fds)
+{
+    fake->past[0] = fake->past[1];
+    fake->past[1] = (struct fake_past){.ring = past->has_ring_half && fds->count == 1,
+                                       .file = fds->count > 0 ? fake_inode(fds->fd[0]) : 0,
+                                       .half = past->ring_half,
+                                       .first = past->ring_first,
+                                       .recv_base = past->recv_base};
+}
+
+FAKE_ORDERED static void fake_answer(struct fake *fake, const Vip__Request *request,
+                                     const struct vip_fds *fds)
 {
     Vip__Reply reply = VIP__REPLY__INIT;
     Vip__CreateViReply vi = VIP__CREATE_VI_REPLY__INIT;
@@ -221,6 +244,11 @@ FAKE_ORDERED static void fake_answer(struct fake *fake, const Vip__Request *requ
     wait.found = fake->found;
     if (request->body_case == VIP__REQUEST__BODY_CREATE_VI)
         reply.create_vi = &vi;
+    if (request->body_case == VIP__REQUEST__BODY_CREATE_VI && request->create_vi->past != NULL) {
+        fake_past(fake, request->create_vi->past, fds);
+        if (fake->refuses_ring && fake->past[1].ring)
+            reply.code = VIP_RC_ERROR_NOT_SUPPORTED;
+    }
     if (request->body_case == VIP__REQUEST__BODY_CREATE_CQ)
         reply.create_cq = &cq;
     if (request->body_case == VIP__REQUEST__BODY_CONNECT_WAIT ||
@@ -252,11 +280,11 @@ static void *fake_run(void *arg)
                  fake->again > 0)
             fake_again(fake);
         else if (request->body_case == VIP__REQUEST__BODY_OPEN)
-            fake_open(fake, &fds);
+            fake_open(fake, request, &fds);
         else if (request->body_case == VIP__REQUEST__BODY_MAKE_MEMORY)
             fake_make_memory(fake, request);
         else
-            fake_answer(fake, request);
+            fake_answer(fake, request, &fds);
         vip_fds_close(&fds);
         protobuf_c_message_free_unpacked(message, NULL);
     }
@@ -306,6 +334,17 @@ static inline void fake_die(struct fake *fake)
     shutdown(fake->control, SHUT_RDWR);
     if (fake->event >= 0)
         shutdown(fake->event, SHUT_RDWR);
+}
+
+/* The next vipd, after fake_die: it answers the program that comes back. */
+static inline void fake_next(struct fake *fake)
+{
+    pthread_join(fake->thread, NULL);
+    close(fake->control);
+    close(fake->event);
+    close(fake->doorbell);
+    fake->control = fake->event = fake->doorbell = -1;
+    assert_int_equal(pthread_create(&fake->thread, NULL, fake_accept, fake), 0);
 }
 
 /* The control socket has ended: wait until the fake's thread has ended, too, and free everything. */

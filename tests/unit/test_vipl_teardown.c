@@ -94,9 +94,9 @@ static void *placer_run(void *arg)
         if (request->body_case == VIP__REQUEST__BODY_OPEN) {
             placer->arena = fds.fd[1];
             fds.fd[1] = -1;
-            fake_open(&fake, &fds);
+            fake_open(&fake, request, &fds);
         } else if (request->body_case == VIP__REQUEST__BODY_MAKE_MEMORY) {
-            fake_answer(&fake, request);
+            fake_answer(&fake, request, &fds);
         } else if (request->body_case == VIP__REQUEST__BODY_REGISTER_MEM) {
             placer_answer(placer, request);
         } else if (!garbage) {
