@@ -62,7 +62,7 @@ one() {
     for i in $(seq "$times"); do
         for host in $hosts; do
             lines=$(wc -l <"$WORK/client.log")
-            if [ "$pause" -gt 0 ]; then
+            if [ "$pause" != 0 ] && [ "$way" != takeover ]; then
                 daemon_stop $host "${way#SIG}"
                 sleep "$pause"
                 daemon_run $host || failed "$name: vipd $host"
@@ -111,7 +111,10 @@ for how in SIGKILL SIGTERM takeover; do
     one "one host, a ring, $how" $how "" ""
     one "one host, a ring, completion queues, $how" $how "cq" "cq"
     one "one host, a ring, small messages, $how" $how "small" "small cq"
-    direct=random
+    # Long enough that both programs sleep, on queues or on the CQ.
+    pause=0.5
+    one "one host, a ring, programs that sleep, $how" $how "small" "small cq"
+    pause=0 direct=random
     one "one host, a ring and vipd in turn, $how" $how "" "cq"
     one "one host, a ring, RDMA Writes and Reads, $how" $how "cq write" "write read"
 done

@@ -118,26 +118,43 @@ static void end(void)
     }
 }
 
-/* vipd is killed, and the next one begins; both programs open their NIC anew. The killed NIC stays as it is. */
+/* The segment as it is now: what a vipd that is killed leaves. */
+static void *segment_left(const struct rig_app *app)
+{
+    static const uint64_t parts[][2] = {{0, 4096},
+                                        {VIP_VIPD_VI_OFF, VIS * sizeof(struct vip_vipd_vi)},
+                                        {VIP_VIPD_SHORT_OFF, VIS * 2 * VIP_COMP_UNIT},
+                                        {VIP_VIPD_LONG_OFF, VIS * 2 * VIP_COMP_RING_BYTES}};
+    char *copy = rig_map(VIP_VIPD_BYTES);
+
+    for (unsigned i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        memcpy(copy + parts[i][0], (const char *)app->vipd + parts[i][0], parts[i][1]);
+    return copy;
+}
+
+/* vipd is killed, and the next one begins; both programs open their NIC anew. */
 static void next_vipd(void)
 {
+    struct rig_app old[2];
     struct nic *nic;
 
+    for (unsigned k = 0; k < 2; k++) {
+        old[k] = *programs[k].app;
+        old[k].vipd = segment_left(programs[k].app);
+    }
+    for (unsigned k = 0; k < 2; k++)
+        rig_app_end(programs[k].app, true);
+    nic_close(rig_nics[0], rig_now);
     rig_life++;
     nic = rig_nic(0);
     for (unsigned k = 0; k < 2; k++) {
-        const struct rig_app *old = programs[k].app;
         struct rig_app *app;
 
-        for (unsigned i = 0; i < RIG_APPS; i++)
-            if (rig_apps[i] == old)
-                rig_apps[i] = NULL;
-        rig_vipd_again = old->vipd;
-        app = rig_app(nic);
+        rig_vipd_again = old[k].vipd;
+        app = programs[k].app = rig_app(nic);
         rig_vipd_again = NULL;
-        memcpy(app->comp_position, old->comp_position, sizeof(old->comp_position));
-        memcpy(app->vi_gen, old->vi_gen, sizeof(old->vi_gen));
-        programs[k].app = app;
+        memcpy(app->comp_position, old[k].comp_position, sizeof(app->comp_position));
+        memcpy(app->vi_gen, old[k].vi_gen, sizeof(app->vi_gen));
         assert_int_equal(nic_session_set_receives(app->session, programs[k].table), 0);
         register_memory(&programs[k]);
     }

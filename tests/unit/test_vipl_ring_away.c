@@ -139,6 +139,11 @@ static void vipd_ends(struct program *p)
     assert_int_equal(poll(&look, 1, -1), 1);
 }
 
+static unsigned vis_made(const struct program *p)
+{
+    return __atomic_load_n(&p->fake.requests[VIP__REQUEST__BODY_CREATE_VI], __ATOMIC_SEQ_CST);
+}
+
 /* Messages come and go by the ring while vipd is away. The next vipd gets the ring. */
 static void the_ring_goes_on(void **state)
 {
@@ -167,7 +172,7 @@ static void the_ring_goes_on(void **state)
     assert_int_equal(asked.kind, VIP_SQ_ASK);
     assert_int_equal(asked.flags, VIP_ASK_WAKE_PEER);
     told = &p.fake.past[1];
-    assert_int_equal(p.fake.requests[VIP__REQUEST__BODY_CREATE_VI], 2);
+    assert_int_equal(vis_made(&p), 2);
     assert_true(told->ring);
     assert_int_equal(told->file, fake_inode(p.ring_fd));
     assert_int_equal(told->half, 0);
@@ -194,8 +199,7 @@ static void the_ring_is_refused(void **state)
         comes(&p, 2);
         p.fake.refuses_ring = true;
         fake_next(&p.fake);
-        while (__atomic_load_n(&p.fake.requests[VIP__REQUEST__BODY_CREATE_VI], __ATOMIC_SEQ_CST) <
-               2 + knows)
+        while (vis_made(&p) < 2 + knows)
             usleep(1000);
         assert_int_equal(p.fake.past[0].ring, knows);
         assert_false(p.fake.past[1].ring);
