@@ -87,6 +87,8 @@ static void restore_vi(struct client *client, const Vip__PastVi *r, const struct
         .vi = (uint16_t)r->vi, .generation = r->generation, .args = *args};
     const uint32_t got[2] = {r->send_entries, r->recv_entries};
     uint64_t now_ns = vipd_loop_now(client->vipd->loop);
+    const char *lost = NULL;
+    bool has_ticket;
     enum vip_rc rc;
 
     if (r->vi >= client->vipd->config->vis) {
@@ -95,7 +97,8 @@ static void restore_vi(struct client *client, const Vip__PastVi *r, const struct
                    (unsigned long long)client->vipd->config->vis);
         return;
     }
-    if (!ticket_good(client, r, &past))
+    has_ticket = ticket_good(client, r, &past);
+    if (!has_ticket)
         past.connected = false;
     past.args.ptag = args->ptag; /* the program's numbers: they may differ from the ticket's */
     past.args.send_cq = args->send_cq;
@@ -104,15 +107,27 @@ static void restore_vi(struct client *client, const Vip__PastVi *r, const struct
     nic_vi_recover(client->session->vipd_base, &past);
     if (r->idle)
         past.connected = past.lost = past.lost_told = false;
+    if (past.lost && !past.lost_told)
+        lost = has_ticket ? "it had a ring between two programs, or its end had begun"
+                          : "the program has no ticket of it that this vipd can read";
     rc = nic_vi_restore(session, &past, now_ns, answer->reason, sizeof(answer->reason));
     if (rc == VIP_RC_ERROR_NOT_SUPPORTED) { /* a feature of the connection */
         past.connected = false;
         past.lost = true;
+        lost = "this vipd lacks a feature of it";
         rc = nic_vi_restore(session, &past, now_ns, answer->reason, sizeof(answer->reason));
     }
     answer_why(answer, rc);
+    if (rc != VIP_RC_SUCCESS && !lost && past.connected)
+        lost = "this vipd refused its VI";
+    if (lost)
+        return_lost(client->vipd, lost);
     if (rc != VIP_RC_SUCCESS)
         return;
+    if (past.connected) {
+        client->session->returning++;
+        return_waits(client->vipd);
+    }
     for (unsigned queue = 0; queue < 2; queue++)
         nic_vi_entries_again(session, past.vi, (enum vip_queue)queue,
                              nic_vi_completions(session, past.vi, (enum vip_queue)queue) -

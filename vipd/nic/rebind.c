@@ -41,6 +41,7 @@ struct eng_conn nic_conn_bind(struct nic_conn *conn, const struct cm_conn *resul
     conn->asked = result->asked;
     conn->features = result->features;
     conn->parked = 0;
+    conn->since_ns = nic->now_ns;
     conn->to.len = host->len;
     memcpy(conn->to.bytes, host->bytes, sizeof(conn->to.bytes));
     conn->loop = !nic->loop_by_link && nic_is_self(nic, host);
@@ -92,6 +93,7 @@ bool nic_op_rebind(void *ctx, uint64_t local_id, const struct cm_conn *result,
     conn->local_id = result->local_id;
     args = nic_conn_bind(conn, result);
     good = eng_vi_rebind(session->eng, conn->vi, &args, theirs, nic->now_ns) == 0;
+    conn->rebound += good;
     nic->counts.conns_rebound += good;
     nic_share_switch(nic, before);
     return good;
@@ -211,6 +213,7 @@ enum vip_rc nic_vi_restore(struct nic_session *session, const struct nic_vi_chec
     }
     conn->to.len = past->peer.len;
     memcpy(conn->to.bytes, past->peer.bytes, sizeof(conn->to.bytes));
+    conn->since_ns = now_ns;
     conn->lost = past->lost;
     conn->remote_disc_len = past->peer_disc_len;
     conn->secret = past->secret;
@@ -272,7 +275,9 @@ void nic_op_rebound(void *ctx, uint64_t local_id, enum vip_rc rc, const struct c
         session->connects--;
         args = nic_conn_bind(conn, result);
         if (eng_vi_rebind(session->eng, vi, &args, theirs, nic->now_ns) == 0) {
+            conn->rebound++;
             nic->counts.conns_rebound++;
+            nic_rebound_tell(conn, NULL);
             return;
         }
         nic_close_send(nic, &(struct cm_close_args){.local_id = conn->local_id,
@@ -281,6 +286,7 @@ void nic_op_rebound(void *ctx, uint64_t local_id, enum vip_rc rc, const struct c
                                                     .reason = VIP_CLOSE_ERROR});
         close.why = "the counts of the other end contradict those of this end";
     }
+    nic_rebound_tell(conn, close.why);
     nic_conn_free(conn);
     eng_vi_closed(session->eng, vi, &close, nic->now_ns);
     nic_vi_lost(session, vi, close.why);

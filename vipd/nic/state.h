@@ -46,6 +46,8 @@ struct nic_conn {
     uint64_t features;
     uint32_t peer;           /* cm's peer number */
     struct link_addr to;     /* the peer's address */
+    uint64_t since_ns;       /* for views: when it entered this state, or was bound last */
+    uint32_t rebound;        /* for views: how often this vipd has bound it anew */
     uint64_t heard_turn;     /* turn of the last cm_heard, which reports that the peer lives */
     struct nic_list by_peer; /* nic->peers[] */
     struct nic_conn *next_free;
