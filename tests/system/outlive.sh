@@ -8,6 +8,7 @@ cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath "${1:?build directory}")
 times=${2:-3}
 . scripts/daemons.sh
+. tests/lib/outlive.sh
 VIPD=$build/vipd/vipd
 outlive=$build/tests/system/outlive
 trap daemons_end EXIT
@@ -19,57 +20,17 @@ failed() {
     exit 1
 }
 
-# The client has got that many messages back.
-reached() {
-    local at
-    at=$(come)
-    [ "${at:-0}" -ge "$1" ]
-}
-
-come() { sed -n 's/^at \([0-9]*\) .*/\1/p' "$WORK/client.log" | tail -n 1; }
-
-await() {
-    local at=$1
-    for _ in $(seq 1200); do
-        reached "$at" && return 0
-        kill -0 "$client" 2>/dev/null || return 1
-        sleep 0.05
-    done
-    return 1
-}
-
 # one NAME SIGNAL SERVER'S WORDS CLIENT'S WORDS: some ends of each vipd by the signal under one connection
 one() {
-    local name=$1 signal=$2 at=0
-    shift
-    rm -f "$WORK/stop"
-    # shellcheck disable=SC2086
-    start_in B "$WORK/server.log" "$outlive" server $2
-    server=$STARTED
-    for _ in $(seq 600); do
-        grep -q ready "$WORK/server.log" && break
-        sleep 0.05
-    done
-    # shellcheck disable=SC2086
-    start_in A "$WORK/client.log" "$outlive" client 127.0.0.2 "$WORK/stop" $3
-    client=$STARTED
-    await 100 || failed "$name: no messages"
+    local name=$1 signal=$2
+    outlive_begin "$3" "$4" || failed "$name: $WRONG"
     for i in $(seq "$times"); do
         for host in $hosts; do
-            lines=$(wc -l <"$WORK/client.log")
-            daemon_stop $host "$signal"
-            sleep "$pause"
-            daemon_start $host "${address[$host]}" "$port" "${settings[@]}" || exit 1
-            at=$(come)
-            await $((at + 500)) || failed "$name: no messages after SIG$signal $i of vipd $host"
-            tail -n +$((lines + 1)) "$WORK/client.log" | sed -n 's/^at .* gap //p' | sort -n | tail -n 1 \
-                >>"$WORK/gaps.$signal"
+            outlive_again "$host" "$signal" $pause || failed "$name, $i: $WRONG"
+            echo "$GAP" >>"$WORK/gaps.$signal"
         done
     done
-    touch "$WORK/stop"
-    wait "$client" || failed "$name: the client"
-    wait "$server" || failed "$name: the server"
-    ! grep -h FAILED "$WORK/client.log" "$WORK/server.log" || failed "$name: an error"
+    outlive_finish || failed "$name: $WRONG"
     echo "$name: $(tail -n 1 "$WORK/client.log")"
 }
 
