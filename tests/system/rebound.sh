@@ -112,15 +112,24 @@ documents found
 kill -CONT "$server"
 until_true some A vi state=connected rebound=2 left_ns=
 
-# The program at the peer is gone for good.
-kill -KILL "$server"
-kill -STOP "$client" # it must not see the end of the connection yet
+# Both vipd are killed. Of one connection the program at the peer ends meanwhile; of another one, the new vipd of the
+# peer cannot read the ticket, because the key has gone.
+start_in A "$WORK/server2.log" "$outlive" server
+until_true grep -q ready "$WORK/server2.log"
+start_in B "$WORK/client2.log" "$outlive" client 127.0.0.1 "$WORK/stop"
+until_true some B vi state=connected rebound=0 'rx_messages>100'
+kill -STOP "$client" # it must not meet a vipd before both are new
 daemon_stop B KILL
 daemon_stop A KILL
+kill -KILL "$server"
+wait "$server" 2>/dev/null
+rm "$WORK/B/ticket.key"
 start B
 start A
 kill -CONT "$client"
-line A "0 connections of an earlier vipd came back, 1 did not: 1 because the other end "
+line A "0 connections of an earlier vipd came back, 2 did not: "
+line B "0 connections of an earlier vipd came back, 1 did not: 1 because the program has no ticket of it that this vipd can read"
+grep -q "2 did not: .* because the other end " "$WORK/A.log" || wrong "$(tail -n 3 "$WORK/A.log")"
 
 mkdir "$WORK/schema"
 cp schema/show-{vi,peers,nic,conn,events}.json schema/explain.json "$WORK/schema"
