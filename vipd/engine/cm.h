@@ -350,8 +350,8 @@ struct cm_peer_view {
     uint64_t told_ns; /* away: the time within which, it said, that vipd comes; 0: it did not */
 };
 bool cm_peer_view(const struct cm *cm, uint32_t index, struct cm_peer_view *ret);
-/* The same for a peer by its number. */
-bool cm_peer_view_of(const struct cm *cm, uint32_t number, struct cm_peer_view *ret);
+/* The same for the peer with this number; false: its vipd is not away (or there is no such peer). */
+bool cm_peer_away(const struct cm *cm, uint32_t number, struct cm_peer_view *ret);
 
 /* The address of a peer; valid while it has connections. */
 const struct cm_host *cm_peer_host(const struct cm *cm, uint32_t peer);

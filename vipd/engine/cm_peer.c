@@ -161,9 +161,11 @@ bool cm_peer_view(const struct cm *cm, uint32_t index, struct cm_peer_view *ret)
     return true;
 }
 
-bool cm_peer_view_of(const struct cm *cm, uint32_t number, struct cm_peer_view *ret)
+bool cm_peer_away(const struct cm *cm, uint32_t number, struct cm_peer_view *ret)
 {
-    return cm_peer_by_number(cm, number) && cm_peer_view(cm, number % CM_PEERS_MAX, ret);
+    const struct cm_peer *peer = cm_peer_by_number(cm, number);
+
+    return peer && peer->dead && peer->new_life && cm_peer_view(cm, number % CM_PEERS_MAX, ret);
 }
 
 void cm_heard(struct cm *cm, uint32_t peer_number, uint64_t now_ns)

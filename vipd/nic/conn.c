@@ -136,8 +136,7 @@ struct nic_binding_view nic_conn_binding(const struct nic_conn *conn)
     if (conn->state == NIC_CONN_REBINDING) {
         view.until_ns = cm_rebind_until(cm, conn->local_id);
         view.wait = view.until_ns ? NIC_WAIT_ANSWER : NIC_WAIT_PROGRAM;
-    } else if (nic_conn_goes_on(conn) && cm_peer_view_of(cm, conn->peer, &peer) && peer.dead &&
-               peer.away_until_ns > 0) {
+    } else if (nic_conn_goes_on(conn) && cm_peer_away(cm, conn->peer, &peer)) {
         view.wait = NIC_WAIT_PEER;
         view.since_ns = peer.since_ns;
         view.until_ns = peer.away_until_ns;
