@@ -3,7 +3,8 @@
 #   daemons_begin [BIN]            a working folder ($WORK); BIN has vipd, vipperf, vipctl (or build tree)
 #   daemon_start NAME ADDRESS PORT [CONFIG LINES...]   vipd with runtime dir $WORK/NAME; waits for it
 #   daemon_stop NAME [SIGNAL]      stop it and wait for its end
-#   daemon_again NAME WAY          end it by SIGKILL, SIGTERM or takeover, and start another one in its place
+#   daemon_again NAME WAY [PAUSE]  end it by SIGKILL, SIGTERM or takeover, and start another one in its place (after a
+#                                  signal PAUSE seconds later)
 #   daemon_takeover NAME           start another vipd in its place (vipd --takeover); waits for both
 #   in_host NAME COMMAND...        run a command as a program of that host (VIPD_RUNTIME_DIR, namespace)
 #   start_in NAME LOG COMMAND...   the same in the background, tracked; the command's own pid is in $STARTED
@@ -79,6 +80,7 @@ daemon_again() {
         return
     fi
     daemon_stop "$1" "${2#SIG}"
+    sleep "${3:-0}"
     daemon_run "$1" && return
     echo "vipd $1 did not start again:" >&2
     cat "$WORK/$1.log" >&2

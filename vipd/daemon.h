@@ -18,6 +18,7 @@
 #include "vipd/config.h"
 #include "vipd/log.h"
 #include "vipd/loop.h"
+#include "vipd/returns.h"
 #include "vipd/ticket.h"
 
 struct nic;
@@ -104,6 +105,7 @@ struct vipd {
     struct vipd_counters counters;
     pthread_mutex_t shared; /* held briefly: the holder takes no other lock and never waits */
     struct vipd_log_limit client_log; /* limits the lines that clients cause; shared */
+    struct returns returns;           /* of connections of an earlier life; shared */
     struct history *history;          /* last events and errors, shared; NULL: none are noted */
     struct stats_file *stats_file;    /* statistics as a file, or NULL */
     struct capture *capture;          /* the running vipctl capture (vipd/ctl/capture.h), or NULL */

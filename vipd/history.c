@@ -13,10 +13,11 @@
 const char *history_kind_name(enum history_kind kind)
 {
     static const char *const names[HISTORY_KINDS] = {
-        [HISTORY_OPEN] = "open",       [HISTORY_CLOSE] = "close",
-        [HISTORY_DIED] = "died",       [HISTORY_CONNECTED] = "connected",
-        [HISTORY_REFUSED] = "refused", [HISTORY_CONN_ERROR] = "connect-failed",
-        [HISTORY_ASYNC] = "error",     [HISTORY_ADMIN] = "admin",
+        [HISTORY_OPEN] = "open",         [HISTORY_CLOSE] = "close",
+        [HISTORY_DIED] = "died",         [HISTORY_CONNECTED] = "connected",
+        [HISTORY_REFUSED] = "refused",   [HISTORY_CONN_ERROR] = "connect-failed",
+        [HISTORY_ASYNC] = "error",       [HISTORY_ADMIN] = "admin",
+        [HISTORY_RETURNED] = "returned",
     };
 
     return names[kind];

@@ -33,6 +33,7 @@ enum history_kind {
     HISTORY_CONN_ERROR, /* an attempt to connect failed: an error */
     HISTORY_ASYNC,      /* an asynchronous error of a session: an error */
     HISTORY_ADMIN,      /* a request of an administrator */
+    HISTORY_RETURNED,   /* end of the grace time for connections of an earlier vipd */
     HISTORY_KINDS,
 };
 

@@ -265,6 +265,7 @@ void vipd_stop(struct vipd *vipd)
     for (unsigned i = 0; i < vipd->nic_count; i++)
         end_nic(vipd, vipd->nics[i].nic);
     vipd->nic_count = 0;
+    returns_deinit(vipd);
     vipd_timer_free(vipd->idle_timer);
     vipd->idle_timer = NULL;
     vipd_host_free(vipd->loop);

@@ -8,6 +8,7 @@ cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath "${1:?build directory}")
 times=${2:-3}
 . scripts/daemons.sh
+. tests/lib/outlive.sh
 VIPD=$build/vipd/vipd
 outlive=$build/tests/system/outlive
 vipctl=$build/tools/vipctl
@@ -20,68 +21,23 @@ failed() {
     exit 1
 }
 
-# The client has got that many messages back.
-reached() {
-    local at
-    at=$(come)
-    [ "${at:-0}" -ge "$1" ]
-}
-
-come() { sed -n 's/^at \([0-9]*\) .*/\1/p' "$WORK/client.log" | tail -n 1; }
-
 # Value of a counter of vipd A's NIC.
 stat_of() { in_host A "$vipctl" show stats | awk -v name="$1" '$2 == name { print $3 }'; }
 
-await() {
-    local at=$1
-    for _ in $(seq 1200); do
-        reached "$at" && return 0
-        kill -0 "$client" 2>/dev/null || return 1
-        sleep 0.05
-    done
-    return 1
-}
-
-# one NAME WAY SERVER'S WORDS CLIENT'S WORDS: some ends of each vipd in this way under one connection. The server runs
-# at $server_host; `direct` is VIPL_DIRECT of both programs.
+# one NAME WAY SERVER'S WORDS CLIENT'S WORDS: some ends of each vipd in this way under one connection
 one() {
-    local name=$1 way=$2 at=0
-    shift
-    rm -f "$WORK/stop"
-    # shellcheck disable=SC2086
-    start_in $server_host "$WORK/server.log" env VIPL_DIRECT="$direct" "$outlive" server $2
-    server=$STARTED
-    for _ in $(seq 600); do
-        grep -q ready "$WORK/server.log" && break
-        sleep 0.05
-    done
-    # shellcheck disable=SC2086
-    start_in A "$WORK/client.log" env VIPL_DIRECT="$direct" "$outlive" client "${address[$server_host]}" "$WORK/stop" $3
-    client=$STARTED
-    await 100 || failed "$name: no messages"
+    local name=$1 way=$2
+    outlive_begin "$3" "$4" || failed "$name: $WRONG"
     for i in $(seq "$times"); do
         for host in $hosts; do
-            lines=$(wc -l <"$WORK/client.log")
-            if [ "$pause" != 0 ] && [ "$way" != takeover ]; then
-                daemon_stop $host "${way#SIG}"
-                sleep "$pause"
-                daemon_run $host || failed "$name: vipd $host"
-            else
-                daemon_again $host "$way" || failed "$name: vipd $host"
-            fi
-            at=$(come)
-            await $((at + 500)) || failed "$name: no messages after $way $i of vipd $host"
-            tail -n +$((lines + 1)) "$WORK/client.log" | sed -n 's/^at .* gap //p' | sort -n | tail -n 1 \
-                >>"$WORK/gaps.$way"
+            outlive_again "$host" "$way" $pause || failed "$name, $i: $WRONG"
+            echo "$GAP" >>"$WORK/gaps.$way"
         done
     done
     if [ "$server_host" = A ] && [ "$direct" != 0 ] && [ "$(stat_of rings_again)" != 1 ]; then
         failed "$name: vipd did not go on with the ring"
     fi
-    touch "$WORK/stop"
-    wait "$client" || failed "$name: the client"
-    wait "$server" || failed "$name: the server"
-    ! grep -h FAILED "$WORK/client.log" "$WORK/server.log" || failed "$name: an error"
+    outlive_finish || failed "$name: $WRONG"
     echo "$name: $(tail -n 1 "$WORK/client.log")"
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # bench/run's suite: one short round of the message rates must give results.json, report.md, CSV and a value for every
 # measurement; goals that were not measured must be named; wrong usage must be refused. The round of Split-C needs a
-# machine with little other load.
+# machine with little other load. The restarts of vipd must give a table.
 # usage: bench.sh BUILD_DIR [splitc]
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -59,10 +59,23 @@ round_of_splitc() {
         wrong "no operations of Split-C: $(cat "$work/out/splitc.md")"
 }
 
+# Ends of vipd under traffic. The times judge nothing.
+restarts() {
+    python3 -B bench/suite/restarts.py --build "$build" --out "$work/out" --times 2 >"$work/log" 2>&1 ||
+        wrong "restarts: $(cat "$work/log")"
+    [ "$(grep -cE '^\| (killed|stopped) \(SIG[A-Z]*\) \| 2( \| [0-9]+\.[0-9]){4} \|$' "$work/out/restarts.md")" = 2 ] &&
+        grep -qE '^\| start-up of a vipd.* \| 4( \| [0-9]+\.[0-9]){3} \| 1\.0 \|$' "$work/out/restarts.md" &&
+        grep -q ' processors, Linux ' "$work/out/restarts.md" ||
+        wrong "no table of restarts: $(cat "$work/log" "$work/out/restarts.md")"
+    [ "$(jq '.ms | [.KILL, .TERM, .START] | map(length) == [2, 2, 4]' "$work/out/restarts.json")" = true ] ||
+        wrong "no values of restarts"
+}
+
 if [ "$what" = splitc ]; then
     round_of_splitc
 else
     round_of_vipl
+    restarts
 fi
 for file in $(grep -lzxF "VIP_BENCH_TEST=$work" /proc/[0-9]*/environ 2>/dev/null); do
     [ "$(readlink "${file%/environ}/exe")" = "$build/vipd/vipd" ] && wrong "a vipd is left behind"

@@ -562,6 +562,7 @@ static void test_away(void **state)
         bound(w, &w->hosts[end].conns[0], c[!end]);
         world_run(w, 60 * S);
         assert_true(c[!end]->alive && c[!end]->rebound == 1);
+        assert_int_equal(stats_of(w, !end).peers_lost, 0);
         world_free(w);
     }
 }
@@ -578,8 +579,10 @@ static void test_away_for_ever(void **state)
         host_kill(w, CLIENT);
         world_run(w, i ? 9 * S : 2 * S);
         assert_int_equal(s->lost, 0);
+        assert_int_equal(stats_of(w, SERVER).peers_lost, 0);
         world_run(w, 2 * S);
         assert_int_equal(s->lost, 1);
+        assert_int_equal(stats_of(w, SERVER).peers_lost, 1);
         world_free(w);
     }
 }

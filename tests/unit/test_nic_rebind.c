@@ -216,6 +216,68 @@ static void test_lists_of_peers(void **state)
         end(&p[i]);
 }
 
+static bool take_view(void *ctx, const struct nic_vi_view *view)
+{
+    *(struct nic_vi_view *)ctx = *view;
+    return false;
+}
+
+static struct nic_binding_view binding_of(const struct program *p)
+{
+    struct nic_vi_view view = {.vi = UINT16_MAX};
+
+    nic_session_vis(p->app->session, p->vi, take_view, &view);
+    assert_int_equal(view.vi, p->vi);
+    return view.binding;
+}
+
+/* What `vipctl show vi` has of a connection that outlives a vipd, at both ends. */
+static void test_seen(void **state)
+{
+    for (unsigned told = 0; told < 2; told++) {
+        struct nic_binding_view view;
+        struct program p[2];
+        uint64_t killed_ns;
+
+        rig_more = VIP_FEATURE_REBIND;
+        for (unsigned i = 0; i < 2; i++)
+            p[i] = begin(i, VIP_LVL_DELIVERY, false);
+        assert_int_equal(binding_of(&p[0]).since_ns, 0);
+        rig_connect(p[0].app, p[0].vi, 0, p[1].app, p[1].vi, 1);
+        view = binding_of(&p[1]);
+        assert_true(view.wait == NIC_WAIT_NONE && view.rebound == 0 && view.until_ns == 0);
+        assert_in_range(view.since_ns, 1, rig_now);
+        rig_pass(RIG_SECOND);
+        killed_ns = rig_now;
+        if (told) {
+            nic_leave(rig_nics[0], 7 * RIG_SECOND, rig_now);
+            rig_pass(RIG_SECOND / 10);
+        }
+        kill_vipd(&p[0]);
+        rig_life++;
+        (void)rig_nic(0); /* its program has not come back */
+        rig_pass(2 * RIG_SECOND);
+        view = binding_of(&p[1]);
+        assert_true(view.wait == NIC_WAIT_PEER && view.rebound == 0);
+        assert_in_range(view.since_ns, killed_ns, rig_now);
+        assert_int_equal(view.until_ns - view.since_ns, (told ? 7 : 10) * RIG_SECOND);
+        assert_int_equal(view.told_ns, told ? 7 * RIG_SECOND : 0);
+        new_vipd(&p[0], &p[1]);
+        view = binding_of(&p[0]);
+        assert_true(view.wait == NIC_WAIT_ANSWER && view.rebound == 0);
+        assert_int_equal(view.until_ns, rig_now + 5 * RIG_SECOND);
+        rig_pass(RIG_SECOND);
+        for (unsigned i = 0; i < 2; i++) {
+            view = binding_of(&p[i]);
+            assert_true(view.wait == NIC_WAIT_NONE && view.rebound == 1);
+            assert_in_range(view.since_ns, rig_now - RIG_SECOND, rig_now);
+        }
+        for (unsigned i = 0; i < 2; i++)
+            end(&p[i]);
+        rig_teardown(state);
+    }
+}
+
 /* An operation that fails ends its connection: the next life does not go on with it, whenever vipd is killed. */
 static void test_failed_operation(void **state)
 {
@@ -316,6 +378,7 @@ int main(void)
         cmocka_unit_test_teardown(test_too_late, rig_teardown),
         cmocka_unit_test_teardown(test_given_up, rig_teardown),
         cmocka_unit_test_teardown(test_lists_of_peers, rig_teardown),
+        cmocka_unit_test_teardown(test_seen, rig_teardown),
         cmocka_unit_test_teardown(test_failed_operation, rig_teardown),
         cmocka_unit_test_teardown(test_killed_while_rebinding, rig_teardown),
         cmocka_unit_test_teardown(test_bad_checkpoints, rig_teardown),

@@ -4,6 +4,8 @@
  */
 #include "unit/vipd_claim.h"
 
+#include "vipd/history.h"
+
 static void refused(int segment, const char *word)
 {
     struct vip_fds fds;
@@ -125,12 +127,53 @@ static void test_once(void **state)
     close(segment);
 }
 
+/* The text of the event at the end of the grace time; "": there is none yet. */
+static void told(char *text, size_t bytes)
+{
+    Vip__ShowRequest show = VIP__SHOW_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+    int sock = connect_daemon();
+    Vip__Reply *reply;
+
+    text[0] = '\0';
+    request.body_case = VIP__REQUEST__BODY_SHOW;
+    request.show = &show;
+    show.has_what = true;
+    show.what = VIP__SHOW_REQUEST__WHAT__EVENT;
+    reply = ask(sock, &request, NULL, 0);
+    assert_int_equal(reply->code, VIP_RC_SUCCESS);
+    for (size_t i = 0; i < reply->show->n_events; i++)
+        if (strcmp(reply->show->events[i]->kind, "returned") == 0)
+            snprintf(text, bytes, "%s", reply->show->events[i]->text);
+    vip__reply__free_unpacked(reply, NULL);
+    close(sock);
+}
+
+/* vipd says what it has refused. The first refusal of this process begins that. */
+static void test_told(void **state)
+{
+    struct vip_vipd_head head = good_head();
+    char text[HISTORY_TEXT_BYTES];
+
+    (void)state;
+    told(text, sizeof(text));
+    assert_string_equal(text, "");
+    refused(make_segment(&head, 0644, SEALS_OUTLIVE), "none that a vipd");
+    do {
+        usleep(10000);
+        told(text, sizeof(text));
+    } while (!*text);
+    if (!strstr(text, "0 connections of an earlier vipd came back, 0 did not; 1 NIC handles were "
+                      "refused: 1 because ") ||
+        !strstr(text, "is none that a vipd of this user has made"))
+        fail_msg("%s", text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_files),
-        cmocka_unit_test(test_heads),
-        cmocka_unit_test(test_present_session),
+        cmocka_unit_test(test_told),  cmocka_unit_test(test_files),
+        cmocka_unit_test(test_heads), cmocka_unit_test(test_present_session),
         cmocka_unit_test(test_once),
     };
 

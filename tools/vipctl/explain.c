@@ -144,6 +144,48 @@ static void add_latency(struct explanation *to, const Vip__ViRow *row)
                         (double)spans[i].max_ns / 1e3);
 }
 
+/* What happened to a connection that outlived a vipd, of either side. */
+static void add_binding(struct explanation *to, const Vip__ViRow *row)
+{
+    const struct show_view *view = show_view_find("vi");
+    char since[64], left[64], told[64];
+
+    if (!row->has_since_ns)
+        return;
+    cell(view, row, "since_ns", since, sizeof(since));
+    cell(view, row, "left_ns", left, sizeof(left));
+    if (row->rebound > 0)
+        explain_add(to, LINE_IS, "bound anew %llu time%s by this vipd%s%s%s",
+                    (unsigned long long)row->rebound, row->rebound == 1 ? "" : "s",
+                    row->waits_for ? "" : ", last ", row->waits_for ? "" : since,
+                    row->waits_for ? "" : " ago");
+    if (!row->waits_for || !*row->waits_for)
+        return;
+    if (strcmp(row->waits_for, "peer") == 0 && row->has_told_ns)
+        explain_add(to, LINE_BECAUSE,
+                    "it waits for the next vipd of %s, which said %s ago that it is back within %s",
+                    row->peer, since, cell(view, row, "told_ns", told, sizeof(told)));
+    else if (strcmp(row->waits_for, "peer") == 0)
+        explain_add(to, LINE_BECAUSE,
+                    "it waits for the next vipd of %s to go on with it: %s ago the former one was "
+                    "found to be gone",
+                    row->peer, since);
+    else if (strcmp(row->waits_for, "answer") == 0)
+        explain_add(to, LINE_BECAUSE,
+                    "vipd here has begun anew, and asks %s to go on with it: no answer for %s",
+                    row->peer, since);
+    else
+        explain_add(to, LINE_BECAUSE,
+                    "vipd here has begun anew, and the program has not asked to go on with it: "
+                    "for %s",
+                    since);
+    if (row->has_left_ns)
+        explain_add(to, LINE_BECAUSE, "if that does not come within %s, the connection is lost",
+                    left);
+    if (strcmp(row->waits_for, "program") != 0)
+        explain_add(to, LINE_DO, "vipctl ping %s; at the peer: systemctl status vipd", row->peer);
+}
+
 static void judge_vi(struct explanation *to, const Vip__ViRow *row)
 {
     if (row->error && *row->error) {
@@ -215,6 +257,7 @@ static enum exit_code explain_vi(int sock, const char *which, struct explanation
                     cell(view, found, "tx_bytes", c, sizeof(c)),
                     (unsigned long long)found->rx_messages, (unsigned long long)found->retransmits);
         add_latency(to, found);
+        add_binding(to, found);
         code = add_events(sock, to, found->session, found->vi);
         judge_vi(to, found);
     }
@@ -226,6 +269,19 @@ static enum exit_code explain_vi(int sock, const char *which, struct explanation
 
 static void judge_peer(struct explanation *to, const Vip__PeerRow *row)
 {
+    const struct show_view *view = show_view_find("peers");
+    char a[64], b[64];
+
+    if (strcmp(row->state, "away") == 0) {
+        explain_add(to, LINE_BECAUSE, "its vipd was restarted or stopped %s ago%s%s",
+                    cell(view, row, "since_ns", a, sizeof(a)),
+                    row->has_told_ns ? ", and said that the next one is back within " : "",
+                    row->has_told_ns ? cell(view, row, "told_ns", b, sizeof(b)) : "");
+        explain_add(to, LINE_BECAUSE,
+                    "its connections wait for the next one, and are lost after another %s",
+                    cell(view, row, "left_ns", a, sizeof(a)));
+        explain_add(to, LINE_DO, "vipctl ping %s; at the peer: systemctl status vipd", row->peer);
+    }
     if (strcmp(row->state, "lost") == 0 || strcmp(row->state, "silent") == 0) {
         explain_add(to, LINE_BECAUSE, "its vipd does not answer");
         explain_add(to, LINE_DO, "vipctl ping %s; at the peer: systemctl status vipd", row->peer);
@@ -299,6 +355,9 @@ static enum exit_code explain_peer(int sock, const char *which, struct explanati
                     cell(view, row, "rx_bytes", b, sizeof(b)), (unsigned long long)row->retransmits,
                     cell(view, row, "srtt_ns", c, sizeof(c)),
                     cell(view, row, "window_bytes", d, sizeof(d)));
+        if (row->rebound > 0)
+            explain_add(to, LINE_IS, "%llu of the connections were bound anew by this vipd",
+                        (unsigned long long)row->rebound);
         judge_peer(to, row);
     }
     if (code == EXIT_OK && count == 0 && way == EXIT_OK) {

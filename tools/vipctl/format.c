@@ -53,18 +53,6 @@ static void format_bytes(uint64_t bytes, char *buf, size_t buf_bytes)
         snprintf(buf, buf_bytes, "%.*f %s", value < 99.95 ? 1 : 0, value, unit[i]);
 }
 
-static void format_ns(uint64_t ns, char *buf, size_t buf_bytes)
-{
-    if (ns < 1000)
-        snprintf(buf, buf_bytes, "%" PRIu64 " ns", ns);
-    else if (ns < 1000000)
-        snprintf(buf, buf_bytes, "%.1f us", (double)ns / 1e3);
-    else if (ns < 1000000000)
-        snprintf(buf, buf_bytes, "%.1f ms", (double)ns / 1e6);
-    else
-        snprintf(buf, buf_bytes, "%.1f s", (double)ns / 1e9);
-}
-
 static void format_ms(uint64_t ms, char *buf, size_t buf_bytes)
 {
     uint64_t s = ms / 1000;
@@ -79,6 +67,20 @@ static void format_ms(uint64_t ms, char *buf, size_t buf_bytes)
         snprintf(buf, buf_bytes, "%" PRIu64 " h %02" PRIu64 " min", s / 3600, s / 60 % 60);
     else
         snprintf(buf, buf_bytes, "%" PRIu64 " d %02" PRIu64 " h", s / 86400, s / 3600 % 24);
+}
+
+static void format_ns(uint64_t ns, char *buf, size_t buf_bytes)
+{
+    if (ns < 1000)
+        snprintf(buf, buf_bytes, "%" PRIu64 " ns", ns);
+    else if (ns < 1000000)
+        snprintf(buf, buf_bytes, "%.1f us", (double)ns / 1e3);
+    else if (ns < 1000000000)
+        snprintf(buf, buf_bytes, "%.1f ms", (double)ns / 1e6);
+    else if (ns < 60000000000)
+        snprintf(buf, buf_bytes, "%.1f s", (double)ns / 1e9);
+    else
+        format_ms(ns / 1000000, buf, buf_bytes);
 }
 
 /* Show an event of today with the time of day, an older event with day, hour and minute. */

@@ -64,7 +64,7 @@ struct view {
 
 /* The columns to print, in order, and the form of the output. */
 struct layout {
-    const struct column *column[40];
+    const struct column *column[48];
     size_t count;
     bool raw, no_header, colours;
 };

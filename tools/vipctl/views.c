@@ -31,7 +31,7 @@ static const char *state_colour(const char *text)
 {
     if (strncmp(text, "down", 4) == 0 || strcmp(text, "error") == 0 || strcmp(text, "lost") == 0)
         return "red";
-    if (strcmp(text, "silent") == 0)
+    if (strcmp(text, "silent") == 0 || strcmp(text, "away") == 0 || strcmp(text, "rebinding") == 0)
         return "brown";
     if (strcmp(text, "up") == 0 || strcmp(text, "connected") == 0 ||
         strcmp(text, "established") == 0)
@@ -67,6 +67,8 @@ static const struct column nic_columns[] = {
     NIC(BYTES, "RECEIVED", "rx_bytes", rx_bytes),
     NIC(COUNT, "RESENT", "retransmits", retransmits),
     NIC(COUNT, "DROPS", "drops", drops),
+    NIC(COUNT, "REBOUND", "rebound", rebound),
+    NIC(NS, "SINCE", "since_ns", since_ns),
     NIC_TEXT(NULL, "without", without),
     COLUMN_CUT(Vip__NicRow, "FAULTS", "faults", faults),
     COLUMN_CUT(Vip__NicRow, "ALIASES", "aliases", aliases),
@@ -91,6 +93,11 @@ static const struct column vi_columns[] = {
      .value_off = offsetof(Vip__ViRow, level),
      .brief = brief_name},
     VI_TEXT("PEER", "peer", peer),
+    VI(COUNT, "REBOUND", "rebound", rebound),
+    VI(NS, "SINCE", "since_ns", since_ns),
+    VI(NS, "LEFT", "left_ns", left_ns),
+    VI_TEXT(NULL, "waits_for", waits_for),
+    VI(NS, NULL, "told_ns", told_ns),
     VI(NUMBER, "SENDQ", "send_depth", send_depth),
     VI(NUMBER, "RECVQ", "recv_depth", recv_depth),
     VI(COUNT, "TX MSGS", "tx_messages", tx_messages),
@@ -230,6 +237,10 @@ static const struct column peer_columns[] = {
      .value_off = offsetof(Vip__PeerRow, state),
      .colour = state_colour},
     PEER(COUNT, "CONNS", "connections", connections),
+    PEER(COUNT, "REBOUND", "rebound", rebound),
+    PEER(NS, "SINCE", "since_ns", since_ns),
+    PEER(NS, "LEFT", "left_ns", left_ns),
+    PEER(NS, NULL, "told_ns", told_ns),
     PEER(NS, "HEARD", "heard_ago_ns", heard_ago_ns),
     PEER(COUNT, "TX MSGS", "tx_messages", tx_messages),
     PEER(COUNT, "RX MSGS", "rx_messages", rx_messages),

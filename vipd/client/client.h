@@ -50,6 +50,7 @@ struct session {
     struct taken_file *taken[3]; /* the files of these three, which the program may keep */
     int segment;                 /* file of vipd_base: open as long as its lock is held */
     bool claimed;                /* opened in an earlier life of vipd */
+    uint32_t returning;          /* its connections that are counted as waiting (return_waits) */
     bool outlives;               /* its program waits for the next vipd ([reliability] outlive) */
     int doorbell;                /* eventfd; its file is shared with the application */
     int event_sock;              /* vipd's end */

@@ -331,6 +331,16 @@ static bool on_direct(void *ctx, uint16_t vi, uint32_t generation, uint32_t firs
     return vip_control_send(client->session->event_sock, &event.base, &fd, 1, MSG_DONTWAIT) == 0;
 }
 
+static void on_rebound(void *ctx, uint16_t vi, const char *why)
+{
+    struct client *client = ctx;
+
+    (void)vi;
+    VIP_ASSERT(client->session->returning > 0);
+    client->session->returning--;
+    return_ended(client->vipd, why);
+}
+
 static void on_broken(void *ctx)
 {
     client_end(ctx, CLIENT_END_RING, NULL);
@@ -352,6 +362,7 @@ const struct nic_sink client_sink = {
     .place = on_place,
     .fetch = on_fetch,
     .direct = on_direct,
+    .rebound = on_rebound,
 };
 
 /* ---- messages from the application ------------------------------------------------------- */

@@ -120,6 +120,8 @@ bool session_end(struct client *client, bool died, unsigned *ends)
         session_hush(client);
         return false;
     }
+    for (; session->returning > 0; session->returning--)
+        return_ended(client->vipd, "the program ended");
     /* Only now: nic_session_end may still have called the sink, which uses the session. */
     client->session = NULL;
     segment_closed(session);
@@ -426,6 +428,13 @@ static void log_open(const struct client *client)
                      vipd->nics[client->session->nic].config->name);
 }
 
+static void refused(struct vipd *vipd, const Vip__OpenRequest *open, const struct answer *answer)
+{
+    vipd->counters.open_refused++;
+    if (open->claim && !answer->reply.open) /* else: the program asks again */
+        return_refused(vipd, answer->reason);
+}
+
 void request_open(struct client *client, const Vip__Request *request, struct vip_fds *fds,
                   struct answer *answer)
 {
@@ -447,7 +456,7 @@ void request_open(struct client *client, const Vip__Request *request, struct vip
         if (answer->reply.open)
             vipd->counters.open_again++;
         else
-            vipd->counters.open_refused++;
+            refused(vipd, request->open, answer);
         return;
     }
     session = calloc(1, sizeof(*session));
@@ -470,9 +479,11 @@ void request_open(struct client *client, const Vip__Request *request, struct vip
     if (!session_fill(client, request->open->claim, fds, answer)) {
         vip_fds_close(&answer->fds);
         (void)session_end(client, false, &(unsigned){0}); /* the session has no VIs yet */
-        vipd->counters.open_refused++;
+        refused(vipd, request->open, answer);
         return;
     }
+    if (client->session->claimed)
+        return_begin(vipd);
     vipd->counters.opened++;
     log_open(client);
     fill_reply(client, answer);

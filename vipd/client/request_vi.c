@@ -89,6 +89,8 @@ static void restore_vi(struct client *client, const Vip__PastVi *r, const struct
     const uint32_t got[2] = {r->send_entries, r->recv_entries};
     struct nic_past_ring ring = {.fd = ring_fd, .half = r->ring_half, .first = r->ring_first};
     uint64_t now_ns = vipd_loop_now(client->vipd->loop);
+    const char *lost = NULL;
+    bool has_ticket;
     enum vip_rc rc;
 
     if (r->vi >= client->vipd->config->vis) {
@@ -97,7 +99,8 @@ static void restore_vi(struct client *client, const Vip__PastVi *r, const struct
                    (unsigned long long)client->vipd->config->vis);
         return;
     }
-    if (!ticket_good(client, r, &past))
+    has_ticket = ticket_good(client, r, &past);
+    if (!has_ticket)
         past.connected = false;
     past.args.ptag = args->ptag; /* the program's numbers: they may differ from the ticket's */
     past.args.send_cq = args->send_cq;
@@ -106,16 +109,30 @@ static void restore_vi(struct client *client, const Vip__PastVi *r, const struct
     nic_vi_recover(client->session->vipd_base, &past);
     if (r->idle)
         past.connected = past.lost = past.lost_told = false;
+    if (past.lost && !past.lost_told)
+        lost = has_ticket ? "its end had begun"
+                          : "the program has no ticket of it that this vipd can read";
     rc = nic_vi_restore_ring(session, &past, ring_fd < 0 ? NULL : &ring, now_ns, answer->reason,
                              sizeof(answer->reason));
     if (rc == VIP_RC_ERROR_NOT_SUPPORTED && ring_fd < 0) { /* a feature of the connection */
         past.connected = false;
         past.lost = true;
+        lost = "this vipd lacks a feature of it";
         rc = nic_vi_restore(session, &past, now_ns, answer->reason, sizeof(answer->reason));
     }
     answer_why(answer, rc);
+    /* Without its ring the program tells of the VI once more. */
+    if (rc != VIP_RC_SUCCESS && !lost && past.connected &&
+        !(rc == VIP_RC_ERROR_NOT_SUPPORTED && ring_fd >= 0))
+        lost = "this vipd refused its VI";
+    if (lost)
+        return_lost(client->vipd, lost);
     if (rc != VIP_RC_SUCCESS)
         return;
+    if (past.connected) {
+        client->session->returning++;
+        return_waits(client->vipd);
+    }
     for (unsigned queue = 0; queue < 2; queue++)
         nic_vi_entries_again(session, past.vi, (enum vip_queue)queue,
                              nic_vi_completions(session, past.vi, (enum vip_queue)queue) -

@@ -128,12 +128,14 @@ struct peer_walk {
     bool full;
 };
 
-static const char *peer_state(const struct vipd *vipd, const struct nic_peer_view *view)
+/* The state of a peer at now_ns. */
+static const char *peer_state(const struct vipd *vipd, const struct nic_peer_view *view,
+                              uint64_t now_ns)
 {
     if (view->cm.self)
         return "self";
     if (view->cm.dead)
-        return "lost";
+        return view->cm.away_until_ns > now_ns ? "away" : "lost";
     return view->cm.connections > 0 &&
                    view->heard_ago_ns > SILENT_AFTER * vipd->config->keepalive_ns
                ? "silent"
@@ -147,6 +149,7 @@ static bool add_peer(void *ctx, const struct nic_peer_view *view)
     const struct link *link = nic_link(vipd->nics[walk->nic].nic);
     struct link_addr addr = {.len = view->cm.host.len};
     Vip__PeerRow row = VIP__PEER_ROW__INIT;
+    uint64_t now_ns = vipd_loop_now(vipd->loop);
     char peer[64];
 
     format_host(vipd, walk->nic, &view->cm.host, peer, sizeof(peer));
@@ -154,7 +157,7 @@ static bool add_peer(void *ctx, const struct nic_peer_view *view)
     row.nic = (char *)vipd->nics[walk->nic].config->name;
     row.peer = peer;
     row.name = (char *)vipd_host_name(vipd->config, link->kind, &addr);
-    row.state = (char *)peer_state(vipd, view);
+    row.state = (char *)peer_state(vipd, view, now_ns);
     SET(&row, connections, view->cm.connections);
     SET(&row, heard_ago_ns, view->heard_ago_ns);
     SET(&row, tx_messages, view->stats.tx_messages);
@@ -169,6 +172,13 @@ static bool add_peer(void *ctx, const struct nic_peer_view *view)
     SET(&row, inflight_bytes, view->stats.inflight_bytes);
     SET(&row, lost, view->stats.lost);
     SET(&row, epoch, view->cm.epoch);
+    SET(&row, rebound, view->rebound);
+    SET(&row, since_ns, now_ns > view->cm.since_ns ? now_ns - view->cm.since_ns : 0);
+    if (view->cm.dead && view->cm.away_until_ns > now_ns) {
+        SET(&row, left_ns, view->cm.away_until_ns - now_ns);
+        if (view->cm.told_ns > 0)
+            SET(&row, told_ns, view->cm.told_ns);
+    }
     walk->full = !page_add(walk->page, &row.base, PAGE_PEERS);
     return !walk->full;
 }

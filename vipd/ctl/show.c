@@ -43,7 +43,7 @@ static uint64_t now_ms_since(const struct vipd *vipd, uint64_t then_ns)
 
 /* Sums over the sessions of a NIC, for its row. */
 struct nic_sums {
-    uint64_t clients, vis, regions, region_bytes, drops, retransmits;
+    uint64_t clients, vis, regions, region_bytes, drops, retransmits, rebound;
 };
 
 static void sum_counter(void *ctx, const struct nic_counter *counter)
@@ -54,6 +54,8 @@ static void sum_counter(void *ctx, const struct nic_counter *counter)
         sums->drops += counter->value;
     else if (strcmp(counter->name, "retransmits") == 0)
         sums->retransmits += counter->value;
+    else if (counter->id == VIP_STAT_NIC_conns_rebound)
+        sums->rebound = counter->value;
 }
 
 static void sum_nic(const struct vipd *vipd, unsigned nic, struct nic_sums *sums)
@@ -107,6 +109,8 @@ static bool add_nic(struct show_page *page, const struct vipd *vipd, unsigned ni
     row.faults = (char *)config->faults_text;
     SET(&row, retransmits, sums.retransmits);
     SET(&row, drops, sums.drops);
+    SET(&row, rebound, sums.rebound);
+    SET(&row, since_ns, vipd_loop_now(vipd->loop) - vipd->started_ns);
     return page_add(page, &row.base, PAGE_NICS);
 }
 
@@ -138,6 +142,25 @@ static void set_latency(Vip__ViRow *row, const struct eng_latency *latency)
     SET_HIST(row, post_to_complete, &latency->post_to_complete);
 }
 
+static void set_binding(Vip__ViRow *row, const struct nic_binding_view *binding, uint64_t now_ns)
+{
+    static const char *const waits[] = {
+        [NIC_WAIT_PROGRAM] = "program", [NIC_WAIT_ANSWER] = "answer", [NIC_WAIT_PEER] = "peer"};
+
+    if (binding->since_ns == 0)
+        return;
+    SET(row, rebound, binding->rebound);
+    SET(row, since_ns, now_ns > binding->since_ns ? now_ns - binding->since_ns : 0);
+    if (binding->wait == NIC_WAIT_NONE)
+        return;
+    row->state = (char *)"rebinding";
+    row->waits_for = (char *)waits[binding->wait];
+    if (binding->until_ns > 0)
+        SET(row, left_ns, binding->until_ns > now_ns ? binding->until_ns - now_ns : 0);
+    if (binding->told_ns > 0)
+        SET(row, told_ns, binding->told_ns);
+}
+
 /* The number of a VI's row is the index of the VI, so that VIs that come and go do not shift other
  * rows. */
 static bool add_vi(void *ctx, const struct nic_vi_view *view)
@@ -149,6 +172,7 @@ static bool add_vi(void *ctx, const struct nic_vi_view *view)
     row.nic = (char *)show_nic_name(walk->vipd, c);
     SET(&row, vi, view->vi);
     row.state = (char *)vip_vi_state_name(view->state);
+    set_binding(&row, &view->binding, vipd_loop_now(walk->vipd->loop));
     row.level = (char *)vip_level_name(view->level);
     row.peer = (char *)show_peer_text(walk, &view->peer);
     SET(&row, send_depth, view->stats.send_depth);

@@ -279,6 +279,8 @@ int cm_rebind(struct cm *cm, const struct cm_rebind_args *args, uint64_t now_ns)
 /* Give up: rebound is not called any more. A CLOSE tells the other end, if it is bound anew. False:
  * the rebind has ended. */
 bool cm_rebind_cancel(struct cm *cm, uint64_t user, uint64_t now_ns);
+/* When cm_rebind gives up; 0: `user` has no rebind under way. */
+uint64_t cm_rebind_until(struct cm *cm, uint64_t user);
 
 /* ---- both ---- */
 
@@ -342,9 +344,14 @@ struct cm_peer_view {
     uint32_t connections; /* open ones */
     uint64_t heard_ns;    /* time of the peer's last sign of life */
     bool dead;
-    bool self; /* this NIC: connections among its own programs */
+    bool self;              /* this NIC: connections among its own programs */
+    uint64_t since_ns;      /* when this life became known; dead: when it was found dead */
+    uint64_t away_until_ns; /* dead: until then its next vipd may go on with connections; 0: none */
+    uint64_t told_ns; /* away: the time within which, it said, that vipd comes; 0: it did not */
 };
 bool cm_peer_view(const struct cm *cm, uint32_t index, struct cm_peer_view *ret);
+/* The same for the peer with this number; false: its vipd is not away (or there is no such peer). */
+bool cm_peer_away(const struct cm *cm, uint32_t number, struct cm_peer_view *ret);
 
 /* The address of a peer; valid while it has connections. */
 const struct cm_host *cm_peer_host(const struct cm *cm, uint32_t peer);

@@ -67,6 +67,9 @@ void cm_fire_lost(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
             cm_timer_set(cm, &peer->timer, peer->rebind_ns);
         return;
     }
+    /* A peer that is away, and whose next vipd comes in time, is not lost. */
+    cm->stats.peers_lost += !peer->counted;
+    peer->counted = true;
     /* Silence may be one-sided: CLOSE ends the connection on the peer's side as well. */
     if (!peer->new_life)
         cm_closing_start(cm, assoc, NULL, now_ns);
@@ -89,8 +92,8 @@ static void lose(struct cm *cm, struct cm_peer *peer, bool new_life, uint64_t wa
     peer->dead = true;
     peer->new_life = new_life;
     peer->rebind_ns = cm_add_ns(now_ns, wait_ns);
+    peer->since_ns = now_ns;
     peer->timer.kind = CM_TIMER_LOST;
-    cm->stats.peers_lost++;
     cm_fire_lost(cm, &peer->timer, now_ns);
 }
 
@@ -268,6 +271,7 @@ void cm_rx_away(struct cm *cm, const struct cm_in *in)
         if (goes_on(assoc))
             cm->ops.away(cm->ctx, assoc->local_id);
     }
+    in->peer->told_ns = in->msg->back_ms * 1000000;
     lose(cm, in->peer, true, wait_ns, in->now_ns);
 }
 

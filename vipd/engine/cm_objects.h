@@ -38,6 +38,9 @@ struct cm_peer {
     uint32_t assocs_open;    /* associations in CM_ASSOC_OPEN */
     bool dead;               /* its connections end; the peer stays until the host forgets them */
     bool new_life;           /* dead because its vipd was restarted */
+    bool counted;            /* in the statistic peers_lost */
+    uint64_t since_ns;       /* when this life became known, or dead */
+    uint64_t told_ns;        /* within this time, it said, the next one comes; 0: it did not */
     uint64_t rebind_ns;      /* new_life: until then it may rebind connections with a secret */
     uint64_t heard_ns;       /* last sign of this life */
     uint64_t silent_from_ns; /* heard_ns plus the time in which vipd itself did not look */

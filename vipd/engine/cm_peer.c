@@ -96,6 +96,7 @@ struct cm_peer *cm_peer_get(struct cm *cm, const struct cm_host *host, uint64_t 
     /* Other NICs of this vipd, and forgers, may have our epoch; they get PINGs like any peer. */
     peer->self = epoch == cm->config.epoch && cm_host_equal(host, &cm->config.self);
     cm_peer_hear(cm, peer, now_ns);
+    peer->since_ns = now_ns;
     peer->refs = 1;
     peer->timer.kind = CM_TIMER_KEEPALIVE;
     TAILQ_INIT(&peer->assocs);
@@ -153,8 +154,18 @@ bool cm_peer_view(const struct cm *cm, uint32_t index, struct cm_peer_view *ret)
                                  .number = peer->number,
                                  .connections = peer->assocs_open,
                                  .heard_ns = peer->heard_ns,
-                                 .dead = peer->dead};
+                                 .dead = peer->dead,
+                                 .since_ns = peer->since_ns,
+                                 .away_until_ns = peer->new_life ? peer->rebind_ns : 0,
+                                 .told_ns = peer->told_ns};
     return true;
+}
+
+bool cm_peer_away(const struct cm *cm, uint32_t number, struct cm_peer_view *ret)
+{
+    const struct cm_peer *peer = cm_peer_by_number(cm, number);
+
+    return peer && peer->dead && peer->new_life && cm_peer_view(cm, number % CM_PEERS_MAX, ret);
 }
 
 void cm_heard(struct cm *cm, uint32_t peer_number, uint64_t now_ns)

@@ -255,6 +255,13 @@ bool cm_rebind_cancel(struct cm *cm, uint64_t user, uint64_t now_ns)
     return true;
 }
 
+uint64_t cm_rebind_until(struct cm *cm, uint64_t user)
+{
+    struct cm_node *node = cm_table_find(cm, &cm->rebindings_user, user);
+
+    return node ? CM_OF(struct cm_rebinding, by_user, node)->give_up_ns : 0;
+}
+
 static void rebinding_fail(struct cm *cm, struct cm_rebinding *of, enum vip_rc rc, const char *why)
 {
     uint64_t user = of->args.user;

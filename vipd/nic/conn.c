@@ -68,7 +68,8 @@ struct nic_conn *nic_conn_new(struct nic_session *session, uint16_t vi, enum nic
     VIP_ASSERT(!session->vis[vi].conn);
 
     index = conn->index;
-    *conn = (struct nic_conn){.index = index, .state = state, .session = session, .vi = vi};
+    *conn = (struct nic_conn){
+        .index = index, .state = state, .session = session, .vi = vi, .since_ns = nic->now_ns};
     nic_list_init(&conn->by_peer);
     nic_conn_renew(conn);
     session->vis[vi].conn = conn;
@@ -111,6 +112,37 @@ bool nic_conn_goes_on(const struct nic_conn *conn)
     return (conn->features & VIP_FEATURE_REBIND) != 0 &&
            (conn->state == NIC_CONN_ESTABLISHED || conn->state == NIC_CONN_REBINDING) &&
            !conn->lost;
+}
+
+void nic_rebound_tell(const struct nic_conn *conn, const char *why)
+{
+    const struct nic_session *session = conn->session;
+
+    if (session->sink->rebound && !session->closing && !conn->lost_before)
+        session->sink->rebound(session->ctx, conn->vi, why);
+}
+
+struct nic_binding_view nic_conn_binding(const struct nic_conn *conn)
+{
+    struct nic_binding_view view = {0};
+    struct cm_peer_view peer;
+    struct cm *cm;
+
+    if (!conn || (conn->state != NIC_CONN_ESTABLISHED && conn->state != NIC_CONN_REBINDING))
+        return view;
+    cm = conn->session->nic->cm;
+    view.rebound = conn->rebound;
+    view.since_ns = conn->since_ns;
+    if (conn->state == NIC_CONN_REBINDING) {
+        view.until_ns = cm_rebind_until(cm, conn->local_id);
+        view.wait = view.until_ns ? NIC_WAIT_ANSWER : NIC_WAIT_PROGRAM;
+    } else if (nic_conn_goes_on(conn) && cm_peer_away(cm, conn->peer, &peer)) {
+        view.wait = NIC_WAIT_PEER;
+        view.since_ns = peer.since_ns;
+        view.until_ns = peer.away_until_ns;
+        view.told_ns = peer.told_ns;
+    }
+    return view;
 }
 
 void nic_conn_set_peer(struct nic_conn *conn, uint32_t peer)

@@ -35,6 +35,8 @@ void nic_conn_close(struct nic_conn *conn, enum vip_close_reason reason, bool op
     }
     args.ops_valid = ops_valid;
     args.ops_done = ops_done;
+    if (state == NIC_CONN_REBINDING)
+        nic_rebound_tell(conn, "the program gave it up");
     if (state == NIC_CONN_ESTABLISHED)
         nic_close_send(nic, &args);
     nic_conn_free(conn);

@@ -98,6 +98,10 @@ void nic_conn_renew(struct nic_conn *conn);
 struct nic_conn *nic_conn_find(const struct nic *nic, uint64_t local_id);
 /* Can the next life of vipd go on with the connection? */
 bool nic_conn_goes_on(const struct nic_conn *conn);
+/* Tell the owner of the session what became of a connection of an earlier life (nic_sink.rebound). */
+void nic_rebound_tell(const struct nic_conn *conn, const char *why);
+/* For views; conn may be NULL. */
+struct nic_binding_view nic_conn_binding(const struct nic_conn *conn);
 /* Remember the peer of an established connection. */
 void nic_conn_set_peer(struct nic_conn *conn, uint32_t peer);
 void nic_conns_deinit(struct nic *nic);

@@ -108,6 +108,10 @@ struct nic_sink {
     /* fd (the NIC closes it) is a ring between this VI and its peer. Returns whether the program
      * gets the ring. If this member is NULL, the session has no rings. */
     bool (*direct)(void *ctx, uint16_t vi, uint32_t gen, uint32_t first, unsigned half, int fd);
+    /* A connection of an earlier life is bound anew (why NULL), or is not and will not be. Not called
+     * for connections that nic_vi_restore found lost, nor in nic_session_end. This member may be
+     * NULL. */
+    void (*rebound)(void *ctx, uint16_t vi, const char *why);
     /* The session has become broken: end it. If this member is NULL, the owner must poll
      * nic_session_broken. */
     void (*broken)(void *ctx);
@@ -354,6 +358,20 @@ struct nic_counter {
 void nic_counters(const struct nic *nic, void (*visit)(void *ctx, const struct nic_counter *c),
                   void *ctx);
 
+/* What a connection waits for that is to be bound anew. */
+enum nic_wait {
+    NIC_WAIT_NONE,
+    NIC_WAIT_PROGRAM, /* the program, for the request that begins this */
+    NIC_WAIT_ANSWER,  /* the other end's answer */
+    NIC_WAIT_PEER,    /* the next vipd of the peer */
+};
+struct nic_binding_view {
+    enum nic_wait wait;
+    uint32_t rebound;  /* how often this vipd has bound the connection anew */
+    uint64_t since_ns; /* when the connection was bound last, or has begun to wait; 0: none */
+    uint64_t until_ns; /* when the wait ends; 0: not known */
+    uint64_t told_ns; /* NIC_WAIT_PEER: time within which the peer said it is back; 0: it did not */
+};
 struct nic_vi_view {
     uint16_t vi;
     uint32_t generation;
@@ -364,6 +382,7 @@ struct nic_vi_view {
     uint8_t peer_disc_len;
     struct eng_vi_stats stats;
     const struct eng_latency *latency; /* NULL: not measured for each VI */
+    struct nic_binding_view binding;
 };
 /* Calls back for every VI of a session with index >= from, until visit returns false. */
 void nic_session_vis(const struct nic_session *session, uint32_t from,

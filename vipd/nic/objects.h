@@ -11,7 +11,7 @@
 /* A connection of a session, established or under way. */
 struct nic_conn_view {
     uint16_t vi;
-    const char *state; /* "requested", "accepting", "established" */
+    const char *state; /* "requested", "accepting", "established", "rebinding" */
     bool loop;         /* the other end is a program of this NIC */
     struct cm_host peer;
     uint64_t local_id, remote_id, remote_epoch;
@@ -52,6 +52,7 @@ struct nic_peer_view {
     uint64_t heard_ago_ns; /* since its last sign of life */
     struct eng_vi_stats stats;
     uint64_t srtt_max_ns; /* the longest of all connections; stats.srtt_ns is the shortest */
+    uint32_t rebound;     /* connections that this vipd has bound anew */
 };
 /* Peers from index `from` on, until visit returns false. uid: only peers and connections of this
  * user; NULL: of all users. Returns the index to go on with; UINT32_MAX: no more. */

@@ -41,6 +41,7 @@ struct eng_conn nic_conn_bind(struct nic_conn *conn, const struct cm_conn *resul
     conn->asked = result->asked;
     conn->features = result->features;
     conn->parked = 0;
+    conn->since_ns = nic->now_ns;
     conn->to.len = host->len;
     memcpy(conn->to.bytes, host->bytes, sizeof(conn->to.bytes));
     conn->loop = !nic->loop_by_link && nic_is_self(nic, host);
@@ -93,6 +94,7 @@ bool nic_op_rebind(void *ctx, uint64_t local_id, const struct cm_conn *result,
     args = nic_conn_bind(conn, result);
     good = nic_direct_matches(conn) &&
            eng_vi_rebind(session->eng, conn->vi, &args, theirs, nic->now_ns) == 0;
+    conn->rebound += good;
     nic->counts.conns_rebound += good;
     nic_share_switch(nic, before);
     return good;
@@ -202,8 +204,8 @@ void nic_vi_recover(void *vipd_base, struct nic_vi_checkpoint *past)
 
 /* The connection of a VI that was made as it was. NULL: why says why not. */
 static struct nic_conn *conn_restore(struct nic_session *session,
-                                     const struct nic_vi_checkpoint *past, enum vip_rc *ret_rc,
-                                     char *why, size_t why_bytes)
+                                     const struct nic_vi_checkpoint *past, uint64_t now_ns,
+                                     enum vip_rc *ret_rc, char *why, size_t why_bytes)
 {
     struct nic_conn *conn;
 
@@ -221,6 +223,8 @@ static struct nic_conn *conn_restore(struct nic_session *session,
     }
     conn->to.len = past->peer.len;
     memcpy(conn->to.bytes, past->peer.bytes, sizeof(conn->to.bytes));
+    conn->since_ns = now_ns;
+    conn->lost_before = past->lost;
     conn->remote_disc_len = past->peer_disc_len;
     conn->secret = past->secret;
     conn->asked = past->asked;
@@ -243,7 +247,7 @@ static enum vip_rc restore(struct nic_session *session, const struct nic_vi_chec
     if (rc != VIP_RC_SUCCESS || !(past->connected || lost))
         return rc;
     head = session->vis[past->vi].head;
-    conn = conn_restore(session, past, &rc, why, why_bytes);
+    conn = conn_restore(session, past, now_ns, &rc, why, why_bytes);
     if (!conn) {
         nic_vi_drop(session, past->vi);
         /* As it was: the program may ask again. */
@@ -339,7 +343,9 @@ void nic_op_rebound(void *ctx, uint64_t local_id, enum vip_rc rc, const struct c
         if (!nic_direct_matches(conn)) {
             close.why = "the other end of the connection did not bring the same ring";
         } else if (eng_vi_rebind(session->eng, vi, &args, theirs, nic->now_ns) == 0) {
+            conn->rebound++;
             nic->counts.conns_rebound++;
+            nic_rebound_tell(conn, NULL);
             nic_direct_ask_again(session, vi);
             return;
         }
@@ -348,6 +354,7 @@ void nic_op_rebound(void *ctx, uint64_t local_id, enum vip_rc rc, const struct c
                                                     .peer = conn->peer,
                                                     .reason = VIP_CLOSE_ERROR});
     }
+    nic_rebound_tell(conn, close.why);
     nic_conn_free(conn);
     eng_vi_closed(session->eng, vi, &close, nic->now_ns);
     nic_vi_lost(session, vi, close.why);

@@ -42,11 +42,14 @@ struct nic_conn {
     bool waits;              /* a peer-to-peer request: it also waits at a discriminator */
     uint8_t remote_disc_len; /* for views */
     bool lost;               /* Rebinding: it cannot be bound anew, so its rebind fails */
+    bool lost_before;        /* Rebinding: nic_vi_recover has found that it is lost */
     bool asked;              /* these three: of cm_conn */
     struct siphash_key secret;
     uint64_t features;
     uint32_t peer;           /* cm's peer number */
     struct link_addr to;     /* the peer's address */
+    uint64_t since_ns;       /* for views: when it entered this state, or was bound last */
+    uint32_t rebound;        /* for views: how often this vipd has bound it anew */
     uint64_t heard_turn;     /* turn of the last cm_heard, which reports that the peer lives */
     struct nic_list by_peer; /* nic->peers[] */
     struct nic_conn *next_free;

@@ -191,7 +191,9 @@ void nic_session_vis(const struct nic_session *session, uint32_t from,
         view.state = eng_vi_state(session->eng, (uint16_t)i);
         view.level = vi->attrs.level;
         view.ptag = vi->ptag;
-        if (vi->conn && vi->conn->state == NIC_CONN_ESTABLISHED) {
+        view.binding = nic_conn_binding(vi->conn);
+        if (vi->conn &&
+            (vi->conn->state == NIC_CONN_ESTABLISHED || vi->conn->state == NIC_CONN_REBINDING)) {
             view.peer.len = vi->conn->to.len;
             memcpy(view.peer.bytes, vi->conn->to.bytes, sizeof(view.peer.bytes));
             view.peer_disc_len = vi->conn->remote_disc_len;

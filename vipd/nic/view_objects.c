@@ -33,7 +33,9 @@ void nic_session_conns(const struct nic_session *session, uint32_t from,
 
         if (!conn)
             continue;
-        view.state = conn_state_name(conn->state);
+        view.state = nic_conn_binding(conn).wait == NIC_WAIT_NONE
+                         ? conn_state_name(conn->state)
+                         : conn_state_name(NIC_CONN_REBINDING);
         view.loop = conn->loop;
         view.local_id = conn->local_id;
         view.remote_id = conn->remote_id;
@@ -117,6 +119,7 @@ static uint32_t sum_peer(const struct nic *nic, const uint32_t *uid, struct nic_
             (uid && conn->session->uid != *uid))
             continue;
         count++;
+        view->rebound += conn->rebound > 0;
         nic_vi_counts(conn->session, conn->vi, &one);
         nic_stats_add(&view->stats, &one);
         view->stats.cwnd_bytes += one.cwnd_bytes;

@@ -1,0 +1,47 @@
+/*
+ * What became of the connections of an earlier life of vipd: how many came back, how many did not,
+ * and why. At the end of the grace time one line of the log and one event say it.
+ *
+ * Owns: struct returns of struct vipd. Does not own: the connections (vipd/nic/rebind.c). The
+ * functions take the mutex vipd->shared; all but return_ended belong to the control loop.
+ */
+#ifndef VIPD_RETURNS_H
+#define VIPD_RETURNS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct vipd;
+struct vipd_timer;
+
+#define RETURN_REASONS    12 /* different reasons that are counted apart */
+#define RETURN_TEXT_BYTES 160
+
+struct return_reason {
+    uint64_t count;
+    bool handle; /* a NIC handle was refused, else: a connection is lost */
+    char text[RETURN_TEXT_BYTES];
+};
+
+struct returns {
+    struct vipd_timer *timer; /* NULL: no program of an earlier life has come, or all is told */
+    uint64_t back, waiting;   /* connections */
+    struct return_reason reason[RETURN_REASONS];
+    uint64_t other; /* connections and NIC handles with further reasons */
+    bool told;
+};
+
+/* A program of an earlier life of vipd has come. */
+void return_begin(struct vipd *vipd);
+/* Its NIC handle is refused. */
+void return_refused(struct vipd *vipd, const char *why);
+/* One of its connections waits to be bound anew; return_ended follows. */
+void return_waits(struct vipd *vipd);
+/* Such a connection was bound anew (why NULL), or is lost. */
+void return_ended(struct vipd *vipd, const char *why);
+/* A connection is lost that has not waited. */
+void return_lost(struct vipd *vipd, const char *why);
+/* vipd ends: free the timer. */
+void returns_deinit(struct vipd *vipd);
+
+#endif
