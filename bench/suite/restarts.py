@@ -57,8 +57,8 @@ def main():
         values[name].append(float(ms))
     text = ["# Ends of vipd under traffic", "", machine.sentence(described), "",
             f"Commit {machine.commit(TOP)}, {time.time() - started:.0f} s. Two programs on 127.0.0.1 and 127.0.0.2 (UDP)",
-            "exchange messages, each of which is checked. A vipd ends, and a shell starts the next one at once. The time is",
-            "the longest one without a message. No message was lost.", "", *table(values)]
+            "exchange messages, each of which is checked. A vipd ends, and a shell starts the next one at once (a vipd that takes",
+            "over starts before). The time is the longest one without a message. No message was lost.", "", *table(values)]
     with open(os.path.join(args.out, "restarts.md"), "w", encoding="utf-8") as out:
         out.write("\n".join(text) + "\n")
     with open(os.path.join(args.out, "restarts.json"), "w", encoding="utf-8") as out:

@@ -63,11 +63,11 @@ round_of_splitc() {
 restarts() {
     python3 -B bench/suite/restarts.py --build "$build" --out "$work/out" --times 2 >"$work/log" 2>&1 ||
         wrong "restarts: $(cat "$work/log")"
-    [ "$(grep -cE '^\| (killed|stopped) \(SIG[A-Z]*\) \| 2( \| [0-9]+\.[0-9]){4} \|$' "$work/out/restarts.md")" = 2 ] &&
-        grep -qE '^\| start-up of a vipd.* \| 4( \| [0-9]+\.[0-9]){3} \| 1\.0 \|$' "$work/out/restarts.md" &&
+    [ "$(grep -cE '^\| (killed|stopped|taken over from) \([a-zA-Z -]*\) \| 2( \| [0-9]+\.[0-9]){4} \|$' "$work/out/restarts.md")" = 3 ] &&
+        grep -qE '^\| start-up of a vipd.* \| 6( \| [0-9]+\.[0-9]){3} \| 1\.0 \|$' "$work/out/restarts.md" &&
         grep -q ' processors, Linux ' "$work/out/restarts.md" ||
         wrong "no table of restarts: $(cat "$work/log" "$work/out/restarts.md")"
-    [ "$(jq '.ms | [.KILL, .TERM, .START] | map(length) == [2, 2, 4]' "$work/out/restarts.json")" = true ] ||
+    [ "$(jq '.ms | [.SIGKILL, .SIGTERM, .takeover, .START] | map(length) == [2, 2, 2, 6]' "$work/out/restarts.json")" = true ] ||
         wrong "no values of restarts"
 }
 

@@ -140,7 +140,9 @@ static void test_vi(void **state)
     assert_int_equal(past.completed, 105);
     past = recovered(VI_AT(44), 1); /* ended */
     assert_true(!past.connected && past.lost && !past.lost_told);
-    past = recovered(VI_AT(16), 1); /* a ring */
+    past = recovered(VI_AT(16), 1); /* an open ring */
+    assert_true(past.connected && !past.lost);
+    past = recovered(VI_AT(16), 3); /* a ring that is over */
     assert_true(!past.connected && past.lost && !past.lost_told);
     past = recovered(VI_AT(8), 3); /* Error */
     assert_true(!past.connected && past.lost && past.lost_told);
