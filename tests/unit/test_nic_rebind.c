@@ -6,8 +6,6 @@
 #include "unit/nic_outlive.h"
 #include "vipd/nic/objects.h"
 
-/* The vipd of this program is gone; what it sends at its end is lost, as after SIGKILL. The program sees the completions
- * that vipd has written. */
 /* Nobody hears of its end. */
 static void kill_nic(unsigned host)
 {
@@ -19,6 +17,8 @@ static void kill_nic(unsigned host)
     rig_loss_ppm = loss_ppm;
 }
 
+/* The vipd of this program is gone; what it sends at its end is lost, as after SIGKILL. The program sees the completions
+ * that vipd has written. */
 static void kill_vipd(struct program *p)
 {
     unsigned loss_ppm = rig_loss_ppm;
