@@ -61,9 +61,12 @@ static struct vipl__vi *live_vi(struct vipl__session *session, unsigned index)
 /* A live VI that vipd has not refused. */
 static struct vipl__vi *known_vi(struct vipl__session *session, unsigned index)
 {
-    struct vipl__vi *vi = live_vi(session, index);
+    struct vipl__vi *vi = __atomic_load_n(&session->vi[index], __ATOMIC_ACQUIRE);
 
-    return vi != NULL && vi->refused == VIPL__TAKEN ? vi : NULL;
+    /* In this order: the program may destroy a refused VI now, and then the handle goes first. */
+    if (vi == NULL || __atomic_load_n(&vi->refused, __ATOMIC_SEQ_CST) != VIPL__TAKEN)
+        return NULL;
+    return live_vi(session, index);
 }
 
 static struct vipl__cq *live_cq(struct vipl__session *session, unsigned index)
@@ -71,6 +74,16 @@ static struct vipl__cq *live_cq(struct vipl__session *session, unsigned index)
     struct vipl__cq *cq = __atomic_load_n(&session->cq[index], __ATOMIC_ACQUIRE);
 
     return cq != NULL && __atomic_load_n(&cq->handle, __ATOMIC_ACQUIRE) != 0 ? cq : NULL;
+}
+
+/* As known_vi. */
+static struct vipl__cq *known_cq(struct vipl__session *session, unsigned index)
+{
+    struct vipl__cq *cq = __atomic_load_n(&session->cq[index], __ATOMIC_ACQUIRE);
+
+    if (cq == NULL || __atomic_load_n(&cq->refused, __ATOMIC_SEQ_CST) != VIPL__TAKEN)
+        return NULL;
+    return live_cq(session, index);
 }
 
 /* ---- the connection ---------------------------------------------------------------------- */
@@ -262,11 +275,11 @@ static bool tell_cqs(struct vipl__session *session)
     VIP_RETURN rc;
 
     for (unsigned i = 0; i < VIP_CQ_MAX; i++) {
-        struct vipl__cq *cq = live_cq(session, i);
+        struct vipl__cq *cq = known_cq(session, i);
         Vip__CqRequest body = VIP__CQ_REQUEST__INIT;
         Vip__Request request = VIP__REQUEST__INIT;
 
-        if (cq == NULL || cq->refused != VIPL__TAKEN)
+        if (cq == NULL)
             continue;
         body.has_cq = 1;
         body.cq = i;

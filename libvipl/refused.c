@@ -76,7 +76,7 @@ struct vipl__region *vipl__refused_region(struct vipl__session *session, VIP_MEM
     vipl__spin_lock(&session->post_lock);
     region = vipl__region_find(&session->regions, handle);
     /* While vipd is away, only the provider thread changes the table. */
-    if (region != NULL && region->refused && !vipl__is_gone(session))
+    if (region != NULL && !vipl__is_gone(session) && region->refused)
         region = vipl__region_take(&session->regions, handle);
     else
         region = NULL;

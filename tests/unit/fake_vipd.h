@@ -198,8 +198,14 @@ static void fake_open(struct fake *fake, struct vip_fds *fds)
     close(pair[1]);
 }
 
+/*
+ * The test sets the contents of replies, and the fake's thread reads them after it has received the request.
+ * The thread sanitizer does not see this order, because a socket makes it.
+ */
+#define FAKE_ORDERED __attribute__((no_sanitize("thread")))
+
 /* A program comes back: take the session over with the segment of the last vipd. */
-static void fake_claim(struct fake *fake)
+FAKE_ORDERED static void fake_claim(struct fake *fake)
 {
     Vip__Reply reply = VIP__REPLY__INIT;
     Vip__OpenReply open = VIP__OPEN_REPLY__INIT;
@@ -232,12 +238,6 @@ static uint32_t fake_number(const Vip__Request *request)
         return 0;
     }
 }
-
-/*
- * The test sets the contents of replies, and the fake's thread reads them after it has received the request.
- * The thread sanitizer does not see this order, because a socket makes it.
- */
-#define FAKE_ORDERED __attribute__((no_sanitize("thread")))
 
 FAKE_ORDERED static void fake_answer(struct fake *fake, const Vip__Request *request)
 {
@@ -366,7 +366,7 @@ static inline void fake_start(struct fake *fake)
 }
 
 /* Shut down both sockets, as at the death of a vipd process. The control socket last: then the next fake begins. */
-static inline void fake_die(struct fake *fake)
+FAKE_ORDERED static inline void fake_die(struct fake *fake)
 {
     if (fake->event >= 0)
         shutdown(fake->event, SHUT_RDWR);
