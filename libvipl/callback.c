@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "libvipl/error.h"
 #include "proto/status.h"
 
 /*
@@ -29,7 +30,7 @@ struct item {
     struct item *next;
     VIP_ERROR_DESCRIPTOR error;
     int from_post;
-    char why[160];
+    char why[VIPL__REASON_BYTES];
 };
 
 struct vipl__callbacks {
@@ -127,10 +128,12 @@ static void *run(void *arg)
         callbacks->running = handler != NULL;
         pthread_mutex_unlock(&callbacks->lock);
 
-        if (handler != NULL)
+        if (handler != NULL) {
+            (void)vipl__fail(VIP_SUCCESS, "%s", item->why); /* for VipxLastError */
             handler(context, &item->error);
-        else
+        } else {
             log_error(&item->error, item->why);
+        }
         free(item);
         pthread_mutex_lock(&callbacks->lock);
         callbacks->running = false;

@@ -13,6 +13,7 @@
 #include "libvipl/connect.h"
 #include "libvipl/error.h"
 #include "libvipl/listen.h"
+#include "libvipl/refused.h"
 #include "libvipl/sleep.h"
 #include "proto/ring.h"
 #include "libvipl/vipl_ext.h"
@@ -480,7 +481,7 @@ static VIP_RETURN attempt_linger(struct vipl__sleeper *wait)
     const struct vipl__vi *vi = wait->object;
     const uint32_t *via = wait->ret[0];
 
-    return (int32_t)(*via - vip_load32_acquire(wait->prod)) <= 0 || vipl__is_dead(vi->session) ||
+    return (int32_t)(*via - vip_load32_acquire(wait->prod)) <= 0 || vipl__vi_is_dead(vi) ||
                    !vipl__vi_is(vi, wait->handle)
                ? VIP_SUCCESS
                : VIP_NOT_DONE;
@@ -528,7 +529,11 @@ VIP_RETURN VipDisconnect(VIP_VI_HANDLE ViHandle)
     disconnect.vi = vi->index;
     request.body_case = VIP__REQUEST__BODY_DISCONNECT;
     request.disconnect = &disconnect;
-    rc = vipl__call(vi->session, "VipDisconnect", &request, NULL, 0, NULL);
+    rc = vipl__refused_disconnect(vi)
+             ? VIP_SUCCESS
+             : vipl__call(vi->session, "VipDisconnect", &request, NULL, 0, NULL);
+    if (rc == VIP_INVALID_PARAMETER && vipl__refused_disconnect(vi)) /* refused meanwhile */
+        rc = VIP_SUCCESS;
     if (rc == VIP_SUCCESS)
         vipl__attempt_cancelled(vi);
     vipl__leave(vi->session);

@@ -6,6 +6,7 @@
 #include "libvipl/cq_fd.h"
 #include "libvipl/direct.h"
 #include "libvipl/error.h"
+#include "libvipl/refused.h"
 #include "libvipl/take.h"
 #include "libvipl/sleep.h"
 
@@ -39,11 +40,13 @@ static VIP_RETURN check_entries(const struct vipl__session *session, const char 
     return VIP_SUCCESS;
 }
 
-/* Under session->lock. NULL: no memory. */
+/* Under session->lock. NULL: no memory, or the object is in use. */
 static struct vipl__cq *install(struct vipl__session *session, const Vip__CreateCqReply *reply)
 {
     struct vipl__cq *cq = session->cq[reply->cq];
 
+    if (cq != NULL && __atomic_load_n(&cq->refused, __ATOMIC_ACQUIRE) != VIPL__TAKEN)
+        return NULL;
     if (cq == NULL) {
         cq = calloc(1, sizeof(*cq));
         if (cq == NULL)
@@ -98,8 +101,10 @@ static VIP_RETURN create_cq(struct vipl__session *session, VIP_ULONG entries,
         if (ask_cq(session, "VipCreateCQ", VIP__REQUEST__BODY_DESTROY_CQ, reply->create_cq->cq, 0,
                    NULL) == VIP_SUCCESS)
             vipl__call_kept(session);
-        rc = vipl__fail(VIP_ERROR_RESOURCE,
-                        "VipCreateCQ: out of memory, or the NIC is being closed");
+        rc = vipl__fail(
+            VIP_ERROR_RESOURCE,
+            "VipCreateCQ: out of memory, the NIC is being closed, or vipd uses the number of "
+            "a CQ again that it has refused: destroy that CQ first");
     }
     vipl__reply_free(reply);
     return rc;
@@ -120,21 +125,42 @@ VIP_RETURN VipCreateCQ(VIP_NIC_HANDLE NicHandle, VIP_ULONG EntryCount, VIP_CQ_HA
     return rc;
 }
 
+/* vipd does not know the CQ: may it be destroyed? */
+static VIP_RETURN refused_unbound(const struct vipl__cq *cq)
+{
+    for (unsigned i = 0; i < VIP_VI_MAX; i++) {
+        const struct vipl__vi *vi = __atomic_load_n(&cq->session->vi[i], __ATOMIC_ACQUIRE);
+
+        for (unsigned q = 0; vi != NULL && q < 2; q++)
+            if (__atomic_load_n(&vi->handle, __ATOMIC_ACQUIRE) != 0 &&
+                __atomic_load_n(&vi->queue[q].cq, __ATOMIC_RELAXED) == cq)
+                return vipl__fail(VIP_ERROR_RESOURCE,
+                                  "VipDestroyCQ: a VI is bound to completion queue %u", cq->index);
+    }
+    return VIP_SUCCESS;
+}
+
 VIP_RETURN VipDestroyCQ(VIP_CQ_HANDLE CQHandle)
 {
     struct vipl__cq *cq = vipl__cq_enter(CQHandle, "VipDestroyCQ");
     uint64_t handle = (uint64_t)(uintptr_t)CQHandle;
     VIP_RETURN rc;
+    bool refused;
 
     if (cq == NULL)
         return VIP_INVALID_PARAMETER;
-    rc = ask_cq(cq->session, "VipDestroyCQ", VIP__REQUEST__BODY_DESTROY_CQ, cq->index, 0, NULL);
+    refused = __atomic_load_n(&cq->refused, __ATOMIC_ACQUIRE) != VIPL__TAKEN;
+    rc = refused ? refused_unbound(cq)
+                 : ask_cq(cq->session, "VipDestroyCQ", VIP__REQUEST__BODY_DESTROY_CQ, cq->index, 0,
+                          NULL);
     if (rc == VIP_SUCCESS) {
         vipl__spin_lock(&cq->done_lock);
         __atomic_compare_exchange_n(&cq->handle, &handle, 0, false, __ATOMIC_SEQ_CST,
                                     __ATOMIC_SEQ_CST);
+        vipl__refused_over(cq->session, &cq->refused);
         vipl__spin_unlock(&cq->done_lock);
-        vipl__call_kept(cq->session);
+        if (!refused)
+            vipl__call_kept(cq->session);
         vipl__wake_all(cq->session); /* a waiting thread then finds the CQ gone */
         vipl__notify_cancel_cq(cq, (uint64_t)(uintptr_t)CQHandle);
         vipl__cq_fd_close(cq);

@@ -114,7 +114,7 @@ static VIP_RETURN make(struct vipl__cq *cq, uint64_t handle)
             vipl__cq_fd_signal(cq);
         vipl__spin_unlock(&cq->done_lock);
         /* vipd may have died before there was a file descriptor to signal. */
-        if (vipl__is_dead(cq->session))
+        if (vipl__some_dead(cq->session))
             vipl__cq_fd_flushed(cq);
     }
     vip_fds_close(&fds);

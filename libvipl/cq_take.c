@@ -41,8 +41,8 @@ static struct vipl__vi *entry_vi(struct vipl__cq *cq, const struct vip_cqe *entr
 }
 
 /*
- * Without vipd: a descriptor of a bound queue that was posted and never reported counts as
- * completed. The search starts at the VI found last, so that each VI has its turn.
+ * Without vipd, or for VIs that vipd has refused: a descriptor of a bound queue that was posted and
+ * never reported counts as completed. The search starts at the VI found last, so that each VI has its turn.
  */
 static __attribute__((cold, noinline)) struct vipl__vi *
 flushed_vi(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle)
@@ -51,7 +51,8 @@ flushed_vi(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle)
         unsigned index = (cq->flush_next + n) % VIP_VI_MAX;
         struct vipl__vi *vi = __atomic_load_n(&cq->session->vi[index], __ATOMIC_ACQUIRE);
 
-        if (vi == NULL || (*ret_handle = __atomic_load_n(&vi->handle, __ATOMIC_ACQUIRE)) == 0)
+        if (vi == NULL || (*ret_handle = __atomic_load_n(&vi->handle, __ATOMIC_ACQUIRE)) == 0 ||
+            !vipl__vi_is_dead(vi))
             continue;
         for (unsigned q = 0; q < 2; q++) {
             struct vipl__queue *queue = &vi->queue[q];
@@ -82,7 +83,7 @@ static inline struct vipl__vi *next_entry(struct vipl__cq *cq, unsigned *ret_que
                                           uint64_t *ret_handle, bool *ret_tell)
 {
     /* Loaded before the ring: entries that vipd wrote before it died come first. */
-    bool dead = vipl__is_dead(cq->session);
+    bool dead = vipl__is_dead(cq->session), some_dead = vipl__some_dead(cq->session);
     struct vipl__vi *vi = NULL;
     struct vip_cqe entry;
 
@@ -99,7 +100,7 @@ static inline struct vipl__vi *next_entry(struct vipl__cq *cq, unsigned *ret_que
     }
     if (vi == NULL && !dead && cq->direct_count > 0)
         vi = vipl__direct_entry(cq, ret_queue, ret_handle);
-    if (vi == NULL && dead)
+    if (vi == NULL && some_dead)
         vi = flushed_vi(cq, ret_queue, ret_handle);
     if (vi != NULL)
         vi->queue[*ret_queue].reported++;
@@ -118,8 +119,8 @@ arm_and_look(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle, boo
 
     if (vipl__cq_fd_arm(cq))
         vi = next_entry(cq, ret_queue, ret_handle, ret_tell);
-    if (vi != NULL && (vip_cq_read(cq->ring, cq->position, &entry) || vipl__is_dead(cq->session) ||
-                       vipl__direct_waiting(cq)))
+    if (vi != NULL && (vip_cq_read(cq->ring, cq->position, &entry) ||
+                       vipl__some_dead(cq->session) || vipl__direct_waiting(cq)))
         vipl__cq_fd_signal(cq);
     return vi;
 }
@@ -137,7 +138,7 @@ static inline bool seems_empty(const struct vipl__cq *cq)
     return !vip_cq_read(cq->ring, position, &entry) &&
            __atomic_load_n(&cq->position, __ATOMIC_RELAXED) == position &&
            __atomic_load_n(&cq->direct_count, __ATOMIC_RELAXED) == 0 &&
-           __atomic_load_n(&cq->fd[0], __ATOMIC_RELAXED) < 0 && !vipl__is_dead(cq->session);
+           __atomic_load_n(&cq->fd[0], __ATOMIC_RELAXED) < 0 && !vipl__some_dead(cq->session);
 }
 
 static inline VIP_RETURN take(struct vipl__cq *cq, uint64_t handle, VIP_VI_HANDLE *ret_vi,

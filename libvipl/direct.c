@@ -462,7 +462,7 @@ enum vipl__way vipl__direct_post(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc
     uint8_t *to;
 
     if (direct == NULL || !open_now(vi, direct) || !gather(vi, desc, direct->max_bytes, &from) ||
-        vipl__is_dead(vi->session) || sleepers_of(&vi->queue[VIP_Q_SEND]))
+        vipl__vi_is_dead(vi) || sleepers_of(&vi->queue[VIP_Q_SEND]))
         return VIPL__WAY_NO;
     if (vi->session->direct_random && !by_chance(direct))
         return VIPL__WAY_NO;

@@ -215,7 +215,7 @@ static bool fill_one(struct vipl__vi *vi, enum vip_queue which, uint32_t count)
     uint32_t position = queue->position + (count - queue->reaped);
     VIP_DESCRIPTOR *desc = queue->fifo[slot];
     struct vip_comp comp;
-    bool dead = vipl__is_dead(vi->session), completed;
+    bool dead = vipl__vi_is_dead(vi), completed;
 
     completed = vip_comps_read(&queue->comps, queue->position, position, &comp);
     if (!completed && !dead)
@@ -363,7 +363,7 @@ static void look(struct vipl__vi *vi, uint64_t handle, enum vip_queue which, boo
         return;
     ret->origin = queue->origin[slot];
     /* Loaded first: completions that vipd wrote before it died come before flushed ones. */
-    dead = vipl__is_dead(vi->session);
+    dead = vipl__vi_is_dead(vi);
     ret->completed = next_completion(vi, which, reaped, locked, ret);
     if (ret->lock || (!ret->completed && !dead))
         return;
@@ -435,7 +435,7 @@ VIP_RETURN vipl__take_desc(struct vipl__vi *vi, uint64_t handle, enum vip_queue 
     empty = __atomic_load_n(&queue->posted, __ATOMIC_ACQUIRE) == reaped;
     if (valid && !empty) {
         /* Loaded first: completions that vipd wrote before it died come before flushed ones. */
-        dead = vipl__is_dead(vi->session);
+        dead = vipl__vi_is_dead(vi);
         completed = vip_comps_read(&queue->comps, queue->position, queue->position, &comp);
         if (completed || dead) {
             desc = queue->fifo[reaped & (VIP_DESC_PER_QUEUE_MAX - 1)];

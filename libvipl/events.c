@@ -4,6 +4,7 @@
  */
 #include "libvipl/events.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -214,13 +215,31 @@ static void on_death(struct vipl__session *session, const char *refusal)
     }
 }
 
+/*
+ * Posts on a VI that vipd has refused are flushed, and vipd does not wake the threads that wait for
+ * that. Other threads may look before the refusal or such a post, and sleep after it. So wake
+ * all until vipd has a message.
+ */
+#define WAKE_REFUSED_MS 10
+static void wake_refused(struct vipl__session *session)
+{
+    struct pollfd look = {.fd = session->event_fd, .events = POLLIN};
+
+    while (__atomic_load_n(&session->refused, __ATOMIC_SEQ_CST) != 0 &&
+           poll(&look, 1, WAKE_REFUSED_MS) == 0)
+        vipl__wake_all(session);
+}
+
 /* Read vipd's messages until it ends the socket. */
 static void read_all(struct vipl__session *session)
 {
     for (;;) {
         struct vip_fds fds = VIP_FDS_NONE;
         ProtobufCMessage *message = NULL;
-        int rc = vip_control_recv(session->event_fd, &vip__event__descriptor, 0, &message, &fds);
+        int rc;
+
+        wake_refused(session);
+        rc = vip_control_recv(session->event_fd, &vip__event__descriptor, 0, &message, &fds);
 
         if (rc < 0)
             return;

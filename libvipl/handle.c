@@ -268,6 +268,9 @@ enum vip_vi_state vipl__vi_state(const struct vipl__vi *vi)
 
     if (vipl__is_dead(vi->session))
         return VIP_VIST_ERROR;
+    state = __atomic_load_n(&vi->refused, __ATOMIC_ACQUIRE);
+    if (state != VIPL__TAKEN)
+        return state == VIPL__REFUSED_IDLE ? VIP_VIST_IDLE : VIP_VIST_ERROR;
     state = vip_load32_acquire(&vip_vipd_vi((void *)vi->session->vipd, vi->index)->state);
     return state > VIP_VIST_ERROR ? VIP_VIST_ERROR : (enum vip_vi_state)state;
 }

@@ -18,6 +18,9 @@
 /* How long, in ns, closing waits for requests that vipd has sent already. */
 #define LISTEN_DRAIN_NS 1000000000ull
 
+/* In place of vipd's number: the present vipd has refused the listener. */
+#define NO_WAIT 0
+
 /* The index in a listener's handle has 16 bits. */
 _Static_assert(VIPL__LISTENERS_MAX <= 65536, "an index fits a handle");
 
@@ -257,33 +260,29 @@ static bool past_listener(struct vipl__session *session, unsigned index, struct 
     return there;
 }
 
-VIP_RETURN vipl__listeners_again(struct vipl__session *session)
+VIP_RETURN vipl__listener_again(struct vipl__session *session, unsigned index)
 {
     static const char call[] = "VipxListen";
-    VIP_RETURN rc = VIP_SUCCESS;
+    uint64_t wait_id = NO_WAIT, delivered;
+    struct vipl__listener past, *listener;
+    VIP_RETURN rc;
+    bool mine;
 
-    for (unsigned i = 0; i < VIPL__LISTENERS_MAX && rc == VIP_SUCCESS; i++) {
-        struct vipl__listener past, *listener;
-        uint64_t wait_id, delivered;
-        bool mine;
-
-        if (!past_listener(session, i, &past))
-            continue;
-        rc = ask_listen(session, call, &past.local, past.backlog, &wait_id);
-        if (rc != VIP_SUCCESS)
-            break;
-        pthread_mutex_lock(&session->lock);
-        listener = session->listener[i];
-        mine = listener->handle == past.handle;
-        if (mine) {
-            listener->wait_id = wait_id;
-            listener->received = 0;
-        }
-        pthread_mutex_unlock(&session->lock);
-        vipl__call_kept(session);
-        if (!mine) /* it was closed meanwhile */
-            ask_end(session, call, wait_id, &delivered);
+    if (!past_listener(session, index, &past))
+        return VIP_SUCCESS;
+    rc = ask_listen(session, call, &past.local, past.backlog, &wait_id);
+    pthread_mutex_lock(&session->lock);
+    listener = session->listener[index];
+    mine = listener->handle == past.handle;
+    if (mine) {
+        listener->wait_id = wait_id;
+        listener->received = 0;
     }
+    pthread_mutex_unlock(&session->lock);
+    if (rc == VIP_SUCCESS)
+        vipl__call_kept(session);
+    if (rc == VIP_SUCCESS && !mine) /* it was closed meanwhile */
+        ask_end(session, call, wait_id, &delivered);
     return rc;
 }
 

@@ -21,9 +21,9 @@ struct vipl__listener {
 bool vipl__listener_put(struct vipl__session *session, struct vipl__incoming *incoming);
 /* vipd has died: make the listeners' file descriptors readable. Under session->lock. */
 void vipl__listeners_raise(struct vipl__session *session);
-/* Make the listeners anew with the next vipd. The requests of the last vipd are dropped. Outcomes: as
- * vipl__call. */
-VIP_RETURN vipl__listeners_again(struct vipl__session *session);
+/* Make the listener with this index anew with the next vipd, if there is one. The requests of the last
+ * vipd are dropped. Outcomes: as vipl__call. */
+VIP_RETURN vipl__listener_again(struct vipl__session *session, unsigned index);
 /* Make the handles of all listeners invalid. Under session->lock. */
 void vipl__listeners_invalidate(struct vipl__session *session);
 /* Free the requests and file descriptors of all listeners; no thread is in the session. */

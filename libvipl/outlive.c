@@ -25,6 +25,7 @@
 #include "libvipl/error.h"
 #include "libvipl/listen.h"
 #include "libvipl/mem.h"
+#include "libvipl/refused.h"
 #include "libvipl/sq.h"
 #include "libvipl/vipl_ext.h"
 
@@ -57,11 +58,32 @@ static struct vipl__vi *live_vi(struct vipl__session *session, unsigned index)
     return vi != NULL && __atomic_load_n(&vi->handle, __ATOMIC_ACQUIRE) != 0 ? vi : NULL;
 }
 
+/* A live VI that vipd has not refused. */
+static struct vipl__vi *known_vi(struct vipl__session *session, unsigned index)
+{
+    struct vipl__vi *vi = __atomic_load_n(&session->vi[index], __ATOMIC_ACQUIRE);
+
+    /* In this order: the program may destroy a refused VI now, and then the handle goes first. */
+    if (vi == NULL || __atomic_load_n(&vi->refused, __ATOMIC_SEQ_CST) != VIPL__TAKEN)
+        return NULL;
+    return live_vi(session, index);
+}
+
 static struct vipl__cq *live_cq(struct vipl__session *session, unsigned index)
 {
     struct vipl__cq *cq = __atomic_load_n(&session->cq[index], __ATOMIC_ACQUIRE);
 
     return cq != NULL && __atomic_load_n(&cq->handle, __ATOMIC_ACQUIRE) != 0 ? cq : NULL;
+}
+
+/* As known_vi. */
+static struct vipl__cq *known_cq(struct vipl__session *session, unsigned index)
+{
+    struct vipl__cq *cq = __atomic_load_n(&session->cq[index], __ATOMIC_ACQUIRE);
+
+    if (cq == NULL || __atomic_load_n(&cq->refused, __ATOMIC_SEQ_CST) != VIPL__TAKEN)
+        return NULL;
+    return live_cq(session, index);
 }
 
 /* ---- the connection ---------------------------------------------------------------------- */
@@ -179,11 +201,17 @@ static enum next claim(struct vipl__session *session, int *control, uint64_t dea
 
 /* ---- what there is ----------------------------------------------------------------------- */
 
-static VIP_RETURN tell_ptags(struct vipl__session *session)
+/* vipd has answered, and has perhaps refused one object. false: it has gone, or the NIC is closed. */
+static bool answered(const struct vipl__session *session, VIP_RETURN rc)
 {
-    VIP_RETURN rc = VIP_SUCCESS;
+    return rc == VIP_SUCCESS || !(hung_up(session->control_fd) || vipl__closing(session));
+}
 
-    for (uint32_t i = 0; i < session->ptag_count && rc == VIP_SUCCESS; i++) {
+static bool tell_ptags(struct vipl__session *session)
+{
+    VIP_RETURN rc;
+
+    for (uint32_t i = 0; i < session->ptag_count; i++) {
         Vip__PtagRequest ptag = VIP__PTAG_REQUEST__INIT;
         Vip__Request request = VIP__REQUEST__INIT;
 
@@ -192,8 +220,12 @@ static VIP_RETURN tell_ptags(struct vipl__session *session)
         request.body_case = VIP__REQUEST__BODY_CREATE_PTAG;
         request.create_ptag = &ptag;
         rc = vipl__call(session, call, &request, NULL, 0, NULL);
+        if (!answered(session, rc))
+            return false;
+        if (rc != VIP_SUCCESS)
+            vipl__refuse_ptag(session, session->ptags[i]);
     }
-    return rc;
+    return true;
 }
 
 static VIP_RETURN tell_region(struct vipl__session *session, const struct vipl__region *region)
@@ -219,23 +251,33 @@ static VIP_RETURN tell_region(struct vipl__session *session, const struct vipl__
 }
 
 /* No other thread changes the table now. */
-static VIP_RETURN tell_regions(struct vipl__session *session)
+static bool tell_regions(struct vipl__session *session)
 {
     const struct vipl__regions *regions = &session->regions;
-    VIP_RETURN rc = VIP_SUCCESS;
+    VIP_RETURN rc;
 
-    for (uint32_t i = 0; regions->slots != NULL && i <= regions->mask && rc == VIP_SUCCESS; i++)
-        if (regions->slots[i].region != NULL)
-            rc = tell_region(session, regions->slots[i].region);
-    return rc;
+    for (uint32_t i = 0; regions->slots != NULL && i <= regions->mask; i++) {
+        struct vipl__region *region = regions->slots[i].region;
+
+        if (region == NULL)
+            continue;
+        rc = tell_region(session, region);
+        if (!answered(session, rc))
+            return false;
+        if (rc != VIP_SUCCESS)
+            vipl__refuse_region(session, region);
+        else
+            region->refused = false;
+    }
+    return true;
 }
 
-static VIP_RETURN tell_cqs(struct vipl__session *session)
+static bool tell_cqs(struct vipl__session *session)
 {
-    VIP_RETURN rc = VIP_SUCCESS;
+    VIP_RETURN rc;
 
-    for (unsigned i = 0; i < VIP_CQ_MAX && rc == VIP_SUCCESS; i++) {
-        struct vipl__cq *cq = live_cq(session, i);
+    for (unsigned i = 0; i < VIP_CQ_MAX; i++) {
+        struct vipl__cq *cq = known_cq(session, i);
         Vip__CqRequest body = VIP__CQ_REQUEST__INIT;
         Vip__Request request = VIP__REQUEST__INIT;
 
@@ -246,8 +288,12 @@ static VIP_RETURN tell_cqs(struct vipl__session *session)
         request.body_case = VIP__REQUEST__BODY_CREATE_CQ;
         request.create_cq = &body;
         rc = vipl__call(session, call, &request, &cq->fd[1], cq->fd[1] >= 0 ? 1 : 0, NULL);
+        if (!answered(session, rc))
+            return false;
+        if (rc != VIP_SUCCESS)
+            vipl__refuse_cq(cq);
     }
-    return rc;
+    return true;
 }
 
 /*
@@ -411,7 +457,7 @@ static bool post_rest(struct vipl__vi *vi, enum vip_queue which)
 static bool post_round(struct vipl__session *session)
 {
     for (unsigned i = 0; i < VIP_VI_MAX; i++) {
-        struct vipl__vi *vi = live_vi(session, i);
+        struct vipl__vi *vi = known_vi(session, i);
 
         if (vi != NULL && !(post_rest(vi, VIP_Q_RECV) && post_rest(vi, VIP_Q_SEND)))
             return false;
@@ -453,27 +499,42 @@ static bool post_all(struct vipl__session *session, bool then)
 /* ---- all of it --------------------------------------------------------------------------- */
 
 /* Tell vipd of the VIs, post again, and bind the connections anew. */
-static VIP_RETURN tell_vis(struct vipl__session *session)
+static bool tell_vis(struct vipl__session *session)
 {
-    bool *rebind = calloc(VIP_VI_MAX, sizeof(*rebind));
-    VIP_RETURN rc = rebind == NULL ? VIP_ERROR_RESOURCE : VIP_SUCCESS;
+    bool *rebind = calloc(VIP_VI_MAX, sizeof(*rebind)), good = rebind != NULL;
+    VIP_RETURN rc;
 
-    for (unsigned i = 0; i < VIP_VI_MAX && rc == VIP_SUCCESS; i++) {
-        struct vipl__vi *vi = live_vi(session, i);
+    for (unsigned i = 0; i < VIP_VI_MAX && good; i++) {
+        struct vipl__vi *vi = known_vi(session, i);
 
         if (vi == NULL)
             continue;
         rc = tell_vi(session, vi, &rebind[i]);
+        good = answered(session, rc);
+        if (good && rc != VIP_SUCCESS)
+            vipl__refuse_vi(vi);
         for (unsigned q = 0; q < 2; q++)
             vi->queue[q].again = first_undone(&vi->queue[q]);
     }
-    if (rc == VIP_SUCCESS && !post_all(session, false))
-        rc = VIP_ERROR_RESOURCE;
-    for (unsigned i = 0; i < VIP_VI_MAX && rc == VIP_SUCCESS; i++)
-        if (rebind[i])
-            rc = tell_rebind(session, i);
+    good = good && post_all(session, false);
+    for (unsigned i = 0; i < VIP_VI_MAX && good; i++)
+        good = !rebind[i] || tell_rebind(session, i) == VIP_SUCCESS;
     free(rebind);
-    return rc;
+    return good;
+}
+
+static bool tell_listeners(struct vipl__session *session)
+{
+    VIP_RETURN rc;
+
+    for (unsigned i = 0; i < VIPL__LISTENERS_MAX; i++) {
+        rc = vipl__listener_again(session, i);
+        if (!answered(session, rc))
+            return false;
+        if (rc != VIP_SUCCESS)
+            vipl__refuse_listener(session);
+    }
+    return true;
 }
 
 static bool tell_all(struct vipl__session *session)
@@ -481,10 +542,9 @@ static bool tell_all(struct vipl__session *session)
     pthread_mutex_lock(&session->lock);
     vipl__requests_forget(session);
     pthread_mutex_unlock(&session->lock);
-    return vipl__direct_again(session) == VIP_SUCCESS && tell_ptags(session) == VIP_SUCCESS &&
-           tell_regions(session) == VIP_SUCCESS && tell_cqs(session) == VIP_SUCCESS &&
-           tell_vis(session) == VIP_SUCCESS && vipl__listeners_again(session) == VIP_SUCCESS &&
-           post_all(session, true);
+    return vipl__direct_again(session) == VIP_SUCCESS && tell_ptags(session) &&
+           tell_regions(session) && tell_cqs(session) && tell_vis(session) &&
+           tell_listeners(session) && post_all(session, true);
 }
 
 /* Find the next vipd and go on with it. */

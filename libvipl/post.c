@@ -248,15 +248,15 @@ static __attribute__((cold, noinline)) bool keeps(struct vipl__queue *queue, uin
 }
 
 /*
- * Send the descriptor to vipd by the submission ring. If vipd is gone, only put the descriptor on
- * its queue.
+ * Send the descriptor to vipd by the submission ring. If vipd is gone, or does not know the VI, only
+ * put the descriptor on its queue.
  */
 static inline enum outcome post_by_vipd(struct vipl__vi *vi, VIP_DESCRIPTOR *desc,
                                         VIP_MEM_HANDLE region, enum vip_queue which,
                                         const struct extra *extra, uint32_t posted)
 {
     struct vipl__session *session = vi->session;
-    bool gone = vipl__is_gone(session);
+    bool gone = vipl__is_gone(session) || vipl__vi_is_dead(vi);
     unsigned seg_count = segments_of(desc);
     uint32_t slots = VIP_SQ_SLOTS_FOR(seg_count) + VIP_SQ_SLOTS_FOR_MSG(extra->message_bytes);
     struct vip_sq_slot slot;
@@ -358,7 +358,7 @@ static enum outcome try_post(struct vipl__vi *vi, uint64_t handle, VIP_DESCRIPTO
     if (posted - __atomic_load_n(&queue->reaped, __ATOMIC_ACQUIRE) >= session->desc_max)
         return OVERRUN;
     tabled = session->direct;
-    if (tabled && !send && !vipl__is_dead(session))
+    if (tabled && !send && !vipl__vi_is_dead(vi))
         return post_to_table(vi, desc, region, extra, posted);
     if (tabled && send && vipl__direct_of(vi) != NULL &&
         send_by_ring(vi, desc, region, extra, posted, waited, &outcome))
@@ -455,7 +455,7 @@ static VIP_RETURN ring_full(const char *call)
         call, VIP_SQ_SLOTS);
 }
 
-/* A post after vipd's death is flushed at once, and only the library can signal that. */
+/* A post after vipd's death, or on a refused VI, is flushed at once; only the library can signal that. */
 static void posted_to_the_dead(VIP_VI_HANDLE handle, enum vip_queue which, const char *call)
 {
     struct vipl__vi *vi = vipl__vi_enter(handle, call);
@@ -567,7 +567,7 @@ static VIP_RETURN post(VIP_VI_HANDLE vi_handle, VIP_DESCRIPTOR *desc, VIP_MEM_HA
         tell_tabled(vi);
         /* fall through */
     case POSTED:
-        if (__builtin_expect(vipl__is_dead(vi->session), 0))
+        if (__builtin_expect(vipl__vi_is_dead(vi), 0))
             posted_to_the_dead(vi_handle, which, call);
         break;
     case WAIT:

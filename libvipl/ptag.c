@@ -5,6 +5,24 @@
 #include "libvipl/error.h"
 #include "libvipl/session.h"
 
+/*
+ * vipd does not know this tag of the program: the present vipd has refused it (refused.h). While
+ * the next vipd is told of the tags, the list stays as it is. false: vipd may know it.
+ */
+static bool forget_refused(struct vipl__session *session, uint32_t number)
+{
+    bool found = false;
+
+    pthread_mutex_lock(&session->lock);
+    for (uint32_t i = 0; i < session->ptag_count && !found && !vipl__is_gone(session); i++) {
+        found = session->ptags[i] == number;
+        if (found)
+            session->ptags[i] = session->ptags[--session->ptag_count];
+    }
+    pthread_mutex_unlock(&session->lock);
+    return found;
+}
+
 /* Note a tag for the next vipd. false: no memory. */
 static bool remember(struct vipl__session *session, uint32_t number)
 {
@@ -46,6 +64,8 @@ static VIP_RETURN ask_destroy(struct vipl__session *session, uint32_t number)
         forget(session, number);
         vipl__call_kept(session);
     }
+    if (rc == VIP_INVALID_PARAMETER && forget_refused(session, number))
+        rc = VIP_SUCCESS;
     return rc;
 }
 

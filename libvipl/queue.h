@@ -38,6 +38,7 @@ struct vipl__cq {
     struct vip_app_cq *app;     /* fields that this side publishes */
     uint16_t index;             /* vipd's number */
     uint16_t uses;              /* counts creations of this object: makes handles differ */
+    uint32_t refused;           /* atomic; enum vipl__refused */
     uint32_t done_lock;         /* guards position, flush_next and direct */
     uint32_t position;          /* next entry to read; atomic: also loaded without the lock */
     uint32_t spin_ns;           /* atomic; how long the next wait polls */

@@ -20,6 +20,7 @@ struct vipl__region {
     uint32_t ptag;            /* vipd's number; 0 = no tag, which matches every tag */
     VIP_MEM_ATTRIBUTES attrs; /* as registered or set */
     struct vipl__mem mem;     /* how vipd reaches it */
+    bool refused;             /* by the present vipd (refused.h); written under post_lock */
 };
 
 struct vipl__region_slot {

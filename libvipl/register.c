@@ -8,6 +8,7 @@
 
 #include "libvipl/call.h"
 #include "libvipl/error.h"
+#include "libvipl/refused.h"
 #include "libvipl/session.h"
 #include "libvipl/vipl_ext.h"
 
@@ -39,7 +40,10 @@ static int remember(struct vipl__session *session, struct vipl__region *region)
     int rc;
 
     vipl__spin_lock(&session->post_lock);
-    rc = vipl__region_add(&session->regions, region);
+    /* vipd may give the handle of a region again that it has refused. */
+    rc = vipl__region_find(&session->regions, region->handle) != NULL
+             ? -EEXIST
+             : vipl__region_add(&session->regions, region);
     vipl__spin_unlock(&session->post_lock);
     if (rc == 0 && region->mem.kind == VIPL__MEM_STAGED)
         __atomic_add_fetch(&session->staged, 1, __ATOMIC_RELEASE);
@@ -218,7 +222,12 @@ VIP_RETURN VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
     rc = check_region(session, "VipDeregisterMem", VirtualAddress, MemoryHandle, NULL);
     if (rc == VIP_SUCCESS)
         rc = ask_deregister(session, MemoryHandle, (uintptr_t)VirtualAddress);
-    if (rc == VIP_SUCCESS) {
+    if (rc == VIP_INVALID_PARAMETER) { /* vipd does not know it; perhaps it has refused it */
+        pthread_mutex_lock(&session->region_lock);
+        region = vipl__refused_region(session, MemoryHandle);
+        pthread_mutex_unlock(&session->region_lock);
+        rc = region != NULL ? VIP_SUCCESS : rc;
+    } else if (rc == VIP_SUCCESS) {
         /* region_lock: no staged copy may run while its memory goes away. */
         pthread_mutex_lock(&session->region_lock);
         vipl__spin_lock(&session->post_lock);

@@ -330,8 +330,10 @@ static void release(struct vipl__session *session)
         vipl__notify_stop(session->notify);
     session->notify = NULL;
     for (unsigned i = 0; i < VIP_CQ_MAX; i++)
-        if (session->cq[i] != NULL)
+        if (session->cq[i] != NULL) {
             vipl__cq_fd_close(session->cq[i]);
+            session->cq[i]->refused = VIPL__TAKEN;
+        }
     vipl__direct_close(session);
     vipl__discovered_free(session);
     close_fd(&session->control_fd);
@@ -362,8 +364,10 @@ static void release(struct vipl__session *session)
         free(incoming);
     }
     for (unsigned i = 0; i < VIP_VI_MAX; i++)
-        if (session->vi[i] != NULL)
+        if (session->vi[i] != NULL) {
             vipl__attempt_close_fd(session->vi[i]);
+            session->vi[i]->refused = VIPL__TAKEN;
+        }
     vipl__listeners_release(session);
     free(session->conns);
     session->conns = NULL;
@@ -384,6 +388,7 @@ static void reset(struct vipl__session *session)
     __atomic_store_n(&session->gone, VIPL__THERE, __ATOMIC_SEQ_CST);
     __atomic_store_n(&session->closing, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&session->staged, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&session->refused, 0, __ATOMIC_RELAXED);
 }
 
 VIP_RETURN vipl__session_open(const char *device, struct vipl__session **ret)

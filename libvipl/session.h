@@ -55,6 +55,13 @@ enum vipl__attempt {
 /* Longest ticket, in bytes, that is kept. */
 #define VIPL__TICKET_MAX 1024
 
+/* Does vipd know the object (refused.h)? */
+enum vipl__refused {
+    VIPL__TAKEN = 0,
+    VIPL__REFUSED,      /* not; a VI is in Error state */
+    VIPL__REFUSED_IDLE, /* not; the VI is Idle since VipDisconnect */
+};
+
 /* A VI. */
 struct vipl__vi {
     uint64_t handle; /* atomic; the valid handle, 0 = not in use */
@@ -62,6 +69,7 @@ struct vipl__vi {
     uint16_t index;                   /* vipd's number */
     uint16_t uses;                    /* counts creations of this object: makes handles differ */
     uint32_t generation;              /* vipd's; libvipl writes it into every posted slot */
+    uint32_t refused;                 /* atomic; enum vipl__refused; set under post_lock */
     uint32_t ptag;                    /* vipd's number, 0 = none; written under post_lock */
     VIP_PVOID user_data;              /* atomic; VipSetUserData */
     VIP_VI_ATTRIBUTES attrs;          /* under session->lock */
@@ -118,6 +126,7 @@ struct vipl__session {
     bool burned;      /* the parent of a fork had this session: never use the object again */
     uint32_t users;   /* atomic; threads inside a call that may take long */
     uint32_t gone;    /* atomic; enum vipl__vipd; changes under lock and post_lock */
+    uint32_t refused; /* atomic; VIs and CQs that vipd has refused (refused.h) */
     uint32_t lives;   /* atomic; vipds that went on with this session; changes with `gone` */
     uint32_t kept;    /* atomic; threads between a reply and what they do with it (call.h) */
     uint32_t closing; /* atomic; 1 = VipCloseNic is at work */
@@ -285,6 +294,19 @@ enum vip_vi_state vipl__vi_state(const struct vipl__vi *vi);
 static inline bool vipl__is_dead(const struct vipl__session *session)
 {
     return __atomic_load_n(&session->gone, __ATOMIC_ACQUIRE) == VIPL__DEAD;
+}
+
+/* Is there no vipd that knows this VI, and will there be none? */
+static inline bool vipl__vi_is_dead(const struct vipl__vi *vi)
+{
+    return vipl__is_dead(vi->session) ||
+           __builtin_expect(__atomic_load_n(&vi->refused, __ATOMIC_ACQUIRE) != VIPL__TAKEN, 0);
+}
+
+/* May the session have VIs for which vipl__vi_is_dead holds? */
+static inline bool vipl__some_dead(const struct vipl__session *session)
+{
+    return vipl__is_dead(session) || __atomic_load_n(&session->refused, __ATOMIC_ACQUIRE) != 0;
 }
 
 /* Is there no vipd now, for a while or for good? */

@@ -7,6 +7,7 @@
 #include "libvipl/connect.h"
 #include "libvipl/direct.h"
 #include "libvipl/error.h"
+#include "libvipl/refused.h"
 #include "libvipl/session.h"
 #include "libvipl/take.h"
 
@@ -93,12 +94,14 @@ static bool ahead_made(struct vipl__vi *vi)
     return ahead != NULL;
 }
 
-/* Make the object of a VI that vipd has created. NULL: no memory. Under session->lock. */
+/* Make the object of a VI that vipd has created. NULL: no memory, or the object is in use. Under session->lock. */
 static struct vipl__vi *install(struct vipl__session *session, const struct create *create,
                                 const Vip__CreateViReply *reply)
 {
     struct vipl__vi *vi = session->vi[reply->vi];
 
+    if (vi != NULL && __atomic_load_n(&vi->refused, __ATOMIC_ACQUIRE) != VIPL__TAKEN)
+        return NULL;
     if (vi == NULL) {
         vi = aligned_alloc(64, (sizeof(*vi) + 63) / 64 * 64);
         if (vi == NULL)
@@ -191,8 +194,10 @@ static VIP_RETURN create_vi(struct vipl__session *session, const struct create *
     if (made == NULL) {
         if (ask_destroy(session, reply->create_vi->vi) == VIP_SUCCESS)
             vipl__call_kept(session);
-        rc = vipl__fail(VIP_ERROR_RESOURCE,
-                        "VipCreateVi: out of memory, or the NIC is being closed");
+        rc = vipl__fail(
+            VIP_ERROR_RESOURCE,
+            "VipCreateVi: out of memory, the NIC is being closed, or vipd uses the number of "
+            "a VI again that it has refused: destroy that VI first");
     }
     vipl__reply_free(reply);
     return rc;
@@ -252,7 +257,8 @@ static VIP_RETURN destroy_vi(struct vipl__vi *vi, uint64_t handle)
     struct vipl__session *session = vi->session;
     enum vip_vi_state state = vipl__vi_state(vi);
     uint64_t expected = handle;
-    VIP_RETURN rc;
+    VIP_RETURN rc = VIP_SUCCESS;
+    bool refused;
 
     if (vipl__is_dead(session))
         return ask_destroy(session, vi->index); /* sets the reason */
@@ -266,7 +272,9 @@ static VIP_RETURN destroy_vi(struct vipl__vi *vi, uint64_t handle)
                           "VipDestroyVi: descriptors are on the %s queue; take them back with "
                           "VipSendDone and VipRecvDone (VipDisconnect completes them as flushed)",
                           queue_empty(&vi->queue[VIP_Q_SEND]) ? "receive" : "send");
-    rc = ask_destroy(session, vi->index);
+    refused = __atomic_load_n(&vi->refused, __ATOMIC_ACQUIRE) != VIPL__TAKEN;
+    if (!refused)
+        rc = ask_destroy(session, vi->index);
     if (rc != VIP_SUCCESS)
         return rc;
     pthread_mutex_lock(&session->lock);
@@ -274,10 +282,12 @@ static VIP_RETURN destroy_vi(struct vipl__vi *vi, uint64_t handle)
     if (__atomic_compare_exchange_n(&vi->handle, &expected, 0, false, __ATOMIC_SEQ_CST,
                                     __ATOMIC_SEQ_CST))
         vipl__attempt_close_fd(vi);
+    vipl__refused_over(session, &vi->refused);
     vipl__spin_unlock(&session->post_lock);
     vipl__direct_destroy(vi);
     pthread_mutex_unlock(&session->lock);
-    vipl__call_kept(session);
+    if (!refused)
+        vipl__call_kept(session);
     vipl__notify_cancel_vi(vi, handle);
     return VIP_SUCCESS;
 }

@@ -51,8 +51,17 @@ enum fake_memory {
     FAKE_MEM_REFUSES,
 };
 
+/* An object that the next fake refuses: the body case of the request, and the number in it. */
+struct fake_refusal {
+    unsigned body_case;
+    uint32_t number;
+    bool hang_up; /* end the connection in place of an answer, once */
+};
+
 struct fake {
     char dir[64];
+    unsigned lives; /* how many more vipds follow, each after the end of the one before it */
+    struct fake_refusal refuses[3]; /* of those that follow */
     struct sockaddr_un address;
     int listener, control, event, doorbell;
     pthread_t thread;
@@ -149,7 +158,14 @@ static void fake_again(struct fake *fake)
     vip_control_send(fake->control, &reply.base, NULL, 0, 0);
 }
 
-static void fake_open(struct fake *fake, const Vip__Request *request, struct vip_fds *fds)
+/*
+ * The test sets the contents of replies, and the fake's thread reads them after it has received the request.
+ * The thread sanitizer does not see this order, because a socket makes it.
+ */
+#define FAKE_ORDERED __attribute__((no_sanitize("thread")))
+
+/* A program that comes back (claim) has the segments of the last vipd. */
+FAKE_ORDERED static void fake_open(struct fake *fake, const Vip__Request *request, struct vip_fds *fds)
 {
     Vip__Reply reply = VIP__REPLY__INIT;
     Vip__OpenReply open = VIP__OPEN_REPLY__INIT;
@@ -167,6 +183,10 @@ static void fake_open(struct fake *fake, const Vip__Request *request, struct vip
         vip_control_send(fake->control, &reply.base, NULL, 0, 0);
         return;
     }
+    if (fake->event >= 0)
+        close(fake->event);
+    if (fake->doorbell >= 0)
+        close(fake->doorbell);
     socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair);
     out[0] = request->open->claim == NULL ? fake_segment(fake) : dup(fds->fd[2]);
     out[1] = fake->doorbell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -199,12 +219,6 @@ static void fake_open(struct fake *fake, const Vip__Request *request, struct vip
     close(pair[1]);
 }
 
-/*
- * The test sets the contents of replies, and the fake's thread reads them after it has received the request.
- * The thread sanitizer does not see this order, because a socket makes it.
- */
-#define FAKE_ORDERED __attribute__((no_sanitize("thread")))
-
 /* A VI of an earlier life comes back. */
 FAKE_ORDERED static void fake_past(struct fake *fake, const Vip__PastVi *past,
                                    const struct vip_fds *fds)
@@ -215,6 +229,23 @@ FAKE_ORDERED static void fake_past(struct fake *fake, const Vip__PastVi *past,
                                        .half = past->ring_half,
                                        .first = past->ring_first,
                                        .recv_base = past->recv_base};
+}
+
+/* The number of the object that a program that comes back tells of, or that a request names. */
+static uint32_t fake_number(const Vip__Request *request)
+{
+    switch ((int)request->body_case) {
+    case VIP__REQUEST__BODY_CREATE_VI:
+        return request->create_vi->past ? request->create_vi->past->vi : UINT32_MAX;
+    case VIP__REQUEST__BODY_CREATE_CQ:
+        return request->create_cq->has_cq ? request->create_cq->cq : UINT32_MAX;
+    case VIP__REQUEST__BODY_CREATE_PTAG:
+        return request->create_ptag->has_ptag ? request->create_ptag->ptag : UINT32_MAX;
+    case VIP__REQUEST__BODY_REGISTER_MEM:
+        return request->register_mem->has_handle ? request->register_mem->handle : UINT32_MAX;
+    default:
+        return 0;
+    }
 }
 
 FAKE_ORDERED static void fake_answer(struct fake *fake, const Vip__Request *request,
@@ -229,6 +260,19 @@ FAKE_ORDERED static void fake_answer(struct fake *fake, const Vip__Request *requ
 
     reply.has_code = 1;
     reply.code = fake->code;
+    for (unsigned i = 0; i < sizeof(fake->refuses) / sizeof(fake->refuses[0]); i++) {
+        struct fake_refusal *refusal = &fake->refuses[i];
+
+        if (refusal->body_case != request->body_case || refusal->number != fake_number(request))
+            continue;
+        if (refusal->hang_up) {
+            refusal->body_case = 0;
+            shutdown(fake->control, SHUT_RDWR);
+            return;
+        }
+        reply.code = VIP_RC_ERROR_RESOURCE;
+        reply.reason = (char *)"the fake refuses it";
+    }
     reply.has_number = 1;
     reply.number = fake->number;
     vi.has_vi = vi.has_generation = vi.has_send_position = vi.has_recv_position = 1;
@@ -296,6 +340,12 @@ FAKE_ORDERED static void *fake_accept(void *arg)
     struct fake *fake = arg;
 
     fake->control = accept4(fake->listener, NULL, NULL, SOCK_CLOEXEC);
+    for (; fake->lives > 0; fake->lives--) {
+        fake_run(fake);
+        shutdown(fake->event, SHUT_RDWR);
+        close(fake->control);
+        fake->control = accept4(fake->listener, NULL, NULL, SOCK_CLOEXEC);
+    }
     return fake_run(fake);
 }
 
@@ -328,12 +378,12 @@ static inline void fake_start(struct fake *fake)
     assert_int_equal(pthread_create(&fake->thread, NULL, fake_accept, fake), 0);
 }
 
-/* Shut down both sockets, as at the death of a vipd process. */
-static inline void fake_die(struct fake *fake)
+/* Shut down both sockets, as at the death of a vipd process. The control socket last: then the next fake begins. */
+FAKE_ORDERED static inline void fake_die(struct fake *fake)
 {
-    shutdown(fake->control, SHUT_RDWR);
     if (fake->event >= 0)
         shutdown(fake->event, SHUT_RDWR);
+    shutdown(fake->control, SHUT_RDWR);
 }
 
 /* The next vipd, after fake_die: it answers the program that comes back. */

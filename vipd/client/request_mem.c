@@ -41,7 +41,10 @@ void request_create_ptag(struct client *client, const Vip__Request *request, str
         return;
     }
     if (rc == VIP_RC_INVALID_PARAMETER) {
-        answer_set(answer, rc, "protection tag %u is in use, or is no tag", ptag);
+        answer_set(answer, rc,
+                   "protection tag %u is in use, is no tag, or is above the limit of [limits] "
+                   "ptags = %llu",
+                   ptag, (unsigned long long)client->vipd->config->ptags);
         return;
     }
     registry_usage(registry, &usage);

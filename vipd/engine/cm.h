@@ -276,9 +276,10 @@ struct cm_rebind_args {
  * -EALREADY: `user` has a rebind under way.
  */
 int cm_rebind(struct cm *cm, const struct cm_rebind_args *args, uint64_t now_ns);
-/* Give up: rebound is not called any more. A CLOSE tells the other end, if it is bound anew. False:
- * the rebind has ended. */
-bool cm_rebind_cancel(struct cm *cm, uint64_t user, uint64_t now_ns);
+/* The program does not want the connection any more: rebound is not called. The other end is bound
+ * anew within the time of the rebind, only to get a CLOSE with this reason. False: the rebind has
+ * ended. */
+bool cm_rebind_cancel(struct cm *cm, uint64_t user, enum vip_close_reason reason, uint64_t now_ns);
 /* When cm_rebind gives up; 0: `user` has no rebind under way. */
 uint64_t cm_rebind_until(struct cm *cm, uint64_t user);
 

@@ -50,6 +50,7 @@ void cm_rx_close(struct cm *cm, const struct cm_in *in)
     /* Acknowledged in any case: an unknown connection is over, too. */
     cm_answer(cm, in, &ack);
     if (!assoc) {
+        cm_rebind_closed(cm, in);
         cm->stats.duplicates++;
         return;
     }

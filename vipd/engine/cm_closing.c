@@ -130,9 +130,13 @@ void cm_unknown_conn(struct cm *cm, const struct cm_host *from, const struct vip
                      uint64_t now_ns)
 {
     const struct cm_closing *closing = closing_find(cm, hdr->conn_id);
+    const struct cm_node *node = cm_table_find(cm, &cm->rebindings_local, hdr->conn_id);
 
     /* The connection's CLOSE is being repeated, and says more: which operation failed, and how. */
     if (closing && cm_host_equal(&closing->host, from))
+        return;
+    /* The peer is bound anew, and its PROOF is under way: a CLOSE follows. */
+    if (node && cm_host_equal(&CM_OF(struct cm_rebinding, by_local, node)->host, from))
         return;
     /* The codec lets no zero through; a host that skips the codec must not reach our assertions. */
     if (hdr->conn_id && hdr->src_epoch)

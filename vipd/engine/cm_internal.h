@@ -261,6 +261,8 @@ void cm_rx_challenge(struct cm *cm, const struct cm_in *in);
 void cm_rx_proof(struct cm *cm, const struct cm_in *in);
 /* NO_MATCH: true if it answers a REBIND of ours. */
 bool cm_rebind_refused(struct cm *cm, const struct cm_in *in);
+/* The CLOSE in `in` is from the other end of a rebinding: this end is over, too. */
+void cm_rebind_closed(struct cm *cm, const struct cm_in *in);
 void cm_fire_rebind(struct cm *cm, struct cm_timer *timer, uint64_t now_ns);
 void cm_rebind_deinit(struct cm *cm);
 

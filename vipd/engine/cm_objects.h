@@ -113,6 +113,8 @@ struct cm_rebinding {
     uint64_t nonce_b, other_id, other_epoch; /* what it says */
     unsigned messages;                       /* sent since then */
     struct cm_offer offer;                   /* the other end is a rebinder, too */
+    bool closing;                            /* the program does not want the connection any more */
+    enum vip_close_reason reason; /* of the CLOSE that follows if it is not bound, or closing */
 };
 
 /* Sources with failed accepts (cm_slow.c), by the key of their holder, which may be gone. A

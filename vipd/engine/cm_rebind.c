@@ -212,6 +212,7 @@ int cm_rebind(struct cm *cm, const struct cm_rebind_args *args, uint64_t now_ns)
     of->args = *args;
     of->host = args->remote;
     of->give_up_ns = cm_add_ns(now_ns, args->timeout_ns);
+    of->reason = VIP_CLOSE_TIMEOUT;
     of->timer.kind = CM_TIMER_REBIND;
     cm_share_take(cm, CM_POOL_ATTEMPTS, of->client, NULL);
     cm_table_add(cm, &cm->rebindings_user, &of->by_user, args->user);
@@ -222,6 +223,16 @@ int cm_rebind(struct cm *cm, const struct cm_rebind_args *args, uint64_t now_ns)
     rebinding_send(cm, of);
     rebinding_wait(cm, of, now_ns);
     return 0;
+}
+
+/* The other end is bound to `assoc`, and learns that the connection is over. */
+static void rebinding_end(struct cm *cm, const struct cm_rebinding *of, struct cm_assoc *assoc,
+                          uint64_t now_ns)
+{
+    struct cm_close_args args = {.reason = of->reason};
+
+    cm_closing_start(cm, assoc, &args, now_ns);
+    cm_assoc_free(cm, assoc);
 }
 
 /*
@@ -239,19 +250,24 @@ static void rebinding_close(struct cm *cm, struct cm_rebinding *of, uint64_t now
     of->assoc = NULL;
     cm_assoc_add(cm, assoc, peer, of->args.local_id, of->other_id, CM_ASSOC_OPEN, now_ns);
     cm_peer_put(cm, peer);
-    cm_closing_start(cm, assoc, NULL, now_ns);
-    cm_assoc_free(cm, assoc);
+    rebinding_end(cm, of, assoc, now_ns);
 }
 
-bool cm_rebind_cancel(struct cm *cm, uint64_t user, uint64_t now_ns)
+/*
+ * Only an end that is bound anew believes a CLOSE, because only then the sender has proved itself.
+ * So the exchange goes on, within its time.
+ */
+bool cm_rebind_cancel(struct cm *cm, uint64_t user, enum vip_close_reason reason, uint64_t now_ns)
 {
     struct cm_node *node = cm_table_find(cm, &cm->rebindings_user, user);
+    struct cm_rebinding *of = node ? CM_OF(struct cm_rebinding, by_user, node) : NULL;
 
-    if (!node)
+    if (!of)
         return false;
     cm->now_ns = now_ns;
-    rebinding_close(cm, CM_OF(struct cm_rebinding, by_user, node), now_ns);
-    rebinding_free(cm, CM_OF(struct cm_rebinding, by_user, node));
+    of->closing = true;
+    of->reason = reason;
+    cm_node_del(&of->by_user);
     return true;
 }
 
@@ -265,9 +281,11 @@ uint64_t cm_rebind_until(struct cm *cm, uint64_t user)
 static void rebinding_fail(struct cm *cm, struct cm_rebinding *of, enum vip_rc rc, const char *why)
 {
     uint64_t user = of->args.user;
+    bool closing = of->closing;
 
     rebinding_free(cm, of);
-    cm->ops.rebound(cm->ctx, user, rc, NULL, NULL, why);
+    if (!closing)
+        cm->ops.rebound(cm->ctx, user, rc, NULL, NULL, why);
 }
 
 void cm_fire_rebind(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
@@ -295,6 +313,15 @@ bool cm_rebind_refused(struct cm *cm, const struct cm_in *in)
         return false;
     rebinding_fail(cm, of, VIP_RC_NO_MATCH, "the other end does not know this connection");
     return true;
+}
+
+void cm_rebind_closed(struct cm *cm, const struct cm_in *in)
+{
+    struct cm_rebinding *of = rebinding_at(cm, in);
+
+    if (of && of->challenged && of->other_id == in->msg->conn_id &&
+        of->other_epoch == in->src_epoch)
+        rebinding_fail(cm, of, VIP_RC_NO_MATCH, "the other end has closed the connection");
 }
 
 void cm_rx_challenge(struct cm *cm, const struct cm_in *in)
@@ -349,6 +376,7 @@ static void answered(struct cm *cm, struct cm_rebinding *of, const struct cm_in 
                           .other_epoch = of->other_epoch};
     uint64_t user = of->args.user;
     struct vip_counts theirs;
+    struct cm_assoc *assoc;
     struct cm_conn conn;
 
     if (in->msg->conn_id != of->other_id || in->src_epoch != of->other_epoch ||
@@ -356,8 +384,14 @@ static void answered(struct cm *cm, struct cm_rebinding *of, const struct cm_in 
         cm->stats.unexpected++;
         return;
     }
-    if (!rebinding_open(cm, of, in, &conn))
+    assoc = rebinding_open(cm, of, in, &conn);
+    if (!assoc)
         return; /* the PROOF comes again */
+    if (of->closing) {
+        rebinding_end(cm, of, assoc, in->now_ns);
+        rebinding_free(cm, of);
+        return;
+    }
     rebinding_free(cm, of);
     cm->ops.rebound(cm->ctx, user, VIP_RC_SUCCESS, &conn, &theirs, "");
 }
@@ -545,8 +579,13 @@ static void proven_rebinding(struct cm *cm, struct cm_rebinding *of, const struc
     offer->ours = of->args.counts;
     offer->assoc = assoc;
     assoc->offer = offer;
-    rebinding_free(cm, of);
     offer_answer(cm, assoc);
+    if (of->closing) {
+        rebinding_end(cm, of, assoc, in->now_ns);
+        rebinding_free(cm, of);
+        return;
+    }
+    rebinding_free(cm, of);
     cm->ops.rebound(cm->ctx, user, VIP_RC_SUCCESS, &conn, theirs, "");
 }
 

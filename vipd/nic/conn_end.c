@@ -48,7 +48,7 @@ void nic_conn_close(struct nic_conn *conn, enum vip_close_reason reason, bool op
         cm_close(nic->cm, &args, nic->now_ns);
         break;
     case NIC_CONN_REBINDING:
-        (void)cm_rebind_cancel(nic->cm, args.local_id, nic->now_ns);
+        (void)cm_rebind_cancel(nic->cm, args.local_id, reason, nic->now_ns);
         break;
     case NIC_CONN_ESTABLISHED:
     case NIC_CONN_FREE:

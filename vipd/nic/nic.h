@@ -224,9 +224,8 @@ enum vip_rc nic_vi_restore_ring(struct nic_session *session, const struct nic_vi
                                 const struct nic_past_ring *ring, uint64_t now_ns, char *why,
                                 size_t why_bytes);
 /* Ask the other end to go on. If it does not within timeout_ns, the connection is lost. A lost one is
- * lost at once. SUCCESS;
- * INVALID_PARAMETER (no such VI); INVALID_STATE (not restored with a connection, or asked already);
- * ERROR_RESOURCE (no memory). */
+ * lost at once, and so is one that there is no memory to ask for. SUCCESS; INVALID_PARAMETER (no such
+ * VI); INVALID_STATE (not restored with a connection, or asked already). */
 enum vip_rc nic_vi_rebind(struct nic_session *session, uint32_t vi, uint64_t timeout_ns,
                           uint64_t now_ns, char *why, size_t why_bytes);
 /* SUCCESS; INVALID_PARAMETER (no such VI); INVALID_STATE (not Idle); ERROR_RESOURCE (descriptors

@@ -319,8 +319,13 @@ enum vip_rc nic_vi_rebind(struct nic_session *session, uint32_t number, uint64_t
         return VIP_RC_SUCCESS;
     if (rc == -EALREADY)
         return VIP_RC_INVALID_STATE;
-    snprintf(why, why_bytes, "no memory to go on with a connection");
-    return VIP_RC_ERROR_RESOURCE;
+    snprintf(why, why_bytes, "%s",
+             rc == -EPROTO
+                 ? "this vipd lacks a feature of the connection"
+                 : "vipd has no memory to go on with this connection, or its user has too "
+                   "many attempts under way");
+    nic_op_rebound(session->nic, conn->local_id, VIP_RC_ERROR_RESOURCE, NULL, NULL, why);
+    return VIP_RC_SUCCESS;
 }
 
 void nic_op_rebound(void *ctx, uint64_t local_id, enum vip_rc rc, const struct cm_conn *result,

@@ -494,8 +494,10 @@ static enum vip_rc add(struct registry *registry, const struct registry_region *
     }
     if (place.mapping)
         mapping_put(&registry->mappings, place.mapping);
-    *why = rc == VIP_RC_ERROR_RESOURCE ? "vipd is out of memory"
-                                       : "the handle is in use, or is no handle";
+    *why = rc == VIP_RC_ERROR_RESOURCE
+               ? "vipd is out of memory"
+               : "the handle is in use, is no handle, or is above the limit of [limits] "
+                 "register_regions";
     return rc;
 }
 

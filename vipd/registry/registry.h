@@ -78,7 +78,7 @@ void registry_unmap(const struct registry *registry, void *base, uint64_t bytes)
 enum vip_rc registry_add(struct registry *registry, const struct registry_region *region, int fd,
                          uint32_t *ret_handle, char *why, size_t why_bytes);
 /* The same for a region that had this handle in an earlier life of vipd. Also
- * VIP_RC_INVALID_PARAMETER: the handle is in use, or no handle. */
+ * VIP_RC_INVALID_PARAMETER: the handle is in use, no handle, or above the limit. */
 enum vip_rc registry_restore(struct registry *registry, const struct registry_region *region,
                              int fd, uint32_t handle, char *why, size_t why_bytes);
 /* Outcomes: SUCCESS; INVALID_PARAMETER: unknown handle, or addr is not the registered address;

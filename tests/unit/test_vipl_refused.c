@@ -1,0 +1,436 @@
+/*
+ * The next vipd takes a program over, and refuses one of its objects. The program learns of it, the object and what needs
+ * it is over, and the rest goes on.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "libvipl/session.h"
+#include "libvipl/vipl.h"
+#include "libvipl/vipl_ext.h"
+#include "tests/unit/fake_vipd.h"
+
+#define OK(call) assert_int_equal((call), VIP_SUCCESS)
+
+#define VIS        4
+#define CQ_OF(vi)  ((vi) < 3 ? (vi) : 2)
+#define ERRORS_MAX 16
+
+/*
+ * A program with VIs number 0 to 3. VI 0 has no CQ, VI 1 has CQ 1, VI 2 and 3 have CQ 2. Each VI is
+ * connected, and has a receive and a send posted.
+ */
+struct program {
+    struct fake fake;
+    VIP_NIC_HANDLE nic;
+    VIP_PROTECTION_HANDLE ptag; /* number 5; nothing has it */
+    VIP_MEM_HANDLE mem, spare;  /* descriptors; a region that nothing uses */
+    VIP_DESCRIPTOR *desc;
+    VIP_CQ_HANDLE cq[VIS];
+    VIP_VI_HANDLE vi[VIS];
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    VIP_ERROR_DESCRIPTOR errors[ERRORS_MAX]; /* under lock */
+    unsigned error_count;
+};
+
+static const VIP_VI_ATTRIBUTES vi_attrs = {
+    VIP_SERVICE_RELIABLE_DELIVERY, 4096, NULL, NULL, VIP_FALSE, VIP_FALSE};
+
+static void on_error(void *context, VIP_ERROR_DESCRIPTOR *error)
+{
+    struct program *p = context;
+
+    pthread_mutex_lock(&p->lock);
+    assert_true(p->error_count < ERRORS_MAX);
+    p->errors[p->error_count++] = *error;
+    pthread_cond_broadcast(&p->changed);
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* Wait for that many errors. Returns the last of them. */
+static VIP_ERROR_DESCRIPTOR error_of(struct program *p, unsigned count)
+{
+    VIP_ERROR_DESCRIPTOR error;
+
+    pthread_mutex_lock(&p->lock);
+    while (p->error_count < count)
+        pthread_cond_wait(&p->changed, &p->lock);
+    error = p->errors[count - 1];
+    assert_int_equal(p->error_count, count);
+    pthread_mutex_unlock(&p->lock);
+    return error;
+}
+
+static VIP_DESCRIPTOR *desc_of(struct program *p, unsigned vi, unsigned number)
+{
+    return &p->desc[4 * vi + number];
+}
+
+static void begin(struct program *p)
+{
+    VIP_VI_ATTRIBUTES attrs = vi_attrs;
+
+    *p = (struct program){.fake = {.generation = 1, .outlive_ms = 600000, .lives = 1},
+                          .lock = PTHREAD_MUTEX_INITIALIZER,
+                          .changed = PTHREAD_COND_INITIALIZER};
+    fake_start(&p->fake);
+    OK(VipOpenNic("fake0", &p->nic));
+    OK(VipErrorCallback(p->nic, p, on_error));
+    p->desc = aligned_alloc(4096, 8192);
+    memset(p->desc, 0, 8192);
+    p->fake.number = 5;
+    OK(VipCreatePtag(p->nic, &p->ptag));
+    p->fake.number = 0x20001;
+    OK(VipRegisterMem(p->nic, p->desc, 4096, NULL, &p->mem));
+    p->fake.number = 0x30002;
+    OK(VipRegisterMem(p->nic, (char *)p->desc + 4096, 4096, NULL, &p->spare));
+    for (unsigned i = 0; i < VIS; i++) {
+        p->fake.vi = p->fake.cq = i;
+        p->cq[i] = p->cq[CQ_OF(i)];
+        if (i > 0 && !p->cq[i])
+            OK(VipCreateCQ(p->nic, 10, &p->cq[i]));
+        OK(VipCreateVi(p->nic, &attrs, p->cq[i], p->cq[i], &p->vi[i]));
+        vip_vipd_vi(p->fake.vipd, (uint16_t)i)->state = VIP_VIST_CONNECTED;
+        OK(VipPostRecv(p->vi[i], desc_of(p, i, 0), p->mem));
+        OK(VipPostSend(p->vi[i], desc_of(p, i, 1), p->mem));
+    }
+}
+
+static void end(struct program *p)
+{
+    OK(VipCloseNic(p->nic));
+    fake_stop(&p->fake);
+    free(p->desc);
+}
+
+static unsigned asked(struct program *p, unsigned body_case)
+{
+    return __atomic_load_n(&p->fake.requests[body_case], __ATOMIC_SEQ_CST);
+}
+
+/* vipd ends, and the next one has taken the session over. */
+static void next_vipd(struct program *p)
+{
+    VIP_PROTECTION_HANDLE ptag;
+
+    fake_die(&p->fake);
+    p->fake.number = 6;
+    OK(VipCreatePtag(p->nic, &ptag)); /* it waits */
+}
+
+static VIP_VI_STATE state_of(VIP_VI_HANDLE vi)
+{
+    VIP_VI_ATTRIBUTES attrs;
+    VIP_BOOLEAN send_empty, recv_empty;
+    VIP_VI_STATE state;
+
+    OK(VipQueryVi(vi, &state, &attrs, &send_empty, &recv_empty));
+    return state;
+}
+
+/* The VI is connected. Its receive completes. */
+static void goes_on(struct program *p, unsigned vi)
+{
+    struct vip_comp comp = {.status = VIP_ST_DONE | VIP_ST_OP_RECEIVE, .length = 0};
+    VIP_DESCRIPTOR *desc;
+
+    assert_int_equal(state_of(p->vi[vi]), VIP_STATE_CONNECTED);
+    assert_int_equal(VipRecvDone(p->vi[vi], &desc), VIP_NOT_DONE);
+    fake_complete(&p->fake, (uint16_t)vi, VIP_Q_RECV, 0, &comp);
+    OK(VipRecvDone(p->vi[vi], &desc));
+    assert_ptr_equal(desc, desc_of(p, vi, 0));
+    assert_int_equal(VipSendDone(p->vi[vi], &desc), VIP_NOT_DONE);
+}
+
+static void flushed(struct program *p, unsigned vi, VIP_RETURN rc, VIP_DESCRIPTOR *desc,
+                    unsigned number)
+{
+    assert_int_equal(rc, VIP_DESCRIPTOR_ERROR);
+    assert_ptr_equal(desc, desc_of(p, vi, number));
+    assert_int_not_equal(desc->CS.Status & VIP_STATUS_DESC_FLUSHED_ERROR, 0);
+}
+
+/* A CQ has two entries, for the two queues of the VI, and no other. */
+static void entries_of(struct program *p, unsigned vi)
+{
+    VIP_BOOLEAN recv, queues = 0;
+    VIP_VI_HANDLE of;
+
+    for (unsigned i = 0; i < 2; i++) {
+        OK(VipCQDone(p->cq[vi], &of, &recv));
+        assert_ptr_equal(of, p->vi[vi]);
+        queues |= recv ? 2 : 1;
+    }
+    assert_int_equal(queues, 3);
+    assert_int_equal(VipCQDone(p->cq[vi], &of, &recv), VIP_NOT_DONE);
+}
+
+/* The VI is refused: its descriptors come back, and it can be destroyed without vipd. */
+static void over(struct program *p, unsigned vi)
+{
+    unsigned disconnects = asked(p, VIP__REQUEST__BODY_DISCONNECT);
+    unsigned destroys = asked(p, VIP__REQUEST__BODY_DESTROY_VI);
+    const struct vipl__session *session = vipl__vi_find(p->vi[vi])->session;
+    uint32_t sq_position;
+    VIP_DESCRIPTOR *desc;
+    VIP_BOOLEAN recv;
+    VIP_VI_HANDLE of;
+    VIP_RETURN rc;
+
+    assert_int_equal(state_of(p->vi[vi]), VIP_STATE_ERROR);
+    if (p->cq[vi])
+        entries_of(p, vi);
+    rc = VipRecvDone(p->vi[vi], &desc);
+    flushed(p, vi, rc, desc, 0);
+    rc = VipSendWait(p->vi[vi], VIP_INFINITE, &desc);
+    flushed(p, vi, rc, desc, 1);
+    /* What is posted now is flushed as well, and wakes. */
+    sq_position = session->sq_position;
+    OK(VipPostSend(p->vi[vi], desc_of(p, vi, 2), p->mem));
+    assert_int_equal(session->sq_position, sq_position);
+    if (p->cq[vi]) {
+        OK(VipCQWait(p->cq[vi], VIP_INFINITE, &of, &recv));
+        assert_true(of == p->vi[vi] && !recv);
+    }
+    assert_int_equal(VipDestroyVi(p->vi[vi]), VIP_INVALID_STATE);
+    OK(VipDisconnect(p->vi[vi]));
+    OK(VipDisconnect(p->vi[vi]));
+    assert_int_equal(state_of(p->vi[vi]), VIP_STATE_IDLE);
+    assert_int_equal(VipDestroyVi(p->vi[vi]), VIP_ERROR_RESOURCE);
+    rc = VipSendDone(p->vi[vi], &desc);
+    flushed(p, vi, rc, desc, 2);
+    OK(VipDestroyVi(p->vi[vi]));
+    assert_int_equal(VipDestroyVi(p->vi[vi]), VIP_INVALID_PARAMETER);
+    assert_int_equal(asked(p, VIP__REQUEST__BODY_DISCONNECT), disconnects);
+    assert_int_equal(asked(p, VIP__REQUEST__BODY_DESTROY_VI), destroys);
+}
+
+static void a_vi(void **state)
+{
+    (void)state;
+    for (unsigned vi = 0; vi < 3; vi++) {
+        VIP_VI_ATTRIBUTES attrs = vi_attrs;
+        VIP_ERROR_DESCRIPTOR error;
+        VIP_VI_HANDLE again;
+        struct program p;
+        unsigned tells;
+
+        begin(&p);
+        p.fake.lives = 2;
+        p.fake.refuses[0] = (struct fake_refusal){VIP__REQUEST__BODY_CREATE_VI, vi, false};
+        next_vipd(&p);
+        error = error_of(&p, 1);
+        assert_true(error.ResourceCode == VIP_RESOURCE_VI &&
+                    error.ErrorCode == VIP_ERROR_CONN_LOST && error.ViHandle == p.vi[vi]);
+        /* Later ones are not told of it. */
+        tells = asked(&p, VIP__REQUEST__BODY_CREATE_VI);
+        next_vipd(&p);
+        assert_int_equal(asked(&p, VIP__REQUEST__BODY_CREATE_VI), tells + VIS - 1);
+        /* The number is free for vipd, and not for the library. */
+        p.fake.vi = vi;
+        assert_int_equal(VipCreateVi(p.nic, &attrs, NULL, NULL, &again), VIP_ERROR_RESOURCE);
+        assert_int_equal(asked(&p, VIP__REQUEST__BODY_DESTROY_VI), 1);
+        over(&p, vi);
+        OK(VipCreateVi(p.nic, &attrs, NULL, NULL, &again));
+        assert_int_equal(state_of(again), VIP_STATE_CONNECTED); /* as the fake says */
+        for (unsigned i = 0; i < VIS; i++)
+            if (i != vi)
+                goes_on(&p, i);
+        error_of(&p, 1);
+        end(&p);
+    }
+}
+
+static void *wait_for_entry(void *arg)
+{
+    struct program *p = arg;
+    VIP_BOOLEAN recv;
+    VIP_VI_HANDLE vi;
+
+    OK(VipCQWait(p->cq[1], VIP_INFINITE, &vi, &recv));
+    assert_ptr_equal(vi, p->vi[1]);
+    return NULL;
+}
+
+static void *wait_for_recv(void *arg)
+{
+    struct program *p = arg;
+    VIP_DESCRIPTOR *desc;
+    VIP_RETURN rc;
+
+    rc = VipRecvWait(p->vi[1], VIP_INFINITE, &desc);
+    flushed(p, 1, rc, desc, 0);
+    return NULL;
+}
+
+/* Threads that sleep on the VI and its CQ wake; also one that sleeps before something is posted. */
+static void sleepers_wake(void **state)
+{
+    pthread_t threads[2];
+    VIP_BOOLEAN recv;
+    VIP_VI_HANDLE vi;
+    struct program p;
+
+    (void)state;
+    begin(&p);
+    assert_int_equal(pthread_create(&threads[0], NULL, wait_for_entry, &p), 0);
+    assert_int_equal(pthread_create(&threads[1], NULL, wait_for_recv, &p), 0);
+    while (__atomic_load_n(&((struct vip_app_head *)p.fake.app)->sleepers, __ATOMIC_SEQ_CST) < 2)
+        usleep(1000);
+    p.fake.refuses[0] = (struct fake_refusal){VIP__REQUEST__BODY_CREATE_VI, 1, false};
+    next_vipd(&p);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    OK(VipCQDone(p.cq[1], &vi, &recv));
+    assert_int_equal(pthread_create(&threads[0], NULL, wait_for_entry, &p), 0);
+    while (__atomic_load_n(&((struct vip_app_head *)p.fake.app)->sleepers, __ATOMIC_SEQ_CST) < 1)
+        usleep(1000);
+    OK(VipPostRecv(p.vi[1], desc_of(&p, 1, 3), p.mem));
+    assert_int_equal(pthread_join(threads[0], NULL), 0);
+    end(&p);
+}
+
+static void a_region(void **state)
+{
+    VIP_ERROR_DESCRIPTOR error;
+    struct program p;
+    char *spare;
+
+    (void)state;
+    begin(&p);
+    spare = (char *)p.desc + 4096;
+    p.fake.lives = 3;
+    p.fake.refuses[0] =
+        (struct fake_refusal){VIP__REQUEST__BODY_REGISTER_MEM, (uint32_t)p.spare, false};
+    next_vipd(&p);
+    error = error_of(&p, 1);
+    assert_true(error.ResourceCode == VIP_RESOURCE_NIC && error.ErrorCode == VIP_ERROR_COMP_PROT);
+    for (unsigned i = 0; i < VIS; i++)
+        goes_on(&p, i);
+    /* A region that vipd has taken stays if vipd says that it does not know it. */
+    p.fake.code = VIP_RC_INVALID_PARAMETER;
+    assert_int_equal(VipDeregisterMem(p.nic, p.desc, p.mem), VIP_INVALID_PARAMETER);
+    OK(VipPostSend(p.vi[0], desc_of(&p, 0, 2), p.mem));
+    OK(VipDeregisterMem(p.nic, spare, p.spare));
+    assert_int_equal(VipDeregisterMem(p.nic, spare, p.spare), VIP_INVALID_PARAMETER);
+    p.fake.code = VIP_RC_SUCCESS;
+    p.fake.number = (uint32_t)p.spare;
+    OK(VipRegisterMem(p.nic, spare, 4096, NULL, &p.spare));
+    /* A later vipd takes it. */
+    next_vipd(&p);
+    error_of(&p, 2);
+    memset(p.fake.refuses, 0, sizeof(p.fake.refuses));
+    next_vipd(&p);
+    p.fake.code = VIP_RC_INVALID_PARAMETER;
+    assert_int_equal(VipDeregisterMem(p.nic, spare, p.spare), VIP_INVALID_PARAMETER);
+    p.fake.code = VIP_RC_SUCCESS;
+    OK(VipDeregisterMem(p.nic, spare, p.spare));
+    error_of(&p, 2);
+    end(&p);
+}
+
+/* vipd then refuses the VI, too. */
+static void a_cq(void **state)
+{
+    unsigned destroys;
+    struct program p;
+    VIP_CQ_HANDLE again;
+
+    (void)state;
+    begin(&p);
+    p.fake.refuses[0] = (struct fake_refusal){VIP__REQUEST__BODY_CREATE_CQ, 1, false};
+    p.fake.refuses[1] = (struct fake_refusal){VIP__REQUEST__BODY_CREATE_VI, 1, false};
+    next_vipd(&p);
+    assert_int_equal(error_of(&p, 2).ErrorCode, VIP_ERROR_CONN_LOST);
+    assert_int_equal(p.errors[0].ErrorCode, VIP_ERROR_COMP_PROT);
+    p.fake.cq = 1;
+    assert_int_equal(VipCreateCQ(p.nic, 10, &again), VIP_ERROR_RESOURCE);
+    destroys = asked(&p, VIP__REQUEST__BODY_DESTROY_CQ);
+    assert_int_equal(destroys, 1);
+    assert_int_equal(VipDestroyCQ(p.cq[1]), VIP_ERROR_RESOURCE); /* a VI is bound */
+    over(&p, 1);
+    OK(VipDestroyCQ(p.cq[1]));
+    assert_int_equal(VipDestroyCQ(p.cq[1]), VIP_INVALID_PARAMETER);
+    assert_int_equal(asked(&p, VIP__REQUEST__BODY_DESTROY_CQ), destroys);
+    OK(VipCreateCQ(p.nic, 10, &again));
+    for (unsigned i = 0; i < VIS; i++)
+        if (i != 1)
+            goes_on(&p, i);
+    end(&p);
+}
+
+static void a_tag_and_a_listener(void **state)
+{
+    struct {
+        VIP_NET_ADDRESS net;
+        unsigned char bytes[64];
+    } local = {.net = {.DiscriminatorLen = 4}};
+    VIPX_LISTENER listener;
+    struct program p;
+
+    (void)state;
+    begin(&p);
+    OK(VipxListen(p.nic, &local.net, 4, &listener));
+    p.fake.refuses[0] = (struct fake_refusal){VIP__REQUEST__BODY_CREATE_PTAG, 5, false};
+    p.fake.refuses[1] = (struct fake_refusal){VIP__REQUEST__BODY_CONNECT_WAIT, 0, false};
+    next_vipd(&p);
+    error_of(&p, 2);
+    for (unsigned i = 0; i < VIS; i++)
+        goes_on(&p, i);
+    p.fake.code = VIP_RC_INVALID_PARAMETER;
+    OK(VipDestroyPtag(p.nic, p.ptag));
+    assert_int_equal(VipDestroyPtag(p.nic, p.ptag), VIP_INVALID_PARAMETER);
+    p.fake.code = VIP_RC_SUCCESS;
+    OK(VipxListenClose(listener));
+    end(&p);
+}
+
+/* A vipd that ends while it is told has refused nothing. The next one takes everything. */
+static void an_end_is_no_refusal(void **state)
+{
+    static const struct fake_refusal at[] = {{VIP__REQUEST__BODY_CREATE_PTAG, 5, true},
+                                             {VIP__REQUEST__BODY_REGISTER_MEM, 0x30002, true},
+                                             {VIP__REQUEST__BODY_CREATE_CQ, 1, true},
+                                             {VIP__REQUEST__BODY_CREATE_VI, 1, true}};
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(at) / sizeof(at[0]); i++) {
+        VIP_PROTECTION_HANDLE ptag;
+        struct program p;
+        unsigned before;
+
+        begin(&p);
+        p.fake.lives = 2;
+        p.fake.refuses[0] = at[i];
+        before = asked(&p, at[i].body_case);
+        fake_die(&p.fake);
+        while (__atomic_load_n(&p.fake.lives, __ATOMIC_SEQ_CST) > 0)
+            usleep(1000);
+        p.fake.number = 6;
+        OK(VipCreatePtag(p.nic, &ptag));
+        assert_true(asked(&p, at[i].body_case) > before);
+        for (unsigned vi = 0; vi < VIS; vi++)
+            goes_on(&p, vi);
+        assert_int_equal(p.error_count, 0);
+        end(&p);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_vi),
+        cmocka_unit_test(sleepers_wake),
+        cmocka_unit_test(a_region),
+        cmocka_unit_test(a_cq),
+        cmocka_unit_test(a_tag_and_a_listener),
+        cmocka_unit_test(an_end_is_no_refusal),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
