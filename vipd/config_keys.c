@@ -112,7 +112,7 @@ const struct config_key config_keys[] = {
      "VipDisconnect of a VI of Reliable Delivery or Reliable Reception waits until the peer has "
      "processed what was posted before, or the connection has ended, but no longer than this; what "
      "is left is flushed. 0: it does not wait."},
-    {"reliability", "outlive", CONFIG_DURATION, LIVE, 0, AT(outlive_ns), 0, 600 * SEC, "0ns",
+    {"reliability", "outlive", CONFIG_DURATION, LIVE, 0, AT(outlive_ns), 0, 600 * SEC, "10s",
      "If vipd is killed or stopped, programs and peers wait for this long for the next one, and "
      "their connections go on with it. 0: they are lost at once. Both hosts need it; for programs "
      "that open the NIC, and connections made, from now on."},

@@ -44,6 +44,7 @@ done
 [ -e "$WORK/gate/begun" ] || failed "vipd unmapped nothing"
 kill -0 "${DAEMON_PID[A]}" 2>/dev/null || failed "vipd ended while memory waited to be freed"
 touch "$WORK/gate/go"
+kill "$STARTED" # it would go on with the next vipd
 daemon_stop A
 daemon_stop B
 
