@@ -521,13 +521,16 @@ static void test_wake(void **state)
     rig_mem_free(&mem);
 }
 
-/* A program has many threads asleep at one queue: vipd wakes a part of them. */
-static uint32_t gate;
+/* A program has many threads asleep at one queue: vipd wakes a part of them. A thread that wakes without vipd sleeps
+ * again. */
+static uint32_t before;
 
 static void *sleeper(void *arg)
 {
-    (void)arg;
-    (void)syscall(SYS_futex, &gate, FUTEX_WAIT, 0, NULL, NULL, 0);
+    uint32_t *word = arg;
+
+    while (vip_load32_acquire(word) == before)
+        (void)syscall(SYS_futex, word, FUTEX_WAIT, before, NULL, NULL, 0);
     return NULL;
 }
 
@@ -541,14 +544,12 @@ static void test_wake_many(void **state)
     uint32_t *word = &rig_vi_head(app, vi)->prod[VIP_Q_RECV];
     struct vip_app_head *head = app->app;
     pthread_t threads[THREADS];
-    long asleep = 0;
 
+    before = vip_load32(word);
     for (unsigned i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, sleeper, NULL), 0);
-    while (asleep < THREADS) { /* move the sleepers from the gate to the word of the queue */
-        asleep += syscall(SYS_futex, &gate, FUTEX_REQUEUE, 0, INT_MAX, word, 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, sleeper, word), 0);
+    while (syscall(SYS_futex, word, FUTEX_REQUEUE, 0, INT_MAX, word, 0) < THREADS) /* counts them */
         sched_yield();
-    }
     *rig_waiters(app, vi, VIP_Q_RECV) = head->sleepers = 1;
     flush_receives(app, vi, &mem, 10);
     rig_step();
