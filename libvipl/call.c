@@ -16,16 +16,25 @@ void vipl__call_provider(void)
     is_provider = true;
 }
 
+/* vipd has ended, or has closed the session; else a call of the kernel has failed in this process. */
+static bool is_end(int error)
+{
+    return error == -EPIPE || error == -ECONNRESET;
+}
+
 /*
- * The control socket of life number `life` is lost. End the event socket too, so that the provider
+ * The control socket of life number `life` is lost. If vipd has not ended, it ends the session now, and
+ * no later vipd goes on with it. End the event socket too, so that the provider
  * thread notices it and looks for the next vipd, or completes the posted descriptors (events.c).
  * End only our direction of the control socket: VipCloseNic must still see vipd end the other
  * direction (session.c).
  */
-static void hang_up(struct vipl__session *session, uint32_t life)
+static void hang_up(struct vipl__session *session, uint32_t life, int error)
 {
     pthread_mutex_lock(&session->lock);
     if (__atomic_load_n(&session->lives, __ATOMIC_ACQUIRE) == life && !vipl__is_gone(session)) {
+        if (!is_end(error))
+            __atomic_store_n(&session->broken, 1, __ATOMIC_SEQ_CST);
         shutdown(session->control_fd, SHUT_WR);
         if (session->event_fd >= 0)
             shutdown(session->event_fd, SHUT_RDWR);
@@ -39,8 +48,7 @@ static VIP_RETURN lost(const struct vipl__session *session, const char *call, in
                       "%s: the connection to vipd (%s) is lost: %s; close this NIC handle and open "
                       "the NIC again once vipd runs",
                       call, session->socket_path,
-                      error == -EPIPE || error == -ECONNRESET ? "vipd has ended or closed it"
-                                                              : strerror(-error));
+                      is_end(error) ? "vipd has ended or closed it" : strerror(-error));
 }
 
 /* Sleep until something has changed, under session->lock. false: it is until_ns. */
@@ -58,6 +66,7 @@ static bool sleep_until(struct vipl__session *session, uint64_t until_ns)
 static bool may_go_on(const struct vipl__session *session)
 {
     return !is_provider && session->outlive_ns != 0 && !vipl__is_dead(session) &&
+           __atomic_load_n(&session->broken, __ATOMIC_SEQ_CST) == 0 &&
            __atomic_load_n(&session->closing, __ATOMIC_SEQ_CST) == 0;
 }
 
@@ -137,7 +146,7 @@ static VIP_RETURN exchange(struct vipl__session *session, const char *call,
         rc = ask(session, request, fds, fd_count, keep, &message, ret_fds);
         if (rc >= 0)
             break;
-        hang_up(session, life);
+        hang_up(session, life, rc);
         if (names_past(request) && may_go_on(session))
             return vipl__fail(VIP_TIMEOUT, "%s: vipd has ended, and the next one does not know it",
                               call);

@@ -14,6 +14,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -588,6 +589,14 @@ static void wake(struct vipl__session *session)
         }
 }
 
+/* The reason alone: the text of a failed request begins with the name of the call. */
+static const char *without_call(const char *text)
+{
+    size_t len = sizeof(call) - 1;
+
+    return strncmp(text, call, len) == 0 && text[len] == ':' ? text + len + 2 : text;
+}
+
 bool vipl__outlive(struct vipl__session *session, char *ret_refusal, size_t refusal_bytes)
 {
     uint64_t deadline_ns = vipl__now_ns() + session->outlive_ns;
@@ -595,6 +604,7 @@ bool vipl__outlive(struct vipl__session *session, char *ret_refusal, size_t refu
     enum next next = NEXT_NONE;
 
     if (session->outlive_ns == 0 || vipl__closing(session) ||
+        __atomic_load_n(&session->broken, __ATOMIC_SEQ_CST) != 0 ||
         vip_load32_acquire(&session->vipd->closed) != 0)
         return false;
     set_gone(session, VIPL__AWAY);
@@ -605,7 +615,7 @@ bool vipl__outlive(struct vipl__session *session, char *ret_refusal, size_t refu
             nanosleep(&pause, NULL);
     }
     if (next == NEXT_NOT)
-        snprintf(ret_refusal, refusal_bytes, "%s", VipxLastError());
+        snprintf(ret_refusal, refusal_bytes, "%s", without_call(VipxLastError()));
     if (next != NEXT_GOES)
         return false;
     wake(session);

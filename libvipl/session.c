@@ -387,6 +387,7 @@ static void reset(struct vipl__session *session)
     session->ptag_count = 0;
     __atomic_store_n(&session->gone, VIPL__THERE, __ATOMIC_SEQ_CST);
     __atomic_store_n(&session->closing, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&session->broken, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&session->staged, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&session->refused, 0, __ATOMIC_RELAXED);
 }

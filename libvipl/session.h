@@ -130,6 +130,7 @@ struct vipl__session {
     uint32_t lives;   /* atomic; vipds that went on with this session; changes with `gone` */
     uint32_t kept;    /* atomic; threads between a reply and what they do with it (call.h) */
     uint32_t closing; /* atomic; 1 = VipCloseNic is at work */
+    uint32_t broken;  /* atomic; 1 = this process could not go on with a vipd that is there */
 
     /* Shared segments. Their addresses stay reserved for this slot until the process ends. */
     void *app_base;                   /* the segment that libvipl writes */

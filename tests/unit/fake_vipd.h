@@ -165,7 +165,8 @@ static void fake_again(struct fake *fake)
 #define FAKE_ORDERED __attribute__((no_sanitize("thread")))
 
 /* A program that comes back (claim) has the segments of the last vipd. */
-FAKE_ORDERED static void fake_open(struct fake *fake, const Vip__Request *request, struct vip_fds *fds)
+FAKE_ORDERED static void fake_open(struct fake *fake, const Vip__Request *request,
+                                   struct vip_fds *fds)
 {
     Vip__Reply reply = VIP__REPLY__INIT;
     Vip__OpenReply open = VIP__OPEN_REPLY__INIT;
