@@ -78,16 +78,22 @@ ring_in_turn(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle)
     return vipl__direct_entry(cq, ret_queue, ret_handle);
 }
 
-/* The VI of the next valid entry, or NULL. Under done_lock; *ret_tell: wake vipd if it sleeps. */
-static inline struct vipl__vi *next_entry(struct vipl__cq *cq, unsigned *ret_queue,
-                                          uint64_t *ret_handle, bool *ret_tell)
+/* Whose descriptors does the library flush? */
+enum dead {
+    DEAD_NONE,
+    DEAD_SOME, /* those of VIs that vipd has refused */
+    DEAD_ALL,  /* there is no vipd */
+};
+
+/* As next_entry. */
+static inline __attribute__((always_inline)) struct vipl__vi *
+next_entry_when(struct vipl__cq *cq, enum dead dead, unsigned *ret_queue, uint64_t *ret_handle,
+                bool *ret_tell)
 {
-    /* Loaded before the ring: entries that vipd wrote before it died come first. */
-    bool dead = vipl__is_dead(cq->session), some_dead = vipl__some_dead(cq->session);
     struct vipl__vi *vi = NULL;
     struct vip_cqe entry;
 
-    if (__builtin_expect(cq->direct_count > 0, 0) && !dead)
+    if (__builtin_expect(cq->direct_count > 0, 0) && dead != DEAD_ALL)
         vi = ring_in_turn(cq, ret_queue, ret_handle);
     while (vi == NULL && vip_cq_read(cq->ring, cq->position, &entry)) {
         uint32_t next = cq->position + 1;
@@ -98,13 +104,35 @@ static inline struct vipl__vi *next_entry(struct vipl__cq *cq, unsigned *ret_que
         vi = entry_vi(cq, &entry, ret_handle);
         *ret_queue = entry.queue;
     }
-    if (vi == NULL && !dead && cq->direct_count > 0)
+    if (vi == NULL && dead != DEAD_ALL && cq->direct_count > 0)
         vi = vipl__direct_entry(cq, ret_queue, ret_handle);
-    if (vi == NULL && some_dead)
+    if (vi == NULL && dead != DEAD_NONE)
         vi = flushed_vi(cq, ret_queue, ret_handle);
     if (vi != NULL)
         vi->queue[*ret_queue].reported++;
     return vi;
+}
+
+static __attribute__((cold, noinline)) struct vipl__vi *next_entry_in_trouble(struct vipl__cq *cq,
+                                                                              unsigned *ret_queue,
+                                                                              uint64_t *ret_handle,
+                                                                              bool *ret_tell)
+{
+    enum dead dead = vipl__is_dead(cq->session)     ? DEAD_ALL
+                     : vipl__some_dead(cq->session) ? DEAD_SOME
+                                                    : DEAD_NONE;
+
+    return next_entry_when(cq, dead, ret_queue, ret_handle, ret_tell);
+}
+
+/* The VI of the next valid entry, or NULL. Under done_lock; *ret_tell: wake vipd if it sleeps. */
+static inline struct vipl__vi *next_entry(struct vipl__cq *cq, unsigned *ret_queue,
+                                          uint64_t *ret_handle, bool *ret_tell)
+{
+    /* Asked before the ring is read: entries that vipd wrote before it died come first. */
+    return vipl__in_trouble(cq->session)
+               ? next_entry_in_trouble(cq, ret_queue, ret_handle, ret_tell)
+               : next_entry_when(cq, DEAD_NONE, ret_queue, ret_handle, ret_tell);
 }
 
 /*

@@ -184,6 +184,7 @@ static void on_death(struct vipl__session *session, const char *refusal)
     /* Threads that wait for a reply see the end of the socket when vipd also ends its direction. */
     shutdown(session->control_fd, SHUT_WR);
     pthread_mutex_lock(&session->lock);
+    __atomic_store_n(&session->trouble, 1, __ATOMIC_SEQ_CST);
     __atomic_store_n(&session->gone, VIPL__DEAD, __ATOMIC_SEQ_CST);
     pthread_cond_broadcast(&session->changed);
     for (unsigned i = 0; i < VIP_VI_MAX; i++) {

@@ -46,6 +46,7 @@ static void set_gone(struct vipl__session *session, enum vipl__vipd gone)
 {
     pthread_mutex_lock(&session->lock);
     vipl__spin_lock(&session->post_lock);
+    __atomic_store_n(&session->trouble, 1, __ATOMIC_SEQ_CST);
     __atomic_store_n(&session->gone, gone, __ATOMIC_SEQ_CST);
     vipl__spin_unlock(&session->post_lock);
     pthread_cond_broadcast(&session->changed); /* time limits are looked at (attempt.c) */
@@ -483,6 +484,8 @@ static bool post_all(struct vipl__session *session, bool then)
         if (done && then) {
             __atomic_add_fetch(&session->lives, 1, __ATOMIC_SEQ_CST);
             __atomic_store_n(&session->gone, VIPL__THERE, __ATOMIC_SEQ_CST);
+            if (__atomic_load_n(&session->refused, __ATOMIC_SEQ_CST) == 0)
+                __atomic_store_n(&session->trouble, 0, __ATOMIC_SEQ_CST);
             pthread_cond_broadcast(&session->changed);
         }
         vipl__spin_unlock_full(&session->post_lock);

@@ -256,7 +256,7 @@ static inline enum outcome post_by_vipd(struct vipl__vi *vi, VIP_DESCRIPTOR *des
                                         const struct extra *extra, uint32_t posted)
 {
     struct vipl__session *session = vi->session;
-    bool gone = vipl__is_gone(session) || vipl__vi_is_dead(vi);
+    bool gone = vipl__in_trouble(session) && (vipl__is_gone(session) || vipl__vi_is_dead(vi));
     unsigned seg_count = segments_of(desc);
     uint32_t slots = VIP_SQ_SLOTS_FOR(seg_count) + VIP_SQ_SLOTS_FOR_MSG(extra->message_bytes);
     struct vip_sq_slot slot;

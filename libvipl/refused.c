@@ -26,6 +26,7 @@ void vipl__refuse_vi(struct vipl__vi *vi)
     bool told = vipl__vi_state(vi) == VIP_VIST_ERROR;
 
     vipl__spin_lock(&session->post_lock);
+    __atomic_store_n(&session->trouble, 1, __ATOMIC_SEQ_CST);
     __atomic_store_n(&vi->refused, VIPL__REFUSED, __ATOMIC_SEQ_CST);
     __atomic_add_fetch(&session->refused, 1, __ATOMIC_SEQ_CST);
     vipl__spin_unlock(&session->post_lock);
@@ -37,6 +38,7 @@ void vipl__refuse_cq(struct vipl__cq *cq)
 {
     char what[64];
 
+    __atomic_store_n(&cq->session->trouble, 1, __ATOMIC_SEQ_CST);
     __atomic_store_n(&cq->refused, VIPL__REFUSED, __ATOMIC_SEQ_CST);
     __atomic_add_fetch(&cq->session->refused, 1, __ATOMIC_SEQ_CST);
     snprintf(what, sizeof(what), "completion queue %u, and so the VIs that use it", cq->index);

@@ -386,6 +386,7 @@ static void reset(struct vipl__session *session)
     session->outlive_ns = 0;
     session->ptag_count = 0;
     __atomic_store_n(&session->gone, VIPL__THERE, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&session->trouble, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&session->closing, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&session->broken, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&session->staged, 0, __ATOMIC_RELAXED);

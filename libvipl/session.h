@@ -127,6 +127,7 @@ struct vipl__session {
     uint32_t users;   /* atomic; threads inside a call that may take long */
     uint32_t gone;    /* atomic; enum vipl__vipd; changes under lock and post_lock */
     uint32_t refused; /* atomic; VIs and CQs that vipd has refused (refused.h) */
+    uint32_t trouble; /* atomic; 0: `gone` and `refused` are 0; set before these */
     uint32_t lives;   /* atomic; vipds that went on with this session; changes with `gone` */
     uint32_t kept;    /* atomic; threads between a reply and what they do with it (call.h) */
     uint32_t closing; /* atomic; 1 = VipCloseNic is at work */
@@ -297,23 +298,31 @@ static inline bool vipl__is_dead(const struct vipl__session *session)
     return __atomic_load_n(&session->gone, __ATOMIC_ACQUIRE) == VIPL__DEAD;
 }
 
+/* Is there no vipd now, for a while or for good? */
+static inline bool vipl__is_gone(const struct vipl__session *session)
+{
+    return __atomic_load_n(&session->gone, __ATOMIC_ACQUIRE) != VIPL__THERE;
+}
+
+/* One word for posts and looks that need no more in ordinary times. */
+static inline bool vipl__in_trouble(const struct vipl__session *session)
+{
+    return __builtin_expect(__atomic_load_n(&session->trouble, __ATOMIC_ACQUIRE) != 0, 0);
+}
+
 /* Is there no vipd that knows this VI, and will there be none? */
 static inline bool vipl__vi_is_dead(const struct vipl__vi *vi)
 {
-    return vipl__is_dead(vi->session) ||
-           __builtin_expect(__atomic_load_n(&vi->refused, __ATOMIC_ACQUIRE) != VIPL__TAKEN, 0);
+    return vipl__in_trouble(vi->session) &&
+           (vipl__is_dead(vi->session) ||
+            __atomic_load_n(&vi->refused, __ATOMIC_ACQUIRE) != VIPL__TAKEN);
 }
 
 /* May the session have VIs for which vipl__vi_is_dead holds? */
 static inline bool vipl__some_dead(const struct vipl__session *session)
 {
-    return vipl__is_dead(session) || __atomic_load_n(&session->refused, __ATOMIC_ACQUIRE) != 0;
-}
-
-/* Is there no vipd now, for a while or for good? */
-static inline bool vipl__is_gone(const struct vipl__session *session)
-{
-    return __atomic_load_n(&session->gone, __ATOMIC_ACQUIRE) != VIPL__THERE;
+    return vipl__in_trouble(session) &&
+           (vipl__is_dead(session) || __atomic_load_n(&session->refused, __ATOMIC_ACQUIRE) != 0);
 }
 
 /* Ring vipd's doorbell if it sleeps. Call after a full barrier. */
