@@ -169,12 +169,50 @@ static void test_told(void **state)
         fail_msg("%s", text);
 }
 
+static void drain(Vip__AdminRequest__What what)
+{
+    Vip__AdminRequest admin = VIP__ADMIN_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+    int sock = connect_daemon();
+    struct vip_fds fds;
+    Vip__Reply *reply;
+
+    admin.has_what = true;
+    admin.what = what;
+    request.body_case = VIP__REQUEST__BODY_ADMIN;
+    request.admin = &admin;
+    assert_int_equal(vip_control_send(sock, &request.base, NULL, 0, 0), 0);
+    reply = receive(sock, &fds);
+    assert_int_equal(reply->code, VIP_RC_SUCCESS);
+    vip__reply__free_unpacked(reply, NULL);
+    close(sock);
+}
+
+/* A vipd that is drained opens no NIC, but it goes on with NIC handles that are open. */
+static void test_drained(void **state)
+{
+    struct vip_vipd_head head = good_head();
+    int fd = make_segment(&head, 0600, SEALS_OUTLIVE), sock;
+    struct vip_fds fds;
+    Vip__Reply *reply;
+
+    (void)state;
+    drain(VIP__ADMIN_REQUEST__WHAT__DRAIN);
+    sock = offer(fd, &reply, &fds);
+    drain(VIP__ADMIN_REQUEST__WHAT__RESUME);
+    assert_int_equal(reply->code, VIP_RC_SUCCESS);
+    vip__reply__free_unpacked(reply, NULL);
+    vip_fds_close(&fds);
+    close(sock);
+    close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_told),  cmocka_unit_test(test_files),
-        cmocka_unit_test(test_heads), cmocka_unit_test(test_present_session),
-        cmocka_unit_test(test_once),
+        cmocka_unit_test(test_drained),         cmocka_unit_test(test_told),
+        cmocka_unit_test(test_files),           cmocka_unit_test(test_heads),
+        cmocka_unit_test(test_present_session), cmocka_unit_test(test_once),
     };
 
     return cmocka_run_group_tests_name("vipd_claim", tests, start_daemon, stop_daemon);

@@ -41,6 +41,17 @@ static uint32_t read_all(struct client *client, int sock)
     return last;
 }
 
+static bool read_one(int sock)
+{
+    ProtobufCMessage *message;
+    struct vip_fds fds;
+
+    if (vip_control_recv(sock, &vip__event__descriptor, MSG_DONTWAIT, &message, &fds) < 0)
+        return false;
+    protobuf_c_message_free_unpacked(message, NULL);
+    return true;
+}
+
 static void test_repeated_errors(void **state)
 {
     const struct vipd_host_config host = {.between = nothing_between, .cpus = 1};
@@ -65,10 +76,22 @@ static void test_repeated_errors(void **state)
     assert_int_equal(client.end, CLIENT_END_NONE);
     assert_true(vipd.counters.errors_dropped > 50000);
     assert_in_range(session.events_queued, 1, QUEUED_MAX / 2);
+    assert_false(events_hold_data(&session));
     for (unsigned i = 0; i < QUEUED_MAX / 4; i++)
         error(&client, VIP_EC_CONN_LOST);
     error(&client, VIP_EC_RDMAW_PROT);
     assert_int_equal(read_all(&client, pair[1]), VIP_EC_CONN_LOST);
+    /* A part of a message is data, also behind other events. */
+    while (session.events_queued < 2)
+        error(&client, VIP_EC_CONN_LOST);
+    assert_false(events_hold_data(&session));
+    client_sink.place(&client, 1, 2, 3, 4);
+    error(&client, VIP_EC_CONN_LOST);
+    assert_true(events_hold_data(&session));
+    events_drop(&session);
+    assert_false(events_hold_data(&session));
+    while (read_one(pair[1]))
+        continue;
     /* When there is room again, vipd sends errors that can be repeated, too. */
     error(&client, VIP_EC_RECVQ_EMPTY);
     assert_int_equal(read_all(&client, pair[1]), VIP_EC_RECVQ_EMPTY);

@@ -34,6 +34,7 @@ struct registry;
 struct client_event {
     struct client_event *next;
     uint32_t len;
+    bool place; /* a part of a message, which the program is to copy */
     uint8_t bytes[];
 };
 

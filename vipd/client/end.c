@@ -178,15 +178,15 @@ bool clients_reap(struct vipd *vipd)
     return any;
 }
 
-/* Does the program live, and wait for the next vipd? Events that it has not got are lost with this
- * vipd; they may be parts of a message. */
+/* Does the program live, and wait for the next vipd? Parts of messages that it has not got would be
+ * lost with this vipd. */
 static bool may_stay(const struct client *client)
 {
     struct pollfd look[2] = {{.fd = client->sock, .events = POLLRDHUP},
                              {.fd = client->pidfd, .events = POLLIN}};
 
     return client->end == CLIENT_END_NONE && client->session && client->session->outlives &&
-           !client->session->events && poll(look, 2, 0) == 0;
+           !events_hold_data(client->session) && poll(look, 2, 0) == 0;
 }
 
 /*

@@ -28,7 +28,8 @@ static int send_now(const struct session *session, const uint8_t *bytes, size_t 
     return n < 0 ? -errno : 0;
 }
 
-static void queue_event(struct client *client, const uint8_t *bytes, size_t len)
+static void queue_event(struct client *client, const Vip__Event *what, const uint8_t *bytes,
+                        size_t len)
 {
     struct session *session = client->session;
     struct client_event *event;
@@ -44,6 +45,7 @@ static void queue_event(struct client *client, const uint8_t *bytes, size_t len)
     }
     event->next = NULL;
     event->len = (uint32_t)len;
+    event->place = what->body_case == VIP__EVENT__BODY_PLACE;
     memcpy(event->bytes, bytes, len);
     *session->events_tail = event;
     session->events_tail = &event->next;
@@ -79,6 +81,15 @@ void events_flush(struct client *client)
     events_listen(session);
 }
 
+bool events_hold_data(const struct session *session)
+{
+    const struct client_event *event = session->events;
+
+    while (event && !event->place)
+        event = event->next;
+    return event != NULL;
+}
+
 void events_drop(struct session *session)
 {
     struct client_event *next;
@@ -111,13 +122,13 @@ static void send_event(struct client *client, const Vip__Event *event)
     if (session->events || client->answering) {
         if (!client->answering)
             vipd_count(&client->vipd->counters.events_delayed);
-        queue_event(client, bytes, len);
+        queue_event(client, event, bytes, len);
         return;
     }
     r = send_now(session, bytes, len);
     if (r == -EAGAIN) {
         vipd_count(&client->vipd->counters.events_delayed);
-        queue_event(client, bytes, len);
+        queue_event(client, event, bytes, len);
         vipd_watch_set(session->event_watch, VIPD_READ | VIPD_WRITE);
     } else if (r < 0) {
         client_end(client, CLIENT_END_DIED, "the event socket is closed");
