@@ -8,6 +8,7 @@
 #include "vipd/client/client.h"
 #include "vipd/ctl/stats_file.h"
 #include "vipd/host.h"
+#include "vipd/owners.h"
 #include "vipd/quota.h"
 
 /* Times (in ns) and the backlog of the connection manager that no key sets (vipd/engine/cm.h,
@@ -43,6 +44,8 @@ void settle_nic_config(const struct vipd *vipd, const struct vipd_nic_config *fr
     ret->clock = vipd_clock_now;
     ret->linger_ns = config->linger_ns;
     ret->cpu_clock = vipd_cpu_now;
+    ret->owners = &owners_of_nic;
+    ret->owners_ctx = (struct vipd *)vipd;
     ret->cm.grace_ns = GRACE_NS;
     ret->cm.grace_busy_ns = GRACE_BUSY_NS;
     ret->cm.grace_loop_ns = GRACE_LOOP_NS;

@@ -31,6 +31,7 @@ struct undertaker;
 struct taken;
 struct runtime;
 struct handover;
+struct owners;
 
 /* Why a connection of an application ended; each is counted and shown. */
 enum client_end {
@@ -84,6 +85,7 @@ struct vipd {
     struct vipd_loop *loop;
     const char *runtime_dir;
     const struct runtime *runtime; /* its lock and socket, or NULL (vipd/runtime.h) */
+    struct owners *owners;         /* of discriminators, in a file, or NULL (vipd/owners.h) */
     struct handover *handover;     /* the next vipd takes over, or NULL (vipd/handover.h) */
     struct ticket_key ticket_key;  /* seals what programs keep for the next life (vipd/ticket.h) */
     struct fd_store

@@ -22,6 +22,7 @@
 #include "vipd/handover.h"
 #include "vipd/log.h"
 #include "vipd/systemd_notify.h"
+#include "vipd/owners.h"
 #include "vipd/privilege.h"
 #include "vipd/registry/memfile.h"
 #include "vipd/runtime.h"
@@ -250,8 +251,8 @@ static int listen_somewhere(const struct vipd *vipd, struct runtime *runtime, ch
 }
 
 /* All is open: the vipd that runs may end now. */
-static int relieve(struct vipd *vipd, const struct takeover *takeover, struct runtime *runtime,
-                   char *err, size_t err_bytes)
+static int relieve(struct vipd *vipd, const struct takeover *takeover, const struct vipd_user *user,
+                   struct runtime *runtime, char *err, size_t err_bytes)
 {
     int r;
 
@@ -261,6 +262,7 @@ static int relieve(struct vipd *vipd, const struct takeover *takeover, struct ru
     if (r < 0)
         return r;
     runtime_own(runtime);
+    owners_begin(vipd, runtime->dir_fd, user->found ? user->uid : geteuid());
     vipd->stats_file = stats_file_open(vipd);
     vipd_info("vipd (pid %ld) has ended; its connections go on here", (long)takeover->pid);
     return 0;
@@ -283,7 +285,7 @@ static int serve(struct vipd *vipd, const struct takeover *takeover, const struc
     }
     r = drop_privileges(user, runtime, err, err_bytes);
     if (r == 0)
-        r = relieve(vipd, takeover, runtime, err, err_bytes);
+        r = relieve(vipd, takeover, user, runtime, err, err_bytes);
     if (r < 0) {
         client_listener_free(listener);
         return r;
@@ -387,11 +389,14 @@ static int run(const struct options *options, const struct vipd_config *config)
         vipd.idle_exit_ns = options->idle_exit_ns;
         vipd.source = options->source;
         vipd.log_level_fixed = options->log_level_given;
+        if (!fd_store.in_use) /* else the running vipd still writes it */
+            owners_begin(&vipd, runtime.dir_fd, user.found ? user.uid : geteuid());
         r = load_ticket_key(&vipd, &runtime, &user, err, sizeof(err));
         if (r == 0)
             r = serve(&vipd, &takeover, &user, &runtime, err, sizeof(err));
         handover_hush(&vipd);
         vipd_stop(&vipd);
+        owners_end(&vipd);
         if (handover_begun(&vipd))
             runtime_leave(&runtime);
         handover_go(&vipd);

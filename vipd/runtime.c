@@ -226,8 +226,8 @@ static int give_file(int dir_fd, const char *name, uid_t user)
 
 int runtime_give(struct runtime *runtime, uid_t user, char *err, size_t err_bytes)
 {
-    static const char *const names[] = {"vipd.lock", "vipd.sock", "vipd.stats", "vipd.log",
-                                        "ticket.key"};
+    static const char *const names[] = {"vipd.lock", "vipd.sock",  "vipd.stats",
+                                        "vipd.log",  "ticket.key", "owners"};
     struct stat st;
     int r = 0;
 

@@ -16,7 +16,7 @@
 #include "vipd/fd_store.h"
 #include "vipd/host.h"
 #include "vipd/link/kinds.h"
-#include "vipd/nic/nic.h"
+#include "vipd/nic/outlive.h"
 #include "vipd/registry/guard.h"
 #include "vipd/registry/taken.h"
 #include "vipd/registry/undertaker.h"

@@ -14,7 +14,7 @@
 #include <sys/types.h>
 
 #include "proto/limits.h"
-#include "vipd/nic/nic.h"
+#include "vipd/nic/outlive.h"
 
 #define TICKET_KEY_FILE "ticket.key" /* in the runtime directory */
 

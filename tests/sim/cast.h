@@ -6,6 +6,7 @@
 #define TESTS_SIM_CAST_H
 
 #include "tests/sim/world.h"
+#include "vipd/nic/outlive.h"
 
 #define SESSIONS_MAX 3  /* per host */
 #define PAIRS_MAX    12 /* of VIs that talk to each other */

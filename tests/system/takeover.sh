@@ -80,5 +80,5 @@ runs
 "$VIPD" --config "$WORK/next.conf" --runtime-dir "$WORK/A" >"$WORK/next.log" 2>&1 && failed "two vipd have one lock"
 grep -q "another vipd (pid ${DAEMON_PID[A]}) uses" "$WORK/next.log" || failed "no clear reason of the lock"
 daemon_stop A
-[ -z "$(ls "$WORK/A" | grep -v -e vipd.lock -e ticket.key)" ] || failed "left behind: $(ls "$WORK/A")"
+[ -z "$(ls "$WORK/A" | grep -v -e vipd.lock -e ticket.key -e owners)" ] || failed "left behind: $(ls "$WORK/A")"
 echo "takeover: all good"

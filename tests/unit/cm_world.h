@@ -84,6 +84,7 @@ struct host {
     long allocs, fail_after; /* blocks in use; allocations that still succeed, < 0: all */
     uint64_t id_counter;
     bool refuse_counts; /* op_rebind says that the counts cannot be */
+    unsigned owned;     /* discriminators that have an owner */
     unsigned renewed;   /* calls of op_renew: peer-to-peer requests that lost their match */
     struct attempt requests[THINGS_MAX], accepts[THINGS_MAX];
     struct conn conns[THINGS_MAX];

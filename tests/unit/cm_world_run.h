@@ -94,6 +94,25 @@ static inline void op_rebound(void *ctx, uint64_t user, enum vip_rc rc, const st
     host->conns[host->conn_count - 1].rebound++;
 }
 
+static inline void op_owned(void *ctx, uint32_t *record, uint32_t uid, const uint8_t *disc,
+                            uint8_t len)
+{
+    struct host *host = ctx;
+
+    (void)uid;
+    assert_true(disc && len <= VIP_DISCRIMINATOR_BYTES_MAX);
+    host->owned += *record == 0;
+    *record = 1;
+}
+
+static inline void op_disowned(void *ctx, uint32_t record)
+{
+    struct host *host = ctx;
+
+    assert_true(record == 1 && host->owned > 0);
+    host->owned--;
+}
+
 static inline void *op_alloc(void *ctx, size_t bytes)
 {
     struct host *host = ctx;
@@ -118,9 +137,10 @@ static inline void op_free(void *ctx, void *memory, size_t bytes)
 /* Start a host, or start it again in a new life. */
 static inline void host_start(struct world *w, unsigned index)
 {
-    static const struct cm_ops ops = {
-        op_send,  op_incoming, op_request_done, op_accept_done, op_closed,   op_lost,   op_reset,
-        op_renew, op_away,     op_alloc,        op_free,        op_other_id, op_rebind, op_rebound};
+    static const struct cm_ops ops = {op_send,   op_incoming, op_request_done, op_accept_done,
+                                      op_closed, op_lost,     op_reset,        op_renew,
+                                      op_away,   op_alloc,    op_free,         op_other_id,
+                                      op_rebind, op_rebound,  op_owned,        op_disowned};
     struct host *host = &w->hosts[index];
     struct cm_config config = world_config;
     uint64_t id_counter = host->id_counter;

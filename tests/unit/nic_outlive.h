@@ -6,6 +6,7 @@
 #define TESTS_UNIT_NIC_OUTLIVE_H
 
 #include "unit/nic_rig.h"
+#include "vipd/nic/outlive.h"
 
 #define DEPTH 32
 #define BYTES 3000u

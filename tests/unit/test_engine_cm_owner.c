@@ -364,9 +364,42 @@ static void test_client_user(void **state)
     world_free(w);
 }
 
+/* The next life of a vipd keeps a discriminator for the user that owned it, for a time. */
+static void test_kept(void **state)
+{
+    struct world *w = world_new(2, 420);
+    struct cm *cm = w->hosts[SERVER].cm;
+    const uint8_t *name = (const uint8_t *)"svc";
+    uint8_t long_name[VIP_DISCRIMINATOR_BYTES_MAX + 1] = {0};
+
+    (void)state;
+    assert_int_equal(cm_disc_keep(cm, long_name, sizeof(long_name), OWN, w->now_ns + S, w->now_ns),
+                     -EINVAL);
+    assert_int_equal(cm_disc_keep(cm, name, 3, OWN, w->now_ns + 10 * S, w->now_ns), 0);
+    assert_int_equal(cm_disc_keep(cm, name, 3, THIEF, w->now_ns + 10 * S, w->now_ns), -EPERM);
+    assert_int_equal(w->hosts[SERVER].owned, 1);
+    world_run(w, 9 * S);
+    refused(w, THIEF);
+    /* The owner comes back for a moment. */
+    assert_int_equal(wait_as(w, OWN, 1, 1), 0);
+    assert_true(cm_unwait(cm, 1, w->now_ns));
+    refused(w, THIEF);
+    world_run(w, 3 * S);
+    assert_int_equal(w->hosts[SERVER].owned, 0);
+    assert_int_equal(wait_as(w, THIEF, 2, 2), 0);
+    assert_int_equal(w->hosts[SERVER].owned, 1);
+    assert_true(cm_unwait(cm, 2, w->now_ns));
+    /* Nobody comes back. */
+    assert_int_equal(cm_disc_keep(cm, long_name, 5, OWN, w->now_ns + 4 * S, w->now_ns), 0);
+    world_run(w, 5 * S);
+    assert_int_equal(w->hosts[SERVER].owned, 0);
+    world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_kept),
         cmocka_unit_test(test_nothing_stolen),
         cmocka_unit_test(test_while_it_waits),
         cmocka_unit_test(test_between_two_waits),

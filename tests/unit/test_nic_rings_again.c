@@ -4,6 +4,7 @@
  * would.
  */
 #include "unit/nic_rig.h"
+#include "vipd/nic/outlive.h"
 
 #include "proto/direct.h"
 

@@ -6,7 +6,7 @@
 #include "unit/vipd_claim.h"
 
 #include "unit/wire_vectors.h"
-#include "vipd/nic/nic.h"
+#include "vipd/nic/outlive.h"
 
 #define ABI          4u
 #define BYTES        0x1A811000u

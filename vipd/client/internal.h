@@ -13,7 +13,7 @@
 #include "vipd/client/client.h"
 #include "vipd/ctl/explain.h"
 #include "vipd/ctl/show.h"
-#include "vipd/nic/nic.h"
+#include "vipd/nic/outlive.h"
 #include "vipd/quota.h"
 
 #define REASON_BYTES 320

@@ -121,6 +121,11 @@ struct cm_ops {
      * or the reason. `user` is cm_rebind's. */
     void (*rebound)(void *ctx, uint64_t user, enum vip_rc rc, const struct cm_conn *conn,
                     const struct vip_counts *theirs, const char *why);
+    /* A discriminator has this owner from now on, for cm_disc_keep in the next life. *record is the
+     * host's; it is 0 at first. NULL: the host does not want to know. */
+    void (*owned)(void *ctx, uint32_t *record, uint32_t uid, const uint8_t *disc, uint8_t len);
+    /* The discriminator with this record has no owner any more. Not called by cm_deinit. */
+    void (*disowned)(void *ctx, uint32_t record);
 };
 
 /* An established connection, as both sides learn it. */
@@ -167,6 +172,13 @@ void cm_leave(struct cm *cm, uint64_t back_ns, uint64_t now_ns);
  * a request that was taken there and is not answered; an open server that took a request or waited
  * twice there.
  */
+
+/*
+ * A program of this user owned the discriminator in an earlier life of vipd, and may come back: its
+ * user owns it until until_ns. Outcomes: 0; -ENOMEM; -EINVAL (len); -EPERM (another user owns it).
+ */
+int cm_disc_keep(struct cm *cm, const uint8_t *disc, uint8_t len, uint32_t uid, uint64_t until_ns,
+                 uint64_t now_ns);
 
 /*
  * VipConnectWait: wait for one request to discriminator disc[0..len-1] (an empty discriminator

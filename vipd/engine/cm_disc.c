@@ -157,6 +157,8 @@ void cm_disc_free(struct cm *cm, struct cm_disc *disc)
     VIP_ASSERT(!disc->meets);
     linger_end(cm, disc);
     servers_end(cm, disc);
+    if (disc->owner && cm->ops.disowned && !cm->ends)
+        cm->ops.disowned(cm->ctx, disc->record);
     cm_holder_put(cm, disc->owner);
     cm_timer_clear(cm, &disc->timer);
     cm_node_del(&disc->by_bytes);
@@ -171,6 +173,8 @@ uint64_t cm_disc_linger_ns(const struct cm *cm, const struct cm_disc *disc)
 
     if (served_ns > linger_ns)
         linger_ns = served_ns;
+    if (disc->kept_ns > linger_ns)
+        linger_ns = disc->kept_ns;
     return left_ns > linger_ns ? left_ns : linger_ns;
 }
 
@@ -260,11 +264,29 @@ int cm_disc_claim(struct cm *cm, const uint8_t *bytes, uint8_t len, uint32_t uid
         cm_holder_put(cm, owner);
         return -ENOMEM;
     }
-    if (disc->owner != owner)
+    if (disc->owner != owner) {
         servers_end(cm, disc);
+        if (cm->ops.owned)
+            cm->ops.owned(cm->ctx, &disc->record, uid, bytes, len);
+    }
     cm_holder_put(cm, disc->owner);
     disc->owner = owner;
     *ret = disc;
+    return 0;
+}
+
+int cm_disc_keep(struct cm *cm, const uint8_t *bytes, uint8_t len, uint32_t uid, uint64_t until_ns,
+                 uint64_t now_ns)
+{
+    struct cm_disc *disc;
+    int rc = len > VIP_DISCRIMINATOR_BYTES_MAX ? -EINVAL
+                                               : cm_disc_claim(cm, bytes, len, uid, now_ns, &disc);
+
+    if (rc)
+        return rc;
+    cm->now_ns = now_ns;
+    disc->kept_ns = until_ns;
+    cm_disc_put(cm, disc);
     return 0;
 }
 
@@ -273,6 +295,7 @@ void cm_disc_deinit(struct cm *cm)
     struct cm_node *node;
     unsigned bucket = 0;
 
+    cm->ends = true;
     while ((node = cm_table_any(&cm->discs, &bucket)))
         cm_disc_free(cm, CM_OF(struct cm_disc, by_bytes, node));
 }

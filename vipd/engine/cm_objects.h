@@ -141,6 +141,8 @@ struct cm_disc {
     uint32_t listeners; /* of the waiters */
     uint32_t at_work;   /* requests that waiters took: not answered, or not confirmed */
     uint32_t meets;     /* meeting places whose local discriminator it is */
+    uint64_t kept_ns;   /* cm_disc_keep: owned until then at least; 0 = not */
+    uint32_t record;    /* the host's, of its owner */
     uint64_t left_ns;   /* end of its last meeting place, or of its settled servers; 0 = none */
     struct cm_slow strangers;          /* of all strangers that ask here */
     struct cm_holder *owner;           /* only its programs may wait here; NULL: no owner yet */
@@ -280,6 +282,7 @@ struct cm {
     uint32_t peer_cursor; /* where the search for a free peer number continues */
     uint32_t pool_used[CM_POOLS];
     uint64_t now_ns;  /* of the event at hand, or the last one */
+    bool ends;        /* cm_deinit is at work */
     uint64_t born_ns; /* cm_init */
     struct cm_tokens resets;
     struct cm_timer *timers; /* root of the heap */

@@ -452,6 +452,29 @@ static void op_free(void *ctx, void *memory, size_t bytes)
     free(memory);
 }
 
+static void op_owned(void *ctx, uint32_t *record, uint32_t uid, const uint8_t *disc, uint8_t len)
+{
+    const struct nic *nic = ctx;
+
+    if (nic->config.owners)
+        nic->config.owners->owned(nic->config.owners_ctx, nic->name, record, uid, disc, len);
+}
+
+/* When vipd stops, the next one is to know the owners of now. */
+static void op_disowned(void *ctx, uint32_t record)
+{
+    const struct nic *nic = ctx;
+
+    if (nic->config.owners && !nic->stopping)
+        nic->config.owners->disowned(nic->config.owners_ctx, record);
+}
+
+int nic_disc_keep(struct nic *nic, const uint8_t *disc, uint8_t len, uint32_t uid,
+                  uint64_t until_ns, uint64_t now_ns)
+{
+    return cm_disc_keep(nic->cm, disc, len, uid, until_ns, now_ns);
+}
+
 const struct cm_ops nic_cm_ops = {
     .send = op_send,
     .incoming = nic_op_incoming,
@@ -467,4 +490,6 @@ const struct cm_ops nic_cm_ops = {
     .other_id = nic_op_other_id,
     .rebind = nic_op_rebind,
     .rebound = nic_op_rebound,
+    .owned = op_owned,
+    .disowned = op_disowned,
 };

@@ -16,6 +16,7 @@
 
 #include "proto/capture.h"
 #include "vipd/nic/share.h"
+#include "vipd/nic/outlive.h"
 #include "vipd/nic/state.h"
 
 /* Reason why a session may not wait, or connect peer to peer, at a discriminator. */

@@ -45,7 +45,16 @@ struct nic_config {
     /* Reads the present time: vipd measures when packets are given to the link and how long a turn
      * takes. NULL: the turn's time is used; then no turn is cut, and users do not share time. */
     uint64_t (*clock)(void);
-    uint64_t (*cpu_clock)(void); /* processor time of the calling thread; NULL: as clock */
+    uint64_t (*cpu_clock)(void);     /* processor time of the calling thread; NULL: as clock */
+    const struct nic_owners *owners; /* NULL: nobody wants to know */
+    void *owners_ctx;
+};
+
+/* Who owns the discriminators of a NIC, as cm_ops.owned and .disowned say. Any thread of the NIC. */
+struct nic_owners {
+    void (*owned)(void *ctx, const char *nic, uint32_t *record, uint32_t uid, const uint8_t *disc,
+                  uint8_t len);
+    void (*disowned)(void *ctx, uint32_t record);
 };
 
 /* Take over an open link; nic_close closes it. Outcomes: 0; -ENOMEM. */
@@ -56,12 +65,6 @@ int nic_open(const struct nic_config *config, struct link *link, uint64_t now_ns
 void nic_set_config(struct nic *nic, const struct nic_config *config);
 /* vipd stops: sessions that end from now on close their connections with VIP_CLOSE_SHUTDOWN. */
 void nic_stopping(struct nic *nic);
-/*
- * vipd stops, and all sessions have ended; the next vipd goes on with those of nic_session_stay. Tell
- * the peers of their connections that it comes within back_ns (1 to CM_AWAY_NS_MAX). Call nic_close
- * next.
- */
-void nic_leave(struct nic *nic, uint64_t back_ns, uint64_t now_ns);
 /* Close the link and free everything. All sessions must have ended; with that they have sent every
  * CLOSE. */
 void nic_close(struct nic *nic, uint64_t now_ns);
@@ -145,15 +148,6 @@ int nic_session_set_receives(struct nic_session *session, void *base);
 bool nic_session_end(struct nic_session *session, bool died, uint64_t now_ns, unsigned *ends);
 void nic_session_free(struct nic_session *session, bool died, uint64_t now_ns); /* all at once */
 /*
- * vipd stops, and the next one goes on with the session, whose ABI must allow that. Publishes what is
- * done; then nic_session_end sends nothing about the connections that can go on. The caller should
- * see to it that the program does not see what nic_session_end writes. Returns the number of these
- * connections. For nic_leave.
- */
-uint32_t nic_session_stay(struct nic_session *session);
-/* Undo this: the session ends as others do. */
-void nic_session_stay_not(struct nic_session *session);
-/*
  * True if the submission ring has a structure that no correct library writes. (A malformed
  * descriptor alone is no such case.) vipd does not read the ring any more; the caller should end
  * the session. O(1).
@@ -172,62 +166,6 @@ struct nic_vi_created {
 /* SUCCESS; ERROR_RESOURCE (vi_max, memory); INVALID_PARAMETER (CQ); INVALID_PTAG; why explains. */
 enum vip_rc nic_vi_create(struct nic_session *session, const struct nic_vi_args *args,
                           struct nic_vi_created *ret, char *why, size_t why_bytes);
-/* What a later life of vipd must know of a VI to go on with it. */
-struct nic_vi_checkpoint {
-    uint16_t vi;
-    uint32_t generation;
-    struct nic_vi_args args;
-    uint32_t recv_base;   /* number of a receive in the table, less its completion's position */
-    bool lost, lost_told; /* its connection cannot go on; the program knows it */
-    bool connected;       /* with a connection that can be bound anew: */
-    struct cm_host peer;
-    uint8_t peer_disc_len;
-    struct siphash_key secret;
-    bool asked;
-    uint64_t features;
-    uint32_t completed, done; /* eng_vi_restore */
-};
-/* Of a VI of this life. All completions so far are published first. false: no such VI. */
-bool nic_vi_checkpoint(struct nic_session *session, uint32_t vi, struct nic_vi_checkpoint *ret);
-/* The same without `completed` and `done`, which nic_vi_recover finds. It changes nothing, so the
- * sink may call it. */
-bool nic_vi_identify(const struct nic_session *session, uint32_t vi, struct nic_vi_checkpoint *ret);
-/*
- * The life that made this checkpoint was killed: fill in `completed` and `done` from its vipd-writes
- * segment. `connected` becomes false if the VI was not Connected any more, if a descriptor had
- * completed with an error that ends the connection, or if the VI's ring was over, here or at the
- * other end. `lost` becomes true if the VI had a connection and `connected` is false. A word of the
- * segment that no vipd writes is replaced.
- */
-void nic_vi_recover(void *vipd_base, struct nic_vi_checkpoint *past);
-/* What the program of the VI tells of its ring. Then past.recv_base is less the messages that the
- * program has taken from the ring, too. */
-struct nic_past_ring {
-    int fd;         /* the ring; stays the caller's */
-    unsigned half;  /* the VI sends on way[half] */
-    uint32_t first; /* receive of message 0 */
-};
-/*
- * Make a VI as it was in an earlier life. The session has the vipd-writes segment and the CQs of that
- * life. A connected or lost VI is Connected, and nothing is sent. Then the program posts again, in
- * order, what has not completed; then call nic_vi_rebind. Outcomes: as nic_vi_create; INVALID_PARAMETER: the number is in use or
- * too large; ERROR_NOT_SUPPORTED: this vipd lacks a feature of the connection.
- */
-enum vip_rc nic_vi_restore(struct nic_session *session, const struct nic_vi_checkpoint *past,
-                           uint64_t now_ns, char *why, size_t why_bytes);
-/*
- * The same with the VI's ring; NULL: the program brings none. A connection that had a ring is lost
- * without it. One more outcome, ERROR_NOT_SUPPORTED: this ring is not taken, and nothing has
- * changed; call nic_vi_restore.
- */
-enum vip_rc nic_vi_restore_ring(struct nic_session *session, const struct nic_vi_checkpoint *past,
-                                const struct nic_past_ring *ring, uint64_t now_ns, char *why,
-                                size_t why_bytes);
-/* Ask the other end to go on. If it does not within timeout_ns, the connection is lost. A lost one is
- * lost at once, and so is one that there is no memory to ask for. SUCCESS; INVALID_PARAMETER (no such
- * VI); INVALID_STATE (not restored with a connection, or asked already). */
-enum vip_rc nic_vi_rebind(struct nic_session *session, uint32_t vi, uint64_t timeout_ns,
-                          uint64_t now_ns, char *why, size_t why_bytes);
 /* SUCCESS; INVALID_PARAMETER (no such VI); INVALID_STATE (not Idle); ERROR_RESOURCE (descriptors
  * not completed yet). libvipl itself refuses while completed ones are not reaped. */
 enum vip_rc nic_vi_destroy(struct nic_session *session, uint32_t vi, uint64_t now_ns);
@@ -240,13 +178,6 @@ enum vip_rc nic_vi_disconnect(struct nic_session *session, uint32_t vi, uint64_t
 
 enum vip_rc nic_cq_create(struct nic_session *session, uint64_t entries, uint32_t *ret_cq,
                           uint32_t *ret_position, char *why, size_t why_bytes);
-/* Make a CQ with the number that it had in an earlier life. SUCCESS; INVALID_PARAMETER: the number
- * is in use or too large. */
-enum vip_rc nic_cq_restore(struct nic_session *session, uint32_t cq);
-/* Restored VI: write `count` CQ entries anew, for completions of the queue whose entries the program
- * has not got. */
-void nic_vi_entries_again(struct nic_session *session, uint16_t vi, enum vip_queue queue,
-                          uint32_t count);
 /* Completions that were ever written for this queue, modulo 2^32. The VI exists. */
 uint32_t nic_vi_completions(const struct nic_session *session, uint16_t vi, enum vip_queue queue);
 /* SUCCESS; INVALID_PARAMETER; ERROR_RESOURCE while a VI is bound. */

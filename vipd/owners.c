@@ -1,0 +1,208 @@
+/* Owners of discriminators in a file; see owners.h. */
+#include "vipd/owners.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "vipd/log.h"
+
+/* A number of the format: another version of vipd ignores the file. */
+#define OWNERS_MAGIC 0x314e574fu
+
+/* Most entries of a file that are believed. */
+#define OWNERS_MAX 65536u
+
+/* One entry. The file is an array of these; zeroes are a free place. */
+struct entry {
+    uint32_t magic;
+    uint32_t uid;
+    char nic[VIP_NIC_NAME_BYTES];
+    uint8_t len;
+    uint8_t disc[VIP_DISCRIMINATOR_BYTES_MAX];
+    uint8_t zero[55];
+};
+_Static_assert(sizeof(struct entry) == 256, "format of the file");
+
+struct owners {
+    int fd;
+    uint32_t count; /* places ever used */
+    uint32_t *free; /* numbers of free places, and how many; room for `count` of them */
+    uint32_t free_count, free_room;
+    bool failed; /* the log says that an entry could not be written */
+};
+
+/* ---- the file ---------------------------------------------------------------------------- */
+
+static bool is_ours(int fd, uid_t user, struct stat *ret)
+{
+    return fstat(fd, ret) == 0 && S_ISREG(ret->st_mode) && ret->st_nlink == 1 &&
+           (ret->st_uid == geteuid() || ret->st_uid == user) && !(ret->st_mode & 077);
+}
+
+/* The entries that the last vipd has left. Returns their number; *ret is the caller's. */
+static uint32_t read_past(int dir_fd, uid_t user, struct entry **ret)
+{
+    int fd = openat(dir_fd, OWNERS_FILE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    struct entry *entries = NULL;
+    uint32_t count = 0;
+    struct stat st;
+
+    *ret = NULL;
+    if (fd < 0)
+        return 0;
+    if (is_ours(fd, user, &st)) {
+        count = (uint32_t)((uint64_t)st.st_size / sizeof(*entries) < OWNERS_MAX
+                               ? (uint64_t)st.st_size / sizeof(*entries)
+                               : OWNERS_MAX);
+        entries = calloc(count + 1, sizeof(*entries));
+    }
+    if (entries) {
+        ssize_t bytes = pread(fd, entries, count * sizeof(*entries), 0);
+
+        count = bytes > 0 ? (uint32_t)((size_t)bytes / sizeof(*entries)) : 0;
+    }
+    close(fd);
+    *ret = entries;
+    return entries ? count : 0;
+}
+
+/* The name comes last: until then the file of the last vipd stays. */
+static int make_file(int dir_fd)
+{
+    static const char part[] = OWNERS_FILE ".new";
+
+    (void)unlinkat(dir_fd, part, 0);
+    return openat(dir_fd, part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+}
+
+static int name_file(int dir_fd)
+{
+    return renameat(dir_fd, OWNERS_FILE ".new", dir_fd, OWNERS_FILE) < 0 ? -errno : 0;
+}
+
+static void write_place(struct owners *owners, uint32_t place, const struct entry *entry)
+{
+    off_t at = (off_t)place * (off_t)sizeof(*entry);
+
+    if (pwrite(owners->fd, entry, sizeof(*entry), at) == sizeof(*entry) || owners->failed)
+        return;
+    owners->failed = true;
+    vipd_warning("the owner of a discriminator cannot be written to " OWNERS_FILE
+                 ": after the end of this vipd another user may take it");
+}
+
+/* ---- changes ----------------------------------------------------------------------------- */
+
+/* A place for one more entry, counted from 1; 0: there is none. */
+static uint32_t take_place(struct owners *owners)
+{
+    if (owners->free_count > 0)
+        return owners->free[--owners->free_count];
+    return owners->count < OWNERS_MAX ? ++owners->count : 0;
+}
+
+static void give_place(struct owners *owners, uint32_t place)
+{
+    if (owners->free_count == owners->free_room) {
+        uint32_t room = owners->free_room ? 2 * owners->free_room : 64;
+        uint32_t *more = realloc(owners->free, room * sizeof(*more));
+
+        if (!more)
+            return; /* the place is not used again */
+        owners->free = more;
+        owners->free_room = room;
+    }
+    owners->free[owners->free_count++] = place;
+}
+
+static void on_owned(void *ctx, const char *nic, uint32_t *record, uint32_t uid,
+                     const uint8_t *disc, uint8_t len)
+{
+    struct vipd *vipd = ctx;
+    struct entry entry = {.magic = OWNERS_MAGIC, .uid = uid, .len = len};
+
+    if (!vipd->owners)
+        return;
+    strncpy(entry.nic, nic, sizeof(entry.nic) - 1);
+    memcpy(entry.disc, disc, len);
+    pthread_mutex_lock(&vipd->shared);
+    if (*record == 0)
+        *record = take_place(vipd->owners);
+    if (*record != 0)
+        write_place(vipd->owners, *record - 1, &entry);
+    pthread_mutex_unlock(&vipd->shared);
+}
+
+static void on_disowned(void *ctx, uint32_t record)
+{
+    static const struct entry none;
+    struct vipd *vipd = ctx;
+
+    if (!vipd->owners || record == 0)
+        return;
+    pthread_mutex_lock(&vipd->shared);
+    write_place(vipd->owners, record - 1, &none);
+    give_place(vipd->owners, record);
+    pthread_mutex_unlock(&vipd->shared);
+}
+
+const struct nic_owners owners_of_nic = {.owned = on_owned, .disowned = on_disowned};
+
+/* ---- life -------------------------------------------------------------------------------- */
+
+static bool reserve(struct vipd *vipd, const struct entry *entry, uint64_t now_ns)
+{
+    if (entry->magic != OWNERS_MAGIC || entry->len > sizeof(entry->disc) ||
+        entry->nic[sizeof(entry->nic) - 1] != '\0')
+        return false;
+    for (unsigned i = 0; i < vipd->nic_count; i++)
+        if (strcmp(vipd->nics[i].config->name, entry->nic) == 0)
+            return nic_disc_keep(vipd->nics[i].nic, entry->disc, entry->len, entry->uid,
+                                 now_ns + vipd->config->outlive_ns, now_ns) == 0;
+    return false;
+}
+
+void owners_begin(struct vipd *vipd, int dir_fd, uid_t user)
+{
+    struct owners *owners = calloc(1, sizeof(*owners));
+    uint64_t now_ns = vipd_loop_now(vipd->loop);
+    struct entry *past;
+    uint32_t count = read_past(dir_fd, user, &past), reserved = 0;
+    int r = owners ? 0 : -ENOMEM;
+
+    if (r == 0) {
+        owners->fd = make_file(dir_fd);
+        r = owners->fd < 0 ? -errno : 0;
+    }
+    if (r == 0)
+        vipd->owners = owners; /* what is reserved now is written, too */
+    else
+        free(owners);
+    for (uint32_t i = 0; i < count && vipd->config->outlive_ns > 0; i++)
+        reserved += reserve(vipd, &past[i], now_ns);
+    free(past);
+    if (r == 0)
+        r = name_file(dir_fd);
+    if (r < 0)
+        vipd_warning("%s/" OWNERS_FILE " cannot be made: %s; after the end of this vipd another "
+                     "user may take the discriminators of waiting programs",
+                     vipd->runtime_dir, strerror(-r));
+    if (reserved > 0)
+        vipd_info("%u discriminators of the last vipd are reserved for their users for %llu ms",
+                  reserved, (unsigned long long)vipd->config->outlive_ns / 1000000);
+}
+
+void owners_end(struct vipd *vipd)
+{
+    if (!vipd->owners)
+        return;
+    close(vipd->owners->fd);
+    free(vipd->owners->free);
+    free(vipd->owners);
+    vipd->owners = NULL;
+}
