@@ -16,15 +16,15 @@ void vipl__call_provider(void)
     is_provider = true;
 }
 
-/* vipd has ended, or has closed the session; else a call of the kernel has failed in this process. */
+/* vipd has ended, or has closed the session; else a system call has failed in this process. */
 static bool is_end(int error)
 {
     return error == -EPIPE || error == -ECONNRESET;
 }
 
 /*
- * The control socket of life number `life` is lost. If vipd has not ended, it ends the session now, and
- * no later vipd goes on with it. End the event socket too, so that the provider
+ * The control socket of life number `life` is lost. If vipd has not ended, it ends the session now,
+ * and no later vipd goes on with it. End the event socket too, so that the provider
  * thread notices it and looks for the next vipd, or completes the posted descriptors (events.c).
  * End only our direction of the control socket: VipCloseNic must still see vipd end the other
  * direction (session.c).

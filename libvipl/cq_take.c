@@ -42,7 +42,8 @@ static struct vipl__vi *entry_vi(struct vipl__cq *cq, const struct vip_cqe *entr
 
 /*
  * Without vipd, or for VIs that vipd has refused: a descriptor of a bound queue that was posted and
- * never reported counts as completed. The search starts at the VI found last, so that each VI has its turn.
+ * never reported counts as completed. The search starts at the VI found last, so that each VI has
+ * its turn.
  */
 static __attribute__((cold, noinline)) struct vipl__vi *
 flushed_vi(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle)

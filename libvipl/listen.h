@@ -21,8 +21,8 @@ struct vipl__listener {
 bool vipl__listener_put(struct vipl__session *session, struct vipl__incoming *incoming);
 /* vipd has died: make the listeners' file descriptors readable. Under session->lock. */
 void vipl__listeners_raise(struct vipl__session *session);
-/* Make the listener with this index anew with the next vipd, if there is one. The requests of the last
- * vipd are dropped. Outcomes: as vipl__call. */
+/* Make the listener with this index anew with the next vipd, if there is a listener. The requests of
+ * the last vipd are dropped. Outcomes: as vipl__call. */
 VIP_RETURN vipl__listener_again(struct vipl__session *session, unsigned index);
 /* Make the handles of all listeners invalid. Under session->lock. */
 void vipl__listeners_invalidate(struct vipl__session *session);

@@ -203,7 +203,8 @@ static enum next claim(struct vipl__session *session, int *control, uint64_t dea
 
 /* ---- what there is ----------------------------------------------------------------------- */
 
-/* vipd has answered, and has perhaps refused one object. false: it has gone, or the NIC is closed. */
+/* vipd has answered, and has perhaps refused one object. false: vipd has gone, or the NIC is
+ * closed. */
 static bool answered(const struct vipl__session *session, VIP_RETURN rc)
 {
     return rc == VIP_SUCCESS || !(hung_up(session->control_fd) || vipl__closing(session));

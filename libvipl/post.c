@@ -248,8 +248,8 @@ static __attribute__((cold, noinline)) bool keeps(struct vipl__queue *queue, uin
 }
 
 /*
- * Send the descriptor to vipd by the submission ring. If vipd is gone, or does not know the VI, only
- * put the descriptor on its queue.
+ * Send the descriptor to vipd by the submission ring. If vipd is gone, or does not know the VI,
+ * only put the descriptor on its queue.
  */
 static inline enum outcome post_by_vipd(struct vipl__vi *vi, VIP_DESCRIPTOR *desc,
                                         VIP_MEM_HANDLE region, enum vip_queue which,
@@ -455,7 +455,8 @@ static VIP_RETURN ring_full(const char *call)
         call, VIP_SQ_SLOTS);
 }
 
-/* A post after vipd's death, or on a refused VI, is flushed at once; only the library can signal that. */
+/* A post after vipd's death, or on a refused VI, is flushed at once. Only the library can signal
+ * that. */
 static void posted_to_the_dead(VIP_VI_HANDLE handle, enum vip_queue which, const char *call)
 {
     struct vipl__vi *vi = vipl__vi_enter(handle, call);

@@ -94,7 +94,8 @@ static bool ahead_made(struct vipl__vi *vi)
     return ahead != NULL;
 }
 
-/* Make the object of a VI that vipd has created. NULL: no memory, or the object is in use. Under session->lock. */
+/* Make the object of a VI that vipd has created. NULL: no memory, or the object is in use. Under
+ * session->lock. */
 static struct vipl__vi *install(struct vipl__session *session, const struct create *create,
                                 const Vip__CreateViReply *reply)
 {

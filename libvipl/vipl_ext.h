@@ -14,8 +14,8 @@ extern "C" {
 /*
  * The reason why the last failed VIPL call of this thread failed: the request, the limit or rule
  * that forbids it, where this limit is set, and what to do. The text belongs to this thread and is
- * valid until the thread's next failing call. Never NULL; "" if no call has failed yet. In a handler
- * of VipErrorCallback: what its error says, in words, until a call fails there.
+ * valid until the thread's next failing call. Never NULL; "" if no call has failed yet. In a
+ * handler of VipErrorCallback: what its error says, in words, until a call fails there.
  */
 const char *VipxLastError(void);
 

@@ -26,7 +26,7 @@
  * register_bytes_per_uid divided by SEGS_PART. */
 #define SEGS_PART 8
 
-void settle_nic_config(const struct vipd *vipd, const struct vipd_nic_config *from,
+void settle_nic_config(struct vipd *vipd, const struct vipd_nic_config *from,
                        struct nic_config *ret)
 {
     const struct vipd_config *config = vipd->config;
@@ -45,7 +45,7 @@ void settle_nic_config(const struct vipd *vipd, const struct vipd_nic_config *fr
     ret->linger_ns = config->linger_ns;
     ret->cpu_clock = vipd_cpu_now;
     ret->owners = &owners_of_nic;
-    ret->owners_ctx = (struct vipd *)vipd;
+    ret->owners_ctx = vipd;
     ret->cm.grace_ns = GRACE_NS;
     ret->cm.grace_busy_ns = GRACE_BUSY_NS;
     ret->cm.grace_loop_ns = GRACE_LOOP_NS;

@@ -12,7 +12,7 @@
 
 /* Fill *ret with the configuration of one NIC. Its seed and its secret are 0: the caller draws
  * these. */
-void settle_nic_config(const struct vipd *vipd, const struct vipd_nic_config *from,
+void settle_nic_config(struct vipd *vipd, const struct vipd_nic_config *from,
                        struct nic_config *ret);
 
 /*

@@ -7,10 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #define PREFIX "nic-" /* prefix of the names in the store */
+
+static uint64_t inode_of(int fd)
+{
+    struct stat st;
+
+    return fstat(fd, &st) < 0 ? 0 : (uint64_t)st.st_ino;
+}
 
 static bool add(struct fd_store *fd_store, const char *name, int fd)
 {
@@ -25,6 +33,7 @@ static bool add(struct fd_store *fd_store, const char *name, int fd)
     if (sock->fd >= 0) /* stored twice: keep one */
         close(sock->fd);
     sock->fd = fd;
+    sock->inode = inode_of(fd);
     sock->stored = true;
     return true;
 }
@@ -103,7 +112,8 @@ struct fd_store_sock *fd_store_of(struct fd_store *fd_store, const char *nic)
     sock = &fd_store->sock[fd_store->count++];
     snprintf(sock->nic, sizeof(sock->nic), "%s", nic);
     sock->fd = sock->open = -1;
-    sock->stored = false;
+    sock->inode = 0;
+    sock->used = sock->stored = false;
     return sock;
 }
 
@@ -125,10 +135,19 @@ void fd_store_opened(void *ctx, int sock)
     fd_store->open = sock;
     if (sock < 0)
         return;
+    fd_store->used |= fd_store->inode != 0 && inode_of(sock) == fd_store->inode;
     forget(fd_store);
     /* FDPOLL=0: systemd must not drop the socket because an ICMP error waits at it. */
     snprintf(text, sizeof(text), "FDSTORE=1\nFDPOLL=0\nFDNAME=" PREFIX "%s", fd_store->nic);
     fd_store->stored = sd_pid_notify_with_fds(0, 0, text, &sock, 1) > 0;
+}
+
+const struct fd_store_sock *fd_store_unused(const struct fd_store *fd_store)
+{
+    for (unsigned i = 0; i < fd_store->count; i++)
+        if (fd_store->sock[i].inode != 0 && !fd_store->sock[i].used)
+            return &fd_store->sock[i];
+    return NULL;
 }
 
 void fd_store_forget_rest(struct fd_store *fd_store)

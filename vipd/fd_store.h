@@ -25,6 +25,8 @@ struct fd_store {
         char nic[VIP_NIC_NAME_BYTES];
         int fd;                /* inherited and not used yet, or -1 */
         int open;              /* the NIC's socket, which its link owns; -1: there is none */
+        uint64_t inode;        /* of the inherited socket; 0: none was inherited */
+        bool used;             /* the NIC has the inherited socket */
         bool stored;           /* the service manager has a socket of this name */
     } sock[2 * VIPD_NICS_MAX]; /* sockets of the previous life and of new NICs */
 };
@@ -58,6 +60,10 @@ struct fd_store_sock *fd_store_of(struct fd_store *fd_store, const char *nic);
 /* ctx: a fd_store_sock. The NIC has this socket now: give a duplicate of it to the service manager,
  * in place of an older one. sock -1: the NIC has closed its socket. */
 void fd_store_opened(void *ctx, int sock);
+
+/* The entry of a NIC that has not taken its inherited socket, because its address is another one or
+ * because there is no such NIC; NULL: none. */
+const struct fd_store_sock *fd_store_unused(const struct fd_store *fd_store);
 
 /* Close the inherited sockets that no NIC has taken, and have the service manager drop these,
  * too. */

@@ -357,6 +357,35 @@ static const char *unfit(const struct options *options, const struct vipd_config
     return NULL;
 }
 
+/* The socket of a NIC that the configuration does not have; NULL: none. */
+static const struct fd_store_sock *missing_nic(const struct vipd_config *config,
+                                               const struct fd_store *fd_store)
+{
+    for (unsigned i = 0; i < fd_store->count; i++) {
+        bool there = false;
+
+        for (unsigned k = 0; k < config->nic_count; k++)
+            there |= strcmp(config->nics[k].name, fd_store->sock[i].nic) == 0;
+        if (!there)
+            return &fd_store->sock[i];
+    }
+    return NULL;
+}
+
+/* Refuse to take over if there is a socket of which `what` is true. 0; -EPERM with a sentence in
+ * err. */
+static int refuse_for(const struct fd_store_sock *sock, const char *what, char *err,
+                      size_t err_bytes)
+{
+    if (!sock)
+        return 0;
+    snprintf(err, err_bytes,
+             "--takeover: NIC %s of the vipd that runs %s, so its connections could not go on; to "
+             "change that, end that vipd with SIGTERM and start this one",
+             sock->nic, what);
+    return -EPERM;
+}
+
 static int run(const struct options *options, const struct vipd_config *config)
 {
     static struct runtime runtime;
@@ -381,6 +410,9 @@ static int run(const struct options *options, const struct vipd_config *config)
     if (r == 0)
         r = inherit(options, dir, user.found ? user.uid : geteuid(), &fd_store, &runtime, &takeover,
                     err, sizeof(err));
+    if (r == 0 && fd_store.in_use)
+        r = refuse_for(missing_nic(config, &fd_store), "is missing in this configuration", err,
+                       sizeof(err));
     if (r == 0)
         r = vipd_start(config, runtime.dir, &fd_store, &vipd, err, sizeof(err));
     if (r == 0) {
@@ -392,6 +424,9 @@ static int run(const struct options *options, const struct vipd_config *config)
         if (!fd_store.in_use) /* else the running vipd still writes it */
             owners_begin(&vipd, runtime.dir_fd, user.found ? user.uid : geteuid());
         r = load_ticket_key(&vipd, &runtime, &user, err, sizeof(err));
+        if (r == 0 && fd_store.in_use)
+            r = refuse_for(fd_store_unused(&fd_store),
+                           "has another address or port in this configuration", err, sizeof(err));
         if (r == 0)
             r = serve(&vipd, &takeover, &user, &runtime, err, sizeof(err));
         handover_hush(&vipd);

@@ -24,6 +24,7 @@ static inline void *kept_memory(unsigned slot, size_t bytes)
 }
 
 #include "tests/unit/cm_world_run.h"
+#include "vipd/engine/cm_outlive.h"
 
 #define SEEN 64u
 

@@ -8,18 +8,13 @@ cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath "${1:?build directory}")
 times=${2:-3}
 . scripts/daemons.sh
+. tests/lib/failed.sh
 . tests/lib/outlive.sh
 VIPD=$build/vipd/vipd
 outlive=$build/tests/system/outlive
 vipctl=$build/tools/vipctl
 trap daemons_end EXIT
 trap 'exit 130' INT TERM
-
-failed() {
-    echo "FAILED: $*"
-    tail -n 40 "$WORK"/*.log
-    exit 1
-}
 
 # Value of a counter of vipd A's NIC.
 stat_of() { in_host A "$vipctl" show stats | awk -v name="$1" '$2 == name { print $3 }'; }

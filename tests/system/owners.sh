@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# While vipd is away, and until the program is back, no other user can take the discriminator at which a program waits:
-# after SIGKILL, SIGTERM and vipd --takeover. A bad file of owners is ignored. Needs root for the users.
+# While vipd is away, and until the program is back, no other user can take the discriminator at
+# which a program waits: after SIGKILL, SIGTERM and vipd --takeover. A bad file of owners is ignored.
+# Needs root for the users.
 # usage: owners.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath "${1:?build directory}")
 . scripts/daemons.sh
+. tests/lib/failed.sh
 trap daemons_end EXIT
 trap 'exit 130' INT TERM
 [ "$(id -u)" -eq 0 ] || {
@@ -13,20 +15,14 @@ trap 'exit 130' INT TERM
     exit 77
 }
 
-failed() {
-    echo "FAILED: $*"
-    tail -n 30 "$WORK"/*.log
-    exit 1
-}
-
 # No functions: a signal must reach the program itself.
 as_owner=(setpriv --reuid=2001 --regid=2001 --clear-groups)
 as_thief=(setpriv --reuid=2002 --regid=2002 --clear-groups)
 
-# Does the log have a line with the text, within a minute?
-says() {
+# Does the owner wait at a discriminator, within a minute?
+waits() {
     for _ in $(seq 1200); do
-        grep -q "$2" "$WORK/$1.log" && return 0
+        [ -z "$(in_host A "$build/tools/vipctl" show listen --raw)" ] || return 0
         sleep 0.05
     done
     return 1
@@ -35,22 +31,25 @@ says() {
 daemons_begin "$build/vipd"
 port_take || exit 1
 for_others "$build" "$build/tests/system/outlive" || exit 1
-daemon_start A 127.0.0.1 "$port" "[daemon]" "socket_mode = 0666" "[reliability]" "outlive = 60s" || exit 1
+daemon_start A 127.0.0.1 "$port" "[daemon]" "socket_mode = 0666" "[reliability]" "outlive = 60s" ||
+    exit 1
 chmod 755 "$WORK/A"
 for way in SIGKILL SIGTERM takeover; do
     rm -f "$WORK/stop"
     start_in A "$WORK/owner.log" "${as_owner[@]}" "$OTHERS/outlive" server
     owner=$STARTED
-    says owner ready || failed "$way: the owner does not wait"
-    sleep 0.2 # it says so just before
+    waits || failed "$way: the owner does not wait"
     kill -STOP "$owner"
     daemon_again A $way || exit 1
-    in_host A "${as_thief[@]}" timeout 30 "$OTHERS/outlive" server >"$WORK/thief.log" 2>&1 </dev/null &&
+    in_host A "${as_thief[@]}" timeout 120 "$OTHERS/outlive" server \
+        >"$WORK/thief.log" 2>&1 </dev/null &&
         failed "$way: another user waits at the discriminator"
-    grep -q 'belongs to another user' "$WORK/thief.log" || failed "$way: the other user was not refused for that"
+    grep -q 'belongs to another user' "$WORK/thief.log" ||
+        failed "$way: the other user was not refused for that"
     kill -CONT "$owner"
     touch "$WORK/stop" # at once: one round is enough
-    in_host A "${as_owner[@]}" timeout 60 "$OTHERS/outlive" client 127.0.0.1 "$WORK/stop" >"$WORK/client.log" 2>&1 </dev/null ||
+    in_host A "${as_owner[@]}" timeout 120 "$OTHERS/outlive" client 127.0.0.1 "$WORK/stop" \
+        >"$WORK/client.log" 2>&1 </dev/null ||
         failed "$way: the owner does not get its client"
     wait "$owner" || failed "$way: the owner"
 done

@@ -1,25 +1,21 @@
 #!/usr/bin/env bash
-# vipd is killed under a program, and the next one has less room. It refuses what it cannot take, with a reason, and the
-# rest goes on.
+# vipd is killed under a program, and the next one has less room. It refuses what it cannot take, with
+# a reason, and the rest goes on.
 # usage: refused.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath "${1:?build directory}")
 . scripts/daemons.sh
+. tests/lib/failed.sh
 VIPD=$build/vipd/vipd
 trap daemons_end EXIT
 trap 'exit 130' INT TERM
 
-failed() {
-    echo "FAILED: $*"
-    tail -n 40 "$WORK"/*.log
-    exit 1
-}
-
 # A connection whose other end is refused is lost after `outlive`.
 always=("[reliability]" "outlive = 10s" "[engine]" "direct = no")
 
-# one LIMIT RESULT WORDS: the next vipd has this line in [limits]; what the program says, and what its reason says
+# one LIMIT RESULT WORDS: the next vipd has this line in [limits]; the program says RESULT, and its
+# reason has WORDS
 one() {
     local limit=$1 result=$2 words=$3
     rm -f "$WORK/go"
@@ -44,7 +40,8 @@ one() {
 
 daemons_begin
 port_take || exit 1
-one "register_regions = 2" "good 2 lost 2 refused 1" "refuses the region .*\[limits\] register_regions"
+one "register_regions = 2" "good 2 lost 2 refused 1" \
+    "refuses the region .*\[limits\] register_regions"
 one "vis = 5" "good 2 lost 2 refused 0" "refuses this VI.*the limit is \[limits\] vis = 5"
 one "cqs = 1" "good 2 lost 2 refused 1" "refuses completion queue 1.*limit of \[limits\] cqs = 1"
 one "ptags = 2" "good 2 lost 2 refused 2" "refuses protection tag .*limit.*\[limits\] ptags = 2"

@@ -6,16 +6,11 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath "${1:?build directory}")
 . scripts/daemons.sh
+. tests/lib/failed.sh
 VIPD=$build/vipd/vipd
 vipctl=$build/tools/vipctl
 trap daemons_end EXIT
 trap 'exit 130' INT TERM
-
-failed() {
-    echo "FAILED: $*"
-    tail -n 40 "$WORK"/*.log
-    exit 1
-}
 
 # refused TEXT ENVIRONMENT...: the next vipd ends, and its log says why; the running one goes on
 refused() {
@@ -51,6 +46,10 @@ in_host A "$vipctl" reload >/dev/null || failed "no reload"
 refused 'use vipctl restart' NOTIFY_SOCKET=/nonexistent
 sed 's/^link.*/link = xdp\ninterface = lo/; /^address/d; /^port/d' "$WORK/A.conf" >"$WORK/next.conf"
 refused 'a NIC with link = xdp cannot be opened'
+sed "s/^address.*/address = 127.0.0.3/" "$WORK/A.conf" >"$WORK/next.conf"
+refused 'NIC vip0 of the vipd that runs has another address or port'
+sed 's/^\[nic:vip0\]/[nic:vip7]/' "$WORK/A.conf" >"$WORK/next.conf"
+refused 'NIC vip0 of the vipd that runs is missing'
 cp "$WORK/A.conf" "$WORK/next.conf"
 
 # A vipd that stands still hands nothing over, and goes on.
@@ -80,5 +79,6 @@ runs
 "$VIPD" --config "$WORK/next.conf" --runtime-dir "$WORK/A" >"$WORK/next.log" 2>&1 && failed "two vipd have one lock"
 grep -q "another vipd (pid ${DAEMON_PID[A]}) uses" "$WORK/next.log" || failed "no clear reason of the lock"
 daemon_stop A
-[ -z "$(ls "$WORK/A" | grep -v -e vipd.lock -e ticket.key -e owners)" ] || failed "left behind: $(ls "$WORK/A")"
+[ -z "$(ls "$WORK/A" | grep -v -e vipd.lock -e ticket.key -e owners)" ] ||
+    failed "left behind: $(ls "$WORK/A")"
 echo "takeover: all good"

@@ -11,6 +11,7 @@ build=$(realpath "${1:?build directory}")
 commit=${2:-0d1154f}
 times=${3:-3}
 . scripts/daemons.sh
+. tests/lib/failed.sh
 . tests/lib/outlive.sh
 outlive=$build/tests/system/outlive
 present=$build/vipd/vipd
@@ -22,12 +23,6 @@ fi
 trap daemons_end EXIT
 trap 'exit 130' INT TERM
 daemons_begin
-
-failed() {
-    echo "FAILED: $*"
-    tail -n 40 "$WORK"/*.log
-    exit 1
-}
 
 mkdir "$WORK/source"
 git archive "$commit" | tar -x -C "$WORK/source" || failed "git archive $commit"

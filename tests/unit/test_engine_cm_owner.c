@@ -389,7 +389,7 @@ static void test_kept(void **state)
     assert_int_equal(wait_as(w, THIEF, 2, 2), 0);
     assert_int_equal(w->hosts[SERVER].owned, 1);
     assert_true(cm_unwait(cm, 2, w->now_ns));
-    /* Nobody comes back. */
+    /* The program does not come back. */
     assert_int_equal(cm_disc_keep(cm, long_name, 5, OWN, w->now_ns + 4 * S, w->now_ns), 0);
     world_run(w, 5 * S);
     assert_int_equal(w->hosts[SERVER].owned, 0);

@@ -6,7 +6,7 @@
 #include "unit/nic_outlive.h"
 #include "vipd/nic/objects.h"
 
-/* Nobody hears of its end. */
+/* No peer learns of its end. */
 static void kill_nic(unsigned host)
 {
     unsigned loss_ppm = rig_loss_ppm;

@@ -175,8 +175,8 @@ void events_listen(struct session *session);
 /* The event socket is readable: PlaceDone messages, or its end. */
 void events_receive(struct client *client);
 void events_drop(struct session *session);
-/* Does a part of a message wait among the events? The other events may be lost with this vipd: a VI's
- * state, and what the program asks again, say the same. */
+/* Does a part of a message wait among the events? The other events may be lost with this vipd: the
+ * state of a VI, and the answers to requests that are sent again, say the same. */
 bool events_hold_data(const struct session *session);
 
 #endif

@@ -13,6 +13,7 @@
 #include "vipd/engine/cm.h"
 #include "vipd/engine/cm_cookie.h"
 #include "vipd/engine/cm_limits.h"
+#include "vipd/engine/cm_outlive.h"
 #include "vipd/engine/cm_share.h"
 #include "vipd/engine/cm_table.h"
 #include "proto/siphash.h"

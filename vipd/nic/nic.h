@@ -46,7 +46,7 @@ struct nic_config {
      * takes. NULL: the turn's time is used; then no turn is cut, and users do not share time. */
     uint64_t (*clock)(void);
     uint64_t (*cpu_clock)(void);     /* processor time of the calling thread; NULL: as clock */
-    const struct nic_owners *owners; /* NULL: nobody wants to know */
+    const struct nic_owners *owners; /* NULL: not asked for */
     void *owners_ctx;
 };
 

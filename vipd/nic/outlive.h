@@ -7,6 +7,7 @@
 #ifndef VIPD_NIC_OUTLIVE_H
 #define VIPD_NIC_OUTLIVE_H
 
+#include "vipd/engine/cm_outlive.h"
 #include "vipd/nic/nic.h"
 
 /* ---- the end of a life ------------------------------------------------------------------- */
