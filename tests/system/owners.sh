@@ -22,7 +22,7 @@ as_thief=(setpriv --reuid=2002 --regid=2002 --clear-groups)
 # Does the owner wait at a discriminator, within a minute?
 waits() {
     for _ in $(seq 1200); do
-        [ -z "$(in_host A "$build/tools/vipctl" show listen --raw)" ] || return 0
+        in_host A "$build/tools/vipctl" show listen --raw | cut -f 3 | grep -qx wait && return 0
         sleep 0.05
     done
     return 1
@@ -47,6 +47,7 @@ for way in SIGKILL SIGTERM takeover; do
     grep -q 'belongs to another user' "$WORK/thief.log" ||
         failed "$way: the other user was not refused for that"
     kill -CONT "$owner"
+    waits || failed "$way: the owner does not come back"
     touch "$WORK/stop" # at once: one round is enough
     in_host A "${as_owner[@]}" timeout 120 "$OTHERS/outlive" client 127.0.0.1 "$WORK/stop" \
         >"$WORK/client.log" 2>&1 </dev/null ||
