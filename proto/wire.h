@@ -40,6 +40,8 @@
 enum vip_packet_kind {
     VIP_PKT_DATA = 1, /* frames and acknowledgements of one connection */
     VIP_PKT_CM = 2,   /* one connection-management message between the daemons */
+    VIP_PKT_PATH =
+        3, /* a message between the paths of two hosts (proto/wire_path.h); no header follows */
 };
 
 /* Header flags. */

@@ -402,6 +402,8 @@ static const char *unit_word(enum config_type type)
         return "list of faults or none";
     case CONFIG_INTERFACE:
         return "name of an interface";
+    case CONFIG_PATHS:
+        return "addresses or interfaces";
     case CONFIG_ETHERTYPE:
         return "four hexadecimal digits";
     case CONFIG_VLAN:
@@ -481,6 +483,7 @@ static const char *word_of(const struct config_key *key, const void *base)
     case CONFIG_GROUP:
     case CONFIG_USER:
     case CONFIG_INTERFACE:
+    case CONFIG_PATHS:
         return at;
     default:
         return NULL;

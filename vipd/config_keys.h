@@ -36,6 +36,7 @@ enum config_type {
     CONFIG_ALIASES,
     CONFIG_FAULTS,
     CONFIG_INTERFACE,
+    CONFIG_PATHS,     /* of a NIC: char[], words */
     CONFIG_ETHERTYPE, /* uint64_t */
     CONFIG_VLAN,      /* uint64_t, 0 = none */
     CONFIG_ANNOUNCE,

@@ -23,15 +23,16 @@ int config_link_parse(const char *text, struct vipd_nic_config *nic)
     return -EINVAL;
 }
 
-/* The kernel's own rules for names of interfaces. */
 int config_interface_parse(const char *text, struct vipd_nic_config *nic)
 {
-    size_t len = strlen(text);
+    return link_kind_row(LINK_ETHER)->path(text, &nic->keys) ? 0 : -EINVAL;
+}
 
-    if (len == 0 || len >= sizeof(nic->keys.interface) || strcmp(text, ".") == 0 ||
-        strcmp(text, "..") == 0 || strpbrk(text, "/: \t"))
+int config_paths_parse(const char *text, struct vipd_nic_config *nic)
+{
+    if (strlen(text) >= sizeof(nic->keys.paths))
         return -EINVAL;
-    snprintf(nic->keys.interface, sizeof(nic->keys.interface), "%s", text);
+    snprintf(nic->keys.paths, sizeof(nic->keys.paths), "%s", text);
     return 0;
 }
 
@@ -74,19 +75,28 @@ int config_announce_parse(const char *text, struct vipd_nic_config *nic)
 
 int config_own_address_parse(const char *text, struct vipd_nic_config *nic)
 {
-    char scope[LINK_SCOPE_BYTES];
-    struct link_addr addr;
-    enum link_kind kind;
-
     if (strcmp(text, "auto") == 0) {
         nic->keys.address[0] = '\0';
         return 0;
     }
-    if (strlen(text) >= sizeof(nic->keys.address) ||
-        link_addr_parse_own(text, VIPD_PORT_DEFAULT, &kind, &addr, scope) < 0)
-        return -EINVAL;
-    snprintf(nic->keys.address, sizeof(nic->keys.address), "%s", text);
-    return 0;
+    return link_kind_row(LINK_UDP)->path(text, &nic->keys) ? 0 : -EINVAL;
+}
+
+/* The first of several paths is what a NIC with one path has. A bad word is reported later. */
+static void settle_first_path(struct vipd_nic_config *nic)
+{
+    const struct link_kind_row *row = link_kind_row(nic->link);
+    char text[sizeof(nic->keys.paths)], *rest = text, *first;
+
+    snprintf(text, sizeof(text), "%s", nic->keys.paths);
+    first = strtok_r(rest, " \t", &rest);
+    if (first && row->path) {
+        struct vipd_origin *own = &nic->origin[config_key_find("nic", row->path_key) - config_keys];
+
+        (void)row->path(first, &nic->keys);
+        if (own->line == 0) /* else check_paths reports that both keys are there */
+            *own = nic->origin[config_key_find("nic", "paths") - config_keys];
+    }
 }
 
 void config_nics_settle(struct vipd_config *config)
@@ -94,6 +104,7 @@ void config_nics_settle(struct vipd_config *config)
     for (unsigned i = 0; i < config->nic_count; i++) {
         struct vipd_nic_config *nic = &config->nics[i];
 
+        settle_first_path(nic);
         if (link_kind_row(nic->link)->settle)
             nic->link = link_kind_row(nic->link)->settle(&nic->keys);
     }
@@ -153,11 +164,59 @@ static void check_keys(const struct vipd_config *config, const struct vipd_nic_c
                      lacks);
 }
 
+/* What a path of the one NIC and a path of the other have in common and must not; NULL: nothing.
+ * For a NIC itself: what two of its paths have. */
+static const char *clash_of(const struct vipd_nic_config *a, const struct vipd_nic_config *b)
+{
+    const struct link_kind_row *row = link_kind_row(a->link);
+    struct link_keys of_a[VIP_PATHS_MAX], of_b[VIP_PATHS_MAX];
+    char bad[LINK_NAME_BYTES];
+    const char *clash = NULL;
+    unsigned a_count, b_count;
+
+    if (a->link != b->link || !row->clash)
+        return NULL;
+    a_count = link_kind_paths(a->link, &a->keys, of_a, bad);
+    b_count = link_kind_paths(b->link, &b->keys, of_b, bad);
+    for (unsigned i = 0; i < a_count; i++) {
+        for (unsigned j = a == b ? i + 1 : 0; j < b_count && !clash; j++)
+            clash = row->clash(&of_a[i], &of_b[j]);
+    }
+    return clash;
+}
+
+static void check_paths(const struct vipd_config *config, const struct vipd_nic_config *nic,
+                        struct config_errors *errors)
+{
+    const struct link_kind_row *row = link_kind_row(nic->link);
+    const struct vipd_origin *at = &nic->origin[config_key_find("nic", "paths") - config_keys];
+    const struct vipd_origin *one;
+    struct link_keys paths[VIP_PATHS_MAX];
+    char bad[LINK_NAME_BYTES] = "";
+    const char *clash;
+
+    if (nic->keys.paths[0] == '\0' || !row->path)
+        return;
+    errors->file = vipd_config_file(config, at->file);
+    one = &nic->origin[config_key_find("nic", row->path_key) - config_keys];
+    clash = clash_of(nic, nic);
+    if (one->line != at->line || one->file != at->file)
+        config_error(errors, at->line, "paths stands in place of %s; write one of them",
+                     row->path_key);
+    else if (link_kind_paths(nic->link, &nic->keys, paths, bad) == 0 && bad[0] == '\0')
+        config_error(errors, at->line, "paths has at most %u words", (unsigned)VIP_PATHS_MAX);
+    else if (bad[0] != '\0')
+        config_error(errors, at->line,
+                     "'%s' in paths is not an %s, or not of the kind of the first one", bad,
+                     row->path_key);
+    else if (clash)
+        config_error(errors, at->line, "two paths of [nic:%s] have %s", nic->name, clash);
+}
+
 static void check_pair(const struct vipd_nic_config *a, const struct vipd_nic_config *b,
                        struct config_errors *errors)
 {
-    const struct link_kind_row *row = link_kind_row(a->link);
-    const char *clash = a->link == b->link && row->clash ? row->clash(&a->keys, &b->keys) : NULL;
+    const char *clash = clash_of(a, b);
 
     if (clash)
         config_error(errors, a->line, "[nic:%s] and [nic:%s] have %s", b->name, a->name, clash);
@@ -174,6 +233,7 @@ void config_nics_check(const struct vipd_config *config, struct config_errors *e
 {
     for (unsigned i = 0; i < config->nic_count; i++) {
         check_keys(config, &config->nics[i], errors);
+        check_paths(config, &config->nics[i], errors);
         for (unsigned j = 0; j < i; j++)
             check_pair(&config->nics[i], &config->nics[j], errors);
     }

@@ -13,6 +13,7 @@
 /* Each reads the value of one key. Outcomes: 0 and the result; -EINVAL: not a value of this key. */
 int config_link_parse(const char *text, struct vipd_nic_config *nic);
 int config_interface_parse(const char *text, struct vipd_nic_config *nic);
+int config_paths_parse(const char *text, struct vipd_nic_config *nic);
 int config_ethertype_parse(const char *text, uint64_t *ret);
 int config_announce_parse(const char *text, struct vipd_nic_config *nic);
 /* The address of a NIC over UDP; "auto" gives an empty address. */

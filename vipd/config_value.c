@@ -253,6 +253,10 @@ void config_value_set(const struct config_value *value, const struct config_key 
         if (config_interface_parse(value->text, nic) < 0)
             config_value_bad(value, "want the name of an interface, such as eth1");
         break;
+    case CONFIG_PATHS:
+        if (config_paths_parse(value->text, nic) < 0)
+            config_value_bad(value, "want at most 4 addresses or interfaces, with spaces between");
+        break;
     case CONFIG_ETHERTYPE:
         if (config_ethertype_parse(value->text, to) < 0)
             config_value_bad(value,

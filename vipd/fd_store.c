@@ -20,6 +20,54 @@ static uint64_t inode_of(int fd)
     return fstat(fd, &st) < 0 ? 0 : (uint64_t)st.st_ino;
 }
 
+/* The entry of this name, such as "vip0" or, for its second path, "vip0+2". */
+static struct fd_store_sock *entry(struct fd_store *fd_store, const char *name)
+{
+    struct fd_store_sock *sock;
+
+    for (unsigned i = 0; i < fd_store->count; i++)
+        if (strcmp(fd_store->sock[i].nic, name) == 0)
+            return &fd_store->sock[i];
+    if (fd_store->count == sizeof(fd_store->sock) / sizeof(fd_store->sock[0]) ||
+        strlen(name) >= sizeof(fd_store->sock[0].nic))
+        return NULL;
+    sock = &fd_store->sock[fd_store->count++];
+    snprintf(sock->nic, sizeof(sock->nic), "%s", name);
+    sock->fd = sock->open = -1;
+    sock->inode = 0;
+    sock->used = sock->stored = false;
+    return sock;
+}
+
+/* A NIC's name has no plus sign. */
+static void name_path(const char *nic, unsigned path, char ret[FD_STORE_NIC_BYTES])
+{
+    int used = snprintf(ret, FD_STORE_NIC_BYTES, "%s", nic);
+
+    if (path > 0 && used > 0 && used < FD_STORE_NIC_BYTES)
+        snprintf(ret + used, FD_STORE_NIC_BYTES - (size_t)used, "+%u", path + 1);
+}
+
+struct fd_store_sock *fd_store_of(struct fd_store *fd_store, const char *nic, unsigned path)
+{
+    char name[FD_STORE_NIC_BYTES];
+
+    name_path(nic, path, name);
+    return entry(fd_store, name);
+}
+
+bool fd_store_is_of(const struct fd_store_sock *sock, const char *nic, unsigned paths)
+{
+    char name[FD_STORE_NIC_BYTES];
+    bool same = false;
+
+    for (unsigned path = 0; path < paths && !same; path++) {
+        name_path(nic, path, name);
+        same = strcmp(sock->nic, name) == 0;
+    }
+    return same;
+}
+
 static bool add(struct fd_store *fd_store, const char *name, int fd)
 {
     struct fd_store_sock *sock;
@@ -27,7 +75,7 @@ static bool add(struct fd_store *fd_store, const char *name, int fd)
     if (strncmp(name, PREFIX, strlen(PREFIX)) != 0 ||
         sd_is_socket(fd, AF_UNSPEC, SOCK_DGRAM, -1) <= 0)
         return false;
-    sock = fd_store_of(fd_store, name + strlen(PREFIX));
+    sock = entry(fd_store, name + strlen(PREFIX));
     if (!sock)
         return false;
     if (sock->fd >= 0) /* stored twice: keep one */
@@ -99,24 +147,6 @@ int fd_store_inherit(struct fd_store *ret, char *err, size_t err_bytes)
     return r;
 }
 
-struct fd_store_sock *fd_store_of(struct fd_store *fd_store, const char *nic)
-{
-    struct fd_store_sock *sock;
-
-    for (unsigned i = 0; i < fd_store->count; i++)
-        if (strcmp(fd_store->sock[i].nic, nic) == 0)
-            return &fd_store->sock[i];
-    if (fd_store->count == sizeof(fd_store->sock) / sizeof(fd_store->sock[0]) ||
-        strlen(nic) >= sizeof(fd_store->sock[0].nic))
-        return NULL;
-    sock = &fd_store->sock[fd_store->count++];
-    snprintf(sock->nic, sizeof(sock->nic), "%s", nic);
-    sock->fd = sock->open = -1;
-    sock->inode = 0;
-    sock->used = sock->stored = false;
-    return sock;
-}
-
 static void forget(struct fd_store_sock *sock)
 {
     if (sock->fd >= 0)
@@ -130,7 +160,7 @@ static void forget(struct fd_store_sock *sock)
 void fd_store_opened(void *ctx, int sock)
 {
     struct fd_store_sock *fd_store = ctx;
-    char text[64 + VIP_NIC_NAME_BYTES];
+    char text[64 + FD_STORE_NIC_BYTES];
 
     fd_store->open = sock;
     if (sock < 0)

@@ -17,22 +17,25 @@
 #include "proto/limits.h"
 #include "vipd/config.h"
 
+/* Bytes of the name of a NIC and a path, with its terminating zero: "vip0", "vip0+2". */
+#define FD_STORE_NIC_BYTES (VIP_NIC_NAME_BYTES + 2)
+
 struct fd_store {
     int listener; /* the inherited listening socket of programs; -1: none */
     bool in_use;  /* another vipd still uses the inherited sockets */
     unsigned count;
     struct fd_store_sock {
-        char nic[VIP_NIC_NAME_BYTES];
-        int fd;                /* inherited and not used yet, or -1 */
-        int open;              /* the NIC's socket, which its link owns; -1: there is none */
-        uint64_t inode;        /* of the inherited socket; 0: none was inherited */
-        bool used;             /* the NIC has the inherited socket */
-        bool stored;           /* the service manager has a socket of this name */
-    } sock[2 * VIPD_NICS_MAX]; /* sockets of the previous life and of new NICs */
+        char nic[FD_STORE_NIC_BYTES];
+        int fd;         /* inherited and not used yet, or -1 */
+        int open;       /* the NIC's socket, which its link owns; -1: there is none */
+        uint64_t inode; /* of the inherited socket; 0: none was inherited */
+        bool used;      /* the NIC has the inherited socket */
+        bool stored;    /* the service manager has a socket of this name */
+    } sock[2 * VIPD_NICS_MAX * VIP_PATHS_MAX]; /* sockets of the previous life and of new NICs */
 };
 
 /* Bytes of a socket's name, with its terminating zero. */
-#define FD_STORE_NAME_BYTES (8 + VIP_NIC_NAME_BYTES)
+#define FD_STORE_NAME_BYTES (8 + FD_STORE_NIC_BYTES)
 
 /* Name of the lock among the sockets that a running vipd hands over. */
 #define TAKEOVER_LOCK "lock"
@@ -53,9 +56,12 @@ void fd_store_name(const struct fd_store_sock *sock, char ret[FD_STORE_NAME_BYTE
  */
 int fd_store_inherit(struct fd_store *ret, char *err, size_t err_bytes);
 
-/* The entry of a NIC; a new entry if there is none. NULL: the table is full, so this NIC's socket
- * is not kept. */
-struct fd_store_sock *fd_store_of(struct fd_store *fd_store, const char *nic);
+/* The entry of a path (0..VIP_PATHS_MAX-1) of a NIC; a new entry if there is none. NULL: the table
+ * is full, so this socket is not kept. */
+struct fd_store_sock *fd_store_of(struct fd_store *fd_store, const char *nic, unsigned path);
+
+/* Is it the entry of one of the first `paths` paths of this NIC? */
+bool fd_store_is_of(const struct fd_store_sock *sock, const char *nic, unsigned paths);
 
 /* ctx: a fd_store_sock. The NIC has this socket now: give a duplicate of it to the service manager,
  * in place of an older one. sock -1: the NIC has closed its socket. */

@@ -362,10 +362,16 @@ static const struct fd_store_sock *missing_nic(const struct vipd_config *config,
                                                const struct fd_store *fd_store)
 {
     for (unsigned i = 0; i < fd_store->count; i++) {
+        struct link_keys paths[VIP_PATHS_MAX];
+        char bad[LINK_NAME_BYTES];
         bool there = false;
 
-        for (unsigned k = 0; k < config->nic_count; k++)
-            there |= strcmp(config->nics[k].name, fd_store->sock[i].nic) == 0;
+        for (unsigned k = 0; k < config->nic_count; k++) {
+            const struct vipd_nic_config *nic = &config->nics[k];
+
+            there |= fd_store_is_of(&fd_store->sock[i], nic->name,
+                                    link_kind_paths(nic->link, &nic->keys, paths, bad));
+        }
         if (!there)
             return &fd_store->sock[i];
     }

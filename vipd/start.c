@@ -16,6 +16,7 @@
 #include "vipd/fd_store.h"
 #include "vipd/host.h"
 #include "vipd/link/kinds.h"
+#include "vipd/link/paths.h"
 #include "vipd/nic/outlive.h"
 #include "vipd/registry/guard.h"
 #include "vipd/registry/taken.h"
@@ -55,15 +56,18 @@ static unsigned count_rivals(const struct vipd *vipd, const struct vipd_nic_conf
     return count;
 }
 
-static int open_medium(const struct vipd *vipd, const struct vipd_nic_config *config,
-                       struct link **ret, char *err, size_t err_bytes)
+/* The link of one path of a NIC. */
+static int open_path(const struct vipd *vipd, const struct vipd_nic_config *config,
+                     const struct link_keys *keys, unsigned path, struct link **ret, char *err,
+                     size_t err_bytes)
 {
     const struct link_kind_row *row = link_kind_row(config->link);
-    struct fd_store_sock *before =
-        row->keeps_socket && vipd->fd_store ? fd_store_of(vipd->fd_store, config->name) : NULL;
+    struct fd_store_sock *before = row->keeps_socket && vipd->fd_store
+                                       ? fd_store_of(vipd->fd_store, config->name, path)
+                                       : NULL;
     struct link_wish wish = {
         .nic = config->name,
-        .keys = &config->keys,
+        .keys = keys,
         .rank = count_rivals(vipd, config),
         .random = entropy,
         .warn = warn,
@@ -79,12 +83,50 @@ static int open_medium(const struct vipd *vipd, const struct vipd_nic_config *co
     return row->open(&wish, ret, err, err_bytes);
 }
 
+static void close_links(struct link *const *links, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        links[i]->class->close(links[i]);
+}
+
+static int open_paths(const struct vipd *vipd, const struct vipd_nic_config *config,
+                      struct link **ret, char *err, size_t err_bytes)
+{
+    struct link_keys keys[VIP_PATHS_MAX];
+    struct link *links[VIP_PATHS_MAX];
+    char bad[LINK_NAME_BYTES];
+    unsigned count = link_kind_paths(config->link, &config->keys, keys, bad);
+    uint64_t seed[2];
+
+    VIP_ASSERT(count > 0); /* the configuration was checked */
+    for (unsigned i = 0; i < count; i++) {
+        int r = open_path(vipd, config, &keys[i], i, &links[i], err, err_bytes);
+
+        if (r < 0) {
+            close_links(links, i);
+            return r;
+        }
+    }
+    if (count > 1) {
+        int r = entropy(&seed[0]) && entropy(&seed[1]) ? link_paths_join(links, count, seed, ret)
+                                                       : -EIO;
+
+        if (r < 0) {
+            close_links(links, count);
+            snprintf(err, err_bytes, "its paths cannot be joined: %s", strerror(-r));
+        }
+        return r;
+    }
+    *ret = links[0];
+    return 0;
+}
+
 /* The link of one NIC, faults included. */
 static int open_link(const struct vipd *vipd, const struct vipd_nic_config *config,
                      struct link **ret, char *err, size_t err_bytes)
 {
     struct link *link;
-    int r = open_medium(vipd, config, &link, err, err_bytes);
+    int r = open_paths(vipd, config, &link, err, err_bytes);
 
     if (r < 0)
         return r;

@@ -7,6 +7,7 @@
 #include <sys/uio.h>
 
 #include "proto/wire.h"
+#include "proto/wire_path.h"
 
 static void data(const uint8_t *bytes, size_t len)
 {
@@ -67,6 +68,17 @@ static void cm(const uint8_t *bytes, size_t len)
     FUZZ_CHECK(memcmp(&msg, &again, sizeof(msg)) == 0);
 }
 
+static void path(const uint8_t *bytes, size_t len)
+{
+    uint8_t copy[VIP_WIRE_PATH_BYTES];
+    struct vip_path_message message;
+
+    if (!vip_wire_get_path(bytes, len, &message))
+        return;
+    vip_wire_put_path(copy, &message);
+    FUZZ_CHECK(len == sizeof(copy) && memcmp(copy, bytes, len) == 0);
+}
+
 void fuzz_one(const uint8_t *bytes, size_t len)
 {
     struct vip_header hdr;
@@ -77,4 +89,5 @@ void fuzz_one(const uint8_t *bytes, size_t len)
     vip_wire_check_seal(bytes, len);
     data(bytes, len);
     cm(bytes, len);
+    path(bytes, len);
 }

@@ -3,6 +3,6 @@
 
 failed() {
     echo "FAILED: $*"
-    tail -n 40 "$WORK"/*.log
+    tail -n 15 "$WORK"/*.log
     exit 1
 }

@@ -10,7 +10,6 @@
  * small: no message is longer than 200 bytes;
  * write: messages are RDMA Writes with immediate data; read: reads each fifth answer again by RDMA Read (client).
  */
-#include <arpa/inet.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -380,16 +379,14 @@ static int client(const char *host, const char *stop, const struct words *words)
     VIP_VI_ATTRIBUTES attributes;
     uint64_t last_us, gap_us = 0;
     unsigned sent = 0, number = 0;
-    struct in_addr address;
 
     open_end(&end, words);
     local.net.HostAddressLen = end.attributes.NicAddressLen;
     memcpy(local.net.HostAddress, end.attributes.LocalNicAddress, end.attributes.NicAddressLen);
-    remote.net.HostAddressLen = end.attributes.NicAddressLen;
-    memcpy(remote.net.HostAddress, end.attributes.LocalNicAddress, end.attributes.NicAddressLen);
-    if (inet_pton(AF_INET, host, &address) != 1)
-        fail("the address");
-    memcpy(remote.net.HostAddress, &address, sizeof(address)); /* the port is the same */
+    must(VipNSInit(end.nic, NULL), "VipNSInit");
+    remote.net.HostAddressLen = sizeof(remote.bytes) - sizeof(remote.net);
+    must(VipNSGetHostByName(end.nic, (char *)(uintptr_t)host, &remote.net, 0),
+         "VipNSGetHostByName");
     discriminator(&remote.net);
     must(VipConnectRequest(end.vi, &local.net, &remote.net, VIP_INFINITE, &attributes),
          "VipConnectRequest");

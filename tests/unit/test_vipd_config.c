@@ -258,6 +258,47 @@ static void test_faults_of_links(void **state)
     }
 }
 
+static void test_paths(void **state)
+{
+    static const char bad_word[] =
+        "in paths is not an address, or not of the kind of the first one\n";
+    struct link_keys paths[VIP_PATHS_MAX];
+    struct vipd_config *config;
+    char word[LINK_NAME_BYTES], text[256];
+
+    (void)state;
+    config = good("[nic:a]\npaths = 192.0.2.1 198.51.100.1\nport = 99\n"
+                  "[nic:b]\nlink = ether\npaths = eth1 eth2 eth3\nannounce = b\n"
+                  "[nic:c]\npaths = 2001:db8::1\n");
+    assert_string_equal(config->nics[0].keys.address, "192.0.2.1");
+    assert_int_equal(config->nics[0].link, LINK_UDP);
+    assert_int_equal(link_kind_paths(LINK_UDP, &config->nics[0].keys, paths, word), 2);
+    assert_string_equal(paths[0].address, "192.0.2.1");
+    assert_string_equal(paths[1].address, "198.51.100.1");
+    assert_int_equal(paths[1].port, 99);
+    assert_string_equal(config->nics[1].keys.interface, "eth1");
+    assert_int_equal(link_kind_paths(LINK_ETHER, &config->nics[1].keys, paths, word), 3);
+    assert_string_equal(paths[2].interface, "eth3");
+    assert_string_equal(paths[0].announce, "b"); /* names lead to the first path */
+    assert_string_equal(paths[2].announce, "none");
+    assert_int_equal(config->nics[2].link, LINK_UDP6);
+    assert_int_equal(link_kind_paths(LINK_UDP6, &config->nics[2].keys, paths, word), 1);
+    vipd_config_free(config);
+    snprintf(text, sizeof(text), "2: 'eth1' %s", bad_word);
+    bad("[nic:a]\npaths = 192.0.2.1 eth1\n", text);
+    snprintf(text, sizeof(text), "2: '2001:db8::1' %s", bad_word);
+    bad("[nic:a]\npaths = 192.0.2.1 2001:db8::1\n", text);
+    bad("[nic:a]\npaths = 192.0.2.1 192.0.2.1\n",
+        "2: two paths of [nic:a] have the same address and port\n");
+    bad("[nic:a]\npaths = 192.0.2.1 192.0.2.2\naddress = 192.0.2.1\n",
+        "2: paths stands in place of address; write one of them\n");
+    bad("[nic:a]\npaths = 192.0.2.1 192.0.2.2 192.0.2.3 192.0.2.4 192.0.2.5\n",
+        "2: paths has at most 4 words\n");
+    bad("[nic:a]\nlink = loop\npaths = 192.0.2.1\n", "3: paths means nothing with link = loop\n");
+    bad("[nic:a]\npaths = 192.0.2.1 192.0.2.2\n[nic:b]\naddress = 192.0.2.2\n",
+        "3: [nic:a] and [nic:b] have the same address and port\n");
+}
+
 static void test_faults_of_lines(void **state)
 {
     (void)state;
@@ -635,6 +676,7 @@ int main(void)
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_links),
         cmocka_unit_test(test_faults_of_links),
+        cmocka_unit_test(test_paths),
         cmocka_unit_test(test_faults_of_lines),
         cmocka_unit_test(test_faults_of_keys),
         cmocka_unit_test(test_faults_of_values),

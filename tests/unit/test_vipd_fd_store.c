@@ -57,10 +57,32 @@ static void test_all_are_taken(void **state)
     environment("2", "vipd.socket:nic-vip0");
     assert_int_equal(fd_store_inherit(&fd_store, err, sizeof(err)), 0);
     assert_int_equal(fd_store.listener, SD_LISTEN_FDS_START);
-    assert_int_equal(fd_store_of(&fd_store, "vip0")->fd, SD_LISTEN_FDS_START + 1);
+    assert_int_equal(fd_store_of(&fd_store, "vip0", 0)->fd, SD_LISTEN_FDS_START + 1);
     close(fd_store.listener);
     fd_store_forget_rest(&fd_store);
     assert_int_equal(fcntl(SD_LISTEN_FDS_START + 1, F_GETFD), -1);
+}
+
+static void test_a_socket_of_each_path(void **state)
+{
+    struct fd_store fd_store;
+    char err[256], name[FD_STORE_NAME_BYTES];
+
+    (void)state;
+    pass(0, listener());
+    pass(1, socket(AF_INET, SOCK_DGRAM, 0));
+    pass(2, socket(AF_INET, SOCK_DGRAM, 0));
+    environment("3", "vipd.socket:nic-vip0:nic-vip0+2");
+    assert_int_equal(fd_store_inherit(&fd_store, err, sizeof(err)), 0);
+    assert_int_equal(fd_store_of(&fd_store, "vip0", 0)->fd, SD_LISTEN_FDS_START + 1);
+    assert_int_equal(fd_store_of(&fd_store, "vip0", 1)->fd, SD_LISTEN_FDS_START + 2);
+    fd_store_name(fd_store_of(&fd_store, "vip0", 1), name);
+    assert_string_equal(name, "nic-vip0+2");
+    assert_true(fd_store_is_of(&fd_store.sock[1], "vip0", 2));
+    assert_false(fd_store_is_of(&fd_store.sock[1], "vip0", 1));
+    assert_false(fd_store_is_of(&fd_store.sock[0], "vip", 2));
+    close(fd_store.listener);
+    fd_store_forget_rest(&fd_store);
 }
 
 /* vipd also closes descriptors that it took before the wrong one. */
@@ -86,6 +108,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_are_taken),
+        cmocka_unit_test(test_a_socket_of_each_path),
         cmocka_unit_test(test_a_wrong_one_closes_all),
     };
 

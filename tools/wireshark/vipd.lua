@@ -5,7 +5,8 @@
 
 local vip = Proto("vipd", "Virtual Interface Architecture (vipd)")
 
-local KINDS = { [1] = "data", [2] = "CM" }
+local KINDS = { [1] = "data", [2] = "CM", [3] = "path" }
+local PATH = { [1] = "PROBE", [2] = "ECHO" }
 local FRAMES = { [1] = "SEND", [2] = "WRITE", [3] = "READ_REQ", [4] = "READ_RESP", [5] = "WRITE_MSG" }
 local CM = {
     [1] = "REQUEST", [2] = "PENDING", [3] = "ACCEPT", [4] = "CONFIRM", [5] = "REJECT", [6] = "NO_MATCH",
@@ -57,6 +58,14 @@ local f = {
     imm = ProtoField.uint64("vipd.frame.imm", "Immediate data", base.HEX),
     payload = ProtoField.bytes("vipd.frame.payload", "Payload"),
     padding = ProtoField.bytes("vipd.padding", "Padding"),
+    -- a message between paths
+    path_type = ProtoField.uint8("vipd.path.type", "Message between paths", base.DEC, PATH),
+    path = ProtoField.uint8("vipd.path.path", "Path, from 0"),
+    path_count = ProtoField.uint8("vipd.path.count", "Further addresses"),
+    path_nonce = ProtoField.uint64("vipd.path.nonce", "Nonce", base.HEX),
+    path_ts = ProtoField.uint32("vipd.path.ts", "Time stamp (us)"),
+    path_host = ProtoField.bytes("vipd.path.host", "Host that is asked"),
+    path_addr = ProtoField.bytes("vipd.path.addr", "Address on a further path"),
     -- connection management
     cm_type = ProtoField.uint8("vipd.cm.type", "Message", base.DEC, CM),
     reason = ProtoField.uint8("vipd.cm.reason", "Reason", base.DEC, REASONS),
@@ -244,6 +253,31 @@ local function dissect_cm(buf, tree, words)
     end
 end
 
+-- Messages between the paths of two hosts have no packet header.
+local function dissect_path(buf, tree, words)
+    local kind, count = buf(1, 1):uint(), buf(3, 1):uint()
+
+    words[#words + 1] = (PATH[kind] or ("type " .. kind)) .. " by path " .. (buf(2, 1):uint() + 1)
+    tree:add(f.path_type, buf(1, 1))
+    tree:add(f.path, buf(2, 1))
+    tree:add(f.path_count, buf(3, 1))
+    tree:add_le(f.checksum, buf(4, 4))
+    tree:add_le(f.path_nonce, buf(8, 8))
+    tree:add_le(f.path_ts, buf(16, 4))
+    for i = 0, math.min(count, 3) do
+        local at = 24 + 25 * i
+        local length = buf(at, 1):uint()
+
+        if buf:len() < at + 25 then
+            too_short(buf, tree)
+            return
+        end
+        if length > 0 and length <= 24 then
+            tree:add(i == 0 and f.path_host or f.path_addr, buf(at + 1, length))
+        end
+    end
+end
+
 local function dissect_packet(buf, pinfo, root)
     local tree = root:add(vip, buf())
     local words = {}
@@ -258,6 +292,11 @@ local function dissect_packet(buf, pinfo, root)
     tree:add(f.kind, buf(0, 1))
     if version ~= 1 or not KINDS[kind] then
         tree:add_proto_expert_info(strange)
+        return
+    end
+    if kind == 3 then
+        dissect_path(buf, tree, words)
+        pinfo.cols.info = table.concat(words, " ")
         return
     end
     tree:add(f.flags, buf(1, 1))

@@ -142,6 +142,22 @@ static const char *peer_state(const struct vipd *vipd, const struct nic_peer_vie
                : "up";
 }
 
+/* Room for the numbers of all paths. */
+#define PATHS_BYTES (2 * VIP_PATHS_MAX + 1)
+
+/* "1 3" for bits 0 and 2. */
+static void list_paths(unsigned bits, char ret[PATHS_BYTES])
+{
+    size_t used = 0;
+
+    ret[0] = '\0';
+    for (unsigned i = 0; i < VIP_PATHS_MAX; i++) {
+        if (bits & 1u << i)
+            used += (size_t)snprintf(ret + used, PATHS_BYTES - used, "%s%u", used > 0 ? " " : "",
+                                     i + 1);
+    }
+}
+
 static bool add_peer(void *ctx, const struct nic_peer_view *view)
 {
     struct peer_walk *walk = ctx;
@@ -150,7 +166,8 @@ static bool add_peer(void *ctx, const struct nic_peer_view *view)
     struct link_addr addr = {.len = view->cm.host.len};
     Vip__PeerRow row = VIP__PEER_ROW__INIT;
     uint64_t now_ns = vipd_loop_now(vipd->loop);
-    char peer[64];
+    char peer[64], answer[PATHS_BYTES];
+    struct link_path_view paths;
 
     format_host(vipd, walk->nic, &view->cm.host, peer, sizeof(peer));
     memcpy(addr.bytes, view->cm.host.bytes, view->cm.host.len);
@@ -178,6 +195,14 @@ static bool add_peer(void *ctx, const struct nic_peer_view *view)
         SET(&row, left_ns, view->cm.away_until_ns - now_ns);
         if (view->cm.told_ns > 0)
             SET(&row, told_ns, view->cm.told_ns);
+    }
+    link_see_path(link, &addr, &paths);
+    if (paths.paths > 1) {
+        SET(&row, path, paths.path);
+        if (paths.since_ns > 0)
+            SET(&row, path_since_ns, now_ns > paths.since_ns ? now_ns - paths.since_ns : 0);
+        list_paths(paths.answer, answer);
+        row.paths_answer = answer;
     }
     walk->full = !page_add(walk->page, &row.base, PAGE_PEERS);
     return !walk->full;

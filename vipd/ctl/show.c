@@ -83,6 +83,7 @@ static bool add_nic(struct show_page *page, const struct vipd *vipd, unsigned ni
     struct link *link = (struct link *)nic_link(vipd->nics[nic].nic);
     Vip__NicRow row = VIP__NIC_ROW__INIT;
     struct link_stats stats = {0};
+    struct link_path_view paths;
     struct nic_sums sums;
     char address[64], aliases[512], state[LINK_WHY_BYTES + 16];
 
@@ -111,6 +112,9 @@ static bool add_nic(struct show_page *page, const struct vipd *vipd, unsigned ni
     SET(&row, drops, sums.drops);
     SET(&row, rebound, sums.rebound);
     SET(&row, since_ns, vipd_loop_now(vipd->loop) - vipd->started_ns);
+    link_see_path(link, &link->self, &paths);
+    if (paths.paths > 1)
+        SET(&row, paths, paths.paths);
     return page_add(page, &row.base, PAGE_NICS);
 }
 
@@ -161,6 +165,20 @@ static void set_binding(Vip__ViRow *row, const struct nic_binding_view *binding,
         SET(row, told_ns, binding->told_ns);
 }
 
+static void set_path(Vip__ViRow *row, const struct walk *walk, const struct cm_host *peer)
+{
+    const struct link *link = nic_link(walk->vipd->nics[walk->client->session->nic].nic);
+    struct link_addr addr = {.len = peer->len};
+    struct link_path_view paths;
+
+    if (peer->len == 0 || peer->len > sizeof(addr.bytes))
+        return;
+    memcpy(addr.bytes, peer->bytes, peer->len);
+    link_see_path(link, &addr, &paths);
+    if (paths.paths > 1)
+        SET(row, path, paths.path);
+}
+
 /* The number of a VI's row is the index of the VI, so that VIs that come and go do not shift other
  * rows. */
 static bool add_vi(void *ctx, const struct nic_vi_view *view)
@@ -175,6 +193,7 @@ static bool add_vi(void *ctx, const struct nic_vi_view *view)
     set_binding(&row, &view->binding, vipd_loop_now(walk->vipd->loop));
     row.level = (char *)vip_level_name(view->level);
     row.peer = (char *)show_peer_text(walk, &view->peer);
+    set_path(&row, walk, &view->peer);
     SET(&row, send_depth, view->stats.send_depth);
     SET(&row, recv_depth, view->stats.recv_depth);
     SET(&row, tx_messages, view->stats.tx_messages);

@@ -202,8 +202,20 @@ int link_ether_open(const struct link_ether_config *config, struct link **ret, c
 
 /* ---- the row of the table ------------------------------------------------------------------ */
 
-static const char *const known_keys[] = {"mtu",      "buffer", "interface", "ethertype",
-                                         "announce", "vlan",   NULL};
+static const char *const known_keys[] = {"paths",     "mtu",      "buffer", "interface",
+                                         "ethertype", "announce", "vlan",   NULL};
+
+/* The kernel's own rules for names of interfaces. */
+static bool path(const char *word, struct link_keys *ret)
+{
+    size_t len = strlen(word);
+
+    if (len == 0 || len >= sizeof(ret->interface) || strcmp(word, ".") == 0 ||
+        strcmp(word, "..") == 0 || strpbrk(word, "/: \t"))
+        return false;
+    snprintf(ret->interface, sizeof(ret->interface), "%s", word);
+    return true;
+}
 
 static const char *lacks(const struct link_keys *keys)
 {
@@ -271,6 +283,8 @@ const struct link_kind_row link_ether_row = {
     /* xdp is the same medium: hosts with ether and hosts with xdp reach each other. */
     .variant = "xdp",
     .keys = known_keys,
+    .path = path,
+    .path_key = "interface",
     .sample = "A second NIC, on raw Ethernet. Addresses of hosts are those of the cards (MAC).",
     .lacks = lacks,
     .clash = clash,

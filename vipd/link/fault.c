@@ -367,6 +367,12 @@ static uint32_t fault_known(const struct link *link, uint32_t from, uint64_t now
     return inner->class->known ? inner->class->known(inner, from, now_ns, visit, ctx) : UINT32_MAX;
 }
 
+static void fault_see_path(const struct link *link, const struct link_addr *host,
+                           struct link_path_view *ret)
+{
+    link_see_path(((const struct fault *)link)->inner, host, ret);
+}
+
 static void fault_close(struct link *link)
 {
     struct fault *fault = (struct fault *)link;
@@ -389,6 +395,7 @@ static const struct link_class fault_class = {
     .find = fault_find,
     .name_of = fault_name_of,
     .known = fault_known,
+    .see_path = fault_see_path,
     .close = fault_close,
 };
 

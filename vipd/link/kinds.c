@@ -70,6 +70,34 @@ bool link_kind_knows(enum link_kind kind, const char *key)
     return keys && *keys;
 }
 
+unsigned link_kind_paths(enum link_kind kind, const struct link_keys *keys,
+                         struct link_keys ret[VIP_PATHS_MAX], char ret_bad[LINK_NAME_BYTES])
+{
+    const struct link_kind_row *row = link_kind_row(kind);
+    char text[sizeof(keys->paths)], *rest = text, *word;
+    unsigned count = 0;
+
+    ret_bad[0] = '\0';
+    ret[0] = *keys;
+    if (keys->paths[0] == '\0' || !row->path)
+        return 1;
+    snprintf(text, sizeof(text), "%s", keys->paths);
+    while ((word = strtok_r(rest, " \t", &rest))) {
+        if (count == VIP_PATHS_MAX)
+            return 0;
+        ret[count] = *keys;
+        ret[count].paths[0] = '\0';
+        if (!row->path(word, &ret[count]) || (row->settle && row->settle(&ret[count]) != kind)) {
+            snprintf(ret_bad, LINK_NAME_BYTES, "%s", word);
+            return 0;
+        }
+        /* Hosts are found by name on path 1. */
+        if (count++ > 0)
+            snprintf(ret[count - 1].announce, sizeof(ret->announce), "none");
+    }
+    return count;
+}
+
 unsigned link_key_kinds(const char *key, char ret[LINK_WORDS_BYTES])
 {
     const char *words[LINK_KINDS];

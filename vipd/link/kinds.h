@@ -7,6 +7,7 @@
 #ifndef VIPD_LINK_KINDS_H
 #define VIPD_LINK_KINDS_H
 
+#include "proto/wire_path.h"
 #include "vipd/link/link.h"
 
 /* Values of the keys of [nic:NAME] that only some kinds have. */
@@ -60,6 +61,10 @@ struct link_kind_row {
     /* In the printed configuration, keys that only this kind has stand in a NIC of their own, below
      * this sentence. NULL: they stand in the first NIC. */
     const char *sample;
+    /* Set the key that holds the address of one path to a word of `paths`. false: it is no such
+     * address. NULL: NICs of this kind have one path. */
+    bool (*path)(const char *word, struct link_keys *ret);
+    const char *path_key; /* this key */
     /* Another word for the kind, which sets keys->variant: "xdp"; NULL: there is none. */
     const char *variant;
     /* The kind that `link =` means when all keys are read; NULL: always this kind. */
@@ -78,6 +83,14 @@ struct link_kind_row {
     /* Outcomes: 0 and *ret; negative errno with a sentence for people in err. */
     int (*open)(const struct link_wish *wish, struct link **ret, char *err, size_t err_bytes);
 };
+
+/*
+ * The keys of each path of a NIC, as if it were a NIC with one path. Outcomes: the number of paths,
+ * 1 without `paths`; 0: `paths` has too many words, or ret_bad is a word that is no address of the
+ * kind.
+ */
+unsigned link_kind_paths(enum link_kind kind, const struct link_keys *keys,
+                         struct link_keys ret[VIP_PATHS_MAX], char ret_bad[LINK_NAME_BYTES]);
 
 /* The row of a kind; static. */
 const struct link_kind_row *link_kind_row(enum link_kind kind);

@@ -68,6 +68,14 @@ struct link_stats {
 
 struct link;
 
+/* The paths of packets to one host. */
+struct link_path_view {
+    unsigned paths;    /* of this host; 1: the members below are 0 */
+    unsigned path;     /* that packets take, from 1 */
+    uint64_t since_ns; /* time since which they do; 0: nothing was sent yet */
+    unsigned answer;   /* bit i - 1: path i has answered, and is not silent now */
+};
+
 /* Bytes of the longest host name on a medium, with its terminating zero. */
 #define LINK_NAME_BYTES 64
 
@@ -112,6 +120,9 @@ struct link_class {
      */
     uint32_t (*known)(const struct link *link, uint32_t from, uint64_t now_ns, link_visit_fn *visit,
                       void *ctx);
+    /* NULL: a link with one path. */
+    void (*see_path)(const struct link *link, const struct link_addr *host,
+                     struct link_path_view *ret);
     void (*close)(struct link *link);
 };
 
@@ -134,6 +145,15 @@ struct link {
     char without[LINK_WITHOUT_BYTES];
     uint32_t changes; /* number of changes of the fields above since the link was opened */
 };
+
+/* What is known of the paths to a host. */
+static inline void link_see_path(const struct link *link, const struct link_addr *host,
+                                 struct link_path_view *ret)
+{
+    *ret = (struct link_path_view){.paths = 1};
+    if (link->class->see_path)
+        link->class->see_path(link, host, ret);
+}
 
 /* Configuration of a UDP link; strings as in vipd's configuration. */
 struct link_udp_config {

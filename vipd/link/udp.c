@@ -187,11 +187,25 @@ fail:
 
 /* ---- the rows of the table ----------------------------------------------------------------- */
 
-static const char *const known_keys[] = {"address", "port", "mtu", "buffer", "gso", "gro", NULL};
+static const char *const known_keys[] = {"address", "paths", "port", "mtu",
+                                         "buffer",  "gso",   "gro",  NULL};
 
 static enum link_kind settle(const struct link_keys *keys)
 {
     return strchr(keys->address, ':') ? LINK_UDP6 : LINK_UDP;
+}
+
+static bool path(const char *word, struct link_keys *ret)
+{
+    char scope[LINK_SCOPE_BYTES];
+    struct link_addr addr;
+    enum link_kind kind;
+
+    if (strlen(word) >= sizeof(ret->address) ||
+        link_addr_parse_own(word, (uint16_t)ret->port, &kind, &addr, scope) < 0)
+        return false;
+    snprintf(ret->address, sizeof(ret->address), "%s", word);
+    return true;
 }
 
 static const char *clash(const struct link_keys *a, const struct link_keys *b)
@@ -237,6 +251,8 @@ const struct link_kind_row link_udp4_row = {
     .sends_to_self = true,
     .ip_version = 4,
     .settle = settle,
+    .path = path,
+    .path_key = "address",
     .keys = known_keys,
     .clash = clash,
     .keeps_socket = true,
@@ -254,6 +270,9 @@ const struct link_kind_row link_udp6_row = {
     .port_bytes = sizeof(uint16_t),
     .sends_to_self = true,
     .ip_version = 6,
+    .settle = settle,
+    .path = path,
+    .path_key = "address",
     .keys = known_keys,
     .clash = clash,
     .keeps_socket = true,

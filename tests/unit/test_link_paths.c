@@ -1,0 +1,595 @@
+/*
+ * Hosts with several paths, over networks of this test in virtual time: proofs, cuts, interfaces that
+ * go down, the return, hosts that lie, hosts without paths, and limits.
+ */
+#include "vipd/link/paths.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "vipd/link/path_hosts.h"
+
+#define HOSTS   3
+#define PATHS   3
+#define WAITING 256
+#define MS      1000000ull
+#define SECOND  (1000 * MS)
+#define TRIP_NS (1 * MS)
+
+struct waiting {
+    uint64_t due_ns;
+    struct link_addr from;
+    uint32_t len;
+    uint8_t bytes[256];
+    bool out; /* given to the user and not released */
+};
+
+/* The link of one host on one network. */
+struct card {
+    struct link link;
+    struct link_addr own; /* also if link.self is a lie */
+    unsigned host, path;
+    unsigned head, tail; /* of waiting, modulo WAITING */
+    struct waiting waiting[WAITING];
+    unsigned probes, data; /* messages and packets sent */
+    int out;
+    bool closed;
+};
+
+static struct card cards[HOSTS][PATHS];
+static bool cut[PATHS][HOSTS][HOSTS]; /* network, from, to: packets are lost */
+static bool still[HOSTS];             /* this host takes no turns */
+static unsigned lose_probes;          /* this number of further messages is lost */
+static struct link *net[HOSTS];
+static uint64_t now_ns;
+static unsigned got[HOSTS], got_from[HOSTS][HOSTS]; /* packets that a user has received */
+
+static struct link_addr address(unsigned host, unsigned path)
+{
+    return (struct link_addr){.len = 6,
+                              .bytes = {10, (uint8_t)path, 0, (uint8_t)(host + 1), 18, 186}};
+}
+
+static struct card *card_at(unsigned path, const struct link_addr *addr)
+{
+    for (unsigned host = 0; host < HOSTS; host++)
+        if (link_addr_equal(&cards[host][path].own, addr))
+            return &cards[host][path];
+    return NULL;
+}
+
+static unsigned card_send(struct link *link, const struct link_tx *packets, unsigned count,
+                          uint64_t when_ns)
+{
+    struct card *card = (struct card *)link;
+
+    for (unsigned i = 0; i < count; i++) {
+        struct card *to = card_at(card->path, packets[i].to);
+        const uint8_t *first = packets[i].iov[0].iov_base;
+        bool message = vip_wire_is_path(first, packets[i].bytes);
+        struct waiting *slot;
+
+        card->probes += message;
+        card->data += !message;
+        if (card->link.down || !to || to->link.down || cut[card->path][card->host][to->host])
+            continue;
+        if (message && lose_probes > 0) {
+            lose_probes--;
+            continue;
+        }
+        assert_true(to->tail - to->head < WAITING);
+        slot = &to->waiting[to->tail++ % WAITING];
+        assert_false(slot->out);
+        *slot = (struct waiting){
+            .due_ns = when_ns + TRIP_NS, .from = card->own, .len = packets[i].bytes};
+        assert_true(slot->len <= sizeof(slot->bytes));
+        memcpy(slot->bytes, first, slot->len);
+    }
+    return count;
+}
+
+static unsigned card_recv(struct link *link, struct link_rx *packets, unsigned count,
+                          uint64_t when_ns)
+{
+    struct card *card = (struct card *)link;
+    unsigned n = 0;
+
+    while (n < count && card->head != card->tail) {
+        struct waiting *slot = &card->waiting[card->head % WAITING];
+
+        if (slot->due_ns > when_ns)
+            break;
+        slot->out = true;
+        card->out++;
+        packets[n++] = (struct link_rx){
+            .from = &slot->from, .bytes = slot->bytes, .len = slot->len, .buffer = slot};
+        card->head++;
+    }
+    return n;
+}
+
+static void card_release(struct link *link, void *buffer)
+{
+    struct card *card = (struct card *)link;
+    struct waiting *slot = buffer;
+
+    assert_true(slot >= card->waiting && slot < card->waiting + WAITING);
+    assert_true(slot->out);
+    slot->out = false;
+    card->out--;
+}
+
+static int card_fd(const struct link *link)
+{
+    (void)link;
+    return -1;
+}
+
+static uint64_t card_deadline(const struct link *link)
+{
+    const struct card *card = (const struct card *)link;
+
+    return card->head == card->tail ? UINT64_MAX : card->waiting[card->head % WAITING].due_ns;
+}
+
+static void card_stats(const struct link *link, struct link_stats *ret)
+{
+    (void)link;
+    *ret = (struct link_stats){.tx_packets = 1};
+}
+
+static void card_close(struct link *link)
+{
+    ((struct card *)link)->closed = true;
+}
+
+static const struct link_class card_class = {
+    .name = "card",
+    .send = card_send,
+    .recv = card_recv,
+    .release = card_release,
+    .fd = card_fd,
+    .deadline = card_deadline,
+    .stats = card_stats,
+    .close = card_close,
+};
+
+/* ---- hosts --------------------------------------------------------------------------------- */
+
+static int begin(void **state)
+{
+    (void)state;
+    memset(cards, 0, sizeof(cards));
+    memset(cut, 0, sizeof(cut));
+    memset(still, 0, sizeof(still));
+    memset(got, 0, sizeof(got));
+    memset(got_from, 0, sizeof(got_from));
+    lose_probes = 0;
+    now_ns = 5 * SECOND;
+    for (unsigned host = 0; host < HOSTS; host++) {
+        struct link *inner[PATHS];
+        uint64_t seed[2] = {host + 1, 77};
+
+        for (unsigned path = 0; path < PATHS; path++) {
+            struct card *card = &cards[host][path];
+
+            card->link = (struct link){.class = &card_class,
+                                       .kind = LINK_UDP,
+                                       .self = address(host, path),
+                                       .packet_bytes = 1500 - 100 * path,
+                                       .window_bytes = 100000 + path};
+            card->own = card->link.self;
+            card->host = host;
+            card->path = path;
+            inner[path] = &card->link;
+        }
+        assert_int_equal(link_paths_join(inner, PATHS, seed, &net[host]), 0);
+    }
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    for (unsigned host = 0; host < HOSTS; host++) {
+        net[host]->class->close(net[host]);
+        for (unsigned path = 0; path < PATHS; path++) {
+            assert_true(cards[host][path].closed);
+            assert_int_equal(cards[host][path].out, 0);
+        }
+    }
+    return 0;
+}
+
+/* Send a packet from host to host. */
+static void send_packet(unsigned from, unsigned to)
+{
+    struct link_addr name = address(to, 0);
+    uint8_t bytes[64] = {0x11, (uint8_t)from};
+    struct iovec iov = {bytes, sizeof(bytes)};
+    struct link_tx tx = {&name, &iov, 1, sizeof(bytes)};
+
+    assert_int_equal(net[from]->class->send(net[from], &tx, 1, now_ns), 1);
+}
+
+/* One turn of a host: it receives what has come. The sender stands in each packet. */
+static void turn(unsigned host)
+{
+    struct link_rx rx[8];
+    unsigned n = net[host]->class->recv(net[host], rx, 8, now_ns);
+
+    for (unsigned i = 0; i < n; i++) {
+        unsigned from = rx[i].bytes[1];
+        struct link_addr name = address(from, 0);
+
+        assert_true(link_addr_equal(rx[i].from, &name));
+        got[host]++;
+        got_from[host][from]++;
+        net[host]->class->release(net[host], rx[i].buffer);
+    }
+}
+
+/* Time goes on in steps of 1 ms; hosts 0 and 1 send a packet to each other every 10 ms if `talking`. */
+static void pass(uint64_t ms, bool talking)
+{
+    for (uint64_t i = 0; i < ms; i++) {
+        now_ns += MS;
+        for (unsigned host = 0; host < HOSTS; host++)
+            if (!still[host])
+                turn(host);
+        if (talking && i % 10 == 0 && !still[0])
+            send_packet(0, 1);
+        if (talking && i % 10 == 5 && !still[1])
+            send_packet(1, 0);
+    }
+}
+
+/* The path that packets take: that whose card sends them. */
+static unsigned path_of(unsigned from, unsigned to)
+{
+    unsigned before[PATHS], path = PATHS;
+
+    for (unsigned i = 0; i < PATHS; i++)
+        before[i] = cards[from][i].data;
+    send_packet(from, to);
+    for (unsigned i = 0; i < PATHS; i++)
+        if (cards[from][i].data != before[i])
+            path = i;
+    assert_in_range(path, 0, PATHS - 1);
+    return path;
+}
+
+static void cut_path(unsigned path, bool is_cut)
+{
+    for (unsigned from = 0; from < HOSTS; from++)
+        for (unsigned to = 0; to < HOSTS; to++)
+            cut[path][from][to] = is_cut;
+}
+
+static struct link_stats stats_of(unsigned host)
+{
+    struct link_stats stats;
+
+    net[host]->class->stats(net[host], &stats);
+    return stats;
+}
+
+/* Until this number of ms has passed, or packets between both hosts take the path. Returns how long it took. */
+static uint64_t until_path(unsigned path, uint64_t ms)
+{
+    uint64_t i = 0;
+
+    while (i < ms && (path_of(0, 1) != path || path_of(1, 0) != path)) {
+        pass(1, true);
+        i++;
+    }
+    return i;
+}
+
+/* ---- tests --------------------------------------------------------------------------------- */
+
+static void test_the_first_path_is_used(void **state)
+{
+    (void)state;
+    pass(3000, true);
+    assert_int_equal(path_of(0, 1), 0);
+    assert_int_equal(cards[0][1].data + cards[0][2].data, 0);
+    assert_in_range(got_from[1][0], 299, 302);
+    assert_int_equal(stats_of(0).path_moves, 0);
+    assert_int_equal(stats_of(0).drop_path_message, 0);
+    /* What holds for all paths. */
+    assert_int_equal(net[0]->packet_bytes, 1300);
+    assert_int_equal(net[0]->window_bytes, 100000);
+    assert_int_equal(stats_of(0).tx_packets, PATHS);
+}
+
+static void test_a_cut_moves_packets_and_10_s_of_answers_return_them(void **state)
+{
+    uint64_t took;
+
+    (void)state;
+    pass(3000, true);
+    cut_path(0, true);
+    took = until_path(1, 1000);
+    assert_in_range(took, 200, 320); /* silent for 200 ms since the first question without answer */
+    got[0] = got[1] = 0;
+    pass(1000, true);
+    assert_in_range(got[0], 98, 102);
+    assert_in_range(got[1], 98, 102);
+    cut_path(0, false);
+    pass(9000, true);
+    assert_int_equal(path_of(0, 1), 1);
+    assert_true(until_path(0, 3000) < 3000);
+    assert_int_equal(stats_of(0).path_moves, 2);
+    assert_int_equal(stats_of(1).path_moves, 2);
+}
+
+static void test_the_third_path_when_two_are_cut(void **state)
+{
+    (void)state;
+    pass(3000, true);
+    cut_path(0, true);
+    cut_path(1, true);
+    assert_true(until_path(2, 2000) < 2000);
+    got[1] = 0;
+    pass(1000, true);
+    assert_in_range(got[1], 98, 102);
+}
+
+/* Packets pass in the one direction only: answers to the questions of both hosts are missing. */
+static void test_a_cut_in_one_direction(void **state)
+{
+    (void)state;
+    pass(3000, true);
+    cut[0][0][1] = true;
+    assert_true(until_path(1, 1000) < 1000);
+}
+
+static void test_an_interface_that_goes_down(void **state)
+{
+    (void)state;
+    pass(3000, true);
+    cards[0][0].link.down = true;
+    snprintf(cards[0][0].link.why_down, sizeof(cards[0][0].link.why_down), "no carrier");
+    cards[0][0].link.changes++;
+    pass(1, false);
+    assert_int_equal(path_of(0, 1), 1); /* at once */
+    assert_false(net[0]->down);
+    assert_string_equal(net[0]->without, "path 1 (no carrier)");
+    assert_true(until_path(1, 1000) < 1000); /* the other host learns it by silence */
+    cards[0][0].link.down = false;
+    cards[0][0].link.changes++;
+    pass(9000, true);
+    assert_int_equal(path_of(0, 1), 1);
+    assert_true(until_path(0, 3000) < 3000);
+    for (unsigned path = 0; path < PATHS; path++) {
+        cards[0][path].link.down = true;
+        cards[0][path].link.changes++;
+    }
+    pass(1, false);
+    assert_true(net[0]->down);
+    assert_string_equal(net[0]->why_down, "path 1 (no carrier), path 2 (), path 3 ()");
+}
+
+/* Nobody moves because of few lost messages, or because a host stood still. */
+static void test_what_is_no_silence(void **state)
+{
+    (void)state;
+    pass(3000, true);
+    for (unsigned i = 0; i < 50; i++) {
+        lose_probes = 2;
+        pass(500, true);
+    }
+    still[0] = true;
+    pass(700, false);
+    still[0] = false;
+    pass(3000, true);
+    assert_int_equal(stats_of(0).path_moves, 0);
+    assert_int_equal(stats_of(1).path_moves, 0);
+}
+
+/* The other host answers by no path: packets stay where they are. */
+static void test_a_host_that_stands_still(void **state)
+{
+    (void)state;
+    pass(3000, true);
+    still[1] = true;
+    for (unsigned i = 0; i < 150; i++) { /* as many as wait at host 1 */
+        send_packet(0, 1);
+        pass(10, false);
+    }
+    assert_int_equal(path_of(0, 1), 0);
+    assert_int_equal(stats_of(0).path_moves, 0);
+    still[1] = false;
+    pass(500, false);
+}
+
+static void test_without_traffic_nothing_is_asked(void **state)
+{
+    unsigned probes;
+
+    (void)state;
+    pass(3000, true);
+    pass(1000, false);
+    probes = cards[0][0].probes + cards[0][1].probes + cards[0][2].probes;
+    assert_int_equal(net[0]->class->deadline(net[0]), UINT64_MAX);
+    pass(60000, false);
+    assert_int_equal(cards[0][0].probes + cards[0][1].probes + cards[0][2].probes, probes);
+    /* After that time a cut is found as before. */
+    cut_path(0, true);
+    assert_in_range(until_path(1, 1000), 200, 500);
+}
+
+/* ---- who is believed ----------------------------------------------------------------------- */
+
+static void give(struct card *to, struct link_addr from, const void *bytes, uint32_t len)
+{
+    struct waiting *slot = &to->waiting[to->tail++ % WAITING];
+
+    *slot = (struct waiting){.due_ns = now_ns, .from = from, .len = len};
+    memcpy(slot->bytes, bytes, len);
+}
+
+static void give_message(struct card *to, struct link_addr from, struct vip_path_message message)
+{
+    uint8_t bytes[VIP_WIRE_PATH_BYTES];
+
+    vip_wire_put_path(bytes, &message);
+    give(to, from, bytes, sizeof(bytes));
+}
+
+static struct vip_path_addr name_of(unsigned host)
+{
+    struct link_addr addr = address(host, 0);
+    struct vip_path_addr ret = {.len = addr.len};
+
+    memcpy(ret.bytes, addr.bytes, addr.len);
+    return ret;
+}
+
+static void test_packets_of_strangers_by_a_further_path(void **state)
+{
+    static const uint8_t packet[64] = {0x11, 1};
+
+    (void)state;
+    give(&cards[0][1], address(1, 1), packet, sizeof(packet)); /* nothing is proved yet */
+    pass(1, false);
+    assert_int_equal(got[0], 0);
+    assert_int_equal(stats_of(0).drop_path, 1);
+    pass(3000, true);
+    got[0] = 0;
+    give(&cards[0][1], address(2, 1), packet, sizeof(packet)); /* of a host not known here */
+    give(&cards[0][2], address(1, 1), packet, sizeof(packet)); /* by another path than its own */
+    pass(1, false);
+    assert_int_equal(got[0], 0);
+    assert_int_equal(stats_of(0).drop_path, 3);
+    give(&cards[0][1], address(1, 1), packet, sizeof(packet));
+    pass(1, false);
+    assert_int_equal(got_from[0][1], got[0] + got_from[0][1] - 1);
+    assert_int_equal(got[0], 1);
+}
+
+static void test_answers_to_no_question(void **state)
+{
+    struct vip_path_message echo = {
+        .type = VIP_PATH_ECHO, .nonce = 1, .host = name_of(1), .count = 1};
+
+    (void)state;
+    echo.addr[0] = name_of(2); /* "host 1 has the address of host 2" */
+    pass(3000, true);
+    for (unsigned nonce = 1; nonce < 100; nonce++) {
+        echo.nonce = nonce;
+        give_message(&cards[0][0], address(1, 0), echo);
+        pass(1, true);
+    }
+    assert_int_equal(stats_of(0).drop_path_message, 99);
+    cut_path(0, true);
+    assert_true(until_path(1, 1000) < 1000);
+}
+
+static void test_a_question_for_another_host(void **state)
+{
+    struct vip_path_message probe = {.type = VIP_PATH_PROBE, .nonce = 7, .host = name_of(2)};
+    unsigned probes = cards[0][0].probes;
+
+    (void)state;
+    give_message(&cards[0][0], address(1, 0), probe);
+    probe.path = 1; /* by another path than it says */
+    probe.host = name_of(0);
+    give_message(&cards[0][0], address(1, 0), probe);
+    pass(2, false);
+    assert_int_equal(cards[0][0].probes, probes);
+    assert_int_equal(stats_of(0).drop_path_message, 2);
+    probe.path = 0;
+    give_message(&cards[0][0], address(1, 0), probe);
+    pass(2, false);
+    assert_int_equal(cards[0][0].probes, probes + 1);
+}
+
+/* Host 1 says that it has the address of host 2 on path 1. Host 2 does not answer for it. */
+static void test_a_host_that_claims_the_address_of_another(void **state)
+{
+    (void)state;
+    cards[1][1].link.self = address(2, 1);
+    pass(3000, true);
+    cards[1][2].link.down = true;
+    cut_path(0, true);
+    pass(2000, true);
+    assert_int_equal(path_of(0, 1), 0);
+    assert_int_equal(cards[0][1].data, 0);
+}
+
+/* ---- limits -------------------------------------------------------------------------------- */
+
+static void test_a_host_with_one_path(void **state)
+{
+    (void)state;
+    still[1] = true; /* as a vipd without paths: it does not answer */
+    for (unsigned i = 0; i < 100; i++) {
+        send_packet(0, 1);
+        pass(10, false);
+        cards[1][0].head = cards[1][0].tail;
+    }
+    assert_int_equal(cards[0][0].probes, 4);
+    for (unsigned i = 0; i < 200; i++) {
+        send_packet(0, 1);
+        pass(1000, false);
+        cards[1][0].head = cards[1][0].tail;
+    }
+    assert_in_range(cards[0][0].probes, 6, 8); /* one in a minute */
+    assert_int_equal(cards[0][1].probes, 0);
+}
+
+/* Anyone can make a host answer to addresses of his choice. These use up neither the table nor more than a share of
+ * the questions, and a host that answers gets its place. */
+static void test_many_addresses(void **state)
+{
+    unsigned probes;
+
+    (void)state;
+    for (unsigned i = 0; i < 3 * PATH_HOSTS_MAX; i++) {
+        struct link_addr name = {.len = 6,
+                                 .bytes = {11, (uint8_t)(i >> 16), (uint8_t)(i >> 8), (uint8_t)i}};
+        uint8_t byte = 0x11;
+        struct iovec iov = {&byte, 1};
+        struct link_tx tx = {&name, &iov, 1, 1};
+
+        assert_int_equal(net[0]->class->send(net[0], &tx, 1, now_ns), 1);
+        if (i % 16 == 0)
+            pass(1, false);
+    }
+    probes = cards[0][0].probes;
+    assert_in_range(probes, 50, 300);
+    pass(5000, true);
+    cut_path(0, true);
+    assert_true(until_path(1, 1000) < 1000);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+    const struct CMUnitTest tests[] = {
+        TEST(test_the_first_path_is_used),
+        TEST(test_a_cut_moves_packets_and_10_s_of_answers_return_them),
+        TEST(test_the_third_path_when_two_are_cut),
+        TEST(test_a_cut_in_one_direction),
+        TEST(test_an_interface_that_goes_down),
+        TEST(test_what_is_no_silence),
+        TEST(test_a_host_that_stands_still),
+        TEST(test_without_traffic_nothing_is_asked),
+        TEST(test_packets_of_strangers_by_a_further_path),
+        TEST(test_answers_to_no_question),
+        TEST(test_a_question_for_another_host),
+        TEST(test_a_host_that_claims_the_address_of_another),
+        TEST(test_a_host_with_one_path),
+        TEST(test_many_addresses),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

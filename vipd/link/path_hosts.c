@@ -1,0 +1,443 @@
+/* Hosts with several paths; see path_hosts.h. */
+#include "vipd/link/path_hosts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/assert.h"
+
+#define NEVER     UINT64_MAX
+#define US_NS     1000u
+#define MS_NS     1000000ull
+#define SECOND_NS 1000000000ull
+
+/* Time between two ticks, and between two questions by a path that is in use or has not answered. */
+#define ASK_NS (50 * MS_NS)
+
+/* Time between two questions by a path that is not in use, or is silent. */
+#define SPARE_NS SECOND_NS
+
+/* A path is silent after this time without an answer, after 3 retransmission time-outs, and after
+ * this number of questions: if this host itself stands still, the answers wait in its sockets. */
+#define SILENT_NS    (200 * MS_NS)
+#define SILENT_RTOS  3u
+#define SILENT_ASKED 3u
+#define RTO_FIRST_NS SECOND_NS /* as long as the round trip is not measured */
+
+/* Packets return to a path with a lower number when it has answered for this time. */
+#define RETURN_NS (10 * SECOND_NS)
+
+/* A host that has never answered may have one path only: ask it some times, then rarely. */
+#define STRANGER_ASKED 4u
+#define STRANGER_NS    (60 * SECOND_NS)
+/* All these hosts together get this number of questions in a second: anyone can name a host. */
+#define STRANGER_RATE 100u
+
+#define TELL_NS SECOND_NS /* between two lines of the log */
+
+/* ---- the tables -------------------------------------------------------------------------- */
+
+static unsigned bucket_of(const struct path_hosts *hosts, const struct link_addr *addr)
+{
+    return (unsigned)(siphash(&hosts->key, addr->bytes, addr->len) % PATH_BUCKETS);
+}
+
+struct path_hosts *path_hosts_new(unsigned paths, const uint64_t seed[2])
+{
+    struct path_hosts *hosts = calloc(1, sizeof(*hosts));
+
+    VIP_ASSERT(paths >= 2 && paths <= VIP_PATHS_MAX);
+    if (!hosts)
+        return NULL;
+    hosts->paths = paths;
+    hosts->key = (struct siphash_key){seed[0], seed[1]};
+    hosts->tick_ns = NEVER;
+    return hosts;
+}
+
+void path_hosts_free(struct path_hosts *hosts)
+{
+    if (!hosts)
+        return;
+    for (unsigned i = 0; i < hosts->count; i++)
+        free(hosts->host[i]);
+    free(hosts);
+}
+
+static struct path_host *find(const struct path_hosts *hosts, const struct link_addr *name)
+{
+    struct path_host *host = hosts->by_name[bucket_of(hosts, name)];
+
+    while (host && !link_addr_equal(&host->first, name))
+        host = host->next;
+    return host;
+}
+
+const struct path_host *path_hosts_find(const struct path_hosts *hosts,
+                                        const struct link_addr *name)
+{
+    return find(hosts, name);
+}
+
+/* Take a host that has never answered out of the table, so that another one gets its memory. The
+ * search goes on where it ended and looks at few hosts. */
+static struct path_host *take_place(struct path_hosts *hosts)
+{
+    for (unsigned looks = 0; looks < 8; looks++) {
+        struct path_host *host = hosts->host[hosts->hand++ % PATH_HOSTS_MAX], **at;
+
+        if (host->way[0].proved)
+            continue;
+        at = &hosts->by_name[bucket_of(hosts, &host->first)];
+        while (*at != host)
+            at = &(*at)->next;
+        *at = host->next;
+        return host;
+    }
+    return NULL;
+}
+
+static struct path_host *add(struct path_hosts *hosts, const struct link_addr *name,
+                             uint64_t now_ns)
+{
+    struct path_host *host, **bucket = &hosts->by_name[bucket_of(hosts, name)];
+
+    if (hosts->count < PATH_HOSTS_MAX) {
+        host = malloc(sizeof(*host));
+        if (host)
+            hosts->host[hosts->count++] = host;
+    } else {
+        host = take_place(hosts);
+    }
+    if (!host)
+        return NULL;
+    *host = (struct path_host){.first = *name, .next = *bucket, .since_ns = now_ns};
+    host->way[0].addr = *name;
+    *bucket = host;
+    return host;
+}
+
+void path_hosts_sent(struct path_hosts *hosts, struct path_host *host, uint64_t now_ns)
+{
+    host->sent = true;
+    if (hosts->tick_ns == NEVER)
+        hosts->tick_ns = now_ns;
+}
+
+struct path_host *path_hosts_to(struct path_hosts *hosts, const struct link_addr *name,
+                                uint64_t now_ns)
+{
+    struct path_host *host = find(hosts, name);
+
+    if (!host)
+        host = add(hosts, name, now_ns);
+    if (host)
+        path_hosts_sent(hosts, host, now_ns);
+    return host;
+}
+
+static struct path_host *owner(const struct path_hosts *hosts, unsigned path,
+                               const struct link_addr *addr)
+{
+    struct path_host *host = hosts->by_addr[path][bucket_of(hosts, addr)];
+
+    while (host && !link_addr_equal(&host->way[path].addr, addr))
+        host = host->way[path].next;
+    return host;
+}
+
+const struct path_host *path_hosts_from(const struct path_hosts *hosts, unsigned path,
+                                        const struct link_addr *addr)
+{
+    return owner(hosts, path, addr);
+}
+
+/* Forget an address of a host on a path other than 0. */
+static void forget(struct path_hosts *hosts, struct path_host *host, unsigned path)
+{
+    struct path_way *way = &host->way[path];
+
+    if (way->proved) {
+        struct path_host **at = &hosts->by_addr[path][bucket_of(hosts, &way->addr)];
+
+        while (*at != host)
+            at = &(*at)->way[path].next;
+        *at = way->next;
+    }
+    *way = (struct path_way){0};
+}
+
+/* The address has answered for the host, so no other host has it any more. */
+static void prove(struct path_hosts *hosts, struct path_host *host, unsigned path)
+{
+    struct path_way *way = &host->way[path];
+    struct path_host *before, **bucket;
+
+    way->proved = true;
+    if (path == 0)
+        return;
+    before = owner(hosts, path, &way->addr);
+    if (before)
+        forget(hosts, before, path);
+    bucket = &hosts->by_addr[path][bucket_of(hosts, &way->addr)];
+    way->next = *bucket;
+    *bucket = host;
+}
+
+/* ---- questions and answers --------------------------------------------------------------- */
+
+static uint32_t clock_us(uint64_t now_ns)
+{
+    return (uint32_t)(now_ns / US_NS);
+}
+
+static void measure(struct path_way *way, uint64_t rtt_ns)
+{
+    uint64_t off_ns = rtt_ns > way->rtt_ns ? rtt_ns - way->rtt_ns : way->rtt_ns - rtt_ns;
+
+    if (way->rtt_ns == 0) {
+        way->rtt_ns = rtt_ns + 1;
+        way->deviation_ns = rtt_ns / 2;
+        return;
+    }
+    way->deviation_ns = (3 * way->deviation_ns + off_ns) / 4;
+    way->rtt_ns = (7 * way->rtt_ns + rtt_ns) / 8 + 1;
+}
+
+/* The addresses of a host on its other paths, as the host says. */
+static void learn(struct path_hosts *hosts, struct path_host *host,
+                  const struct vip_path_message *message)
+{
+    for (unsigned path = 1; path < hosts->paths; path++) {
+        struct link_addr addr = {0};
+
+        if (path <= message->count && message->addr[path - 1].len == host->first.len) {
+            addr.len = host->first.len;
+            memcpy(addr.bytes, message->addr[path - 1].bytes, addr.len);
+        }
+        if (link_addr_equal(&addr, &host->way[path].addr))
+            continue;
+        forget(hosts, host, path);
+        host->way[path].addr = addr;
+    }
+}
+
+bool path_hosts_answered(struct path_hosts *hosts, const struct vip_path_message *message,
+                         const struct link_addr *from, uint64_t now_ns)
+{
+    struct link_addr name = {.len = message->host.len};
+    struct path_host *host;
+    struct path_way *way;
+
+    memcpy(name.bytes, message->host.bytes, name.len);
+    host = message->path < hosts->paths ? find(hosts, &name) : NULL;
+    if (!host)
+        return false;
+    way = &host->way[message->path];
+    if (way->asked == 0 || message->nonce != way->nonce || !link_addr_equal(&way->addr, from))
+        return false;
+    way->asked = 0;
+    measure(way, (uint64_t)(clock_us(now_ns) - message->ts) * US_NS);
+    if (!way->proved)
+        prove(hosts, host, message->path);
+    way->heard_ns = now_ns;
+    if (way->good_ns == 0)
+        way->good_ns = now_ns;
+    way->silent = false;
+    if (message->path == 0)
+        learn(hosts, host, message);
+    return true;
+}
+
+static uint64_t draw(struct path_hosts *hosts)
+{
+    uint64_t nonce;
+
+    do {
+        uint64_t number = hosts->drawn++;
+
+        nonce = siphash(&hosts->key, &number, sizeof(number));
+    } while (nonce == 0);
+    return nonce;
+}
+
+static void ask(struct path_hosts *hosts, struct path_host *host, unsigned path, uint64_t now_ns,
+                path_send_fn *send, void *ctx)
+{
+    struct path_way *way = &host->way[path];
+    struct vip_path_message message = {.type = VIP_PATH_PROBE, .path = (uint8_t)path};
+
+    if (way->asked++ == 0) {
+        way->nonce = draw(hosts);
+        way->first_ns = now_ns;
+    }
+    way->last_ns = now_ns;
+    hosts->probes++;
+    message.nonce = way->nonce;
+    message.ts = clock_us(now_ns);
+    message.host.len = host->first.len;
+    memcpy(message.host.bytes, host->first.bytes, host->first.len);
+    send(ctx, path, &way->addr, &message);
+}
+
+/* May one more question go to a host that has never answered? */
+static bool stranger_may(struct path_hosts *hosts, uint64_t now_ns)
+{
+    if (hosts->stranger_ns < now_ns)
+        hosts->stranger_ns = now_ns;
+    if (hosts->stranger_ns > now_ns + SECOND_NS)
+        return false;
+    hosts->stranger_ns += SECOND_NS / STRANGER_RATE;
+    return true;
+}
+
+/* Is it time for a question by this path? */
+static bool is_due(struct path_hosts *hosts, const struct path_host *host, unsigned path,
+                   uint64_t now_ns)
+{
+    const struct path_way *way = &host->way[path];
+    uint64_t gap_ns = now_ns - way->last_ns;
+
+    if (!host->way[0].proved) /* of its addresses only the name is known */
+        return gap_ns >= (way->asked < STRANGER_ASKED ? ASK_NS : STRANGER_NS) &&
+               stranger_may(hosts, now_ns);
+    if (way->silent || !way->proved)
+        return gap_ns >= SPARE_NS || way->last_ns == 0;
+    /* While the current path owes an answer, the others show whether the host answers at all. */
+    return gap_ns >= (way->asked > 0 || host->way[host->current].asked > 0 || path == host->current
+                          ? ASK_NS
+                          : SPARE_NS);
+}
+
+static bool is_silent(const struct path_way *way, uint64_t now_ns)
+{
+    uint64_t rto_ns = way->rtt_ns == 0 ? RTO_FIRST_NS : way->rtt_ns + 4 * way->deviation_ns;
+    uint64_t limit_ns = SILENT_RTOS * rto_ns > SILENT_NS ? SILENT_RTOS * rto_ns : SILENT_NS;
+
+    return way->asked >= SILENT_ASKED && now_ns - way->first_ns >= limit_ns;
+}
+
+/* No answer is expected; before packets take this path again, it must prove itself. */
+static void silence(struct path_way *way)
+{
+    way->silent = true;
+    way->good_ns = 0;
+}
+
+bool path_way_answers(const struct path_way *way)
+{
+    return way->proved && way->good_ns != 0;
+}
+
+/* ---- the choice -------------------------------------------------------------------------- */
+
+static void move(struct path_hosts *hosts, struct path_host *host, unsigned path, uint64_t now_ns)
+{
+    struct path_moves *moves = &hosts->moves[host->current][path];
+
+    if (moves->count++ == 0)
+        moves->host = host->first;
+    hosts->moved++;
+    host->current = path;
+    host->since_ns = now_ns;
+}
+
+static void choose(struct path_hosts *hosts, struct path_host *host, const bool up[VIP_PATHS_MAX],
+                   uint64_t now_ns)
+{
+    const struct path_way *current = &host->way[host->current];
+    bool good = up[host->current] && !current->silent;
+
+    for (unsigned path = 0; path < hosts->paths; path++) {
+        const struct path_way *way = &host->way[path];
+
+        if (path == host->current) {
+            if (good)
+                return;
+            continue;
+        }
+        if (!up[path] || !path_way_answers(way))
+            continue;
+        /* A host that answers by no path any more stands still; no path is better then. */
+        if (up[host->current] && current->silent && way->heard_ns < current->first_ns)
+            continue;
+        /* A lower number is better, but not at once. */
+        if (good && now_ns - way->good_ns < RETURN_NS)
+            continue;
+        move(hosts, host, path, now_ns);
+        return;
+    }
+}
+
+/* ---- the clock --------------------------------------------------------------------------- */
+
+/* Returns whether the next tick has to look at this host again. */
+static bool tick_host(struct path_hosts *hosts, struct path_host *host,
+                      const bool up[VIP_PATHS_MAX], uint64_t now_ns, path_send_fn *send, void *ctx)
+{
+    bool sent = host->sent, waits = false;
+
+    host->sent = false;
+    for (unsigned path = 0; path < hosts->paths; path++) {
+        struct path_way *way = &host->way[path];
+
+        if (way->addr.len == 0)
+            continue;
+        if (!up[path]) {
+            if (way->proved)
+                silence(way);
+            continue;
+        }
+        if (way->proved && !way->silent && is_silent(way, now_ns))
+            silence(way);
+        /* An open question is repeated until there is an answer or silence; others are asked only
+         * while the user sends. */
+        waits = waits || (way->proved && way->asked > 0 && !way->silent);
+        if ((sent || (way->proved && way->asked > 0 && !way->silent)) &&
+            is_due(hosts, host, path, now_ns)) {
+            ask(hosts, host, path, now_ns, send, ctx);
+            waits = true;
+        }
+    }
+    choose(hosts, host, up, now_ns);
+    return sent || waits;
+}
+
+/* Returns whether there is more to tell later. */
+static bool tell_moves(struct path_hosts *hosts, uint64_t now_ns, path_tell_fn *tell, void *ctx)
+{
+    bool soon = hosts->told_ns != 0 && now_ns - hosts->told_ns < TELL_NS, any = false;
+
+    for (unsigned from = 0; from < hosts->paths; from++) {
+        for (unsigned to = 0; to < hosts->paths; to++) {
+            struct path_moves *moves = &hosts->moves[from][to];
+
+            if (moves->count == 0)
+                continue;
+            any = true;
+            if (soon)
+                continue;
+            tell(ctx, &moves->host, moves->count, from, to);
+            moves->count = 0;
+        }
+    }
+    if (any && !soon)
+        hosts->told_ns = now_ns;
+    return any && soon;
+}
+
+void path_hosts_tick(struct path_hosts *hosts, const bool up[VIP_PATHS_MAX], uint64_t now_ns,
+                     path_send_fn *send, path_tell_fn *tell, void *ctx)
+{
+    bool again = false;
+
+    for (unsigned i = 0; i < hosts->count; i++)
+        again = tick_host(hosts, hosts->host[i], up, now_ns, send, ctx) || again;
+    again = tell_moves(hosts, now_ns, tell, ctx) || again;
+    hosts->tick_ns = again ? now_ns + ASK_NS : NEVER;
+}
+
+void path_hosts_hurry(struct path_hosts *hosts)
+{
+    hosts->tick_ns = 0;
+}
