@@ -215,6 +215,70 @@ static void test_end_of_connection(void **state)
     assert_true(over > 4 && over < 20);
 }
 
+/* What the segment says of the connection of a VI. */
+struct known {
+    uint32_t state, ended;
+};
+
+/*
+ * vipd is killed behind the n-th store while it restores a VI. The next vipd must find the connection as it was. Returns
+ * whether it was killed.
+ */
+static bool restore_is_cut(struct known before, unsigned n)
+{
+    struct program p[2];
+    struct nic_vi_checkpoint first;
+    struct vip_vipd_vi *head;
+    volatile bool died = true;
+    char why[128] = "";
+
+    rig_more = VIP_FEATURE_REBIND;
+    for (unsigned i = 0; i < 2; i++)
+        p[i] = begin(i, VIP_LVL_DELIVERY, true);
+    rig_connect(p[0].app, p[0].vi, 0, p[1].app, p[1].vi, 1);
+    assert_true(nic_vi_checkpoint(p[1].app->session, p[1].vi, &p[1].past));
+    head = vip_vipd_vi(p[1].app->vipd, p[1].vi);
+    head->state = before.state;
+    head->ended = before.ended;
+    nic_vi_recover(p[1].app->vipd, &p[1].past);
+    first = p[1].past;
+    session_again(&p[1]);
+    left = n;
+    armed = true;
+    if (!setjmp(killed)) {
+        assert_int_equal(nic_vi_restore(p[1].app->session, &p[1].past, rig_now, why, sizeof(why)),
+                         VIP_RC_SUCCESS);
+        died = false;
+    }
+    armed = false;
+    left = 0;
+    assert_int_not_equal(head->state, VIP_VIST_IDLE);
+    p[1].past.connected = true; /* as the ticket says */
+    nic_vi_recover(p[1].app->vipd, &p[1].past);
+    assert_int_equal(p[1].past.connected, first.connected);
+    assert_int_equal(p[1].past.lost, first.lost);
+    leave_nic(p[1].app);
+    rig_nics[1] = NULL;
+    for (unsigned i = 0; i < 2; i++)
+        end(&p[i]);
+    rig_teardown(NULL);
+    return died;
+}
+
+static void test_killed_while_it_restores(void **state)
+{
+    static const struct known all[] = {
+        {VIP_VIST_CONNECTED, 0}, {VIP_VIST_CONNECTED, 1}, {VIP_VIST_ERROR, 1}, {VIP_VIST_ERROR, 0}};
+
+    for (unsigned i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        unsigned n = 1;
+
+        while (restore_is_cut(all[i], n))
+            n++;
+        assert_in_range(n, 4, 100);
+    }
+}
+
 /* The ring of a CQ has no more room in the next life than the program has made. */
 static void test_full_cq(void **state)
 {
@@ -255,9 +319,13 @@ static void test_owed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_delivery),    cmocka_unit_test(test_reception),
-        cmocka_unit_test(test_with_losses), cmocka_unit_test(test_end_of_connection),
-        cmocka_unit_test(test_full_cq),     cmocka_unit_test(test_owed),
+        cmocka_unit_test(test_delivery),
+        cmocka_unit_test(test_reception),
+        cmocka_unit_test(test_with_losses),
+        cmocka_unit_test(test_end_of_connection),
+        cmocka_unit_test(test_full_cq),
+        cmocka_unit_test(test_owed),
+        cmocka_unit_test(test_killed_while_it_restores),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -372,7 +372,6 @@ void nic_commit_begin(struct nic_session *session, uint16_t number)
     vip_commit_write(&vi->head->commit,
                      (struct vip_commit){.done = eng_vi_done(session->eng, number),
                                          .received = vi->position[VIP_Q_RECV]});
-    vip_store32_release(&vi->head->ended, 0);
 }
 
 /* The completion rings of a new VI. Its positions continue those of an earlier VI with its number. */

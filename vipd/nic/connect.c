@@ -37,6 +37,7 @@ static void conn_establish(struct nic_conn *conn, const struct cm_conn *result)
     session->vis[conn->vi].head->features = args.features;
     eng_vi_connect(session->eng, conn->vi, &args, nic->now_ns);
     nic_commit_begin(session, conn->vi);
+    vip_store32_release(&session->vis[conn->vi].head->ended, 0);
     if (conn->loop)
         nic_direct_begin(conn);
 }

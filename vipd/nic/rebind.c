@@ -255,10 +255,9 @@ static enum vip_rc restore(struct nic_session *session, const struct nic_vi_chec
         return rc;
     }
     conn->lost = lost;
+    vip_store32_release(&head->ended, lost); /* before the state: for the next life */
     eng_vi_restore(session->eng, past->vi, &args, past->completed, past->done, now_ns);
     nic_commit_begin(session, past->vi);
-    if (lost)
-        vip_store32_release(&head->ended, 1); /* for the next life */
     return VIP_RC_SUCCESS;
 }
 

@@ -138,10 +138,10 @@ static enum vip_rc check_new(const struct nic_session *session, const struct nic
     return VIP_RC_INVALID_PARAMETER;
 }
 
-/* Make the VI with a number that was taken. ring: as nic_direct_reset. false: no memory; the number
- * is free again. */
+/* Make the VI with a number that was taken. ring: as nic_direct_reset. idle: the program sees that
+ * it has no connection. false: no memory; the number is free again. */
 static bool make(struct nic_session *session, uint16_t number, const struct nic_vi_args *args,
-                 enum vip_ring_state ring)
+                 enum vip_ring_state ring, bool idle)
 {
     struct nic_vi *vi = &session->vis[number];
     void *memory = memory_take(session, number);
@@ -160,7 +160,8 @@ static bool make(struct nic_session *session, uint16_t number, const struct nic_
     cq_bind(session, vi, VIP_Q_RECV, args->recv_cq);
     session->vi_count++;
     nic_direct_reset(session, number, ring);
-    vip_store32_release(&vi->head->state, VIP_VIST_IDLE);
+    if (idle)
+        vip_store32_release(&vi->head->state, VIP_VIST_IDLE);
     eng_vi_create(session->eng, number, memory, &args->attrs);
     eng_vi_commit_to(session->eng, number, &vi->head->commit.done);
     if (session->vi_latency)
@@ -179,7 +180,7 @@ enum vip_rc nic_vi_create(struct nic_session *session, const struct nic_vi_args 
     if (rc != VIP_RC_SUCCESS)
         return rc;
     number = number_take(session);
-    if (number < 0 || !make(session, (uint16_t)number, args, VIP_RING_NONE)) {
+    if (number < 0 || !make(session, (uint16_t)number, args, VIP_RING_NONE, true)) {
         snprintf(why, why_bytes,
                  number < 0 ? "this NIC handle has %u VIs, the most that it may have"
                             : "no memory for a VI beside %u others",
@@ -231,7 +232,8 @@ enum vip_rc nic_vi_create_as(struct nic_session *session, const struct nic_vi_ch
     vi->generation = past->generation - 1; /* make() counts it up */
     if (vip_load32_own(&vi->head->ring) == VIP_RING_NONE)
         state = VIP_RING_NONE;
-    if (make(session, past->vi, &past->args, state)) {
+    /* Of a VI with a connection the state stays: if this vipd is killed, the next one needs it. */
+    if (make(session, past->vi, &past->args, state, !(past->connected || past->lost))) {
         vi->recv_next = vi->position[VIP_Q_RECV] + past->recv_base;
         vi->lost_told = past->lost_told;
         /* A thread may sleep although its completion is there now. */
