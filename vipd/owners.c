@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "proto/assert.h"
 #include "vipd/log.h"
 
 /* A number of the format: another version of vipd ignores the file. */
@@ -29,6 +30,8 @@ struct entry {
 _Static_assert(sizeof(struct entry) == 256, "format of the file");
 
 struct owners {
+    /* Of its own: its holder waits for the disk, if the runtime directory is on one. */
+    pthread_mutex_t lock;
     int fd;
     uint32_t count; /* places ever used */
     uint32_t *free; /* numbers of free places, and how many; room for `count` of them */
@@ -130,12 +133,12 @@ static void on_owned(void *ctx, const char *nic, uint32_t *record, uint32_t uid,
         return;
     strncpy(entry.nic, nic, sizeof(entry.nic) - 1);
     memcpy(entry.disc, disc, len);
-    pthread_mutex_lock(&vipd->shared);
+    pthread_mutex_lock(&vipd->owners->lock);
     if (*record == 0)
         *record = take_place(vipd->owners);
     if (*record != 0)
         write_place(vipd->owners, *record - 1, &entry);
-    pthread_mutex_unlock(&vipd->shared);
+    pthread_mutex_unlock(&vipd->owners->lock);
 }
 
 static void on_disowned(void *ctx, uint32_t record)
@@ -145,10 +148,10 @@ static void on_disowned(void *ctx, uint32_t record)
 
     if (!vipd->owners || record == 0)
         return;
-    pthread_mutex_lock(&vipd->shared);
+    pthread_mutex_lock(&vipd->owners->lock);
     write_place(vipd->owners, record - 1, &none);
     give_place(vipd->owners, record);
-    pthread_mutex_unlock(&vipd->shared);
+    pthread_mutex_unlock(&vipd->owners->lock);
 }
 
 const struct nic_owners owners_of_nic = {.owned = on_owned, .disowned = on_disowned};
@@ -170,7 +173,7 @@ static bool reserve(struct vipd *vipd, const struct entry *entry, uint64_t now_n
 void owners_begin(struct vipd *vipd, int dir_fd, uid_t user)
 {
     struct owners *owners = calloc(1, sizeof(*owners));
-    uint64_t now_ns = vipd_loop_now(vipd->loop);
+    uint64_t now_ns = vipd_clock_now(); /* the loop does not run yet */
     struct entry *past;
     uint32_t count = read_past(dir_fd, user, &past), reserved = 0;
     int r = owners ? 0 : -ENOMEM;
@@ -179,10 +182,12 @@ void owners_begin(struct vipd *vipd, int dir_fd, uid_t user)
         owners->fd = make_file(dir_fd);
         r = owners->fd < 0 ? -errno : 0;
     }
-    if (r == 0)
+    if (r == 0) {
+        VIP_ASSERT(pthread_mutex_init(&owners->lock, NULL) == 0);
         vipd->owners = owners; /* what is reserved now is written, too */
-    else
+    } else {
         free(owners);
+    }
     for (uint32_t i = 0; i < count && vipd->config->outlive_ns > 0; i++)
         reserved += reserve(vipd, &past[i], now_ns);
     free(past);
@@ -202,6 +207,7 @@ void owners_end(struct vipd *vipd)
     if (!vipd->owners)
         return;
     close(vipd->owners->fd);
+    (void)pthread_mutex_destroy(&vipd->owners->lock);
     free(vipd->owners->free);
     free(vipd->owners);
     vipd->owners = NULL;
