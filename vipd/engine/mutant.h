@@ -79,6 +79,7 @@
     X(DONE_FORGOTTEN, "the next life does not read how many operations were processed")            \
     X(PROOF_AGAIN, "a PROOF that comes again binds the connection anew once more")                 \
     X(OLD_LIFE, "after a rebind the peer counts as in its earlier life")                           \
+    X(RESET_BELIEVED, "a RESET of the peer's next life ends a connection that waits for it")       \
     X(LINGER, "VipDisconnect does not wait for what was posted before")
 
 enum vip_mutant_number {
