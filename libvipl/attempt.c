@@ -91,17 +91,29 @@ static bool replaceable(const struct vipl__vi *vi)
            (vi->attempt == VIPL__ATTEMPT_DONE && vi->attempt_async && vi->attempt_waiters == 0);
 }
 
+/* The VI has a connection, or has lost it. If vipd is gone for good, the request says so. */
+static bool connected(const struct vipl__vi *vi)
+{
+    enum vip_vi_state state = vipl__vi_state(vi);
+
+    return !vipl__is_dead(vi->session) && (state == VIP_VIST_CONNECTED || state == VIP_VIST_ERROR);
+}
+
+/*
+ * Without an attempt on a connected VI: the next vipd makes a VI Idle whose attempt is under way.
+ */
 VIP_RETURN vipl__attempt_begin(struct vipl__vi *vi, enum vipl__attempt kind, const char *call)
 {
     struct vipl__session *session = vi->session;
     uint64_t deadline_ns = vipl__now_ns() + ATTEMPT_OVER_NS;
-    bool in_time = true, mine;
+    bool in_time = true, idle, mine;
 
     pthread_mutex_lock(&session->lock);
     while (!replaceable(vi) && in_time && !vipl__closing(session) && !vipl__is_dead(session) &&
            vipl__vi_state(vi) == VIP_VIST_IDLE)
         in_time = vipl__await_change(session, deadline_ns);
-    mine = replaceable(vi);
+    idle = !connected(vi);
+    mine = idle && replaceable(vi);
     if (mine) {
         if (vi->attempt == VIPL__ATTEMPT_DONE)
             fd_lower(vi);
@@ -111,7 +123,8 @@ VIP_RETURN vipl__attempt_begin(struct vipl__vi *vi, enum vipl__attempt kind, con
     pthread_mutex_unlock(&session->lock);
     if (mine)
         return VIP_SUCCESS;
-    return vipl__fail(VIP_INVALID_STATE, "%s: a connection attempt of this VI is under way", call);
+    return vipl__fail(VIP_INVALID_STATE, "%s: %s", call,
+                      idle ? "a connection attempt of this VI is under way" : "the VI is not Idle");
 }
 
 void vipl__attempt_end(struct vipl__vi *vi)

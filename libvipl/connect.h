@@ -50,7 +50,10 @@ void vipl__requests_forget(struct vipl__session *session);
 
 /* ---- attempt.c ---- */
 
-/* Claim the VI's one attempt; wait up to 1 s for the end of another thread's cancelled attempt. */
+/*
+ * Claim the VI's one attempt; wait up to 1 s for the end of another thread's cancelled attempt.
+ * VIP_INVALID_STATE: the VI is Connected or in Error state, or an attempt is under way.
+ */
 VIP_RETURN vipl__attempt_begin(struct vipl__vi *vi, enum vipl__attempt kind, const char *call);
 void vipl__attempt_end(struct vipl__vi *vi);
 /* Wait for the result of the attempt and end it. attrs and data may be NULL. */

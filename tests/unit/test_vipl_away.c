@@ -100,11 +100,34 @@ static void a_request_under_way_ends_by_its_time_limit(void **state)
     fake_end(&p.fake);
 }
 
+/* As at a vipd that is there: the call changes nothing. The next vipd would make a VI Idle that waits for an attempt. */
+static void a_vi_with_a_connection_asks_for_none(void **state)
+{
+    static const enum vip_vi_state with[] = {VIP_VIST_CONNECTED, VIP_VIST_ERROR};
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(with) / sizeof(with[0]); i++) {
+        VIP_VI_ATTRIBUTES attrs;
+        struct program p;
+
+        begin(&p);
+        vip_vipd_vi(p.fake.vipd, 0)->state = with[i];
+        fake_die(&p.fake);
+        assert_int_equal(VipConnectRequest(p.vi, &p.local.net, &p.remote.net, SOON_MS, &attrs),
+                         VIP_INVALID_STATE);
+        assert_int_equal(VipConnectPeerRequest(p.vi, &p.local.net, &p.remote.net, SOON_MS),
+                         VIP_INVALID_STATE);
+        OK(VipCloseNic(p.nic));
+        fake_end(&p.fake);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_end_by_their_time_limit),
         cmocka_unit_test(a_request_under_way_ends_by_its_time_limit),
+        cmocka_unit_test(a_vi_with_a_connection_asks_for_none),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
