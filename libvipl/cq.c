@@ -125,6 +125,11 @@ VIP_RETURN VipCreateCQ(VIP_NIC_HANDLE NicHandle, VIP_ULONG EntryCount, VIP_CQ_HA
     return rc;
 }
 
+static bool is_refused(const struct vipl__cq *cq)
+{
+    return __atomic_load_n(&cq->refused, __ATOMIC_ACQUIRE) != VIPL__TAKEN;
+}
+
 /* vipd does not know the CQ: may it be destroyed? */
 static VIP_RETURN refused_unbound(const struct vipl__cq *cq)
 {
@@ -149,10 +154,15 @@ VIP_RETURN VipDestroyCQ(VIP_CQ_HANDLE CQHandle)
 
     if (cq == NULL)
         return VIP_INVALID_PARAMETER;
-    refused = __atomic_load_n(&cq->refused, __ATOMIC_ACQUIRE) != VIPL__TAKEN;
+    refused = is_refused(cq);
     rc = refused ? refused_unbound(cq)
                  : ask_cq(cq->session, "VipDestroyCQ", VIP__REQUEST__BODY_DESTROY_CQ, cq->index, 0,
                           NULL);
+    if (rc == VIP_INVALID_PARAMETER && is_refused(cq) &&
+        __atomic_load_n(&cq->handle, __ATOMIC_ACQUIRE) == handle) {
+        refused = true; /* meanwhile */
+        rc = refused_unbound(cq);
+    }
     if (rc == VIP_SUCCESS) {
         vipl__spin_lock(&cq->done_lock);
         __atomic_compare_exchange_n(&cq->handle, &handle, 0, false, __ATOMIC_SEQ_CST,

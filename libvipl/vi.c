@@ -252,6 +252,11 @@ static bool queue_empty(const struct vipl__queue *queue)
            __atomic_load_n(&queue->reaped, __ATOMIC_ACQUIRE);
 }
 
+static bool is_refused(const struct vipl__vi *vi)
+{
+    return __atomic_load_n(&vi->refused, __ATOMIC_ACQUIRE) != VIPL__TAKEN;
+}
+
 /* Spec 3.1: only an Idle VI with empty queues can be destroyed; otherwise it stays as it is. */
 static VIP_RETURN destroy_vi(struct vipl__vi *vi, uint64_t handle)
 {
@@ -273,9 +278,13 @@ static VIP_RETURN destroy_vi(struct vipl__vi *vi, uint64_t handle)
                           "VipDestroyVi: descriptors are on the %s queue; take them back with "
                           "VipSendDone and VipRecvDone (VipDisconnect completes them as flushed)",
                           queue_empty(&vi->queue[VIP_Q_SEND]) ? "receive" : "send");
-    refused = __atomic_load_n(&vi->refused, __ATOMIC_ACQUIRE) != VIPL__TAKEN;
+    refused = is_refused(vi);
     if (!refused)
         rc = ask_destroy(session, vi->index);
+    if (rc == VIP_INVALID_PARAMETER && vipl__vi_is(vi, handle) && is_refused(vi)) {
+        refused = true; /* meanwhile */
+        rc = VIP_SUCCESS;
+    }
     if (rc != VIP_SUCCESS)
         return rc;
     pthread_mutex_lock(&session->lock);

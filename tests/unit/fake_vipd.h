@@ -232,7 +232,7 @@ FAKE_ORDERED static void fake_past(struct fake *fake, const Vip__PastVi *past,
                                        .recv_base = past->recv_base};
 }
 
-/* The number of the object that a program that comes back tells of, or that a request names. */
+/* The number of the object that a program that comes back tells of. */
 static uint32_t fake_number(const Vip__Request *request)
 {
     switch ((int)request->body_case) {
@@ -249,6 +249,28 @@ static uint32_t fake_number(const Vip__Request *request)
     }
 }
 
+/* The request ends a VI or a CQ that this fake has refused, so the fake does not know it. */
+static bool fake_unknown(const struct fake *fake, const Vip__Request *request)
+{
+    const struct fake_refusal *refusal = fake->refuses;
+    uint32_t number;
+    unsigned made;
+
+    if (request->body_case == VIP__REQUEST__BODY_DESTROY_VI) {
+        made = VIP__REQUEST__BODY_CREATE_VI;
+        number = request->destroy_vi->vi;
+    } else if (request->body_case == VIP__REQUEST__BODY_DESTROY_CQ) {
+        made = VIP__REQUEST__BODY_CREATE_CQ;
+        number = request->destroy_cq->cq;
+    } else {
+        return false;
+    }
+    for (unsigned i = 0; i < sizeof(fake->refuses) / sizeof(*refusal); i++)
+        if (refusal[i].body_case == made && refusal[i].number == number && !refusal[i].hang_up)
+            return true;
+    return false;
+}
+
 FAKE_ORDERED static void fake_answer(struct fake *fake, const Vip__Request *request,
                                      const struct vip_fds *fds)
 {
@@ -260,7 +282,7 @@ FAKE_ORDERED static void fake_answer(struct fake *fake, const Vip__Request *requ
                  request->body_case == VIP__REQUEST__BODY_ACCEPT;
 
     reply.has_code = 1;
-    reply.code = fake->code;
+    reply.code = fake_unknown(fake, request) ? VIP_RC_INVALID_PARAMETER : fake->code;
     for (unsigned i = 0; i < sizeof(fake->refuses) / sizeof(fake->refuses[0]); i++) {
         struct fake_refusal *refusal = &fake->refuses[i];
 

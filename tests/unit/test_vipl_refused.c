@@ -364,6 +364,43 @@ static void a_cq(void **state)
     end(&p);
 }
 
+/* VipDestroyVi and VipDestroyCQ wait for the next vipd, which refuses the VI and the CQ. */
+static void an_end_that_waits(void **state)
+{
+    VIP_VI_ATTRIBUTES attrs = vi_attrs;
+    struct vipl__session *session;
+    VIP_VI_HANDLE vi, vi_again;
+    VIP_CQ_HANDLE cq, cq_again;
+    struct program p;
+
+    (void)state;
+    begin(&p);
+    p.fake.lives = 2;
+    p.fake.vi = p.fake.cq = VIS;
+    OK(VipCreateCQ(p.nic, 10, &cq));
+    OK(VipCreateVi(p.nic, &attrs, NULL, NULL, &vi)); /* Idle */
+    session = vipl__vi_find(vi)->session;
+    p.fake.refuses[0] = (struct fake_refusal){VIP__REQUEST__BODY_CREATE_VI, VIS, false};
+    p.fake.refuses[1] = (struct fake_refusal){VIP__REQUEST__BODY_CREATE_CQ, VIS, false};
+    fake_die(&p.fake);
+    OK(VipDestroyVi(vi));
+    assert_int_equal(VipDestroyVi(vi), VIP_INVALID_PARAMETER);
+    error_of(&p, 2);
+    OK(VipDestroyCQ(cq)); /* it was refused before */
+    OK(VipCreateCQ(p.nic, 10, &cq));
+    fake_die(&p.fake);
+    OK(VipDestroyCQ(cq));
+    assert_int_equal(VipDestroyCQ(cq), VIP_INVALID_PARAMETER);
+    error_of(&p, 3);
+    assert_int_equal(__atomic_load_n(&session->refused, __ATOMIC_SEQ_CST), 0);
+    assert_int_equal(__atomic_load_n(&session->kept, __ATOMIC_SEQ_CST), 0);
+    OK(VipCreateCQ(p.nic, 10, &cq_again));
+    OK(VipCreateVi(p.nic, &attrs, cq_again, cq_again, &vi_again));
+    for (unsigned i = 0; i < VIS; i++)
+        goes_on(&p, i);
+    end(&p);
+}
+
 static void a_tag_and_a_listener(void **state)
 {
     struct {
@@ -428,6 +465,7 @@ int main(void)
         cmocka_unit_test(sleepers_wake),
         cmocka_unit_test(a_region),
         cmocka_unit_test(a_cq),
+        cmocka_unit_test(an_end_that_waits),
         cmocka_unit_test(a_tag_and_a_listener),
         cmocka_unit_test(an_end_is_no_refusal),
     };
