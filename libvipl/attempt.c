@@ -39,9 +39,7 @@ static void fd_lower(const struct vipl__vi *vi)
 
 void vipl__attempt_close_fd(struct vipl__vi *vi)
 {
-    if (vi->attempt_fd >= 0)
-        close(vi->attempt_fd);
-    vi->attempt_fd = -1;
+    vipl__fd_close(&vi->attempt_fd);
 }
 
 static VIP_RETURN get_fd(struct vipl__vi *vi, uint64_t handle, int *ret_fd)

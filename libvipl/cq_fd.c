@@ -67,11 +67,8 @@ void vipl__cq_fd_flushed(struct vipl__cq *cq)
 void vipl__cq_fd_close(struct vipl__cq *cq)
 {
     vipl__spin_lock(&cq->done_lock);
-    for (unsigned i = 0; i < 2; i++) {
-        if (cq->fd[i] >= 0)
-            close(cq->fd[i]);
-        __atomic_store_n(&cq->fd[i], -1, __ATOMIC_RELAXED);
-    }
+    for (unsigned i = 0; i < 2; i++)
+        vipl__fd_close(&cq->fd[i]);
     vipl__spin_unlock(&cq->done_lock);
 }
 

@@ -289,9 +289,7 @@ void vipl__direct_destroy(struct vipl__vi *vi)
     make_empty(direct->map, sizeof(struct vip_direct));
     vipl__spin_unlock(&direct->asleep_lock);
     unlock_all(vi);
-    if (direct->fd >= 0)
-        close(direct->fd);
-    direct->fd = -1;
+    vipl__fd_close(&direct->fd);
 }
 
 /* ---- offering receives -------------------------------------------------------------------- */

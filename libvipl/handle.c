@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include "libvipl/callback.h"
+#include "libvipl/direct.h"
 #include "libvipl/error.h"
+#include "libvipl/listen.h"
 #include "libvipl/session.h"
 
 struct vipl__session *vipl__sessions[VIPL__SESSIONS_MAX];
@@ -144,11 +146,35 @@ static void fork_parent(void)
     pthread_mutex_unlock(&table);
 }
 
+void vipl__fd_close(int *fd)
+{
+    int was = __atomic_exchange_n(fd, -1, __ATOMIC_SEQ_CST);
+
+    if (was >= 0)
+        close(was);
+}
+
+static void fork_close_vi(struct vipl__vi *vi)
+{
+    vi->handle = 0;
+    vipl__fd_close(&vi->attempt_fd);
+    if (vi->direct != NULL)
+        vipl__fd_close(&vi->direct->fd);
+}
+
+static void fork_close_cq(struct vipl__cq *cq)
+{
+    cq->handle = 0;
+    for (unsigned n = 0; n < 2; n++)
+        vipl__fd_close(&cq->fd[n]);
+}
+
 /*
- * The child has none of the sessions. Its handles become invalid, and its sockets are closed;
- * otherwise vipd would not notice the parent's end. The child never uses the objects again, because
- * threads that exist only in the parent may hold their locks. The segments are not mapped in the
- * child.
+ * The child has none of the sessions. Its handles become invalid, and all descriptors of the session
+ * are closed. With a socket, vipd would not notice the parent's end. With a segment or a ring, the
+ * memory would live as long as the child and count for the user, and the child could map it. The
+ * child never uses the objects again, because threads that exist only in the parent may hold their
+ * locks. The segments are not mapped in the child.
  */
 static void fork_child(void)
 {
@@ -162,24 +188,19 @@ static void fork_child(void)
         session->handle = 0;
         for (unsigned i = 0; i < VIP_VI_MAX; i++)
             if (session->vi[i] != NULL)
-                session->vi[i]->handle = 0;
+                fork_close_vi(session->vi[i]);
         for (unsigned i = 0; i < VIP_CQ_MAX; i++)
-            if (session->cq[i] != NULL) {
-                session->cq[i]->handle = 0;
-                for (unsigned n = 0; n < 2; n++) {
-                    if (session->cq[i]->fd[n] >= 0)
-                        close(session->cq[i]->fd[n]);
-                    session->cq[i]->fd[n] = -1;
-                }
-            }
-        if (session->in_use && !session->burned) {
-            if (session->control_fd >= 0)
-                close(session->control_fd);
-            if (session->event_fd >= 0)
-                close(session->event_fd);
-            if (session->doorbell_fd >= 0)
-                close(session->doorbell_fd);
-        }
+            if (session->cq[i] != NULL)
+                fork_close_cq(session->cq[i]);
+        for (unsigned i = 0; i < VIPL__LISTENERS_MAX; i++)
+            if (session->listener[i] != NULL)
+                vipl__fd_close(&session->listener[i]->fd);
+        vipl__fd_close(&session->control_fd);
+        vipl__fd_close(&session->event_fd);
+        vipl__fd_close(&session->doorbell_fd);
+        vipl__fd_close(&session->app_fd);
+        vipl__fd_close(&session->vipd_fd);
+        vipl__fd_close(&session->recv_fd);
         session->burned = true;
     }
     pthread_mutex_unlock(&table);
@@ -201,6 +222,8 @@ static struct vipl__session *session_new(uint32_t slot)
         return NULL;
     memset(session, 0, sizeof(*session));
     session->slot = slot;
+    session->control_fd = session->event_fd = session->doorbell_fd = -1;
+    session->app_fd = session->vipd_fd = session->recv_fd = -1;
     session->app_base = mmap(NULL, VIP_APP_BYTES + VIP_VIPD_BYTES, PROT_NONE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (session->app_base == MAP_FAILED)
@@ -248,7 +271,6 @@ struct vipl__session *vipl__session_get(void)
     }
     if (session != NULL) {
         session->in_use = true;
-        session->control_fd = session->event_fd = session->doorbell_fd = -1;
         session->uses++;
     }
     pthread_mutex_unlock(&table);

@@ -96,9 +96,7 @@ static void give_back(struct vipl__listener *listener)
         listener->first = incoming->next;
         free(incoming);
     }
-    if (listener->fd >= 0)
-        close(listener->fd);
-    listener->fd = -1;
+    vipl__fd_close(&listener->fd);
     listener->handle = 0;
     listener->in_use = false;
 }
@@ -116,11 +114,18 @@ void vipl__listeners_release(struct vipl__session *session)
 static struct vipl__listener *object(struct vipl__session *session, unsigned *ret_index)
 {
     for (unsigned i = 0; i < VIPL__LISTENERS_MAX; i++) {
-        if (session->listener[i] == NULL)
-            session->listener[i] = calloc(1, sizeof(*session->listener[i]));
-        if (session->listener[i] != NULL && !session->listener[i]->in_use) {
+        struct vipl__listener *listener = session->listener[i];
+
+        if (listener == NULL) {
+            listener = calloc(1, sizeof(*listener));
+            if (listener == NULL)
+                continue;
+            listener->fd = -1; /* before the child of a fork can find it */
+            __atomic_store_n(&session->listener[i], listener, __ATOMIC_RELEASE);
+        }
+        if (!listener->in_use) {
             *ret_index = i;
-            return session->listener[i];
+            return listener;
         }
     }
     return NULL;
@@ -142,12 +147,14 @@ static struct vipl__listener *install(struct vipl__session *session, uint64_t wa
     if (!vipl__closing(session))
         listener = object(session, &index);
     if (listener != NULL) {
-        *listener = (struct vipl__listener){.in_use = true,
-                                            .uses = (uint16_t)(listener->uses + 1),
-                                            .wait_id = wait_id,
-                                            .fd = fd,
-                                            .local = *local,
-                                            .backlog = backlog};
+        listener->in_use = true;
+        listener->uses++;
+        listener->wait_id = wait_id;
+        listener->received = 0;
+        listener->local = *local;
+        listener->backlog = backlog;
+        listener->fd = fd;
+        listener->first = NULL;
         listener->end = &listener->first;
         listener->handle =
             vipl__handle_make(VIPL__KIND_LISTENER, session, (uint32_t)listener->uses << 16 | index);

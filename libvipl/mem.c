@@ -405,8 +405,8 @@ void vipl__mem_release(struct vipl__mem *mem)
     uintptr_t start = mem_page_down(mem->addr);
     uintptr_t end = mem_page_up(mem->addr + mem->bytes);
 
-    if (mem->kind == VIPL__MEM_STAGED)
-        vipl__mem_stage_release(mem);
+    if (mem->kind == VIPL__MEM_STAGED && st != NULL)
+        vipl__mem_stage_release(st, mem);
     if (mem->kind == VIPL__MEM_ADOPTED && st != NULL) {
         pthread_mutex_lock(&st->lock);
         /* If there is no room to count down, the pages stay adopted: a leak, but no error. */

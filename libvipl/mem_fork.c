@@ -183,6 +183,9 @@ void vipl__mem_fork_child(void)
     }
     for (size_t i = 0; i < st->allocs.n; i++)
         close(((struct mem_alloc *)st->allocs.items)[i].fd);
+    for (size_t i = 0; i < st->stages.n; i++)
+        close(((int *)st->stages.items)[i]);
+    st->stages.n = 0;
     st->runs.n = 0;
     st->used_bytes = st->most_bytes = 0;
     st->allocs.n = 0;

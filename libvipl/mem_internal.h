@@ -111,6 +111,7 @@ struct mem_state {
     struct mem_vec runs;              /* of struct mem_run */
     uint64_t used_bytes, most_bytes;  /* of all runs together: now, and the maximum so far */
     struct mem_vec allocs;            /* of struct mem_alloc */
+    struct mem_vec stages;            /* of int: the files of staging areas */
     struct mem_vec pieces;            /* of struct mem_piece: the range being prepared */
     uint64_t block_owner[MEM_BLOCKS]; /* 1 + address / MEM_BLOCK_BYTES; 0 = free */
     bool block_full[MEM_BLOCKS];      /* has idle pages that the file keeps */
@@ -260,7 +261,8 @@ int vipl__mem_move_out(struct mem_state *st, enum mem_guard guard, uintptr_t add
 int vipl__mem_stage_prepare(struct mem_state *st, uintptr_t addr, size_t bytes, bool known,
                             const struct vipl__mem_files *files, struct vipl__mem *ret,
                             const char **why);
-void vipl__mem_stage_release(struct vipl__mem *mem);
+/* Nothing if the area is that of the parent of a fork. */
+void vipl__mem_stage_release(struct mem_state *st, struct vipl__mem *mem);
 /*
  * Allocate the pages [map, map + bytes) of a shared mapping of the library; does nothing for more
  * than MEM_POPULATE_BYTES_MAX. Outcomes: 0; -ENOMEM with a sentence in *why.

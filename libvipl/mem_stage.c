@@ -60,6 +60,21 @@ static int probe_locked(struct mem_state *st, int fd, uintptr_t addr, size_t byt
     return rc;
 }
 
+/* The child of a fork gets neither the area nor its file. */
+static int keep_from_child(struct mem_state *st, void *map, size_t bytes, int fd)
+{
+    int rc;
+
+    if (madvise(map, bytes, MADV_DONTFORK) != 0)
+        return -errno;
+    pthread_mutex_lock(&st->lock);
+    rc = vipl__mem_vec_reserve(&st->stages, st->stages.n + 1, sizeof(fd));
+    if (rc == 0)
+        ((int *)st->stages.items)[st->stages.n++] = fd;
+    pthread_mutex_unlock(&st->lock);
+    return rc;
+}
+
 int vipl__mem_stage_prepare(struct mem_state *st, uintptr_t addr, size_t bytes, bool known,
                             const struct vipl__mem_files *files, struct vipl__mem *ret,
                             const char **why)
@@ -87,6 +102,10 @@ int vipl__mem_stage_prepare(struct mem_state *st, uintptr_t addr, size_t bytes, 
                              : "its staging area cannot be written";
     else
         rc = vipl__mem_populate((uint8_t *)map + half_bytes, half_bytes, why);
+    if (rc == 0) {
+        *why = "no memory for bookkeeping";
+        rc = keep_from_child(st, map, 2 * half_bytes, fd);
+    }
     if (rc != 0) {
         munmap(map, 2 * half_bytes);
         close(fd);
@@ -104,10 +123,20 @@ int vipl__mem_stage_prepare(struct mem_state *st, uintptr_t addr, size_t bytes, 
     return 0;
 }
 
-void vipl__mem_stage_release(struct vipl__mem *mem)
+void vipl__mem_stage_release(struct mem_state *st, struct vipl__mem *mem)
 {
-    munmap(mem->stage_out - mem->offset, 2 * (size_t)(mem->stage_in - mem->stage_out));
-    close(mem->fd);
+    int *fd;
+
+    pthread_mutex_lock(&st->lock);
+    fd = st->stages.items;
+    for (size_t i = 0; i < st->stages.n; i++)
+        if (fd[i] == mem->fd) {
+            fd[i] = fd[--st->stages.n];
+            munmap(mem->stage_out - mem->offset, 2 * (size_t)(mem->stage_in - mem->stage_out));
+            close(mem->fd);
+            break;
+        }
+    pthread_mutex_unlock(&st->lock);
 }
 
 /*

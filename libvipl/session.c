@@ -309,13 +309,6 @@ static VIP_RETURN ask_open(struct vipl__session *session, const char *device, co
     return rc;
 }
 
-static void close_fd(int *fd)
-{
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
-}
-
 /*
  * Release all parts of the session; no thread of the library or the application is in the session.
  */
@@ -336,12 +329,12 @@ static void release(struct vipl__session *session)
         }
     vipl__direct_close(session);
     vipl__discovered_free(session);
-    close_fd(&session->control_fd);
-    close_fd(&session->event_fd);
-    close_fd(&session->doorbell_fd);
-    close_fd(&session->app_fd);
-    close_fd(&session->vipd_fd);
-    close_fd(&session->recv_fd);
+    vipl__fd_close(&session->control_fd);
+    vipl__fd_close(&session->event_fd);
+    vipl__fd_close(&session->doorbell_fd);
+    vipl__fd_close(&session->app_fd);
+    vipl__fd_close(&session->vipd_fd);
+    vipl__fd_close(&session->recv_fd);
     free(session->ptags);
     session->ptags = NULL;
     unmap_segments(session);
@@ -382,7 +375,6 @@ static void reset(struct vipl__session *session)
     session->sq_position = session->sq_taken = 0;
     session->names_ready = session->direct = false;
     session->watched = watch != NULL && strcmp(watch, "1") == 0;
-    session->app_fd = session->vipd_fd = session->recv_fd = -1;
     session->outlive_ns = 0;
     session->ptag_count = 0;
     __atomic_store_n(&session->gone, VIPL__THERE, __ATOMIC_SEQ_CST);
@@ -447,9 +439,9 @@ VIP_RETURN vipl__session_open(const char *device, struct vipl__session **ret)
         goto failed;
     }
     if (session->outlive_ns == 0) { /* no other vipd needs them */
-        close_fd(&session->app_fd);
-        close_fd(&session->vipd_fd);
-        close_fd(&session->recv_fd);
+        vipl__fd_close(&session->app_fd);
+        vipl__fd_close(&session->vipd_fd);
+        vipl__fd_close(&session->recv_fd);
     }
     __atomic_store_n(&session->handle, vipl__handle_make(VIPL__KIND_NIC, session, session->uses),
                      __ATOMIC_SEQ_CST);

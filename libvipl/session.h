@@ -273,6 +273,12 @@ VIP_RETURN vipl__bad_cq(const char *call, VIP_CQ_HANDLE cq_handle);
 struct vipl__session *vipl__session_get(void);
 void vipl__session_put(struct vipl__session *session);
 
+/*
+ * Close a descriptor that the child of a fork closes too, and set it to -1; nothing if it is -1.
+ * Meanwhile another thread may fork: the number is -1 before it can be that of another file.
+ */
+void vipl__fd_close(int *fd);
+
 /* ---- the session (session.c, handle.c) ---------------------------------------------------- */
 
 /*

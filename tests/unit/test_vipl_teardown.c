@@ -11,8 +11,11 @@
 
 #include <sys/wait.h>
 
+#include "libvipl/direct.h"
+#include "libvipl/listen.h"
 #include "libvipl/session.h"
 #include "libvipl/vipl.h"
+#include "libvipl/vipl_ext.h"
 #include "tests/unit/fake_vipd.h"
 
 #define OK(call) assert_int_equal((call), VIP_SUCCESS)
@@ -54,6 +57,88 @@ static void a_childs_exit_leaves_the_parents_objects_alone(void **state)
     VipSetUserData(vi, &fake);
     assert_ptr_equal(VipGetUserData(vi), &fake);
     OK(VipCloseNic(nic));
+    fake_stop(&fake);
+}
+
+/* vipd gives VI 0 a ring. */
+static void give_ring(struct fake *fake, const struct vipl__vi *vi)
+{
+    int fd = memfd_create("ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    Vip__Direct direct = VIP__DIRECT__INIT;
+    Vip__Event event = VIP__EVENT__INIT;
+
+    assert_int_equal(ftruncate(fd, sizeof(struct vip_direct)), 0);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+    direct.has_vi = direct.has_generation = direct.has_first = direct.has_half = 1;
+    direct.generation = fake->generation;
+    event.body_case = VIP__EVENT__BODY_DIRECT;
+    event.direct = &direct;
+    assert_int_equal(vip_control_send(fake->event, &event.base, &fd, 1, 0), 0);
+    close(fd);
+    while (vipl__direct_of(vi) == NULL)
+        usleep(1000);
+}
+
+#define CHILD_FDS 10
+
+/*
+ * The child of a fork has none of the session's descriptors. With that of a segment or a ring it could map memory of its
+ * parent, even after it has changed its user, and the memory would live as long as the child.
+ */
+static void a_child_keeps_no_descriptor(void **state)
+{
+    VIP_VI_ATTRIBUTES attrs = {VIP_SERVICE_UNRELIABLE, 4096, NULL, NULL, VIP_FALSE, VIP_FALSE};
+    struct fake fake = {
+        .generation = 1, .number = 0x10001, .wait_id = 1, .direct = true, .outlive_ms = 600000};
+    VIP_NET_ADDRESS local = {0};
+    int fds[CHILD_FDS], status, fd;
+    struct vipl__session *session;
+    VIPX_LISTENER listener;
+    VIP_MEM_HANDLE handle;
+    VIP_NIC_HANDLE nic;
+    VIP_VI_HANDLE vi;
+    char *memory;
+    pid_t pid;
+
+    (void)state;
+    fake_start(&fake);
+    OK(VipOpenNic("fake0", &nic));
+    session = vipl__handle_session((uint64_t)(uintptr_t)nic, VIPL__KIND_NIC);
+    OK(VipCreateVi(nic, &attrs, NULL, NULL, &vi));
+    give_ring(&fake, session->vi[0]);
+    OK(VipxConnectGetFd(vi, &fd));
+    OK(VipxListen(nic, &local, 1, &listener));
+    memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    OK(VipRegisterMem(nic, memory, 4096, NULL, &handle)); /* staged: the memory is shared */
+
+    memcpy(fds,
+           (int[CHILD_FDS]){session->control_fd, session->event_fd, session->doorbell_fd,
+                            session->app_fd, session->vipd_fd, session->recv_fd,
+                            session->vi[0]->direct->fd, session->vi[0]->attempt_fd,
+                            session->listener[0]->fd,
+                            vipl__region_find(&session->regions, handle)->mem.fd},
+           sizeof(fds));
+    for (int i = 0; i < CHILD_FDS; i++)
+        assert_true(fcntl(fds[i], F_GETFD) >= 0);
+    pid = fork();
+    for (int i = 0; i < CHILD_FDS && pid == 0; i++)
+        if (fcntl(fds[i], F_GETFD) >= 0)
+            _exit(i + 1);
+    if (pid == 0)
+        _exit(0);
+    assert_true(pid > 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0); /* else: 1 + the place in fds */
+    for (int i = 0; i < CHILD_FDS; i++)
+        assert_true(fcntl(fds[i], F_GETFD) >= 0);
+
+    OK(VipDeregisterMem(nic, memory, handle));
+    munmap(memory, 4096);
+    OK(VipCloseNic(nic));
+    for (int i = 0; i < CHILD_FDS; i++)
+        assert_true(fcntl(fds[i], F_GETFD) < 0);
     fake_stop(&fake);
 }
 
@@ -151,6 +236,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_childs_exit_leaves_the_parents_objects_alone),
+        cmocka_unit_test(a_child_keeps_no_descriptor),
         cmocka_unit_test(closing_waits_for_a_vipd_that_still_places),
     };
 
