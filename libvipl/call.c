@@ -209,9 +209,9 @@ VIP_RETURN vipl__call(struct vipl__session *session, const char *call, const Vip
 }
 
 VIP_RETURN vipl__call_fds(struct vipl__session *session, const char *call,
-                          const Vip__Request *request, struct vip_fds *ret_fds)
+                          const Vip__Request *request, bool keep, struct vip_fds *ret_fds)
 {
-    VIP_RETURN rc = exchange(session, call, request, NULL, 0, false, VIPL__NEVER, NULL, ret_fds);
+    VIP_RETURN rc = exchange(session, call, request, NULL, 0, keep, VIPL__NEVER, NULL, ret_fds);
 
     if (rc != VIP_SUCCESS)
         vip_fds_close(ret_fds);

@@ -40,9 +40,9 @@ void vipl__call_kept(struct vipl__session *session);
  */
 void vipl__call_provider(void);
 
-/* The same for a request whose reply brings only file descriptors. */
+/* The same for a request whose reply brings only file descriptors; keep: as vipl__call_keep. */
 VIP_RETURN vipl__call_fds(struct vipl__session *session, const char *call,
-                          const Vip__Request *request, struct vip_fds *ret_fds);
+                          const Vip__Request *request, bool keep, struct vip_fds *ret_fds);
 
 void vipl__reply_free(Vip__Reply *reply);
 

@@ -72,50 +72,69 @@ void vipl__cq_fd_close(struct vipl__cq *cq)
     vipl__spin_unlock(&cq->done_lock);
 }
 
-/* Under fd_lock. The CQ's word is armed before vipd is asked, so that no entry falls between. */
-static VIP_RETURN make(struct vipl__cq *cq, uint64_t handle)
+/* Ask vipd for the descriptors. After success the caller calls vipl__call_kept. */
+static VIP_RETURN ask_fd(struct vipl__cq *cq, struct vip_fds *ret)
 {
     Vip__CqRequest cq_fd = VIP__CQ_REQUEST__INIT;
     Vip__Request request = VIP__REQUEST__INIT;
-    struct vip_fds fds = VIP_FDS_NONE;
-    VIP_RETURN rc;
 
     cq_fd.has_cq = 1;
     cq_fd.cq = cq->index;
     request.body_case = VIP__REQUEST__BODY_CQ_FD;
     request.cq_fd = &cq_fd;
+    return vipl__call_fds(cq->session, "VipxCQGetFd", &request, true, ret);
+}
+
+/* Put the descriptors into the CQ of this handle. What it takes is gone from *fds. */
+static VIP_RETURN store(struct vipl__cq *cq, uint64_t handle, struct vip_fds *fds)
+{
+    VIP_RETURN rc = VIP_SUCCESS;
+
+    if (fds->count != 2)
+        return vipl__fail(VIP_ERROR_RESOURCE, "VipxCQGetFd: vipd's reply makes no sense");
+    vipl__spin_lock(&cq->done_lock);
+    if (__atomic_load_n(&cq->handle, __ATOMIC_ACQUIRE) == handle) {
+        cq->fd[1] = fds->fd[1];
+        __atomic_store_n(&cq->fd[0], fds->fd[0], __ATOMIC_RELAXED);
+        fds->fd[0] = fds->fd[1] = -1;
+    } else {
+        rc = VIP_INVALID_PARAMETER;
+    }
+    vipl__spin_unlock(&cq->done_lock);
+    return rc;
+}
+
+/* Under fd_lock. The CQ's word is armed before vipd is asked, so that no entry falls between. */
+static VIP_RETURN make(struct vipl__cq *cq, uint64_t handle)
+{
+    struct vip_fds fds = VIP_FDS_NONE;
+    VIP_RETURN rc;
+
     vipl__spin_lock(&cq->done_lock);
     arm(cq);
     cq->fd_messages = 0;
     vipl__spin_unlock(&cq->done_lock);
-    rc = vipl__call_fds(cq->session, "VipxCQGetFd", &request, &fds);
-    if (rc == VIP_SUCCESS && fds.count != 2)
-        rc = vipl__fail(VIP_ERROR_RESOURCE, "VipxCQGetFd: vipd's reply makes no sense");
+    rc = ask_fd(cq, &fds);
     if (rc == VIP_SUCCESS) {
-        vipl__spin_lock(&cq->done_lock);
-        if (__atomic_load_n(&cq->handle, __ATOMIC_ACQUIRE) == handle) {
-            cq->fd[1] = fds.fd[1];
-            __atomic_store_n(&cq->fd[0], fds.fd[0], __ATOMIC_RELAXED);
-            fds.fd[0] = fds.fd[1] = -1;
-        } else {
-            rc = VIP_INVALID_PARAMETER;
-        }
-        vipl__spin_unlock(&cq->done_lock);
-        /*
-         * From now on all messages come through vipd; vipd does not signal messages that are in the
-         * rings already.
-         */
-        vipl__direct_asleep_cq(cq);
-        vipl__spin_lock(&cq->done_lock);
-        if (cq->fd[0] >= 0 && vipl__direct_waiting(cq))
-            vipl__cq_fd_signal(cq);
-        vipl__spin_unlock(&cq->done_lock);
-        /* vipd may have died before there was a file descriptor to signal. */
-        if (vipl__some_dead(cq->session))
-            vipl__cq_fd_flushed(cq);
+        rc = store(cq, handle, &fds);
+        vipl__call_kept(cq->session); /* the next vipd gets the sending end now */
     }
     vip_fds_close(&fds);
-    return rc;
+    if (rc != VIP_SUCCESS)
+        return rc;
+    /*
+     * From now on all messages come through vipd; vipd does not signal messages that are in the
+     * rings already.
+     */
+    vipl__direct_asleep_cq(cq);
+    vipl__spin_lock(&cq->done_lock);
+    if (cq->fd[0] >= 0 && vipl__direct_waiting(cq))
+        vipl__cq_fd_signal(cq);
+    vipl__spin_unlock(&cq->done_lock);
+    /* vipd may have died before there was a file descriptor to signal. */
+    if (vipl__some_dead(cq->session))
+        vipl__cq_fd_flushed(cq);
+    return VIP_SUCCESS;
 }
 
 VIP_RETURN VipxCQGetFd(VIP_CQ_HANDLE CQHandle, int *Fd)

@@ -109,7 +109,7 @@ VIP_RETURN vipl__session_make_memory(struct vipl__session *session, const char *
     make.bytes = bytes;
     request.body_case = VIP__REQUEST__BODY_MAKE_MEMORY;
     request.make_memory = &make;
-    rc = vipl__call_fds(session, call, &request, &fds);
+    rc = vipl__call_fds(session, call, &request, false, &fds);
     if (rc != VIP_SUCCESS)
         return rc;
     *ret_fd = vipl__mem_file_take(&fds, bytes);
