@@ -151,6 +151,7 @@ static struct vipl__listener *install(struct vipl__session *session, uint64_t wa
         listener->uses++;
         listener->wait_id = wait_id;
         listener->received = 0;
+        listener->told = session->tells;
         listener->local = *local;
         listener->backlog = backlog;
         listener->fd = fd;
@@ -284,6 +285,7 @@ VIP_RETURN vipl__listener_again(struct vipl__session *session, unsigned index)
     if (mine) {
         listener->wait_id = wait_id;
         listener->received = 0;
+        listener->told = session->tells;
     }
     pthread_mutex_unlock(&session->lock);
     if (rc == VIP_SUCCESS)
@@ -425,14 +427,26 @@ VIP_RETURN VipxListenGetFd(VIPX_LISTENER Listener, int *Fd)
     return VIP_SUCCESS;
 }
 
+/*
+ * Does vipd have the listener? The next vipd may have been told of it, and then takes requests only
+ * when it has been told of everything: wait for that. Under session->lock.
+ */
+static bool vipd_has(struct vipl__session *session, const struct vipl__listener *listener)
+{
+    while (vipl__is_gone(session) && !vipl__is_dead(session) && !vipl__closing(session) &&
+           listener->told == session->tells)
+        vipl__await_change(session, VIPL__NEVER);
+    return !vipl__is_gone(session) && listener->told == session->tells;
+}
+
 VIP_RETURN VipxListenClose(VIPX_LISTENER Listener)
 {
     static const char call[] = "VipxListenClose";
-    uint64_t delivered = 0, deadline_ns = vipl__now_ns() + LISTEN_DRAIN_NS;
+    uint64_t delivered = 0, deadline_ns;
     struct vipl__incoming *left, *incoming;
     struct vipl__listener *listener;
     struct vipl__session *session = enter_locked(Listener, call, &listener);
-    bool in_time = true;
+    bool in_time = true, there;
 
     if (session == NULL)
         return VIP_INVALID_PARAMETER;
@@ -441,9 +455,12 @@ VIP_RETURN VipxListenClose(VIPX_LISTENER Listener)
      */
     listener->handle = 0;
     pthread_cond_broadcast(&session->changed);
+    there = vipd_has(session, listener);
     pthread_mutex_unlock(&session->lock);
 
-    (void)ask_end(session, call, listener->wait_id, &delivered); /* vipd may have died */
+    if (there)
+        (void)ask_end(session, call, listener->wait_id, &delivered); /* vipd may have died */
+    deadline_ns = vipl__now_ns() + LISTEN_DRAIN_NS;
     pthread_mutex_lock(&session->lock);
     while (listener->received < delivered && in_time && !vipl__is_dead(session) &&
            !vipl__closing(session))
@@ -455,7 +472,8 @@ VIP_RETURN VipxListenClose(VIPX_LISTENER Listener)
 
     while ((incoming = left) != NULL) {
         left = incoming->next;
-        vipl__reject_quietly(session, call, incoming->conn_handle);
+        if (there)
+            vipl__reject_quietly(session, call, incoming->conn_handle);
         free(incoming);
     }
     vipl__leave(session);

@@ -11,6 +11,7 @@ struct vipl__listener {
     uint16_t uses;     /* counts creations of this object: makes handles differ */
     uint64_t wait_id;  /* vipd's number */
     uint64_t received; /* requests that vipd sent for it */
+    uint32_t told;     /* the session's `tells` when vipd took it */
     struct vip_addr local;
     uint32_t backlog;
     int fd; /* eventfd: readable while `first` is not NULL, and when vipd has died */

@@ -42,9 +42,17 @@ enum next {
     NEXT_NOT,  /* it refuses to, or it is gone, too */
 };
 
+/* What vipd was told counts no more. Under session->lock. */
+static void tell_anew(struct vipl__session *session)
+{
+    session->tells++;
+    pthread_cond_broadcast(&session->changed);
+}
+
 static void set_gone(struct vipl__session *session, enum vipl__vipd gone)
 {
     pthread_mutex_lock(&session->lock);
+    tell_anew(session);
     vipl__spin_lock(&session->post_lock);
     __atomic_store_n(&session->trouble, 1, __ATOMIC_SEQ_CST);
     __atomic_store_n(&session->gone, gone, __ATOMIC_SEQ_CST);
@@ -544,12 +552,21 @@ static bool tell_listeners(struct vipl__session *session)
 
 static bool tell_all(struct vipl__session *session)
 {
+    bool good;
+
     pthread_mutex_lock(&session->lock);
+    tell_anew(session);
     vipl__requests_forget(session);
     pthread_mutex_unlock(&session->lock);
-    return vipl__direct_again(session) == VIP_SUCCESS && tell_ptags(session) &&
+    good = vipl__direct_again(session) == VIP_SUCCESS && tell_ptags(session) &&
            tell_regions(session) && tell_cqs(session) && tell_vis(session) &&
            tell_listeners(session) && post_all(session, true);
+    if (good)
+        return true;
+    pthread_mutex_lock(&session->lock);
+    tell_anew(session);
+    pthread_mutex_unlock(&session->lock);
+    return false;
 }
 
 /* Find the next vipd and go on with it. */

@@ -129,6 +129,7 @@ struct vipl__session {
     uint32_t refused; /* atomic; VIs and CQs that vipd has refused (refused.h) */
     uint32_t trouble; /* atomic; 0: `gone` and `refused` are 0; set before these */
     uint32_t lives;   /* atomic; vipds that went on with this session; changes with `gone` */
+    uint32_t tells;   /* changes when a vipd is gone, and when one begins to be told; under lock */
     uint32_t kept;    /* atomic; threads between a reply and what they do with it (call.h) */
     uint32_t closing; /* atomic; 1 = VipCloseNic is at work */
     uint32_t broken;  /* atomic; 1 = this process could not go on with a vipd that is there */

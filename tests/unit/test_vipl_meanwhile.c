@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "libvipl/listen.h"
 #include "libvipl/session.h"
 #include "libvipl/vipl.h"
 #include "libvipl/vipl_ext.h"
@@ -66,7 +67,8 @@ struct cq_fd {
  * The first vipd gives the CQ its descriptors, and ends. The thread that has asked waits for done_lock then, which this
  * function leaves locked.
  */
-static bool cq_fd_answers(struct fake *fake, const Vip__Request *request, const struct vip_fds *fds)
+FAKE_ORDERED static bool cq_fd_answers(struct fake *fake, const Vip__Request *request,
+                                       const struct vip_fds *fds)
 {
     struct cq_fd *t = fake->of_answers;
     Vip__Reply reply = VIP__REPLY__INIT;
@@ -126,10 +128,114 @@ static void a_cq_with_its_descriptors(void **state)
     end(p);
 }
 
+/* ---- VipxListenClose ----------------------------------------------------------------------- */
+
+#define LISTENERS 2
+
+struct listeners {
+    struct program p;
+    VIPX_LISTENER of[LISTENERS];
+    uint64_t waits;     /* vipd's numbers so far */
+    uint64_t cancelled; /* the last one that was cancelled */
+    pid_t thread;       /* atomic; it closes listener 0; 0: it does not exist */
+    uint32_t closed;    /* atomic; it has done so */
+};
+
+/* Does the thread sleep? */
+static bool sleeps(pid_t thread)
+{
+    char path[64], text[256] = "";
+    const char *name_end;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%d/stat", thread);
+    file = fopen(path, "re");
+    if (file == NULL)
+        return false;
+    if (fgets(text, sizeof(text), file) == NULL)
+        text[0] = '\0';
+    fclose(file);
+    name_end = strrchr(text, ')');
+    return name_end != NULL && strncmp(name_end, ") S", 3) == 0;
+}
+
+/* The thread has closed listener 0 as far as it can without vipd. */
+FAKE_ORDERED static bool closes(const struct listeners *t)
+{
+    const struct vipl__listener *listener = t->p.session->listener[0];
+    pid_t thread = __atomic_load_n(&t->thread, __ATOMIC_SEQ_CST);
+
+    return __atomic_load_n(&t->closed, __ATOMIC_SEQ_CST) != 0 ||
+           (thread != 0 && __atomic_load_n(&listener->handle, __ATOMIC_SEQ_CST) == 0 &&
+            sleeps(thread));
+}
+
+/* The next vipd is told of listener 0. It answers that for listener 1 when the thread closes listener 0. */
+FAKE_ORDERED static bool listeners_answers(struct fake *fake, const Vip__Request *request,
+                                           const struct vip_fds *fds)
+{
+    struct listeners *t = fake->of_answers;
+    Vip__ConnectWaitReply wait = VIP__CONNECT_WAIT_REPLY__INIT;
+    Vip__Reply reply = VIP__REPLY__INIT;
+
+    (void)fds;
+    if (request->body_case == VIP__REQUEST__BODY_CONNECT_WAIT_CANCEL)
+        t->cancelled = request->connect_wait_cancel->wait_id;
+    if (request->body_case != VIP__REQUEST__BODY_CONNECT_WAIT)
+        return false;
+    wait.has_wait_id = 1;
+    wait.wait_id = __atomic_add_fetch(&t->waits, 1, __ATOMIC_SEQ_CST);
+    while (wait.wait_id == 2 * LISTENERS && !closes(t))
+        usleep(1000);
+    reply.connect_wait = &wait;
+    vip_control_send(fake->control, &reply.base, NULL, 0, 0);
+    return true;
+}
+
+static void *close_listener(void *arg)
+{
+    struct listeners *t = arg;
+
+    __atomic_store_n(&t->thread, gettid(), __ATOMIC_SEQ_CST);
+    OK(VipxListenClose(t->of[0]));
+    __atomic_store_n(&t->closed, 1, __ATOMIC_SEQ_CST);
+    return NULL;
+}
+
+/* A listener is closed when the next vipd has been told of it, but not of everything. That vipd forgets it. */
+static void a_listener_that_is_told(void **state)
+{
+    VIP_NET_ADDRESS local = {0};
+    struct listeners t = {0};
+    struct program *p = &t.p;
+    pthread_t thread;
+
+    (void)state;
+    begin(p);
+    p->fake.answers = listeners_answers;
+    p->fake.of_answers = &t;
+    for (unsigned i = 0; i < LISTENERS; i++)
+        OK(VipxListen(p->nic, &local, 1, &t.of[i]));
+    fake_die(&p->fake);
+    while (__atomic_load_n(&t.waits, __ATOMIC_SEQ_CST) < 2 * LISTENERS)
+        usleep(1000);
+    assert_int_equal(pthread_create(&thread, NULL, close_listener, &t), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    go_on(p);
+    assert_int_equal(asked(p, VIP__REQUEST__BODY_CONNECT_WAIT_CANCEL), 1);
+    assert_int_equal(t.cancelled, LISTENERS + 1);
+    /* No vipd is there, and none will be told of the listener: nothing is to wait for. */
+    fake_die(&p->fake);
+    OK(VipxListenClose(t.of[1]));
+    OK(VipCloseNic(p->nic));
+    fake_end(&p->fake);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_cq_with_its_descriptors),
+        cmocka_unit_test(a_listener_that_is_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
