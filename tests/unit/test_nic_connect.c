@@ -134,6 +134,48 @@ static void test_foreign_handle(void **state)
     assert_int_equal(rig_wait_event(t.a, 'r').code, VIP_RC_SUCCESS);
 }
 
+static uint64_t wait_on(struct rig_app *app, const char *disc)
+{
+    struct vip_addr addr = rig_vip_addr(1, disc);
+    uint64_t wait;
+    bool found;
+
+    assert_int_equal(nic_connect_wait(app->session, &addr, false, rig_now, &wait, &found, NULL, 0),
+                     VIP_RC_SUCCESS);
+    return wait;
+}
+
+/* A number that a program has from an earlier life of vipd names no request and no wait of another one. */
+static void test_numbers_of_an_earlier_life(void **state)
+{
+    struct two t = two_new(VIP_LVL_DELIVERY);
+    uint16_t va = rig_vi(t.a, VIP_LVL_DELIVERY);
+    uint64_t wait[2], handle[2];
+    uint32_t uid;
+    bool found;
+
+    for (rig_life = 0; rig_life < 2; rig_life++) {
+        if (rig_life == 1) {
+            rig_app_end(t.b, true);
+            nic_close(rig_nics[1], rig_now);
+            t.b = rig_app(rig_nic(1));
+            t.vb = rig_vi(t.b, VIP_LVL_DELIVERY);
+        }
+        wait_on(t.b, "x");
+        rig_connect_start(t.a, rig_life == 0 ? t.va : va, 0, 1, "x");
+        handle[rig_life] = rig_wait_event(t.b, 'i').handle;
+        wait[rig_life] = wait_on(t.b, "y");
+    }
+    assert_int_equal(nic_request_user(t.b->session, handle[0], &uid), VIP_RC_INVALID_PARAMETER);
+    assert_int_equal(accept_rc(t.b, handle[0], t.vb), VIP_RC_INVALID_PARAMETER);
+    assert_int_equal(nic_reject(t.b->session, handle[0], NULL, rig_now), VIP_RC_INVALID_PARAMETER);
+    assert_int_equal(nic_connect_wait_cancel(t.b->session, wait[0], rig_now, &found),
+                     VIP_RC_INVALID_PARAMETER);
+    assert_int_equal(nic_connect_wait_cancel(t.b->session, wait[1], rig_now, &found),
+                     VIP_RC_SUCCESS);
+    assert_int_equal(accept_rc(t.b, handle[1], t.vb), VIP_RC_SUCCESS);
+}
+
 static void test_cancel(void **state)
 {
     struct two t = two_new(VIP_LVL_DELIVERY);
@@ -466,6 +508,7 @@ int main(void)
         T(test_reject_keeps_receives),
         T(test_attributes_differ),
         T(test_foreign_handle),
+        T(test_numbers_of_an_earlier_life),
         T(test_cancel),
         T(test_disconnect_attempts),
         T(test_wait_cancel),

@@ -28,6 +28,8 @@ struct cm *cm_init(void *memory, const struct cm_config *config, const struct cm
     cm->ctx = ctx;
     cm->random_key = (struct siphash_key){config->seed, ~config->epoch};
     cm->salt = cm_random(cm);
+    /* A program may name a request of an earlier life: no other request may have this number. */
+    cm->last_handle = siphash(&cm->random_key, "handles", 7) >> 1;
     cm->now_ns = cm->born_ns = now_ns;
     TAILQ_INIT(&cm->answered_order);
     TAILQ_INIT(&cm->served);

@@ -276,9 +276,9 @@ struct cm {
     struct cm_ops ops;
     void *ctx;
     struct siphash_key random_key;
-    uint64_t random; /* count of numbers that cm_random gave out */
-    uint64_t salt;   /* of the hash tables, because peers choose ids */
-    uint64_t last_handle;
+    uint64_t random;      /* count of numbers that cm_random gave out */
+    uint64_t salt;        /* of the hash tables, because peers choose ids */
+    uint64_t last_handle; /* numbers of requests: each life begins elsewhere */
     uint32_t peer_generation;
     uint32_t peer_cursor; /* where the search for a free peer number continues */
     uint32_t pool_used[CM_POOLS];

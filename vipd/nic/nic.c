@@ -105,6 +105,8 @@ int nic_open(const struct nic_config *config, struct link *link, uint64_t now_ns
     nic->link = link;
     nic->now_ns = now_ns;
     nic->random_key = (struct siphash_key){config->seed, config->secret ^ ~config->epoch};
+    /* A program may name a wait of an earlier life: no other wait may have this number. */
+    nic->next_wait = siphash(&nic->random_key, "waits", 5) / (2 * NIC_SESSIONS_MAX);
     link_look(nic);
     nic->loop_by_link =
         strcmp(link->class->name, "fault") == 0 && link_kind_row(link->kind)->sends_to_self;

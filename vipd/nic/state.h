@@ -281,7 +281,7 @@ struct nic {
     /* The next session to send, to have its submission ring read, to be served in a round. */
     struct nic_list *tx_next, *post_next, *round_next[NIC_ROUNDS];
     unsigned first_stage; /* stage with which the next turn begins (nic.c) */
-    uint64_t next_wait;
+    uint64_t next_wait;   /* numbers of waits, without the slot: each life begins elsewhere */
 
     struct nic_conn **conns;
     struct nic_conn *conn_free;
