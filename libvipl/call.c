@@ -147,6 +147,8 @@ static VIP_RETURN exchange(struct vipl__session *session, const char *call,
         if (rc >= 0)
             break;
         hang_up(session, life, rc);
+        if (is_end(rc))
+            __atomic_store_n(&session->unanswered, 1, __ATOMIC_RELAXED);
         if (names_past(request) && may_go_on(session))
             return vipl__fail(VIP_TIMEOUT, "%s: vipd has ended, and the next one does not know it",
                               call);

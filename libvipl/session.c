@@ -37,6 +37,13 @@
 #define FREED_WAIT_MS_MAX  30000
 
 /*
+ * vipd has ended during VipOpenNic: pause between two tries, and the sum of these pauses, in ms. A
+ * restart of vipd takes some 20 ms on a quiet machine (doc/performance.md).
+ */
+#define OPEN_AGAIN_MS    10
+#define OPEN_WAIT_MS_MAX 1000
+
+/*
  * Make the segment that libvipl writes, sealed so that it cannot shrink under vipd. Returns the fd
  * or a negative errno.
  */
@@ -134,7 +141,8 @@ static VIP_RETURN hold_arena(struct vipl__session *session, int *ret)
     return rc;
 }
 
-static VIP_RETURN connect_vipd(struct vipl__session *session)
+/* *again: was there a vipd before, in this call? Then another one may come. */
+static VIP_RETURN connect_vipd(struct vipl__session *session, bool *again)
 {
     int fd, rc = vip_control_socket_path(session->socket_path, sizeof(session->socket_path));
     const char *dir = getenv("VIPD_RUNTIME_DIR");
@@ -149,6 +157,8 @@ static VIP_RETURN connect_vipd(struct vipl__session *session)
         int started = vipl__autostart(session->socket_path);
 
         fd = started >= 0 ? started : fd;
+    } else if (fd < 0) {
+        *again = false;
     }
     if (fd < 0)
         return vipl__fail(
@@ -260,9 +270,15 @@ static VIP_RETURN ask_until_freed(struct vipl__session *session, const Vip__Requ
     }
 }
 
+/* What of the OpenReply is of use later in the opening. */
+struct opened {
+    bool direct;         /* vipd offers rings */
+    uint64_t outlive_ns; /* for the session, once it has its provider thread */
+};
+
 /* Send the OpenRequest and take over the contents of its reply. */
 static VIP_RETURN ask_open(struct vipl__session *session, const char *device, const int fds[2],
-                           bool *ret_direct)
+                           struct opened *ret)
 {
     Vip__OpenRequest open = VIP__OPEN_REQUEST__INIT;
     Vip__Request request = VIP__REQUEST__INIT;
@@ -296,8 +312,8 @@ static VIP_RETURN ask_open(struct vipl__session *session, const char *device, co
                         session->socket_path, VIP_VERSION, wrong);
     } else {
         take_nic_attributes(session, reply->open);
-        *ret_direct = reply->open->direct;
-        session->outlive_ns = reply->open->outlive_ms * 1000000;
+        *ret = (struct opened){.direct = reply->open->direct,
+                               .outlive_ns = reply->open->outlive_ms * 1000000};
         snprintf(session->device, sizeof(session->device), "%s", session->nic.Name);
         session->vipd_fd = got.fd[0];
         session->doorbell_fd = got.fd[1];
@@ -381,26 +397,33 @@ static void reset(struct vipl__session *session)
     __atomic_store_n(&session->trouble, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&session->closing, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&session->broken, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&session->unanswered, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&session->staged, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&session->refused, 0, __ATOMIC_RELAXED);
 }
 
-VIP_RETURN vipl__session_open(const char *device, struct vipl__session **ret)
+/*
+ * One try. *again: in, was there a vipd before, in this call; out, if the try fails: there was one,
+ * and it has ended, so that the next one may open the NIC.
+ */
+static VIP_RETURN open_once(const char *device, bool *again, struct vipl__session **ret)
 {
     struct vipl__session *session = vipl__session_get();
+    struct opened opened = {0};
     VIP_RETURN rc;
     int fds[2], error;
-    bool direct = false;
 
-    if (session == NULL)
+    if (session == NULL) {
+        *again = false;
         return vipl__fail(VIP_ERROR_RESOURCE,
                           "VipOpenNic: %u NIC handles are open in this process, or there is no "
                           "address space for another one's shared memory",
                           VIPL__SESSIONS_MAX);
+    }
     reset(session);
-    rc = connect_vipd(session);
+    rc = connect_vipd(session, again);
     if (rc != VIP_SUCCESS)
-        goto failed;
+        goto no_vipd;
     rc = hold_arena(session, &fds[1]);
     if (rc != VIP_SUCCESS)
         goto failed;
@@ -414,10 +437,10 @@ VIP_RETURN vipl__session_open(const char *device, struct vipl__session **ret)
         goto failed;
     }
     session->app_fd = fds[0];
-    rc = ask_open(session, device, fds, &direct);
+    rc = ask_open(session, device, fds, &opened);
     if (rc != VIP_SUCCESS)
         goto failed;
-    if (direct)
+    if (opened.direct)
         rc = vipl__direct_open(session);
     if (rc != VIP_SUCCESS)
         goto failed;
@@ -432,6 +455,8 @@ VIP_RETURN vipl__session_open(const char *device, struct vipl__session **ret)
                         "VipOpenNic: VIPL_STATUS_IN_MEMORY=1 needs Linux 5.16 or later");
         goto failed;
     }
+    session->outlive_ns =
+        opened.outlive_ns; /* from here on, the provider thread finds the next vipd */
     if (error == 0)
         error = vipl__events_start(session);
     if (error != 0) {
@@ -449,8 +474,24 @@ VIP_RETURN vipl__session_open(const char *device, struct vipl__session **ret)
     return VIP_SUCCESS;
 
 failed:
+    *again = __atomic_load_n(&session->unanswered, __ATOMIC_RELAXED) != 0;
+no_vipd:
     release(session);
     return rc;
+}
+
+VIP_RETURN vipl__session_open(const char *device, struct vipl__session **ret)
+{
+    struct timespec pause = {.tv_nsec = OPEN_AGAIN_MS * 1000000};
+    bool again = false;
+
+    for (unsigned waited_ms = 0;; waited_ms += OPEN_AGAIN_MS) {
+        VIP_RETURN rc = open_once(device, &again, ret);
+
+        if (rc == VIP_SUCCESS || !again || waited_ms >= OPEN_WAIT_MS_MAX)
+            return rc;
+        nanosleep(&pause, NULL);
+    }
 }
 
 /* Make every handle of the session invalid, so that later calls are refused. */

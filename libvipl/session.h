@@ -133,6 +133,7 @@ struct vipl__session {
     uint32_t kept;    /* atomic; threads between a reply and what they do with it (call.h) */
     uint32_t closing; /* atomic; 1 = VipCloseNic is at work */
     uint32_t broken;  /* atomic; 1 = this process could not go on with a vipd that is there */
+    uint32_t unanswered; /* atomic; 1 = a vipd has ended, or hung up, in place of a reply */
 
     /* Shared segments. Their addresses stay reserved for this slot until the process ends. */
     void *app_base;                   /* the segment that libvipl writes */
@@ -283,8 +284,9 @@ void vipl__fd_close(int *fd);
 /* ---- the session (session.c, handle.c) ---------------------------------------------------- */
 
 /*
- * Connect to vipd and open `device`. Outcomes: VIP_SUCCESS with *ret; another code, with its reason
- * for VipxLastError.
+ * Connect to vipd and open `device`. If vipd ends during this call, ask the next one: the call waits
+ * for it for about a second. Without a vipd at its beginning, the call fails at once. Outcomes:
+ * VIP_SUCCESS with *ret; another code, with its reason for VipxLastError.
  */
 VIP_RETURN vipl__session_open(const char *device, struct vipl__session **ret);
 /*

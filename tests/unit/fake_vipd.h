@@ -26,6 +26,27 @@
 #include "proto/comps.h"
 #include "tests/unit/fake_vipd_answer.h"
 
+/* The name of the socket of a vipd that has hidden. */
+static inline const char *fake_hidden(const struct fake *fake)
+{
+    static char path[96];
+
+    snprintf(path, sizeof(path), "%s/hidden", fake->dir);
+    return path;
+}
+
+/* End in place of an answer? */
+FAKE_ORDERED static bool fake_hangs_up(struct fake *fake, const Vip__Request *request)
+{
+    if (fake->fault != FAKE_HANGS_UP || fake->again == 0 || request->body_case != fake->ends_at)
+        return false;
+    fake->again--;
+    if (fake->hides)
+        assert_int_equal(rename(fake->address.sun_path, fake_hidden(fake)), 0);
+    shutdown(fake->control, SHUT_RDWR);
+    return true;
+}
+
 static void *fake_run(void *arg)
 {
     struct fake *fake = arg;
@@ -38,8 +59,8 @@ static void *fake_run(void *arg)
         if (vip_control_recv(fake->control, &vip__request__descriptor, 0, &message, &fds) < 0)
             break;
         request = (const Vip__Request *)message;
-        if (request->body_case == VIP__REQUEST__BODY_OPEN && fake->fault == FAKE_HANGS_UP)
-            shutdown(fake->control, SHUT_RDWR);
+        if (fake_hangs_up(fake, request))
+            ;
         else if (request->body_case == VIP__REQUEST__BODY_OPEN && fake->fault == FAKE_AGAIN &&
                  fake->again > 0)
             fake_again(fake);
@@ -65,6 +86,8 @@ FAKE_ORDERED static void *fake_accept(void *arg)
         shutdown(fake->event, SHUT_RDWR);
         close(fake->control);
         fake->control = accept4(fake->listener, NULL, NULL, SOCK_CLOEXEC);
+        if (fake->control < 0) /* fake_stop */
+            return NULL;
     }
     return fake_run(fake);
 }
@@ -135,6 +158,7 @@ static void fake_end(struct fake *fake)
 
 static inline void fake_stop(struct fake *fake)
 {
+    shutdown(fake->listener, SHUT_RDWR); /* no other life follows */
     fake_die(fake);
     fake_end(fake);
 }

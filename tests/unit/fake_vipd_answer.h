@@ -30,8 +30,8 @@ enum fake_fault {
     FAKE_ABI,
     FAKE_FEW_FDS,
     FAKE_REFUSES,
-    FAKE_AGAIN, /* answers the first `again` requests with "again" */
-    FAKE_HANGS_UP,
+    FAKE_AGAIN, /* answers the first `again` OpenRequests with "again" */
+    FAKE_HANGS_UP, /* ends at the first `again` requests of the kind `ends_at`, in place of an answer */
 };
 
 /* The fake's answer to MakeMemory. */
@@ -74,7 +74,9 @@ struct fake {
         uint32_t half, first, recv_base;
     } past[2];
     ino_t made, arena; /* the last file for MakeMemory; the arena file of the OpenRequest */
-    unsigned again;    /* FAKE_AGAIN: the number of "again" answers left */
+    unsigned again;    /* FAKE_AGAIN, FAKE_HANGS_UP: the number of these answers left */
+    unsigned ends_at;  /* FAKE_HANGS_UP: the body case of the request */
+    bool hides;        /* FAKE_HANGS_UP: the socket has another name then (fake_hidden) */
     /* The contents of the next replies. */
     uint32_t vi, generation, send_position, recv_position, cq, cq_position, number;
     enum vip_rc code; /* of the reply to each request but OpenRequest and MakeMemory */

@@ -1,5 +1,6 @@
 /*
  * VipOpenNic while vipd frees the memory of NIC handles that were closed: libvipl asks again, and gives up after 30 s.
+ * VipOpenNic while vipd ends: libvipl asks the next one, and gives up after 1 s. Without a vipd it fails at once.
  * No time passes: the test only adds up the pauses of libvipl.
  */
 #include <setjmp.h>
@@ -15,15 +16,33 @@
 #include "unit/fake_vipd.h"
 
 static pthread_t main_thread;
-static uint64_t paused_ms; /* by the main thread, which calls VipOpenNic */
+static uint64_t paused_ms;     /* by the main thread, which calls VipOpenNic */
+static unsigned connects;      /* by all threads */
+static void (*on_pause)(void); /* NULL: nothing happens in a pause */
 
 /* Replaces libc's function in the whole program. */
 int nanosleep(const struct timespec *pause, struct timespec *rest)
 {
     (void)rest;
-    if (pthread_equal(pthread_self(), main_thread))
-        paused_ms += (uint64_t)pause->tv_sec * 1000 + (uint64_t)pause->tv_nsec / 1000000;
+    if (!pthread_equal(pthread_self(), main_thread))
+        return 0;
+    paused_ms += (uint64_t)pause->tv_sec * 1000 + (uint64_t)pause->tv_nsec / 1000000;
+    if (on_pause != NULL)
+        on_pause();
     return 0;
+}
+
+/* So does this. */
+int connect(int sock, const struct sockaddr *address, socklen_t len)
+{
+    __atomic_add_fetch(&connects, 1, __ATOMIC_SEQ_CST);
+    return (int)syscall(SYS_connect, sock, address, len);
+}
+
+static void begin(void)
+{
+    paused_ms = connects = 0;
+    on_pause = NULL;
 }
 
 /* libvipl sends the OpenRequest again on the same connection. */
@@ -33,7 +52,7 @@ static void an_open_waits_until_memory_is_freed(void **state)
     VIP_NIC_HANDLE nic = NULL;
 
     (void)state;
-    paused_ms = 0;
+    begin();
     fake_start(&fake);
     assert_int_equal(VipOpenNic("x", &nic), VIP_SUCCESS);
     assert_int_equal(fake.again, 0);
@@ -48,7 +67,7 @@ static void an_open_does_not_wait_for_ever(void **state)
     VIP_NIC_HANDLE nic = NULL;
 
     (void)state;
-    paused_ms = 0;
+    begin();
     fake_start(&fake);
     assert_int_equal(VipOpenNic("x", &nic), VIP_ERROR_RESOURCE);
     assert_non_null(strstr(VipxLastError(), "VipOpenNic: memory is still being freed"));
@@ -57,13 +76,148 @@ static void an_open_does_not_wait_for_ever(void **state)
     fake_stop(&fake);
 }
 
+/* ---- vipd ends --------------------------------------------------------------------------- */
+
+/* vipd ends once, at any of the requests of VipOpenNic. */
+static void an_open_goes_to_the_next_vipd(void **state)
+{
+    static const unsigned requests[] = {VIP__REQUEST__BODY_MAKE_MEMORY, VIP__REQUEST__BODY_OPEN,
+                                        VIP__REQUEST__BODY_DIRECT};
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
+        struct fake fake = {.fault = FAKE_HANGS_UP,
+                            .again = 1,
+                            .ends_at = requests[i],
+                            .lives = 1,
+                            .direct = true,
+                            .outlive_ms = 10000};
+        VIP_NIC_HANDLE nic = NULL;
+
+        begin();
+        fake_start(&fake);
+        assert_int_equal(VipOpenNic("x", &nic), VIP_SUCCESS);
+        assert_int_equal(fake.again, 0);
+        assert_int_equal(connects, 2);
+        assert_int_equal(paused_ms, 10);
+        assert_int_equal(VipCloseNic(nic), VIP_SUCCESS);
+        fake_stop(&fake);
+    }
+}
+
+static struct fake *hidden; /* away in the first pauses */
+static int stale = -1;      /* a socket with its name, which does not listen */
+
+/* There is no socket at first, then one that refuses, then that of the next vipd. */
+static void next_comes(void)
+{
+    if (paused_ms == 20) {
+        stale = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        assert_int_equal(bind(stale, (struct sockaddr *)&hidden->address, sizeof(hidden->address)),
+                         0);
+    }
+    if (paused_ms == 40) {
+        close(stale);
+        assert_int_equal(rename(fake_hidden(hidden), hidden->address.sun_path), 0);
+    }
+}
+
+static void an_open_waits_for_the_next_vipd(void **state)
+{
+    struct fake fake = {.fault = FAKE_HANGS_UP,
+                        .again = 1,
+                        .ends_at = VIP__REQUEST__BODY_OPEN,
+                        .hides = true,
+                        .lives = 1};
+    VIP_NIC_HANDLE nic = NULL;
+
+    (void)state;
+    begin();
+    hidden = &fake;
+    on_pause = next_comes;
+    fake_start(&fake);
+    assert_int_equal(VipOpenNic("x", &nic), VIP_SUCCESS);
+    assert_int_equal(paused_ms, 40);
+    assert_int_equal(connects, 5);
+    assert_int_equal(VipCloseNic(nic), VIP_SUCCESS);
+    fake_stop(&fake);
+}
+
+/* No next vipd comes, or each one ends, too. */
+static void an_open_gives_up_without_a_next_vipd(void **state)
+{
+    static const char *const texts[] = {"is lost: vipd has ended or closed it", "no vipd answers"};
+
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        struct fake fake = {.fault = FAKE_HANGS_UP,
+                            .again = UINT32_MAX,
+                            .ends_at = VIP__REQUEST__BODY_OPEN,
+                            .hides = i == 1,
+                            .lives = UINT32_MAX};
+        VIP_NIC_HANDLE nic = NULL;
+
+        begin();
+        fake_start(&fake);
+        assert_int_equal(VipOpenNic("x", &nic), VIP_ERROR_RESOURCE);
+        assert_non_null(strstr(VipxLastError(), texts[i]));
+        assert_null(nic);
+        assert_int_equal(paused_ms, 1000);
+        assert_int_equal(connects, 101);
+        if (i == 1)
+            (void)unlink(fake_hidden(&fake));
+        fake_stop(&fake);
+    }
+}
+
+/* No vipd was there: one try, no pause. Without a socket, then with one that a killed vipd left. */
+static void an_open_without_vipd_fails_at_once(void **state)
+{
+    struct fake fake = {0};
+    VIP_NIC_HANDLE nic = NULL;
+
+    (void)state;
+    fake_listen(&fake);
+    close(fake.listener);
+    for (unsigned i = 0; i < 2; i++) {
+        begin();
+        assert_int_equal(VipOpenNic("x", &nic), VIP_ERROR_RESOURCE);
+        assert_non_null(strstr(VipxLastError(), "no vipd answers"));
+        assert_int_equal(connects, 1);
+        assert_int_equal(paused_ms, 0);
+        (void)unlink(fake.address.sun_path);
+    }
+    assert_int_equal(rmdir(fake.dir), 0);
+}
+
+/* A vipd that answers has not ended: its refusal counts. */
+static void an_open_that_is_refused_fails_at_once(void **state)
+{
+    struct fake fake = {.fault = FAKE_REFUSES};
+    VIP_NIC_HANDLE nic = NULL;
+
+    (void)state;
+    begin();
+    fake_start(&fake);
+    assert_int_equal(VipOpenNic("x", &nic), VIP_ERROR_RESOURCE);
+    assert_int_equal(connects, 1);
+    assert_int_equal(paused_ms, 0);
+    fake_stop(&fake);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_open_waits_until_memory_is_freed),
         cmocka_unit_test(an_open_does_not_wait_for_ever),
+        cmocka_unit_test(an_open_goes_to_the_next_vipd),
+        cmocka_unit_test(an_open_waits_for_the_next_vipd),
+        cmocka_unit_test(an_open_gives_up_without_a_next_vipd),
+        cmocka_unit_test(an_open_without_vipd_fails_at_once),
+        cmocka_unit_test(an_open_that_is_refused_fails_at_once),
     };
 
+    setenv("VIPD_AUTOSTART", "0", 1);
     main_thread = pthread_self();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

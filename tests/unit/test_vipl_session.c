@@ -548,7 +548,10 @@ static void every_fault_of_opening_is_told(void **state)
 
     (void)state;
     for (unsigned i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
-        struct fake fake = {.fault = faults[i].fault};
+        struct fake fake = {.fault = faults[i].fault,
+                            .again = UINT32_MAX,
+                            .ends_at = VIP__REQUEST__BODY_OPEN,
+                            .lives = UINT32_MAX};
         VIP_NIC_HANDLE nic = NULL;
 
         fake_start(&fake);
