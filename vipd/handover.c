@@ -15,27 +15,37 @@
 #include "vipd/log.h"
 #include "vipd/runtime.h"
 
+/*
+ * Limit of the time from the request until the next vipd is ready. Meanwhile no other vipd can take
+ * over. Opening its NICs takes milliseconds; on a busy machine perhaps a second.
+ */
+#define READY_S 10u
+
 struct handover {
-    int sock; /* to the next vipd */
+    int sock;  /* to the next vipd */
+    pid_t pid; /* of the next vipd */
     struct vipd_watch *watch;
-    bool going; /* this vipd has said that it stops */
+    struct vipd_timer *late; /* the next vipd has had its time */
+    bool going;              /* this vipd has said that it stops */
 };
 
-static int say(int sock, Vip__Takeover__Step step, const char *name, int fd)
+static int say(const struct vipd *vipd, Vip__Takeover__Step step, const char *name, int fd)
 {
     Vip__Takeover message = VIP__TAKEOVER__INIT;
 
     message.has_step = true;
     message.step = step;
     message.name = (char *)name;
-    return vip_control_send(sock, &message.base, &fd, fd >= 0 ? 1 : 0, MSG_DONTWAIT);
+    message.has_draining = message.draining = vipd->draining;
+    return vip_control_send(vipd->handover->sock, &message.base, &fd, fd >= 0 ? 1 : 0,
+                            MSG_DONTWAIT);
 }
 
 static void end(struct vipd *vipd)
 {
     struct handover *handover = vipd->handover;
 
-    vipd_watch_free(handover->watch);
+    handover_hush(vipd);
     close(handover->sock);
     free(handover);
     vipd->handover = NULL;
@@ -59,14 +69,30 @@ static void on_word(void *ctx, unsigned events)
         vip_fds_close(&fds);
         protobuf_c_message_free_unpacked(message, NULL);
     }
-    if (!ready || say(handover->sock, VIP__TAKEOVER__STEP__STOPPING, NULL, -1) < 0) {
+    if (!ready || say(vipd, VIP__TAKEOVER__STEP__STOPPING, NULL, -1) < 0) {
         vipd_warning("the vipd that was to take over has gone; this one goes on");
         end(vipd);
         return;
     }
     handover->going = true;
-    vipd_watch_set(handover->watch, 0);
+    handover_hush(vipd);
     vipd_host_stop(vipd->loop);
+}
+
+/*
+ * The next vipd stands still, or takes too long. It has the sockets, and may go on later: it must not
+ * begin then, even if this vipd has ended.
+ */
+static void on_late(void *ctx)
+{
+    struct vipd *vipd = ctx;
+
+    vipd_warning(
+        "vipd (pid %ld), which was to take over, is not ready after %u s; this one goes on. "
+        "End pid %ld: it keeps sockets of this vipd open",
+        (long)vipd->handover->pid, READY_S, (long)vipd->handover->pid);
+    (void)say(vipd, VIP__TAKEOVER__STEP__GAVE_UP, NULL, -1);
+    end(vipd);
 }
 
 /* Why this vipd hands over to nobody; NULL: it may. */
@@ -87,25 +113,26 @@ static const char *obstacle(const struct vipd *vipd, uid_t uid)
     return NULL;
 }
 
-static int send_sockets(const struct vipd *vipd, int sock)
+static int send_sockets(const struct vipd *vipd)
 {
     const struct fd_store *fd_store = vipd->fd_store;
-    int r = say(sock, VIP__TAKEOVER__STEP__SOCKET, TAKEOVER_LOCK, vipd->runtime->lock_fd);
+    int r = say(vipd, VIP__TAKEOVER__STEP__SOCKET, TAKEOVER_LOCK, vipd->runtime->lock_fd);
 
     if (r == 0)
-        r = say(sock, VIP__TAKEOVER__STEP__SOCKET, "programs", vipd->runtime->sock);
+        r = say(vipd, VIP__TAKEOVER__STEP__SOCKET, "programs", vipd->runtime->sock);
     for (unsigned i = 0; r == 0 && i < fd_store->count; i++) {
         char name[FD_STORE_NAME_BYTES];
 
         if (fd_store->sock[i].open < 0)
             continue;
         fd_store_name(&fd_store->sock[i], name);
-        r = say(sock, VIP__TAKEOVER__STEP__SOCKET, name, fd_store->sock[i].open);
+        r = say(vipd, VIP__TAKEOVER__STEP__SOCKET, name, fd_store->sock[i].open);
     }
-    return r < 0 ? r : say(sock, VIP__TAKEOVER__STEP__ALL, NULL, -1);
+    return r < 0 ? r : say(vipd, VIP__TAKEOVER__STEP__ALL, NULL, -1);
 }
 
-int handover_begin(struct vipd *vipd, uid_t uid, int *ret_sock, char *err, size_t err_bytes)
+int handover_begin(struct vipd *vipd, uid_t uid, pid_t pid, int *ret_sock, char *err,
+                   size_t err_bytes)
 {
     const char *why = obstacle(vipd, uid);
     struct handover *handover;
@@ -126,11 +153,13 @@ int handover_begin(struct vipd *vipd, uid_t uid, int *ret_sock, char *err, size_
         return r;
     }
     handover->sock = pair[0];
+    handover->pid = pid;
     vipd->handover = handover;
-    r = send_sockets(vipd, handover->sock);
+    r = send_sockets(vipd);
     if (r == 0) {
         handover->watch = vipd_watch_new(vipd->loop, handover->sock, VIPD_READ, on_word, vipd);
-        r = handover->watch ? 0 : -ENOMEM;
+        handover->late = vipd_timer_new(vipd->loop, on_late, vipd);
+        r = handover->watch && handover->late ? 0 : -ENOMEM;
     }
     if (r < 0) {
         end(vipd);
@@ -138,6 +167,7 @@ int handover_begin(struct vipd *vipd, uid_t uid, int *ret_sock, char *err, size_
         snprintf(err, err_bytes, "the sockets cannot be handed over: %s", strerror(-r));
         return r;
     }
+    vipd_timer_start(handover->late, READY_S * 1000000000ull);
     *ret_sock = pair[1];
     return 0;
 }
@@ -152,15 +182,16 @@ void handover_hush(struct vipd *vipd)
     if (!vipd->handover)
         return;
     vipd_watch_free(vipd->handover->watch);
+    vipd_timer_free(vipd->handover->late);
     vipd->handover->watch = NULL;
+    vipd->handover->late = NULL;
 }
 
 void handover_go(struct vipd *vipd)
 {
     if (!vipd->handover)
         return;
-    if (vipd->handover->going &&
-        say(vipd->handover->sock, VIP__TAKEOVER__STEP__GO, NULL, -1) == -EPIPE)
+    if (vipd->handover->going && say(vipd, VIP__TAKEOVER__STEP__GO, NULL, -1) == -EPIPE)
         vipd_error(
             "the vipd that was to take over has gone; start one within [reliability] outlive");
     end(vipd);

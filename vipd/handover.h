@@ -14,10 +14,12 @@
 
 /*
  * Begin: all sockets wait at the other end of *ret_sock, which is the caller's. uid: the user that the
- * next vipd is going to be. When the next vipd is ready, the loop stops (vipd_host_stop). If the next
- * vipd goes away before, this one goes on. Outcomes: 0; a negative errno with a sentence in err.
+ * next vipd is going to be; pid: its process, for the log. When the next vipd is ready, the loop stops
+ * (vipd_host_stop). If the next vipd goes away before, or is not ready within 10 s, this one goes on.
+ * Outcomes: 0; a negative errno with a sentence in err.
  */
-int handover_begin(struct vipd *vipd, uid_t uid, int *ret_sock, char *err, size_t err_bytes);
+int handover_begin(struct vipd *vipd, uid_t uid, pid_t pid, int *ret_sock, char *err,
+                   size_t err_bytes);
 
 /* Has a next vipd the sockets, so that it may go on with them? Then their names stay. */
 bool handover_begun(const struct vipd *vipd);

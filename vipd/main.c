@@ -251,7 +251,7 @@ static int listen_somewhere(const struct vipd *vipd, struct runtime *runtime, ch
 }
 
 /* All is open: the vipd that runs may end now. */
-static int relieve(struct vipd *vipd, const struct takeover *takeover, const struct vipd_user *user,
+static int relieve(struct vipd *vipd, struct takeover *takeover, const struct vipd_user *user,
                    struct runtime *runtime, char *err, size_t err_bytes)
 {
     int r;
@@ -265,11 +265,14 @@ static int relieve(struct vipd *vipd, const struct takeover *takeover, const str
     owners_begin(vipd, runtime->dir_fd, user->found ? user->uid : geteuid());
     vipd->stats_file = stats_file_open(vipd);
     vipd_info("vipd (pid %ld) has ended; its connections go on here", (long)takeover->pid);
+    vipd->draining = takeover->draining;
+    if (vipd->draining)
+        vipd_info("it was drained, and so is this one, until vipctl resume");
     return 0;
 }
 
 /* Listen, run, stop listening. */
-static int serve(struct vipd *vipd, const struct takeover *takeover, const struct vipd_user *user,
+static int serve(struct vipd *vipd, struct takeover *takeover, const struct vipd_user *user,
                  struct runtime *runtime, char *err, size_t err_bytes)
 {
     struct client_listener *listener = NULL;

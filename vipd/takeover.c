@@ -15,9 +15,12 @@
 #include "proto/control.h"
 #include "proto/control.pb-c.h"
 #include "proto/status.h"
+#include "vipd/log.h"
 #include "vipd/loop.h"
 
-#define ANSWER_NS 1000000000u /* how long the running vipd may take for an answer */
+#define ANSWER_NS     1000000000u /* limit of the time until an answer of the running vipd */
+#define SLOW_NS       1000000000u /* time of its stop after which the log says that it takes long */
+#define SLOW_AGAIN_NS 10000000000ull /* interval of such lines */
 
 static int send_step(int sock, Vip__Takeover__Step step)
 {
@@ -106,6 +109,7 @@ static int take_all(struct fd_store *fd_store, struct takeover *ret)
             return r;
         takeover = (const Vip__Takeover *)message;
         all = takeover->step == VIP__TAKEOVER__STEP__ALL;
+        ret->draining = takeover->draining;
         if (takeover->step == VIP__TAKEOVER__STEP__SOCKET && fds.count == 1) {
             good = take(takeover, fds.fd[0], fd_store, ret);
             if (good)
@@ -180,61 +184,94 @@ void takeover_free(struct takeover *takeover)
 struct word {
     bool stopping; /* it ends, and cannot change its mind */
     bool go;       /* it has ended */
+    bool gave_up;  /* it has given this vipd up */
     bool over;     /* it says no more */
 };
 
 /* Receive a message, if there is one. */
-static void hear(int sock, struct word *word)
+static void hear(struct takeover *takeover, struct word *word)
 {
     ProtobufCMessage *message;
+    const Vip__Takeover *heard;
     struct vip_fds fds;
-    int r = vip_control_recv(sock, &vip__takeover__descriptor, MSG_DONTWAIT, &message, &fds);
+    int r =
+        vip_control_recv(takeover->sock, &vip__takeover__descriptor, MSG_DONTWAIT, &message, &fds);
 
     if (r < 0) {
         word->over = r != -EAGAIN;
         return;
     }
-    word->stopping |= ((const Vip__Takeover *)message)->step == VIP__TAKEOVER__STEP__STOPPING;
-    word->go = ((const Vip__Takeover *)message)->step == VIP__TAKEOVER__STEP__GO;
+    heard = (const Vip__Takeover *)message;
+    word->stopping |= heard->step == VIP__TAKEOVER__STEP__STOPPING;
+    word->go = heard->step == VIP__TAKEOVER__STEP__GO;
+    word->gave_up |= heard->step == VIP__TAKEOVER__STEP__GAVE_UP;
+    takeover->draining = heard->draining;
     vip_fds_close(&fds);
     protobuf_c_message_free_unpacked(message, NULL);
 }
 
-/* Milliseconds left for its first word; -1: it stops, which takes as long as it takes. */
-static int rest_ms(const struct word *word, uint64_t deadline_ns)
+/* Milliseconds until due_ns. */
+static int rest_ms(uint64_t due_ns)
 {
     uint64_t now_ns = vipd_clock_now();
 
-    if (word->stopping)
-        return -1;
-    return now_ns >= deadline_ns ? 0 : (int)((deadline_ns - now_ns) / 1000000) + 1;
+    return now_ns >= due_ns ? 0 : (int)((due_ns - now_ns) / 1000000) + 1;
 }
 
-int takeover_finish(const struct takeover *takeover, char *err, size_t err_bytes)
+/*
+ * Wait until something has happened, or due_ns. Returns whether the running vipd has died. Its last
+ * word has been heard then.
+ */
+static bool await_word(struct takeover *takeover, uint64_t due_ns, struct word *word)
 {
-    uint64_t deadline_ns = vipd_clock_now() + ANSWER_NS;
+    struct pollfd look[2] = {{.fd = takeover->pidfd, .events = POLLIN},
+                             {.fd = word->over ? -1 : takeover->sock, .events = POLLIN}};
+    int n = poll(look, 2, rest_ms(due_ns));
+
+    if (n > 0 && look[1].revents)
+        hear(takeover, word);
+    return n > 0 && look[0].revents;
+}
+
+int takeover_finish(struct takeover *takeover, char *err, size_t err_bytes)
+{
+    uint64_t due_ns = vipd_clock_now() + ANSWER_NS; /* first of its word, then of the next line */
+    bool stopping = false;
     struct word word = {0};
 
     (void)send_step(takeover->sock, VIP__TAKEOVER__STEP__READY); /* fails if it is gone */
-    for (;;) {
-        struct pollfd look[2] = {{.fd = takeover->pidfd, .events = POLLIN},
-                                 {.fd = word.over ? -1 : takeover->sock, .events = POLLIN}};
-        int n = poll(look, 2, rest_ms(&word, deadline_ns));
+    while (!word.gave_up) {
+        bool died = await_word(takeover, due_ns, &word);
 
-        if (n > 0 && look[1].revents)
-            hear(takeover->sock, &word);
-        if (word.go || (n > 0 && look[0].revents))
+        if (word.go || (died && !word.gave_up))
             return 0;
-        if (n != 0 || rest_ms(&word, deadline_ns) != 0)
+        if (word.stopping && !stopping) {
+            stopping = true;
+            due_ns = vipd_clock_now() + SLOW_NS;
+        }
+        if (rest_ms(due_ns) != 0)
             continue;
+        if (stopping) {
+            vipd_warning("vipd (pid %ld) has begun to stop, and has not ended yet: this one waits. "
+                         "SIGKILL ends it, and the connections go on all the same",
+                         (long)takeover->pid);
+            due_ns = vipd_clock_now() + SLOW_AGAIN_NS;
+            continue;
+        }
         /* From here on it cannot send; a word that it has sent before still counts. */
         (void)shutdown(takeover->sock, SHUT_RD);
-        hear(takeover->sock, &word);
+        hear(takeover, &word);
         if (!word.stopping)
             break;
     }
-    snprintf(err, err_bytes,
-             "the vipd that runs (pid %ld) has not begun to stop within 1 s, and goes on",
-             (long)takeover->pid);
+    if (word.gave_up)
+        snprintf(err, err_bytes,
+                 "the vipd that ran (pid %ld) has given this one up, because it was not ready in "
+                 "time",
+                 (long)takeover->pid);
+    else
+        snprintf(err, err_bytes,
+                 "the vipd that runs (pid %ld) has not begun to stop within 1 s, and goes on",
+                 (long)takeover->pid);
     return -ETIMEDOUT;
 }

@@ -9,7 +9,7 @@
  *     Reply, one end of a socket pair -->
  *     SOCKET ... SOCKET, ALL -->               (socket pair; proto/control.proto, Takeover)
  *                                              opens its NICs
- *                  <-- READY
+ *                  <-- READY                   (within 10 s, or GAVE_UP --> and the running one goes on)
  *     STOPPING -->                             until here the next vipd may fail: nothing has changed
  *     ends its sessions and NICs
  *     GO -->                                   begins
@@ -19,16 +19,18 @@
 #ifndef VIPD_TAKEOVER_H
 #define VIPD_TAKEOVER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
 #include "vipd/fd_store.h"
 
 struct takeover {
-    int sock;    /* to the running vipd; -1: this vipd takes over from none */
-    int pidfd;   /* of the running vipd */
-    int lock_fd; /* the lock of the runtime directory, for runtime_take */
-    pid_t pid;   /* of the running vipd */
+    int sock;      /* to the running vipd; -1: this vipd takes over from none */
+    int pidfd;     /* of the running vipd */
+    int lock_fd;   /* the lock of the runtime directory, for runtime_take */
+    pid_t pid;     /* of the running vipd */
+    bool draining; /* the running vipd was drained when it said its last word */
 };
 
 /*
@@ -41,10 +43,11 @@ int takeover_ask(const char *dir, uid_t user, struct fd_store *fd_store, struct 
 
 /*
  * This vipd is ready: wait until the running one has ended. Nothing but its word or its death is
- * taken for this end. Outcomes: 0; -ETIMEDOUT with a sentence in err: it has not begun to stop within
- * 1 s, and will not any more.
+ * taken for this end. It takes as long as it takes; the log says so after 1 s, and again every 10 s.
+ * Outcomes: 0; -ETIMEDOUT with a sentence in err: it has not begun to stop within 1 s, or it has
+ * given this one up, and will not stop for it any more.
  */
-int takeover_finish(const struct takeover *takeover, char *err, size_t err_bytes);
+int takeover_finish(struct takeover *takeover, char *err, size_t err_bytes);
 
 void takeover_free(struct takeover *takeover);
 

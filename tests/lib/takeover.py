@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """Plays a next vipd (vipd --takeover, vipd/takeover.h) that does not go on to the end.
-usage: takeover.py SOCKET [stranger]     stranger: as another user, who must get nothing; needs root"""
+usage: takeover.py SOCKET [stranger | still]
+stranger: as another user, who must get nothing; needs root
+still: stands still before it is ready, until the running vipd gives it up"""
 import os
 import socket
 import sys
 
 READY = b"\x08\x03"  # Takeover { step: READY }
+GAVE_UP = b"\x08\x06"
 
 
 def varint(number):
@@ -60,6 +63,14 @@ if sys.argv[2:] == ["stranger"]:
     os.setgroups([])
     os.setuid(65534)
     refused(os.geteuid(), b"only root and vipd's own user")
+    sys.exit(0)
+if sys.argv[2:] == ["still"]:
+    pair = begin()
+    refused(os.geteuid(), b"another vipd is taking over already")
+    message = pair.recv(16)
+    if message != GAVE_UP or pair.recv(16):
+        sys.exit("takeover.py: the running vipd says %r" % message)
+    begin().close()  # nothing is in the way of the next one
     sys.exit(0)
 refused(os.geteuid() + 1, b"another user")
 for words in ([], [b"\x08\x05"], [b"\xff"], [b"\x08\x02", READY]):

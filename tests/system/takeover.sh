@@ -70,10 +70,25 @@ if [ "$(id -u)" -eq 0 ]; then
     runs
 fi
 
+# A next vipd that stands still is given up after 10 s, so that another one can take over.
+python3 -B tests/lib/takeover.py "$WORK/A/vipd.sock" still || failed "tests/lib/takeover.py still"
+grep -q 'which was to take over, is not ready after 10 s; this one goes on' "$WORK/A.log" || failed "no line in the log"
+runs
+
+# The next vipd is drained as this one is.
+drains() {
+    in_host A "$vipctl" show summary --json | grep -q "\"draining\": *$1" || failed "not \"draining\": $1"
+}
+in_host A "$vipctl" drain >/dev/null || failed "no drain"
+drains true
 before=${DAEMON_PID[A]}
 daemon_takeover A || exit 1
 [ "${DAEMON_PID[A]}" != "$before" ] && ! kill -0 "$before" 2>/dev/null || failed "vipd $before still runs"
 runs
+drains true
+in_host A "$vipctl" resume >/dev/null || failed "no resume"
+daemon_takeover A || exit 1
+drains false
 [ -S "$WORK/A/vipd.sock" ] && [ -f "$WORK/A/vipd.stats" ] || failed "a file of the runtime directory has gone"
 [ "$(cat "$WORK/A/vipd.lock")" = "${DAEMON_PID[A]}" ] || failed "the lock has another pid"
 "$VIPD" --config "$WORK/next.conf" --runtime-dir "$WORK/A" >"$WORK/next.log" 2>&1 && failed "two vipd have one lock"

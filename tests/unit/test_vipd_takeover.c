@@ -13,7 +13,6 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -23,7 +22,10 @@
 
 static char dir[] = "/tmp/test-takeover-XXXXXX";
 
-static int finished[2]; /* a pipe, which ends when takeover_finish has returned */
+static int finished[2];   /* a pipe, which ends when takeover_finish has returned */
+static int logged[2];     /* a pipe: the log of the next vipd */
+static bool drained;      /* in each message of the running vipd */
+static bool took_drained; /* what the next vipd has heard of that */
 
 /* What the child does once it has handed over its sockets. */
 typedef int running_fn(int sock);
@@ -35,6 +37,7 @@ static void say(int sock, Vip__Takeover__Step step, const char *name, int fd)
     message.has_step = true;
     message.step = step;
     message.name = (char *)name;
+    message.has_draining = message.draining = drained;
     if (vip_control_send(sock, &message.base, &fd, fd >= 0, 0) < 0)
         exit(10);
 }
@@ -78,6 +81,19 @@ static int play(int listener, running_fn *fn)
     return fn(pair[0]);
 }
 
+/* As takeover_finish, with the log in the pipe. */
+static int finish(struct takeover *takeover, char err[256])
+{
+    int before = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0), r;
+
+    assert_int_equal(dup2(logged[1], STDERR_FILENO), STDERR_FILENO);
+    r = takeover_finish(takeover, err, 256);
+    assert_int_equal(dup2(before, STDERR_FILENO), STDERR_FILENO);
+    close(before);
+    took_drained = takeover->draining;
+    return r;
+}
+
 /* Take over from a child. Returns what takeover_ask, or else takeover_finish, returned; *ret_code: how
  * the child has ended. */
 static int take_over(running_fn *fn, char err[256], int *ret_code)
@@ -88,9 +104,11 @@ static int take_over(running_fn *fn, char err[256], int *ret_code)
     pid_t child;
 
     assert_int_equal(pipe2(finished, O_CLOEXEC), 0);
+    assert_int_equal(pipe2(logged, O_CLOEXEC), 0);
     child = fork();
     if (child == 0) {
         close(finished[1]);
+        close(logged[1]);
         _exit(play(listener, fn));
     }
     fd_store_init(&fd_store);
@@ -98,14 +116,16 @@ static int take_over(running_fn *fn, char err[256], int *ret_code)
     if (r == 0) {
         assert_int_equal(takeover.pid, child);
         assert_true(fd_store.in_use);
-        r = takeover_finish(&takeover, err, 256);
+        r = finish(&takeover, err);
         close(fd_store.listener);
         close(takeover.lock_fd);
     }
     takeover_free(&takeover);
     close(listener);
-    close(finished[0]);
-    close(finished[1]);
+    for (unsigned i = 0; i < 2; i++) {
+        close(finished[i]);
+        close(logged[i]);
+    }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status));
     *ret_code = WEXITSTATUS(status);
@@ -124,23 +144,40 @@ static int await_end(int sock)
     return r == -EPIPE ? 0 : 13;
 }
 
+/* Wait for a line of the next vipd's log. false: the log has ended. */
+static bool await_line(const char *part)
+{
+    FILE *log = fdopen(logged[0], "r");
+    bool found = false;
+    char line[512];
+
+    while (log && !found && fgets(line, sizeof(line), log))
+        found = strstr(line, part) != NULL;
+    return found;
+}
+
 /* ---- ways of the running vipd ------------------------------------------------------------ */
 
-static int says_all_words(int sock)
+static int says_the_rest(int sock)
 {
-    say(sock, VIP__TAKEOVER__STEP__ALL, NULL, -1);
     say(sock, VIP__TAKEOVER__STEP__STOPPING, NULL, -1);
     say(sock, VIP__TAKEOVER__STEP__GO, NULL, -1);
     return await_end(sock);
 }
 
+static int says_all_words(int sock)
+{
+    say(sock, VIP__TAKEOVER__STEP__ALL, NULL, -1);
+    return says_the_rest(sock);
+}
+
+/* It has not ended before the next vipd says that it waits. */
 static int stops_slowly(int sock)
 {
-    struct timespec pause = {.tv_sec = 1, .tv_nsec = 300000000};
-
     say(sock, VIP__TAKEOVER__STEP__ALL, NULL, -1);
     say(sock, VIP__TAKEOVER__STEP__STOPPING, NULL, -1);
-    nanosleep(&pause, NULL);
+    if (!await_line("has not ended yet: this one waits"))
+        return 16;
     say(sock, VIP__TAKEOVER__STEP__GO, NULL, -1);
     return await_end(sock);
 }
@@ -178,6 +215,38 @@ static int hangs_up(int sock)
     say(sock, VIP__TAKEOVER__STEP__ALL, NULL, -1);
     close(sock);
     return read(finished[0], &byte, 1) == 0 ? 0 : 15;
+}
+
+/* An administrator drains it while the next vipd opens its NICs. */
+static int is_drained(int sock)
+{
+    say(sock, VIP__TAKEOVER__STEP__ALL, NULL, -1);
+    drained = true;
+    return says_the_rest(sock);
+}
+
+/* An administrator resumes it meanwhile. */
+static int is_drained_no_more(int sock)
+{
+    drained = true;
+    say(sock, VIP__TAKEOVER__STEP__ALL, NULL, -1);
+    drained = false;
+    return says_the_rest(sock);
+}
+
+/* A vipd that is drained, and dies. */
+static int dies_drained(int sock)
+{
+    drained = true;
+    return dies(sock);
+}
+
+/* Its end afterwards is no reason to begin. */
+static int gives_up_and_ends(int sock)
+{
+    say(sock, VIP__TAKEOVER__STEP__ALL, NULL, -1);
+    say(sock, VIP__TAKEOVER__STEP__GAVE_UP, NULL, -1);
+    return 0;
 }
 
 static int hands_over_too_little(int sock)
@@ -219,6 +288,37 @@ static void test_gives_up_if_the_other_goes_on(void **state)
         assert_int_equal(take_over(ways[i], err, &code), -ETIMEDOUT);
         assert_non_null(strstr(err, "goes on"));
         assert_int_equal(code, 0);
+    }
+}
+
+static void test_does_not_begin_if_the_other_has_given_up(void **state)
+{
+    char err[256];
+    int code;
+
+    (void)state;
+    assert_int_equal(take_over(gives_up_and_ends, err, &code), -ETIMEDOUT);
+    assert_non_null(strstr(err, "has given this one up"));
+    assert_int_equal(code, 0);
+}
+
+static void test_is_drained_as_the_other(void **state)
+{
+    static const struct {
+        running_fn *way;
+        bool drained;
+    } cases[] = {{says_all_words, false},
+                 {is_drained, true},
+                 {is_drained_no_more, false},
+                 {dies_drained, true}};
+    char err[256];
+    int code;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_int_equal(take_over(cases[i].way, err, &code), 0);
+        assert_int_equal(code, 0);
+        assert_int_equal(took_drained, cases[i].drained);
     }
 }
 
@@ -270,6 +370,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_begins_when_the_other_has_ended),
         cmocka_unit_test(test_gives_up_if_the_other_goes_on),
+        cmocka_unit_test(test_does_not_begin_if_the_other_has_given_up),
+        cmocka_unit_test(test_is_drained_as_the_other),
         cmocka_unit_test(test_takes_nothing_else),
         cmocka_unit_test(test_nobody_runs),
     };

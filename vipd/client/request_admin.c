@@ -374,7 +374,8 @@ void request_takeover(struct client *client, const Vip__Request *request, struct
         refuse(answer, VIP__REFUSAL__REFUSAL_DENIED);
         return;
     }
-    if (handover_begin(client->vipd, request->takeover->uid, &sock, why, sizeof(why)) < 0) {
+    if (handover_begin(client->vipd, request->takeover->uid, client->pid, &sock, why, sizeof(why)) <
+        0) {
         answer_set(answer, VIP_RC_INVALID_STATE, "%s", why);
         return;
     }
