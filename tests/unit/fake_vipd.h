@@ -29,7 +29,7 @@
 /* The name of the socket of a vipd that has hidden. */
 static inline const char *fake_hidden(const struct fake *fake)
 {
-    static char path[96];
+    static _Thread_local char path[96];
 
     snprintf(path, sizeof(path), "%s/hidden", fake->dir);
     return path;
