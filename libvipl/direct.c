@@ -247,19 +247,21 @@ static void start(struct vipl__vi *vi, struct vipl__direct *direct, const Vip__D
     memset(direct->lent, 0xff, sizeof(direct->lent)); /* VIPL__NOT_LENT */
 }
 
-void vipl__direct_attach(struct vipl__vi *vi, const Vip__Direct *event, int fd)
+bool vipl__direct_attach(struct vipl__vi *vi, const Vip__Direct *event, int *fd)
 {
     struct vipl__queue *recv = &vi->queue[VIP_Q_RECV];
     struct vipl__direct *direct;
     uint32_t k;
 
     if (!vi->session->direct || event->half > 1 || vipl__direct_of(vi) != NULL)
-        return;
+        return false;
     direct = object_of(vi);
-    if (direct == NULL || !map_ring(direct, fd))
-        return;
-    if (vi->session->outlive_ns > 0)
-        direct->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (direct == NULL || !map_ring(direct, *fd))
+        return false;
+    if (vi->session->outlive_ns > 0) {
+        direct->fd = *fd;
+        *fd = -1;
+    }
     direct->lends = cq_add(recv->cq, vi, VIP_Q_RECV);
     direct->sends = cq_add(vi->queue[VIP_Q_SEND].cq, vi, VIP_Q_SEND);
     lock_all(vi);
@@ -273,6 +275,7 @@ void vipl__direct_attach(struct vipl__vi *vi, const Vip__Direct *event, int fd)
         vipl__direct_lend(vi, k);
     unlock_all(vi);
     vipl__direct_asleep_vi(vi);
+    return true;
 }
 
 void vipl__direct_destroy(struct vipl__vi *vi)

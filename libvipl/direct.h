@@ -76,8 +76,11 @@ VIP_RETURN vipl__direct_again(struct vipl__session *session);
 /* A VI was created (its handle is not valid yet); a VI has ended. Under session->lock. */
 void vipl__direct_create(struct vipl__vi *vi);
 void vipl__direct_destroy(struct vipl__vi *vi);
-/* vipd has made a ring for a VI; fd stays the caller's. Under session->lock. */
-void vipl__direct_attach(struct vipl__vi *vi, const Vip__Direct *event, int fd);
+/*
+ * vipd has made a ring for a VI. If the next vipd may need its file, *fd is taken over, and is -1
+ * then. false: the VI does not use the ring. Under session->lock.
+ */
+bool vipl__direct_attach(struct vipl__vi *vi, const Vip__Direct *event, int *fd);
 
 /* ---- posting ----------------------------------------------------------------------------- */
 

@@ -20,6 +20,7 @@
 #include "libvipl/listen.h"
 #include "libvipl/outlive.h"
 #include "libvipl/sleep.h"
+#include "libvipl/sq.h"
 
 /* The live VI that an event names; NULL if the VI was destroyed meanwhile. */
 static struct vipl__vi *event_vi(struct vipl__session *session, uint32_t index, uint32_t generation)
@@ -130,22 +131,22 @@ static void on_place(struct vipl__session *session, const Vip__Place *event)
     vip_control_send(session->event_fd, &done.base, NULL, 0, 0);
 }
 
-static void on_direct(struct vipl__session *session, const Vip__Direct *event,
-                      const struct vip_fds *fds)
+/* The ring comes without its descriptor if this process has no room for it. */
+static void on_direct(struct vipl__session *session, const Vip__Direct *event, struct vip_fds *fds)
 {
+    bool taken = false;
     struct vipl__vi *vi;
 
-    if (fds->count != 1)
-        return;
     pthread_mutex_lock(&session->lock);
     vi = event_vi(session, event->vi, event->generation);
-    if (vi != NULL)
-        vipl__direct_attach(vi, event, fds->fd[0]);
+    if (vi != NULL && fds->count == 1)
+        taken = vipl__direct_attach(vi, event, &fds->fd[0]);
     pthread_mutex_unlock(&session->lock);
+    if (vi != NULL && !taken)
+        vipl__ask(vi, VIP_ASK_NO_RING);
 }
 
-static void dispatch(struct vipl__session *session, const Vip__Event *event,
-                     const struct vip_fds *fds)
+static void dispatch(struct vipl__session *session, const Vip__Event *event, struct vip_fds *fds)
 {
     switch ((int)event->body_case) {
     case VIP__EVENT__BODY_INCOMING:
@@ -240,7 +241,8 @@ static void read_all(struct vipl__session *session)
         int rc;
 
         wake_refused(session);
-        rc = vip_control_recv(session->event_fd, &vip__event__descriptor, 0, &message, &fds);
+        rc =
+            vip_control_recv_without(session->event_fd, &vip__event__descriptor, 0, &message, &fds);
 
         if (rc < 0)
             return;

@@ -146,17 +146,38 @@ static bool hung_up(int control)
     return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
 }
 
+/*
+ * Receive the reply; NULL: there is none. While this process has no room for the reply's descriptors,
+ * the reply stays in the socket: vipd lets a session come back once.
+ */
+static ProtobufCMessage *take_reply(const struct vipl__session *session, int control,
+                                    uint64_t deadline_ns, struct vip_fds *ret_fds)
+{
+    struct timespec pause = {.tv_nsec = LOOK_AGAIN_NS};
+    ProtobufCMessage *reply = NULL;
+    char byte;
+
+    while (await_reply(session, control, deadline_ns)) {
+        int rc = vip_control_recv(control, &vip__reply__descriptor, MSG_PEEK | MSG_DONTWAIT, &reply,
+                                  ret_fds);
+
+        if (rc != -EMFILE) {
+            (void)!recv(control, &byte, sizeof(byte), MSG_DONTWAIT); /* take it out */
+            break;
+        }
+        nanosleep(&pause, NULL);
+    }
+    return reply;
+}
+
 /* Send the request to the next vipd. Returns its reply; NULL: there is none. */
 static Vip__Reply *ask_next(const struct vipl__session *session, int control,
                             const Vip__Request *request, const int fds[3], uint64_t deadline_ns,
                             struct vip_fds *ret_fds)
 {
-    ProtobufCMessage *reply = NULL;
-
-    if (vip_control_send(control, &request->base, fds, 3, MSG_DONTWAIT) == 0 &&
-        await_reply(session, control, deadline_ns))
-        (void)vip_control_recv(control, &vip__reply__descriptor, 0, &reply, ret_fds);
-    return (Vip__Reply *)reply;
+    if (vip_control_send(control, &request->base, fds, 3, MSG_DONTWAIT) < 0)
+        return NULL;
+    return (Vip__Reply *)take_reply(session, control, deadline_ns, ret_fds);
 }
 
 /* What the next vipd says about the session. */

@@ -144,8 +144,9 @@ static void unpack_free(void *allocator_data, void *memory)
     free(memory);
 }
 
-/* As vip_control_recv_from; room: VIP_CONTROL_BYTES_MAX bytes for the packed message. */
-static int recv_in(int sock, const ProtobufCMessageDescriptor *type, int flags,
+/* As vip_control_recv_from; room: VIP_CONTROL_BYTES_MAX bytes for the packed message; without: as
+ * vip_control_recv_without. */
+static int recv_in(int sock, const ProtobufCMessageDescriptor *type, int flags, bool without,
                    const struct vip_fd_drop *drop, uint8_t *room, ProtobufCMessage **ret_message,
                    struct vip_fds *ret_fds)
 {
@@ -184,7 +185,8 @@ static int recv_in(int sock, const ProtobufCMessageDescriptor *type, int flags,
     /* The buffer had room for every descriptor, but this process had not. */
     if (msg.msg_flags & MSG_CTRUNC) {
         vip_fds_drop(&fds, drop);
-        return -EMFILE;
+        if (!without)
+            return -EMFILE;
     }
     if (n > 0 && fits && !(msg.msg_flags & MSG_TRUNC))
         message = protobuf_c_message_unpack(type, &allocator, (size_t)n, room);
@@ -203,7 +205,15 @@ int vip_control_recv_from(int sock, const ProtobufCMessageDescriptor *type, int 
 {
     uint8_t room[VIP_CONTROL_BYTES_MAX];
 
-    return recv_in(sock, type, flags, drop, room, ret_message, ret_fds);
+    return recv_in(sock, type, flags, false, drop, room, ret_message, ret_fds);
+}
+
+int vip_control_recv_without(int sock, const ProtobufCMessageDescriptor *type, int flags,
+                             ProtobufCMessage **ret_message, struct vip_fds *ret_fds)
+{
+    uint8_t room[VIP_CONTROL_BYTES_MAX];
+
+    return recv_in(sock, type, flags, true, &drop_now, room, ret_message, ret_fds);
 }
 
 int vip_control_recv(int sock, const ProtobufCMessageDescriptor *type, int flags,
@@ -223,7 +233,7 @@ int vip_control_ask_in(void *room, int sock, const ProtobufCMessage *request, co
     /* A peer that closed the socket before the request may have sent its reason. */
     if (r < 0 && r != -EPIPE)
         return r;
-    return recv_in(sock, type, 0, &drop_now, room, ret_reply, ret_fds);
+    return recv_in(sock, type, 0, false, &drop_now, room, ret_reply, ret_fds);
 }
 
 int vip_control_ask(int sock, const ProtobufCMessage *request, const int *fds, unsigned fd_count,

@@ -58,6 +58,12 @@ int vip_control_send(int sock, const ProtobufCMessage *message, const int *fds, 
 int vip_control_recv(int sock, const ProtobufCMessageDescriptor *type, int flags,
                      ProtobufCMessage **ret_message, struct vip_fds *ret_fds);
 
+/*
+ * The same, but a message for whose descriptors this process has no room is given out without them.
+ */
+int vip_control_recv_without(int sock, const ProtobufCMessageDescriptor *type, int flags,
+                             ProtobufCMessage **ret_message, struct vip_fds *ret_fds);
+
 /* As vip_control_recv, but `drop` closes descriptors that cannot be handed out. */
 int vip_control_recv_from(int sock, const ProtobufCMessageDescriptor *type, int flags,
                           const struct vip_fd_drop *drop, ProtobufCMessage **ret_message,

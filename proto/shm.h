@@ -63,6 +63,7 @@ enum vip_ask {
     VIP_ASK_WAKE_PEER = 2, /* a message went by the ring while the peer began to sleep */
     VIP_ASK_WAKE_SELF = 3, /* a send went by the ring; threads of this session began to sleep */
     VIP_ASK_BREAK = 4,     /* the ring cannot go on: break the connection */
+    VIP_ASK_NO_RING = 5,   /* the program has not taken the ring: end it, and keep the connection */
 };
 
 /* Flags of the first slot of a send: extensions of VIPL 1.0. The peer must have them, too. */

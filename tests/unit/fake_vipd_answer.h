@@ -86,7 +86,9 @@ struct fake {
     Vip__Event *after_reply;
     /* NULL, or called first for each request but OpenRequest and MakeMemory. True: it has answered. */
     bool (*answers)(struct fake *fake, const Vip__Request *request, const struct vip_fds *fds);
-    void *of_answers; /* for this function */
+    void *of_answers; /* for this function and the next one */
+    /* NULL, or called before and after the reply with the session's descriptors is sent. */
+    void (*opens)(struct fake *fake, bool sent);
     /* Number of requests by body case, without OpenRequest and MakeMemory; atomic. */
     unsigned requests[64];
 };
@@ -213,7 +215,11 @@ FAKE_ORDERED static void fake_open(struct fake *fake, const Vip__Request *reques
     open.has_outlive_ms = 1;
     open.outlive_ms = fake->outlive_ms;
     reply.open = &open;
+    if (fake->opens != NULL)
+        fake->opens(fake, false);
     vip_control_send(fake->control, &reply.base, out, fake->fault == FAKE_FEW_FDS ? 1 : 3, 0);
+    if (fake->opens != NULL)
+        fake->opens(fake, true);
     close(out[0]);
     close(pair[1]);
 }

@@ -27,9 +27,13 @@ struct end {
 
 static struct end ends[2];
 
+static const struct end *refuses; /* this end does not take its ring */
+
 static bool on_direct(void *ctx, uint16_t vi, uint32_t generation, uint32_t first, unsigned half,
                       int fd)
 {
+    if (refuses && refuses->app == ctx)
+        return false;
     for (unsigned i = 0; i < 2; i++) {
         struct end *end = &ends[i];
 
@@ -440,6 +444,52 @@ static void test_who_gets_none(void **state)
     close_pair();
 }
 
+static void message_by_vipd(struct end *from, struct end *to)
+{
+    struct vip_comp comp;
+
+    post_recv(to, 64);
+    send_vipd(from, 3);
+    comp = rig_wait_done(to->app, to->vi, VIP_Q_RECV);
+    assert_int_equal(comp.status & VIP_ST_ERROR_MASK, 0);
+    assert_int_equal(comp.direct, 0);
+}
+
+/*
+ * A program does not get its ring, or cannot take it and says so: the ring ends at both ends, and the connection goes on
+ * through vipd, as one that never had a ring. A ring with messages stays.
+ */
+static void test_not_taken(void **state)
+{
+    for (unsigned asks = 0; asks < 2; asks++) {
+        open_pair(VIP_LVL_DELIVERY);
+        refuses = asks ? NULL : &ends[1];
+        connect_pair();
+        post_recv(&ends[0], 64); /* as the end with the ring offers it */
+        if (asks)
+            ask(&ends[1], VIP_ASK_NO_RING);
+        rig_steps(3);
+        for (unsigned i = 0; i < 2; i++)
+            assert_int_equal(block(&ends[i])->ring, VIP_RING_NONE);
+        send_vipd(&ends[1], 3);
+        assert_int_equal(
+            rig_wait_done(ends[0].app, ends[0].vi, VIP_Q_RECV).status & VIP_ST_ERROR_MASK, 0);
+        for (unsigned i = 0; i < 20; i++)
+            message_by_vipd(&ends[i % 2], &ends[1 - i % 2]);
+        ask(&ends[0], VIP_ASK_NO_RING); /* there is none */
+        message_by_vipd(&ends[0], &ends[1]);
+        close_pair();
+    }
+    open_pair(VIP_LVL_DELIVERY);
+    connect_pair();
+    post_recv(&ends[1], 64);
+    send_direct(&ends[0], 1);
+    ask(&ends[1], VIP_ASK_NO_RING);
+    rig_steps(3);
+    assert_int_equal(block(&ends[1])->ring, VIP_RING_OPEN);
+    close_pair();
+}
+
 /* While vipd counts the messages in the ring, the program posts a receive and a message goes to this receive.
  * vipd counts the earlier messages only. */
 static void test_message_to_a_later_receive(void **state)
@@ -623,6 +673,7 @@ int main(void)
         T(test_asks_without_end),
         T(test_table_not_touched),
         T(test_who_gets_none),
+        T(test_not_taken),
         T(test_watched),
         T(test_watched_at_the_beginning_and_the_end),
         T(test_statistics),

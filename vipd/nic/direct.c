@@ -296,7 +296,7 @@ void nic_op_fetch_receives(void *ctx, uint16_t number, bool all)
 
 void nic_direct_asked(struct nic_vi *vi)
 {
-    vi->ask_break = vi->ask_flush = false;
+    vi->ask_break = vi->ask_flush = vi->ask_no_ring = false;
     nic_list_del(&vi->in_asks);
 }
 
@@ -386,14 +386,42 @@ void nic_ring_join(struct nic_ring *ring, unsigned half, struct nic_session *ses
 }
 
 /* Give this end of a new ring to its program. */
-static void end_begin(struct nic_ring *ring, unsigned half, const struct nic_conn *conn, int fd)
+static bool end_begin(struct nic_ring *ring, unsigned half, const struct nic_conn *conn, int fd)
 {
     struct nic_session *session = conn->session;
     struct nic_vi *vi = &session->vis[conn->vi];
 
     nic_ring_join(ring, half, session, conn->vi, vi->recv_next);
     vip_store32_release(&block_of(session, conn->vi)->ring, VIP_RING_OPEN);
-    (void)session->sink->direct(session->ctx, conn->vi, vi->generation, vi->ring_first, half, fd);
+    return session->sink->direct(session->ctx, conn->vi, vi->generation, vi->ring_first, half, fd);
+}
+
+/*
+ * One end has not taken the ring. Then it offers no receives there, so the other end has sent no
+ * message by it: all messages go through vipd, as without a ring. The next life of vipd would not go
+ * on with a ring of which an end is missing. false: a program has written messages; the ring stays.
+ */
+static bool ring_unused(struct nic_ring *ring)
+{
+    struct nic_session *session[2] = {ring->end[0].session, ring->end[1].session};
+    uint16_t vi[2] = {ring->end[0].vi, ring->end[1].vi};
+
+    for (unsigned half = 0; half < 2; half++) {
+        if (!session[half])
+            continue;
+        vip_fetch_begin();
+        (void)ring_sync(session[half], vi[half]);
+        vip_fetch_end();
+        if (session[half]->vis[vi[half]].ring_count > 0)
+            return false;
+    }
+    for (unsigned half = 0; half < 2; half++) {
+        if (!session[half])
+            continue;
+        vip_store32_release(&block_of(session[half], vi[half])->ring, VIP_RING_NONE);
+        end_leave(session[half], vi[half]); /* the last one frees the ring */
+    }
+    return true;
 }
 
 void nic_direct_begin(struct nic_conn *conn)
@@ -401,6 +429,7 @@ void nic_direct_begin(struct nic_conn *conn)
     struct nic *nic = conn->session->nic;
     const struct nic_conn *peer = nic_conn_find(nic, conn->remote_id);
     struct nic_ring *ring;
+    bool both;
     int fd;
 
     if (!nic->config.direct || !peer || peer->state != NIC_CONN_ESTABLISHED ||
@@ -412,8 +441,10 @@ void nic_direct_begin(struct nic_conn *conn)
     ring = fd < 0 ? NULL : nic_ring_new(nic, fd);
     if (ring) {
         nic->counts.rings++;
-        end_begin(ring, 0, conn, fd);
-        end_begin(ring, 1, peer, fd);
+        both = end_begin(ring, 0, conn, fd);
+        both = end_begin(ring, 1, peer, fd) && both;
+        if (!both)
+            (void)ring_unused(ring);
     } /* else messages go through vipd, as they can at any time */
     if (fd >= 0)
         close(fd);
@@ -426,6 +457,14 @@ static void ask_later(struct nic_session *session, struct nic_vi *vi)
     if (nic_list_empty(&vi->in_asks))
         nic_list_add_tail(&session->asks, &vi->in_asks);
     session->nic->asks = true;
+}
+
+void nic_direct_not_taken(struct nic_session *session, uint16_t number)
+{
+    struct nic_ring *ring = session->vis[number].ring;
+
+    if (ring && !ring_unused(ring))
+        nic_session_fault(session);
 }
 
 void nic_direct_ask_again(struct nic_session *session, uint16_t number)
@@ -452,6 +491,10 @@ void nic_direct_ask(struct nic_session *session, uint16_t number, uint8_t ask)
         return;
     case VIP_ASK_WAKE_SELF:
         nic_wake_also(session, number, VIP_Q_SEND);
+        return;
+    case VIP_ASK_NO_RING:
+        vi->ask_no_ring = true;
+        ask_later(session, vi);
         return;
     case VIP_ASK_BREAK:
         vi->ask_break = true;

@@ -400,10 +400,12 @@ static void ask_serve(struct nic_session *session, struct nic_vi *vi)
                               "not go to, or broke the rules of the ring";
     struct nic *nic = session->nic;
     uint16_t number = (uint16_t)(vi - session->vis);
-    bool breaks = vi->ask_break, flushes = vi->ask_flush;
+    bool breaks = vi->ask_break, flushes = vi->ask_flush, no_ring = vi->ask_no_ring;
     bool rebinds = vi->conn && vi->conn->state == NIC_CONN_REBINDING;
 
     nic_direct_asked(vi);
+    if (no_ring)
+        nic_direct_not_taken(session, number);
     vi->ask_break = breaks && rebinds; /* until nic_direct_ask_again */
     if (breaks && !rebinds && nic_vi_sever(session, number, why, nic->now_ns) == VIP_RC_SUCCESS)
         nic->counts.ring_breaks++;

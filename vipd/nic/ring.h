@@ -26,6 +26,8 @@ void nic_direct_drop(struct nic_session *session, uint16_t vi);
  * this VI, because it is done or out of date. */
 void nic_direct_ask(struct nic_session *session, uint16_t vi, uint8_t ask);
 void nic_direct_asked(struct nic_vi *vi);
+/* The program has not taken the VI's ring: end the ring at both ends, if it is unused. */
+void nic_direct_not_taken(struct nic_session *session, uint16_t number);
 /* The VI's connection is bound anew: serve what its program asked for meanwhile. */
 void nic_direct_ask_again(struct nic_session *session, uint16_t vi);
 /*

@@ -127,9 +127,10 @@ struct nic_vi {
     /* Receives in the session's table, and the ring (direct.c). */
     uint32_t recv_next;      /* next receive that vipd takes, counted from the VI's creation */
     bool had_ring;           /* a VI gets at most one ring */
-    struct nic_list in_asks; /* session->asks, while ask_break or ask_flush is set */
+    struct nic_list in_asks; /* session->asks, while one of the next three is set */
     bool ask_break;          /* the program asked to break the connection */
     bool ask_flush;          /* the program asked to flush receives of a VI in Error */
+    bool ask_no_ring;        /* the program has not taken its ring */
     struct nic_ring *ring;   /* NULL: the VI has no ring, or its ring is over */
     uint8_t ring_half;       /* this VI sends on way[ring_half] */
     uint32_t ring_first;     /* recv_next when the ring was made */
