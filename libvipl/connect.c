@@ -30,7 +30,7 @@
  * Make a connection handle. Returns 0 if there is no memory or there are too many. Under
  * session->lock.
  */
-static uint64_t conn_add(struct vipl__session *session, uint64_t conn_handle)
+static uint64_t conn_add(struct vipl__session *session, const struct vipl__incoming *incoming)
 {
     struct vipl__conn *conns;
     uint32_t i, slots;
@@ -49,7 +49,9 @@ static uint64_t conn_add(struct vipl__session *session, uint64_t conn_handle)
         session->conn_slots = slots;
     }
     session->conns[i].uses++;
-    session->conns[i].conn_handle = conn_handle;
+    /* A thread may have taken the request before vipd ended (vipl__requests_forget). */
+    session->conns[i].conn_handle =
+        incoming->tells == session->tells ? incoming->conn_handle : NO_REQUEST;
     session->conns[i].handle =
         vipl__handle_make(VIPL__KIND_CONN, session, (uint32_t)session->conns[i].uses << 16 | i);
     return session->conns[i].handle;
@@ -257,7 +259,7 @@ VIP_RETURN vipl__incoming_take(struct vipl__session *session, const char *call,
     uint64_t handle;
 
     pthread_mutex_lock(&session->lock);
-    handle = conn_add(session, incoming->conn_handle);
+    handle = conn_add(session, incoming);
     pthread_mutex_unlock(&session->lock);
     if (handle == 0) {
         vipl__reject_quietly(session, call, incoming->conn_handle);

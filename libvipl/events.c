@@ -59,6 +59,7 @@ static void on_incoming(struct vipl__session *session, const Vip__ConnIncoming *
     vipl__get_private(&incoming->data, &event->private_data);
 
     pthread_mutex_lock(&session->lock);
+    incoming->tells = session->tells;
     if (!vipl__listener_put(session, incoming)) {
         for (end = &session->incoming; *end != NULL; end = &(*end)->next)
             continue;

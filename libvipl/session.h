@@ -96,6 +96,7 @@ struct vipl__incoming {
     struct vipl__incoming *next;
     uint64_t wait_id;
     uint64_t conn_handle; /* vipd's */
+    uint32_t tells;       /* the session's when it came */
     struct vip_addr remote;
     VIP_VI_ATTRIBUTES attrs; /* of the remote VI */
     struct vip_private data;

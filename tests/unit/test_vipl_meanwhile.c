@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "libvipl/connect.h"
 #include "libvipl/listen.h"
 #include "libvipl/session.h"
 #include "libvipl/vipl.h"
@@ -231,11 +232,46 @@ static void a_listener_that_is_told(void **state)
     fake_end(&p->fake);
 }
 
+/* ---- a request ----------------------------------------------------------------------------- */
+
+/*
+ * A thread has taken a request of a client. The next vipd does not know it, and may have another request with its number:
+ * it is asked nothing about this one.
+ */
+static void a_request_that_is_taken(void **state)
+{
+    VIP_VI_ATTRIBUTES attrs = {VIP_SERVICE_UNRELIABLE, 4096, NULL, NULL, VIP_FALSE, VIP_FALSE};
+    struct program p;
+
+    (void)state;
+    for (unsigned accepts = 0; accepts < 2; accepts++) {
+        struct vipl__incoming *incoming = calloc(1, sizeof(*incoming));
+        VIP_CONN_HANDLE request;
+        VIP_VI_HANDLE vi;
+
+        begin(&p);
+        OK(VipCreateVi(p.nic, &attrs, NULL, NULL, &vi));
+        incoming->conn_handle = 1;
+        incoming->tells = p.session->tells;
+        fake_die(&p.fake);
+        go_on(&p);
+        OK(vipl__incoming_take(p.session, "VipConnectWait", incoming, NULL, NULL, NULL, &request));
+        if (accepts)
+            assert_int_equal(VipConnectAccept(request, vi), VIP_TIMEOUT);
+        else
+            OK(VipConnectReject(request));
+        assert_int_equal(asked(&p, VIP__REQUEST__BODY_ACCEPT), 0);
+        assert_int_equal(asked(&p, VIP__REQUEST__BODY_REJECT), 0);
+        end(&p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_cq_with_its_descriptors),
         cmocka_unit_test(a_listener_that_is_told),
+        cmocka_unit_test(a_request_that_is_taken),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
