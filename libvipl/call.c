@@ -4,8 +4,10 @@
 #include "libvipl/call.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "libvipl/error.h"
 
@@ -130,6 +132,11 @@ static int ask(struct vipl__session *session, const Vip__Request *request, const
     return rc;
 }
 
+static VIP_RETURN no_descriptor(const char *call)
+{
+    return vipl__fail(VIP_ERROR_RESOURCE, "%s: no file descriptor (RLIMIT_NOFILE)", call);
+}
+
 static VIP_RETURN exchange(struct vipl__session *session, const char *call,
                            const Vip__Request *request, const int *fds, unsigned fd_count,
                            bool keep, uint64_t until_ns, Vip__Reply **ret_reply,
@@ -146,6 +153,8 @@ static VIP_RETURN exchange(struct vipl__session *session, const char *call,
         rc = ask(session, request, fds, fd_count, keep, &message, ret_fds);
         if (rc >= 0)
             break;
+        if (rc == -EMFILE) /* the reply came, without its descriptors */
+            return no_descriptor(call);
         hang_up(session, life, rc);
         if (is_end(rc))
             __atomic_store_n(&session->unanswered, 1, __ATOMIC_RELAXED);
@@ -210,11 +219,26 @@ VIP_RETURN vipl__call(struct vipl__session *session, const char *call, const Vip
     return rc;
 }
 
+/* Has this process room for the descriptors of a reply? vipd makes something that goes with them. */
+static bool has_room(void)
+{
+    int fd[2];
+
+    if (pipe2(fd, O_CLOEXEC) != 0)
+        return false;
+    close(fd[0]);
+    close(fd[1]);
+    return true;
+}
+
 VIP_RETURN vipl__call_fds(struct vipl__session *session, const char *call,
                           const Vip__Request *request, bool keep, struct vip_fds *ret_fds)
 {
-    VIP_RETURN rc = exchange(session, call, request, NULL, 0, keep, VIPL__NEVER, NULL, ret_fds);
+    VIP_RETURN rc;
 
+    if (!has_room())
+        return no_descriptor(call);
+    rc = exchange(session, call, request, NULL, 0, keep, VIPL__NEVER, NULL, ret_fds);
     if (rc != VIP_SUCCESS)
         vip_fds_close(ret_fds);
     return rc;

@@ -40,7 +40,10 @@ void vipl__call_kept(struct vipl__session *session);
  */
 void vipl__call_provider(void);
 
-/* The same for a request whose reply brings only file descriptors; keep: as vipl__call_keep. */
+/*
+ * The same for a request whose reply brings only file descriptors, two at most; keep: as
+ * vipl__call_keep. VIP_ERROR_RESOURCE, too, if there is no room for them.
+ */
 VIP_RETURN vipl__call_fds(struct vipl__session *session, const char *call,
                           const Vip__Request *request, bool keep, struct vip_fds *ret_fds);
 

@@ -16,6 +16,7 @@
 #include "libvipl/direct.h"
 #include "libvipl/session.h"
 #include "libvipl/vipl.h"
+#include "libvipl/vipl_ext.h"
 #include "tests/unit/fake_vipd.h"
 
 #define OK(call) assert_int_equal((call), VIP_SUCCESS)
@@ -136,6 +137,56 @@ static void a_ring(void **state)
     end(&p);
 }
 
+/* ---- the descriptors of a CQ --------------------------------------------------------------- */
+
+/* When the reply is sent, there is no room any more. */
+FAKE_ORDERED static bool cq_fd_answers(struct fake *fake, const Vip__Request *request,
+                                       const struct vip_fds *fds)
+{
+    Vip__Reply reply = VIP__REPLY__INIT;
+    int pair[2];
+
+    (void)fds;
+    if (request->body_case != VIP__REQUEST__BODY_CQ_FD)
+        return false;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        abort();
+    fill(fake->of_answers);
+    reply.has_code = 1;
+    vip_control_send(fake->control, &reply.base, pair, 2, 0);
+    while (!received(fake->control))
+        usleep(1000);
+    empty(fake->of_answers);
+    close(pair[0]);
+    close(pair[1]);
+    return true;
+}
+
+static void a_cq(void **state)
+{
+    VIP_PROTECTION_HANDLE ptag;
+    unsigned *asked;
+    struct program p;
+    VIP_CQ_HANDLE cq;
+    int fd;
+
+    (void)state;
+    begin(&p, 0);
+    p.fake.answers = cq_fd_answers;
+    asked = &p.fake.requests[VIP__REQUEST__BODY_CQ_FD];
+    OK(VipCreateCQ(p.nic, 10, &cq));
+    fill(&p);
+    assert_int_equal(VipxCQGetFd(cq, &fd), VIP_ERROR_RESOURCE);
+    empty(&p);
+    assert_int_equal(__atomic_load_n(asked, __ATOMIC_SEQ_CST), 0);
+    assert_int_equal(VipxCQGetFd(cq, &fd), VIP_ERROR_RESOURCE);
+    OK(VipCreatePtag(p.nic, &ptag));
+    assert_int_equal(__atomic_load_n(asked, __ATOMIC_SEQ_CST), 1);
+    assert_true(there(&p));
+    assert_int_equal(__atomic_load_n(&p.session->kept, __ATOMIC_SEQ_CST), 0);
+    end(&p);
+}
+
 /* ---- the next vipd ------------------------------------------------------------------------- */
 
 static uint64_t provider_ns(const struct program *p)
@@ -186,6 +237,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_ring),
+        cmocka_unit_test(a_cq),
         cmocka_unit_test(the_next_vipd),
     };
 
