@@ -78,12 +78,14 @@ void ticket_seal(const struct ticket_key *key, const struct ticket *ticket,
 
 bool ticket_open(const struct ticket_key *key, const uint8_t *bytes, size_t len, struct ticket *ret)
 {
-    const uint8_t *nonce = bytes + 1, *box = nonce + crypto_secretbox_NONCEBYTES;
+    const uint8_t *nonce;
     struct ticket ticket;
 
-    if (len != TICKET_BYTES || bytes[0] != TICKET_VERSION ||
-        crypto_secretbox_open_easy((uint8_t *)&ticket, box, len - 1 - crypto_secretbox_NONCEBYTES,
-                                   nonce, key->bytes) != 0)
+    if (len != TICKET_BYTES || bytes[0] != TICKET_VERSION) /* an empty one may be NULL */
+        return false;
+    nonce = bytes + 1;
+    if (crypto_secretbox_open_easy((uint8_t *)&ticket, nonce + crypto_secretbox_NONCEBYTES,
+                                   len - 1 - crypto_secretbox_NONCEBYTES, nonce, key->bytes) != 0)
         return false;
     *ret = ticket;
     return true;

@@ -1,6 +1,6 @@
 /*
  * Control messages from a script, for control.c: any request with any fields, nested as in control.proto, with numbers
- * from earlier replies of vipd, and any file descriptors.
+ * from earlier replies of vipd, and any file descriptors. checkpoint.c uses the files only.
  */
 #ifndef TESTS_FUZZ_CONTROL_SEND_H
 #define TESTS_FUZZ_CONTROL_SEND_H
@@ -38,7 +38,7 @@ enum control_fd {
 static int control_fd[CONTROL_FDS];
 static uint8_t *control_app; /* our mapping of the app-writes segment */
 static uint64_t learned[LEARNED];
-static unsigned learned_count;
+static __attribute__((unused)) unsigned learned_count;
 
 static inline int control_memfd(uint64_t bytes, int seals)
 {

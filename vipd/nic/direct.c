@@ -164,11 +164,12 @@ static bool take_one(struct nic_session *session, uint16_t number, uint32_t *lef
 static void look_stats(struct nic_session *session, uint16_t number)
 {
     struct nic_vi *vi = &session->vis[number];
-    const struct vip_recv_head *head = vip_recv_head(session->recv_base, number);
+    const struct vip_recv_head *head;
     uint64_t word[4];
 
-    if (!vi->had_ring)
+    if (!vi->had_ring) /* the session may have no table */
         return;
+    head = vip_recv_head(session->recv_base, number);
     vip_fetch_begin();
     word[0] = vip_load64(&head->sent);
     word[1] = vip_load64(&head->sent_bytes);
