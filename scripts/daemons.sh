@@ -2,9 +2,10 @@
 #
 #   daemons_begin [BIN]            a working folder ($WORK); BIN has vipd, vipperf, vipctl (or build tree)
 #   daemon_start NAME ADDRESS PORT [CONFIG LINES...]   vipd with runtime dir $WORK/NAME; waits for it
-#   daemon_stop NAME [SIGNAL]      stop it and wait for its end
+#   daemon_stop NAME [SIGNAL]      stop it and wait for its end; the result is its exit status
 #   daemon_again NAME WAY [PAUSE]  end it by SIGKILL, SIGTERM or takeover, and start another one in its place (after a
-#                                  signal PAUSE seconds later)
+#                                  signal PAUSE seconds later). Its supervisor (tests/lib/supervisor.py, in DAEMON_AS)
+#                                  does the same: the ways are `supervised` (ended in order) and `crashed` (killed)
 #   daemon_takeover NAME           start another vipd in its place (vipd --takeover); waits for both
 #   in_host NAME COMMAND...        run a command as a program of that host (VIPD_RUNTIME_DIR, namespace)
 #   start_in NAME LOG COMMAND...   the same in the background, tracked; the command's own pid is in $STARTED
@@ -55,33 +56,51 @@ start_in() {
     track $STARTED
 }
 
-# The vipd of NAME with its configuration; the other words are further options.
-daemon_run() {
-    local name=$1 ready
-    shift
-    # A killed vipd leaves its socket behind: only the log shows when the new vipd listens.
-    touch "$WORK/$name.log"
-    ready=$(grep -c ' ready on ' "$WORK/$name.log")
-    # shellcheck disable=SC2046
-    $(host_prefix "$name") ${DAEMON_AS-} "$VIPD" --config "$WORK/$name.conf" --runtime-dir "$WORK/$name" "$@" \
-        >>"$WORK/$name.log" 2>&1 </dev/null &
-    DAEMON_PID[$name]=$!
+# Number of vipd of NAME that were ready. A killed vipd leaves its socket behind, and a supervisor always listens: only
+# the log shows when the next vipd is ready.
+daemon_lives() {
+    touch "$WORK/$1.log"
+    grep -c ' ready on ' "$WORK/$1.log"
+}
+
+# daemon_await NAME LIVES: wait until there are more than LIVES
+daemon_await() {
     for _ in $(seq 1200); do
-        [ "$(grep -c ' ready on ' "$WORK/$name.log")" -gt "$ready" ] && return 0
-        kill -0 "${DAEMON_PID[$name]}" 2>/dev/null || break
+        [ "$(daemon_lives "$1")" -gt "$2" ] && return 0
+        kill -0 "${DAEMON_PID[$1]}" 2>/dev/null || return 1
         sleep 0.05
     done
     return 1
 }
 
+# The vipd of NAME with its configuration; the other words are further options.
+daemon_run() {
+    local name=$1 lives
+    shift
+    lives=$(daemon_lives "$name")
+    # shellcheck disable=SC2046
+    $(host_prefix "$name") ${DAEMON_AS-} "$VIPD" --config "$WORK/$name.conf" --runtime-dir "$WORK/$name" "$@" \
+        >>"$WORK/$name.log" 2>&1 </dev/null &
+    DAEMON_PID[$name]=$!
+    daemon_await "$name" "$lives"
+}
+
 daemon_again() {
-    if [ "$2" = takeover ]; then
+    local lives
+    lives=$(daemon_lives "$1")
+    case $2 in
+    takeover)
         daemon_takeover "$1"
         return
-    fi
-    daemon_stop "$1" "${2#SIG}"
-    sleep "${3:-0}"
-    daemon_run "$1" && return
+        ;;
+    supervised) kill -HUP "${DAEMON_PID[$1]}" && daemon_await "$1" "$lives" && return ;;
+    crashed) kill -KILL "$(cat "$WORK/$1/vipd.lock")" && daemon_await "$1" "$lives" && return ;;
+    *)
+        daemon_stop "$1" "${2#SIG}"
+        sleep "${3:-0}"
+        daemon_run "$1" && return
+        ;;
+    esac
     echo "vipd $1 did not start again:" >&2
     cat "$WORK/$1.log" >&2
     return 1
@@ -135,14 +154,16 @@ daemon_start() {
 }
 
 daemon_stop() {
-    local pid=${DAEMON_PID[$1]-}
+    local pid=${DAEMON_PID[$1]-} status
     [ -n "$pid" ] || return 0
     # A test that fails may have left the process stopped. Continue it before the other signal, because a leak check at
     # the end of the process stops its threads.
     kill -CONT "$pid" 2>/dev/null
     kill -"${2:-TERM}" "$pid" 2>/dev/null
     wait "$pid" 2>/dev/null
+    status=$?
     unset "DAEMON_PID[$1]"
+    return $status
 }
 
 # Copies our libraries, too; the copied programs find these first.

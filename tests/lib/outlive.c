@@ -3,11 +3,12 @@
  * (tests/system/outlive.sh). The server sends every message back; the client checks what comes.
  *
  *   outlive server [WORD...]              one connection, until it ends in order
- *   outlive client ADDRESS STOP [WORD...] until the file STOP exists; prints how far it is, and the longest
+ *   outlive client HOST STOP [WORD...]    until the file STOP exists; prints how far it is, and the longest
  *                                         time (ms) between two messages since the last line
  *
- * Words: rr: Reliable Reception, in place of Reliable Delivery (client); heap: memory of malloc; cq: waits on a CQ;
- * small: no message is longer than 200 bytes;
+ * Words: rr: Reliable Reception, in place of Reliable Delivery (client); heap: memory of malloc; staged: memory that
+ * libvipl stages (doc/memory.md); cq: waits on a CQ; cqfd: waits on the file descriptor of a CQ; notify: waits for
+ * handlers; small: no message is longer than 200 bytes;
  * write: messages are RDMA Writes with immediate data; read: reads each fifth answer again by RDMA Read (client).
  */
 #include <stdbool.h>
@@ -15,11 +16,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <vipl.h>
 #include <vipl_ext.h>
+
+#include "outlive_wait.h"
 
 #define SLOTS     16u
 #define BYTES     9000u
@@ -46,20 +50,23 @@ struct hello {
 
 struct words {
     VIP_RELIABILITY_LEVEL level;
-    bool heap, cq, write, read;
+    enum wait_way way;
+    bool heap, staged, write, read;
 };
 
 struct end {
     VIP_NIC_HANDLE nic;
     VIP_NIC_ATTRIBUTES attributes;
     VIP_VI_HANDLE vi;
-    VIP_CQ_HANDLE cq; /* NULL: waits on the queues */
+    struct waiter waiter;
     VIP_MEM_HANDLE handle;
     struct slot *slots;
     struct hello peer;
     unsigned sent, returned;                /* operations posted to the send queue, and completed */
     const VIP_DESCRIPTOR *order[2 * SLOTS]; /* of those: number modulo 2 * SLOTS */
-    unsigned early; /* receives that the CQ has told of and that are not taken yet */
+    unsigned come, taken; /* receives that have completed, and that next_receive has returned */
+    VIP_DESCRIPTOR *received[SLOTS]; /* of those: number modulo SLOTS */
+    bool over;                       /* descriptors have come back flushed */
 };
 
 static bool is_server, is_small;
@@ -87,6 +94,26 @@ static void on_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
     fflush(stdout);
 }
 
+static void *slots_memory(const struct words *words)
+{
+    size_t bytes = SLOTS * sizeof(struct slot);
+    VIP_PVOID base;
+
+    if (words->heap) {
+        base = aligned_alloc(64, bytes);
+        if (base == NULL)
+            fail("aligned_alloc");
+    } else if (words->staged) {
+        base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (base == MAP_FAILED)
+            fail("mmap");
+    } else {
+        must(VipxAllocMem(bytes, &base), "VipxAllocMem");
+    }
+    memset(base, 0, bytes);
+    return base;
+}
+
 static void open_end(struct end *end, const struct words *words)
 {
     VIP_VI_ATTRIBUTES vi = {.ReliabilityLevel = words->level,
@@ -95,27 +122,19 @@ static void open_end(struct end *end, const struct words *words)
                             .EnableRdmaRead = VIP_TRUE};
     VIP_PROTECTION_HANDLE ptag;
     VIP_MEM_ATTRIBUTES memory = {.EnableRdmaWrite = VIP_TRUE, .EnableRdmaRead = VIP_TRUE};
-    VIP_PVOID base;
 
     must(VipOpenNic("vip0", &end->nic), "VipOpenNic");
     must(VipQueryNic(end->nic, &end->attributes), "VipQueryNic");
     must(VipErrorCallback(end->nic, &is_server, on_error), "VipErrorCallback");
     must(VipCreatePtag(end->nic, &ptag), "VipCreatePtag");
     vi.Ptag = memory.Ptag = ptag;
-    if (words->heap) {
-        base = aligned_alloc(64, SLOTS * sizeof(*end->slots));
-        if (base == NULL)
-            fail("aligned_alloc");
-    } else {
-        must(VipxAllocMem(SLOTS * sizeof(*end->slots), &base), "VipxAllocMem");
-    }
-    memset(base, 0, SLOTS * sizeof(*end->slots));
-    end->slots = base;
-    must(VipRegisterMem(end->nic, base, SLOTS * sizeof(*end->slots), &memory, &end->handle),
+    end->slots = slots_memory(words);
+    must(VipRegisterMem(end->nic, end->slots, SLOTS * sizeof(*end->slots), &memory, &end->handle),
          "VipRegisterMem");
-    if (words->cq)
-        must(VipCreateCQ(end->nic, 4 * SLOTS, &end->cq), "VipCreateCQ");
-    must(VipCreateVi(end->nic, &vi, end->cq, end->cq, &end->vi), "VipCreateVi");
+    end->waiter.way = words->way;
+    must(waiter_begin(&end->waiter, end->nic, 4 * SLOTS), "waiting for completions");
+    must(VipCreateVi(end->nic, &vi, end->waiter.cq, end->waiter.cq, &end->vi), "VipCreateVi");
+    end->waiter.vi = end->vi;
 }
 
 static void discriminator(VIP_NET_ADDRESS *address)
@@ -137,6 +156,7 @@ static void post_receive(struct end *end, unsigned number)
     desc->DS[0].Local.Handle = end->handle;
     desc->DS[0].Local.Length = BYTES;
     must(VipPostRecv(end->vi, desc, end->handle), "VipPostRecv");
+    must(waiter_posted(&end->waiter, true), "VipRecvNotify");
 }
 
 /* Post an operation on `local` of this end, and for RDMA on `remote`, the address of the same slot in the peer. */
@@ -159,6 +179,7 @@ static void post(struct end *end, VIP_DESCRIPTOR *desc, VIP_UINT16 control, unsi
     desc->DS[segment].Local.Handle = end->handle;
     desc->DS[segment].Local.Length = length;
     must(VipPostSend(end->vi, desc, end->handle), "VipPostSend");
+    must(waiter_posted(&end->waiter, false), "VipSendNotify");
     end->order[end->sent++ % (2 * SLOTS)] = desc;
 }
 
@@ -193,55 +214,41 @@ static void take_send(struct end *end, const VIP_DESCRIPTOR *desc)
     end->returned++;
 }
 
+/* Wait for a completion and take it; with WAIT_QUEUES of the receive queue or the send queue. */
+static void take_one(struct end *end, bool is_recv)
+{
+    struct completion completion;
+    const VIP_DESCRIPTOR *desc;
+
+    must(waiter_next(&end->waiter, is_recv, WAIT_MS, &completion), "waiting for a completion");
+    desc = completion.desc;
+    if ((desc->CS.Status & VIP_STATUS_DESC_FLUSHED_ERROR) != 0 && is_server)
+        end->over = true;
+    else if ((desc->CS.Status & VIP_STATUS_ERROR_MASK) != 0)
+        fail("a descriptor has completed with an error");
+    else if (completion.is_recv)
+        end->received[end->come++ % SLOTS] = completion.desc;
+    else
+        take_send(end, desc);
+}
+
 /* Wait for the next receive, and take completed sends meanwhile. NULL: the peer has disconnected. */
 static VIP_DESCRIPTOR *next_receive(struct end *end)
 {
     VIP_DESCRIPTOR *desc = NULL;
-    VIP_BOOLEAN is_recv;
-    VIP_VI_HANDLE vi;
-    VIP_RETURN code;
 
-    if (end->cq == NULL) {
-        while (VipSendDone(end->vi, &desc) == VIP_SUCCESS)
-            take_send(end, desc);
-        code = VipRecvWait(end->vi, WAIT_MS, &desc);
-    } else if (end->early > 0) {
-        end->early--;
-        code = VipRecvDone(end->vi, &desc);
-    } else {
-        for (;;) {
-            must(VipCQWait(end->cq, WAIT_MS, &vi, &is_recv), "VipCQWait");
-            code = is_recv ? VipRecvDone(end->vi, &desc) : VipSendDone(end->vi, &desc);
-            if (is_recv || code != VIP_SUCCESS)
-                break;
-            take_send(end, desc);
-        }
-    }
-    if (code == VIP_DESCRIPTOR_ERROR && (desc->CS.Status & VIP_STATUS_DESC_FLUSHED_ERROR) != 0)
-        return NULL;
-    must(code, "a receive");
-    return desc;
+    while (end->waiter.way == WAIT_QUEUES && VipSendDone(end->vi, &desc) == VIP_SUCCESS)
+        take_send(end, desc);
+    while (end->come == end->taken && !end->over)
+        take_one(end, true);
+    return end->come == end->taken ? NULL : end->received[end->taken++ % SLOTS];
 }
 
 /* All sends must have completed before their slots are used again. */
 static void drain_sends(struct end *end, unsigned left)
 {
-    VIP_DESCRIPTOR *desc = NULL;
-    VIP_BOOLEAN is_recv;
-    VIP_VI_HANDLE vi;
-
-    while (end->sent - end->returned > left) {
-        if (end->cq != NULL) {
-            must(VipCQWait(end->cq, WAIT_MS, &vi, &is_recv), "VipCQWait for a send");
-            end->early += is_recv;
-            if (is_recv)
-                continue;
-            must(VipSendDone(end->vi, &desc), "VipSendDone");
-        } else {
-            must(VipSendWait(end->vi, WAIT_MS, &desc), "VipSendWait");
-        }
-        take_send(end, desc);
-    }
+    while (end->sent - end->returned > left && !end->over)
+        take_one(end, false);
 }
 
 /* Length of a message and of its answer; the first one is a struct hello. */
@@ -384,9 +391,7 @@ static int client(const char *host, const char *stop, const struct words *words)
     local.net.HostAddressLen = end.attributes.NicAddressLen;
     memcpy(local.net.HostAddress, end.attributes.LocalNicAddress, end.attributes.NicAddressLen);
     must(VipNSInit(end.nic, NULL), "VipNSInit");
-    remote.net.HostAddressLen = sizeof(remote.bytes) - sizeof(remote.net);
-    must(VipNSGetHostByName(end.nic, (char *)(uintptr_t)host, &remote.net, 0),
-         "VipNSGetHostByName");
+    must(VipNSGetHostByName(end.nic, (char *)host, &remote.net, 0), "VipNSGetHostByName");
     discriminator(&remote.net);
     must(VipConnectRequest(end.vi, &local.net, &remote.net, VIP_INFINITE, &attributes),
          "VipConnectRequest");
@@ -395,8 +400,6 @@ static int client(const char *host, const char *stop, const struct words *words)
     for (bool stopping = false; number != sent; number++) {
         VIP_DESCRIPTOR *desc = next_receive(&end);
 
-        if (desc == NULL)
-            fail("the connection has ended");
         if (now_us() - last_us > gap_us)
             gap_us = now_us() - last_us;
         last_us = now_us();
@@ -420,15 +423,20 @@ static int client(const char *host, const char *stop, const struct words *words)
 
 int main(int argc, char **argv)
 {
+    static const char *const way_names[] = {
+        [WAIT_CQ] = "cq", [WAIT_CQ_FD] = "cqfd", [WAIT_NOTIFY] = "notify"};
     struct words words = {.level = VIP_SERVICE_RELIABLE_DELIVERY};
 
     is_server = argc > 1 && strcmp(argv[1], "server") == 0;
     for (int i = is_server ? 2 : 4; i < argc; i++) {
         words.heap = words.heap || strcmp(argv[i], "heap") == 0;
-        words.cq = words.cq || strcmp(argv[i], "cq") == 0;
+        words.staged = words.staged || strcmp(argv[i], "staged") == 0;
         words.write = words.write || strcmp(argv[i], "write") == 0;
         words.read = words.read || strcmp(argv[i], "read") == 0;
         is_small = is_small || strcmp(argv[i], "small") == 0;
+        for (unsigned way = 0; way < sizeof(way_names) / sizeof(way_names[0]); way++)
+            if (way_names[way] != NULL && strcmp(argv[i], way_names[way]) == 0)
+                words.way = way;
         if (strcmp(argv[i], "rr") == 0)
             words.level = VIP_SERVICE_RELIABLE_RECEPTION;
     }
@@ -436,7 +444,7 @@ int main(int argc, char **argv)
         return server(&words);
     if (argc > 3 && strcmp(argv[1], "client") == 0)
         return client(argv[2], argv[3], &words);
-    printf("usage: outlive server [WORD...] | outlive client ADDRESS STOP [WORD...]; words: rr "
-           "heap cq small write read\n");
+    printf("usage: outlive server [WORD...] | outlive client HOST STOP [WORD...]; words: rr "
+           "heap staged cq cqfd notify small write read\n");
     return 2;
 }

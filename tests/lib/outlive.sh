@@ -7,9 +7,8 @@
 #   VIPD            the program of the next vipd
 #
 #   outlive_begin SERVER'S WORDS CLIENT'S WORDS    start both programs, and wait for the first messages
-#   outlive_again HOST WAY [PAUSE]                 end the vipd of HOST by SIGKILL, SIGTERM or takeover, start the next
-#                                                  one (after a signal PAUSE seconds later), and wait for more messages;
-#                                                  $GAP is the longest time (ms) without a message
+#   outlive_again HOST WAY [PAUSE]                 end the vipd of HOST and start the next one (daemon_again), and wait
+#                                                  for more messages; $GAP is the longest time (ms) without a message
 #   outlive_finish                                 end both programs; no message may be lost
 # Each fails with a reason in $WRONG.
 
