@@ -252,7 +252,9 @@ static void a_request_that_is_taken(void **state)
         begin(&p);
         OK(VipCreateVi(p.nic, &attrs, NULL, NULL, &vi));
         incoming->conn_handle = 1;
+        pthread_mutex_lock(&p.session->lock);
         incoming->tells = p.session->tells;
+        pthread_mutex_unlock(&p.session->lock);
         fake_die(&p.fake);
         go_on(&p);
         OK(vipl__incoming_take(p.session, "VipConnectWait", incoming, NULL, NULL, NULL, &request));
