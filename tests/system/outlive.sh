@@ -3,11 +3,11 @@
 # started anew, by this script or by a supervisor (tests/lib/supervisor.py). No message may be lost, come twice or out
 # of order, and the program must see no error. The hosts have UDP, or raw Ethernet if the machine allows namespaces.
 # At the end it says for how long no message came back around each end of a vipd; that judges nothing.
-# usage: outlive.sh BUILD_DIR [TIMES]     TIMES as many ends of vipd
+# usage: outlive.sh BUILD_DIR [TIMES [traffic | waits | supervised | ethernet]]     TIMES as many ends of vipd
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath "${1:?build directory}")
-times=${2:-1}
+times=${2:-1} part=${3:-all}
 . scripts/daemons.sh
 . tests/lib/failed.sh
 . tests/lib/namespaces.sh
@@ -41,8 +41,8 @@ one() {
     echo "$name: $(tail -n 1 "$WORK/client.log")"
 }
 
-# waits NAME WAY: the programs wait for handlers, and on the file descriptor of a CQ; with staged memory
-waits() {
+# ways NAME WAY: the programs wait for handlers, and on the file descriptor of a CQ; with staged memory
+ways() {
     one "$1, handlers and descriptor, staged sends" "$2" "cqfd" "notify staged"
     one "$1, descriptor and handlers, staged RDMA Writes and Reads" "$2" "notify staged write" "cqfd staged write read"
 }
@@ -50,7 +50,7 @@ waits() {
 both_hosts() { hosts="A B" server_host=B direct=1; }
 one_host() { hosts=A server_host=A direct=1; }
 
-# begin [CONFIG LINES...]: start both vipd anew; with $supervised below a supervisor, and with $cable over Ethernet
+# begin [CONFIG LINES...]: start both vipd anew; with $below below a supervisor, and with $cable over Ethernet
 begin() {
     local host
     for host in A B; do
@@ -58,99 +58,128 @@ begin() {
         DAEMON_AS="" DAEMON_NIC=""
         [ $cable = no ] || DAEMON_NIC="link = ether
 interface = ${interface[$host]}"
-        [ $supervised = no ] || DAEMON_AS="tests/lib/supervisor.py $([ $cable = yes ] || echo "${address[$host]}:$port") --"
+        [ $below = no ] || DAEMON_AS="tests/lib/supervisor.py $([ $cable = yes ] || echo "${address[$host]}:$port") --"
         daemon_start $host "${address[$host]}" "$port" "$@" || exit 1
     done
+}
+
+traffic() {
+    local kept
+    ends=$((3 * times))
+    both_hosts
+    begin "[reliability]" "outlive = 20s"
+    one "queues" SIGKILL "" ""
+    one "queues, Reliable Reception, memory of malloc" SIGKILL "" "rr heap"
+    one "completion queues" SIGKILL "cq" "cq"
+    one "RDMA Writes" SIGKILL "write" "write rr"
+    one "RDMA Reads, completion queues" SIGKILL "cq" "read cq"
+    for how in SIGTERM takeover; do
+        one "queues" $how "" "rr"
+        one "RDMA Writes and Reads, completion queues" $how "cq write" "cq write read"
+    done
+    # Both programs on one host, with a ring between them and without one.
+    for how in SIGKILL SIGTERM takeover; do
+        one_host
+        direct=0
+        one "one host, no ring" $how "" ""
+        direct=1
+        one "one host, a ring" $how "" ""
+        one "one host, a ring, completion queues" $how "cq" "cq"
+        one "one host, a ring, small messages" $how "small" "small cq"
+        # Long enough that both programs sleep, on queues or on the CQ.
+        pause=0.5
+        one "one host, a ring, programs that sleep" $how "small" "small cq"
+        pause=0 direct=random
+        one "one host, a ring and vipd in turn" $how "" "cq"
+        one "one host, a ring, RDMA Writes and Reads" $how "cq write" "write read"
+    done
+    both_hosts
+    # For longer than peer_dead: the peer knows that the next vipd will come.
+    begin "[reliability]" "outlive = 60s" "peer_dead = 3s" "conn_timeout = 3s"
+    kept=$(cat "$WORK/gaps.SIGTERM")
+    pause=7 hosts=B
+    one "stopped for longer than peer_dead" SIGTERM "" ""
+    echo "$kept" >"$WORK/gaps.SIGTERM"
+    pause=0
+}
+
+waits() {
+    ends=$times
+    both_hosts
+    begin "[reliability]" "outlive = 20s"
+    for how in SIGKILL SIGTERM takeover; do
+        both_hosts
+        ways "two hosts" $how
+        one_host
+        ways "one host, a ring" $how
+        pause=0.5
+        one "one host, a ring, handlers and descriptor, programs that sleep" $how "small notify" "small cqfd"
+        pause=0
+    done
+}
+
+# The next vipd gets its sockets from the supervisor, and starts when a program connects.
+supervised() {
+    ends=$times
+    below=yes
+    begin "[reliability]" "outlive = 20s"
+    for how in supervised crashed; do
+        both_hosts
+        one "queues, Reliable Reception, memory of malloc" $how "" "rr heap"
+        one "RDMA Writes and Reads, completion queues" $how "cq write" "cq write read"
+        ways "two hosts" $how
+        one_host
+        one "one host, no ring" $how "" ""
+        ways "one host, a ring" $how
+    done
+    below=no
+}
+
+ethernet() {
+    local hows
+    ends=$times
+    namespaces_begin
+    case $? in
+    0)
+        # shellcheck disable=SC2034
+        NETNS_A=$NS_A NETNS_B=$NS_B cable=yes
+        for host in A B; do
+            address[$host]=$(in_host $host ip -brief link show "${interface[$host]}" | awk '{ print $3 }')
+        done
+        both_hosts
+        for below in no yes; do
+            begin "[reliability]" "outlive = 20s"
+            [ $below = no ] && hows="SIGKILL SIGTERM takeover" || hows="supervised crashed"
+            for how in $hows; do
+                one "Ethernet, RDMA Writes and Reads, completion queues" "$how" "cq write" "cq write read rr"
+                one "Ethernet, handlers and descriptor, memory of malloc" "$how" "cqfd heap" "notify heap"
+            done
+        done
+        ;;
+    77) [ "$part" = all ] || exit 77 ;;
+    *) failed "namespaces" ;;
+    esac
 }
 
 daemons_begin "$build/vipd"
 port_take || exit 1
 declare -A address=([A]=127.0.0.1 [B]=127.0.0.2) interface=([A]=va$$ [B]=vb$$)
-cable=no supervised=no pause=0 ends=$((3 * times))
-both_hosts
-begin "[reliability]" "outlive = 20s"
-one "queues" SIGKILL "" ""
-one "queues, Reliable Reception, memory of malloc" SIGKILL "" "rr heap"
-one "completion queues" SIGKILL "cq" "cq"
-one "RDMA Writes" SIGKILL "write" "write rr"
-one "RDMA Reads, completion queues" SIGKILL "cq" "read cq"
-for how in SIGTERM takeover; do
-    one "queues" $how "" "rr"
-    one "RDMA Writes and Reads, completion queues" $how "cq write" "cq write read"
-done
-# Both programs on one host, with a ring between them and without one.
-for how in SIGKILL SIGTERM takeover; do
-    one_host
-    direct=0
-    one "one host, no ring" $how "" ""
-    direct=1
-    one "one host, a ring" $how "" ""
-    one "one host, a ring, completion queues" $how "cq" "cq"
-    one "one host, a ring, small messages" $how "small" "small cq"
-    # Long enough that both programs sleep, on queues or on the CQ.
-    pause=0.5
-    one "one host, a ring, programs that sleep" $how "small" "small cq"
-    pause=0 direct=random
-    one "one host, a ring and vipd in turn" $how "" "cq"
-    one "one host, a ring, RDMA Writes and Reads" $how "cq write" "write read"
-done
-ends=$times
-for how in SIGKILL SIGTERM takeover; do
-    both_hosts
-    waits "two hosts" $how
-    one_host
-    waits "one host, a ring" $how
-    pause=0.5
-    one "one host, a ring, handlers and descriptor, programs that sleep" $how "small notify" "small cqfd"
-    pause=0
-done
-# The next vipd gets its sockets from the supervisor, and starts when a program connects.
-supervised=yes
-begin "[reliability]" "outlive = 20s"
-for how in supervised crashed; do
-    both_hosts
-    one "queues, Reliable Reception, memory of malloc" $how "" "rr heap"
-    one "RDMA Writes and Reads, completion queues" $how "cq write" "cq write read"
-    waits "two hosts" $how
-    one_host
-    one "one host, no ring" $how "" ""
-    waits "one host, a ring" $how
-done
-supervised=no
-both_hosts
-# For longer than peer_dead: the peer knows that the next vipd will come.
-begin "[reliability]" "outlive = 60s" "peer_dead = 3s" "conn_timeout = 3s"
-kept=$(cat "$WORK/gaps.SIGTERM")
-pause=7 hosts=B
-one "stopped for longer than peer_dead" SIGTERM "" ""
-echo "$kept" >"$WORK/gaps.SIGTERM"
-pause=0
-
-namespaces_begin
-case $? in
-0)
-    # shellcheck disable=SC2034
-    NETNS_A=$NS_A NETNS_B=$NS_B cable=yes
-    for host in A B; do
-        address[$host]=$(in_host $host ip -brief link show "${interface[$host]}" | awk '{ print $3 }')
-    done
-    both_hosts
-    for supervised in no yes; do
-        begin "[reliability]" "outlive = 20s"
-        [ $supervised = no ] && ways="SIGKILL SIGTERM takeover" || ways="supervised crashed"
-        for how in $ways; do
-            one "Ethernet, RDMA Writes and Reads, completion queues" "$how" "cq write" "cq write read rr"
-            one "Ethernet, handlers and descriptor, memory of malloc" "$how" "cqfd heap" "notify heap"
-        done
-    done
+cable=no below=no pause=0
+case $part in
+traffic | waits | supervised | ethernet) "$part" ;;
+all)
+    traffic
+    waits
+    supervised
+    ethernet
     ;;
-77) echo "not over raw Ethernet" ;;
-*) failed "namespaces" ;;
+*) failed "no part $part" ;;
 esac
 for host in A B; do
     daemon_stop $host || failed "vipd $host has ended badly"
 done
 for way in SIGKILL SIGTERM takeover supervised crashed; do
+    [ -e "$WORK/gaps.$way" ] || continue
     sort -n "$WORK/gaps.$way" | awk -v way=$way '{ ms[NR] = $1 }
         END { printf "%s: no message for %.0f ms (median of %d), %.0f ms at most\n", way, ms[int((NR + 1) / 2)], NR, ms[NR] }'
 done
