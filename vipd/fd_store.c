@@ -165,7 +165,11 @@ void fd_store_opened(void *ctx, int sock)
     fd_store->open = sock;
     if (sock < 0)
         return;
-    fd_store->used |= fd_store->inode != 0 && inode_of(sock) == fd_store->inode;
+    if (fd_store->inode != 0 && inode_of(sock) == fd_store->inode) {
+        fd_store->used = true;
+        if (fd_store->stored)
+            return; /* it is there: no moment without it */
+    }
     forget(fd_store);
     /* FDPOLL=0: systemd must not drop the socket because an ICMP error waits at it. */
     snprintf(text, sizeof(text), "FDSTORE=1\nFDPOLL=0\nFDNAME=" PREFIX "%s", fd_store->nic);

@@ -14,6 +14,7 @@
 #include "vipd/host.h"
 #include "vipd/log.h"
 #include "vipd/runtime.h"
+#include "vipd/takeover.h"
 
 /*
  * Limit of the time from the request until the next vipd is ready. Meanwhile no other vipd can take
@@ -29,23 +30,38 @@ struct handover {
     bool going;              /* this vipd has said that it stops */
 };
 
+static int say_message(const struct vipd *vipd, Vip__Takeover *message, Vip__Takeover__Step step,
+                       int fd)
+{
+    message->has_step = true;
+    message->step = step;
+    message->has_draining = message->draining = vipd->draining;
+    return vip_control_send(vipd->handover->sock, &message->base, &fd, fd >= 0 ? 1 : 0,
+                            MSG_DONTWAIT);
+}
+
 static int say(const struct vipd *vipd, Vip__Takeover__Step step, const char *name, int fd)
 {
     Vip__Takeover message = VIP__TAKEOVER__INIT;
 
-    message.has_step = true;
-    message.step = step;
     message.name = (char *)name;
-    message.has_draining = message.draining = vipd->draining;
-    return vip_control_send(vipd->handover->sock, &message.base, &fd, fd >= 0 ? 1 : 0,
-                            MSG_DONTWAIT);
+    return say_message(vipd, &message, step, fd);
+}
+
+/* Hear nothing more. */
+static void hush(struct vipd *vipd)
+{
+    vipd_watch_free(vipd->handover->watch);
+    vipd_timer_free(vipd->handover->late);
+    vipd->handover->watch = NULL;
+    vipd->handover->late = NULL;
 }
 
 static void end(struct vipd *vipd)
 {
     struct handover *handover = vipd->handover;
 
-    handover_hush(vipd);
+    hush(vipd);
     close(handover->sock);
     free(handover);
     vipd->handover = NULL;
@@ -75,7 +91,7 @@ static void on_word(void *ctx, unsigned events)
         return;
     }
     handover->going = true;
-    handover_hush(vipd);
+    hush(vipd);
     vipd_host_stop(vipd->loop);
 }
 
@@ -104,13 +120,31 @@ static const char *obstacle(const struct vipd *vipd, uid_t uid)
     if (vipd->handover)
         return "another vipd is taking over already";
     if (vipd->config->outlive_ns == 0)
-        return "its connections would end: set [reliability] outlive first (vipctl reload)";
+        return "its connections would end: set [reliability] outlive first (vipctl reload); those "
+               "of "
+               "programs that have a NIC open now end all the same";
     if (uid != geteuid())
         return "it is another user than the next one would be, who could not go on with its "
                "connections";
     if (!vipd->runtime || !vipd->fd_store)
         return "it has no runtime directory";
     return NULL;
+}
+
+/* All sockets are sent; what is left to say is which NICs have none. */
+static int send_nics(const struct vipd *vipd)
+{
+    Vip__Takeover message = VIP__TAKEOVER__INIT;
+    char text[VIPD_NICS_MAX][TAKEOVER_NIC_BYTES], *nics[VIPD_NICS_MAX];
+
+    for (unsigned i = 0; i < vipd->nic_count; i++) {
+        if (!takeover_nic(vipd->nics[i].config, text[message.n_nics]))
+            continue;
+        nics[message.n_nics] = text[message.n_nics];
+        message.n_nics++;
+    }
+    message.nics = nics;
+    return say_message(vipd, &message, VIP__TAKEOVER__STEP__ALL, -1);
 }
 
 static int send_sockets(const struct vipd *vipd)
@@ -128,7 +162,7 @@ static int send_sockets(const struct vipd *vipd)
         fd_store_name(&fd_store->sock[i], name);
         r = say(vipd, VIP__TAKEOVER__STEP__SOCKET, name, fd_store->sock[i].open);
     }
-    return r < 0 ? r : say(vipd, VIP__TAKEOVER__STEP__ALL, NULL, -1);
+    return r < 0 ? r : send_nics(vipd);
 }
 
 int handover_begin(struct vipd *vipd, uid_t uid, pid_t pid, int *ret_sock, char *err,
@@ -177,14 +211,15 @@ bool handover_begun(const struct vipd *vipd)
     return vipd->handover != NULL;
 }
 
-void handover_hush(struct vipd *vipd)
+void handover_stop(struct vipd *vipd)
 {
-    if (!vipd->handover)
+    struct handover *handover = vipd->handover;
+
+    if (!handover)
         return;
-    vipd_watch_free(vipd->handover->watch);
-    vipd_timer_free(vipd->handover->late);
-    vipd->handover->watch = NULL;
-    vipd->handover->late = NULL;
+    hush(vipd);
+    if (!handover->going)
+        handover->going = say(vipd, VIP__TAKEOVER__STEP__STOPPING, NULL, -1) == 0;
 }
 
 void handover_go(struct vipd *vipd)

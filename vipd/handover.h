@@ -24,8 +24,9 @@ int handover_begin(struct vipd *vipd, uid_t uid, pid_t pid, int *ret_sock, char 
 /* Has a next vipd the sockets, so that it may go on with them? Then their names stay. */
 bool handover_begun(const struct vipd *vipd);
 
-/* Say nothing more; if the next vipd still waits, it waits for the death of this process. */
-void handover_hush(struct vipd *vipd);
+/* This vipd ends, for whatever reason. If a next one has the sockets already, it is to begin when it
+ * is ready. */
+void handover_stop(struct vipd *vipd);
 
 /* This vipd has ended all: tell the next one, if there is one. */
 void handover_go(struct vipd *vipd);

@@ -360,9 +360,15 @@ static const char *unfit(const struct options *options, const struct vipd_config
     return NULL;
 }
 
-/* The socket of a NIC that the configuration does not have; NULL: none. */
-static const struct fd_store_sock *missing_nic(const struct vipd_config *config,
-                                               const struct fd_store *fd_store)
+/* The NIC of a socket; NULL: no socket. */
+static const char *nic_of(const struct fd_store_sock *sock)
+{
+    return sock ? sock->nic : NULL;
+}
+
+/* A NIC of the running vipd that the configuration does not have; NULL: none. */
+static const char *missing_nic(const struct vipd_config *config, const struct fd_store *fd_store,
+                               const struct takeover *takeover)
 {
     for (unsigned i = 0; i < fd_store->count; i++) {
         struct link_keys paths[VIP_PATHS_MAX];
@@ -376,22 +382,21 @@ static const struct fd_store_sock *missing_nic(const struct vipd_config *config,
                                     link_kind_paths(nic->link, &nic->keys, paths, bad));
         }
         if (!there)
-            return &fd_store->sock[i];
+            return nic_of(&fd_store->sock[i]);
     }
-    return NULL;
+    return takeover_missing(takeover, config);
 }
 
-/* Refuse to take over if there is a socket of which `what` is true. 0; -EPERM with a sentence in
- * err. */
-static int refuse_for(const struct fd_store_sock *sock, const char *what, char *err,
-                      size_t err_bytes)
+/* Refuse to take over because of a NIC of which `what` is true; NULL: there is none. 0; -EPERM with a
+ * sentence in err. */
+static int refuse_for(const char *nic, const char *what, char *err, size_t err_bytes)
 {
-    if (!sock)
+    if (!nic)
         return 0;
     snprintf(err, err_bytes,
              "--takeover: NIC %s of the vipd that runs %s, so its connections could not go on; to "
              "change that, end that vipd with SIGTERM and start this one",
-             sock->nic, what);
+             nic, what);
     return -EPERM;
 }
 
@@ -420,8 +425,8 @@ static int run(const struct options *options, const struct vipd_config *config)
         r = inherit(options, dir, user.found ? user.uid : geteuid(), &fd_store, &runtime, &takeover,
                     err, sizeof(err));
     if (r == 0 && fd_store.in_use)
-        r = refuse_for(missing_nic(config, &fd_store), "is missing in this configuration", err,
-                       sizeof(err));
+        r = refuse_for(missing_nic(config, &fd_store, &takeover),
+                       "is missing in this configuration", err, sizeof(err));
     if (r == 0)
         r = vipd_start(config, runtime.dir, &fd_store, &vipd, err, sizeof(err));
     if (r == 0) {
@@ -434,11 +439,11 @@ static int run(const struct options *options, const struct vipd_config *config)
             owners_begin(&vipd, runtime.dir_fd, user.found ? user.uid : geteuid());
         r = load_ticket_key(&vipd, &runtime, &user, err, sizeof(err));
         if (r == 0 && fd_store.in_use)
-            r = refuse_for(fd_store_unused(&fd_store),
+            r = refuse_for(nic_of(fd_store_unused(&fd_store)),
                            "has another address or port in this configuration", err, sizeof(err));
         if (r == 0)
             r = serve(&vipd, &takeover, &user, &runtime, err, sizeof(err));
-        handover_hush(&vipd);
+        handover_stop(&vipd);
         vipd_stop(&vipd);
         owners_end(&vipd);
         if (handover_begun(&vipd))

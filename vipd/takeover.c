@@ -95,6 +95,20 @@ static bool take(const Vip__Takeover *message, int fd, struct fd_store *fd_store
     return true;
 }
 
+/* Keep what the running vipd says of NICs without a socket. false: no memory, or it makes no sense. */
+static bool take_nics(const Vip__Takeover *message, struct takeover *ret)
+{
+    if (message->n_nics > VIPD_NICS_MAX)
+        return false;
+    for (size_t i = 0; i < message->n_nics; i++) {
+        ret->nics[i] = strdup(message->nics[i]);
+        if (!ret->nics[i])
+            return false;
+        ret->nic_count++;
+    }
+    return true;
+}
+
 /* Receive the sockets. Outcomes: 0; a negative errno. */
 static int take_all(struct fd_store *fd_store, struct takeover *ret)
 {
@@ -114,13 +128,15 @@ static int take_all(struct fd_store *fd_store, struct takeover *ret)
             good = take(takeover, fds.fd[0], fd_store, ret);
             if (good)
                 fds.fd[0] = -1;
+        } else if (all) {
+            good = take_nics(takeover, ret);
         }
         vip_fds_close(&fds);
         protobuf_c_message_free_unpacked(message, NULL);
-        if (all)
-            return ret->lock_fd >= 0 && fd_store->listener >= 0 ? 0 : -EBADMSG;
         if (!good)
             return -EBADMSG;
+        if (all)
+            return ret->lock_fd >= 0 && fd_store->listener >= 0 ? 0 : -EBADMSG;
     }
 }
 
@@ -169,8 +185,38 @@ int takeover_ask(const char *dir, uid_t user, struct fd_store *fd_store, struct 
     return r;
 }
 
+bool takeover_nic(const struct vipd_nic_config *nic, char ret[TAKEOVER_NIC_BYTES])
+{
+    const struct link_kind_row *row = link_kind_row(nic->link);
+    const char *words;
+
+    if (row->keeps_socket)
+        return false;
+    words = nic->keys.paths[0] ? nic->keys.paths : nic->keys.interface;
+    snprintf(ret, TAKEOVER_NIC_BYTES, "%s %s%s%s", nic->name, row->name, words[0] ? " " : "",
+             words);
+    return true;
+}
+
+const char *takeover_missing(const struct takeover *takeover, const struct vipd_config *config)
+{
+    char own[TAKEOVER_NIC_BYTES];
+
+    for (unsigned i = 0; i < takeover->nic_count; i++) {
+        bool there = false;
+
+        for (unsigned k = 0; k < config->nic_count; k++)
+            there |= takeover_nic(&config->nics[k], own) && strcmp(own, takeover->nics[i]) == 0;
+        if (!there)
+            return takeover->nics[i];
+    }
+    return NULL;
+}
+
 void takeover_free(struct takeover *takeover)
 {
+    for (; takeover->nic_count > 0; takeover->nic_count--)
+        free(takeover->nics[takeover->nic_count - 1]);
     if (takeover->sock >= 0)
         close(takeover->sock);
     if (takeover->pidfd >= 0)

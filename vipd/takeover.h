@@ -31,7 +31,19 @@ struct takeover {
     int lock_fd;   /* the lock of the runtime directory, for runtime_take */
     pid_t pid;     /* of the running vipd */
     bool draining; /* the running vipd was drained when it said its last word */
+    unsigned nic_count;
+    char *nics[VIPD_NICS_MAX]; /* of the running vipd, as takeover_nic writes them */
 };
+
+/* Bytes of the text of a NIC, with its terminating zero. */
+#define TAKEOVER_NIC_BYTES 512
+
+/* The text by which two vipd compare a NIC whose link has no socket to pass: "vip1 ether eth1". False:
+ * its link has one, which tells more. */
+bool takeover_nic(const struct vipd_nic_config *nic, char ret[TAKEOVER_NIC_BYTES]);
+
+/* A NIC of the running vipd that the configuration does not have as it is there; NULL: none. */
+const char *takeover_missing(const struct takeover *takeover, const struct vipd_config *config);
 
 /*
  * Ask the vipd that runs in `dir` for its sockets; user: the user that this vipd is going to be. Each

@@ -17,7 +17,8 @@ import struct
 import sys
 
 FDS_MAX = 16  # descriptors in one message
-LINES = ("READY=1", "STOPPING=1", "FDSTORE=1", "FDSTOREREMOVE=1", "FDPOLL=0")
+# The addresses stay, so nothing may be removed from the store: not even for a moment.
+LINES = ("READY=1", "STOPPING=1", "FDSTORE=1", "FDPOLL=0")
 LINES_BEGIN = ("FDNAME=", "STATUS=")
 
 
@@ -110,18 +111,14 @@ class Supervisor:
     def obey(self, lines, socks):
         for line in lines:
             expect(line in LINES or line.startswith(LINES_BEGIN), "unknown line " + line)
-        store, remove = "FDSTORE=1" in lines, "FDSTOREREMOVE=1" in lines
+        store = "FDSTORE=1" in lines
         names = [line[7:] for line in lines if line.startswith("FDNAME=")]
-        expect(len(names) == store + remove < 2, "one FDNAME for each FDSTORE or FDSTOREREMOVE")
+        expect(len(names) == store, "one FDNAME for each FDSTORE")
         expect(("FDPOLL=0" in lines) == bool(socks) == store, "FDSTORE, FDPOLL=0 and descriptors belong together")
         for name in names:
             expect(name.isascii() and name.isprintable() and 0 < len(name) < 256 and ":" not in name, "a bad name")
         if store:
             self.store += [(names[0], sock) for sock in socks]
-        if remove:
-            kept = [one for one in self.store if one[0] != names[0]]
-            expect(len(kept) < len(self.store), "nothing is stored under this name")
-            self.store = kept
         self.said += [line for line in lines if line in ("READY=1", "STOPPING=1")]
         expect(self.said in ([], ["READY=1"], ["READY=1", "STOPPING=1"]), "it has said %s" % self.said)
         if "READY=1" in lines:

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Plays a next vipd (vipd --takeover, vipd/takeover.h) that does not go on to the end.
-usage: takeover.py SOCKET [stranger | still]
+usage: takeover.py SOCKET [stranger | still | ends PID]
 stranger: as another user, who must get nothing; needs root
-still: stands still before it is ready, until the running vipd gives it up"""
+still: stands still before it is ready, until the running vipd gives it up
+ends PID: the running vipd, which has this PID, ends by SIGTERM before this one is ready, and must say so"""
 import os
+import signal
 import socket
 import sys
 
 READY = b"\x08\x03"  # Takeover { step: READY }
-GAVE_UP = b"\x08\x06"
+STOPPING, GO, GAVE_UP = b"\x08\x04", b"\x08\x05", b"\x08\x06"
 
 
 def varint(number):
@@ -36,7 +38,7 @@ def sockets(pair):
         message, fds, _, _ = socket.recv_fds(pair, 4096, 4)
         for fd in fds:
             os.close(fd)
-        if message == b"\x08\x02":  # ALL
+        if message[:2] == b"\x08\x02":  # ALL
             return names
         names.append(message[4:].decode())
 
@@ -71,6 +73,13 @@ if sys.argv[2:] == ["still"]:
     if message != GAVE_UP or pair.recv(16):
         sys.exit("takeover.py: the running vipd says %r" % message)
     begin().close()  # nothing is in the way of the next one
+    sys.exit(0)
+if sys.argv[2:3] == ["ends"]:
+    pair = begin()
+    os.kill(int(sys.argv[3]), signal.SIGTERM)
+    words = [pair.recv(16), pair.recv(16)]
+    if words != [STOPPING, GO]:
+        sys.exit("takeover.py: the vipd that ends says %r" % words)
     sys.exit(0)
 refused(os.geteuid() + 1, b"another user")
 for words in ([], [b"\x08\x05"], [b"\xff"], [b"\x08\x02", READY]):

@@ -65,7 +65,7 @@ interface = ${interface[$host]}"
 
 traffic() {
     local kept
-    ends=$((3 * times))
+    ends=$((2 * times))
     both_hosts
     begin "[reliability]" "outlive = 20s"
     one "queues" SIGKILL "" ""

@@ -36,7 +36,7 @@ timeout 60 "$VIPD" --takeover --config "$WORK/next.conf" --runtime-dir "$WORK/A"
     failed "a vipd took over from none"
 grep -q 'no vipd runs in .*; start this one without --takeover' "$WORK/next.log" || failed "no clear reason"
 
-daemon_start A 127.0.0.1 "$port" "[reliability]" "outlive = 0" || exit 1
+daemon_start A 127.0.0.1 "$port" "[nic:lo]" "link = loop" "[reliability]" "outlive = 0" || exit 1
 cp "$WORK/A.conf" "$WORK/next.conf"
 refused 'outlive is 0 in the configuration'
 sed -i 's/^outlive.*/outlive = 20s/' "$WORK/next.conf"
@@ -44,12 +44,14 @@ refused 'its connections would end: set \[reliability\] outlive first'
 cp "$WORK/next.conf" "$WORK/A.conf"
 in_host A "$vipctl" reload >/dev/null || failed "no reload"
 refused 'use vipctl restart' NOTIFY_SOCKET=/nonexistent
-sed 's/^link.*/link = xdp\ninterface = lo/; /^address/d; /^port/d' "$WORK/A.conf" >"$WORK/next.conf"
+sed 's/^link = udp/link = xdp\ninterface = lo/; /^address/d; /^port/d' "$WORK/A.conf" >"$WORK/next.conf"
 refused 'a NIC with link = xdp cannot be opened'
 sed "s/^address.*/address = 127.0.0.3/" "$WORK/A.conf" >"$WORK/next.conf"
 refused 'NIC vip0 of the vipd that runs has another address or port'
 sed 's/^\[nic:vip0\]/[nic:vip7]/' "$WORK/A.conf" >"$WORK/next.conf"
 refused 'NIC vip0 of the vipd that runs is missing'
+sed 's/^\[nic:lo\]/[nic:other]/' "$WORK/A.conf" >"$WORK/next.conf"
+refused 'NIC lo loop of the vipd that runs is missing'
 cp "$WORK/A.conf" "$WORK/next.conf"
 
 # A vipd that stands still hands nothing over, and goes on.
@@ -73,6 +75,12 @@ fi
 # A next vipd that stands still is given up after 10 s, so that another one can take over.
 python3 -B tests/lib/takeover.py "$WORK/A/vipd.sock" still || failed "tests/lib/takeover.py still"
 grep -q 'which was to take over, is not ready after 10 s; this one goes on' "$WORK/A.log" || failed "no line in the log"
+runs
+
+# A vipd that ends by SIGTERM before the next one is ready leaves the rest to that one.
+python3 -B tests/lib/takeover.py "$WORK/A/vipd.sock" ends "${DAEMON_PID[A]}" || failed "tests/lib/takeover.py ends"
+wait "${DAEMON_PID[A]}" || failed "the vipd that ended has failed"
+daemon_run A || failed "no next vipd"
 runs
 
 # The next vipd is drained as this one is.
