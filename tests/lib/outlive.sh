@@ -51,13 +51,16 @@ outlive_begin() {
     outlive_await 100 || outlive_wrong "no messages"
 }
 
+# Longest time (ms) without a message, of the reports behind that many lines of the client's log.
+outlive_gap() { tail -n +$(($1 + 1)) "$WORK/client.log" | sed -n 's/^at .* gap //p' | sort -n | tail -n 1; }
+
 outlive_again() {
     local host=$1 way=$2 lines at
     lines=$(wc -l <"$WORK/client.log")
     daemon_again "$host" "$way" "${3:-0}" || outlive_wrong "no next vipd $host" || return 1
     at=$(outlive_come)
     outlive_await $((at + 500)) || outlive_wrong "no messages after $way of vipd $host" || return 1
-    GAP=$(tail -n +$((lines + 1)) "$WORK/client.log" | sed -n 's/^at .* gap //p' | sort -n | tail -n 1)
+    GAP=$(outlive_gap "$lines")
 }
 
 outlive_finish() {

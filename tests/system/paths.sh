@@ -2,7 +2,8 @@
 # NICs with two paths: one of two cables between two hosts is cut again and again under checked traffic of both
 # directions, in turn the one and the other: its interface goes down, or (UDP) its packets are lost without a word.
 # No message may be lost, come twice or out of order, and the program must see no error. The traffic takes the other
-# path; a vipd that is killed, stopped or taken over from gets all its paths again.
+# path; a vipd that is killed, stopped or taken over from gets all its paths again. At the end it says for how long
+# no message came back around each cut; that judges nothing.
 # usage: paths.sh BUILD_DIR [CUTS]
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -79,10 +80,13 @@ more_messages() { outlive_await $(($(outlive_come) + 500)) || failed "$what: no 
 
 # cut_once HOST CABLE HOW: packets of both hosts take the other path, and messages come
 cut_once() {
+    local lines
+    lines=$(wc -l <"$WORK/client.log")
     cut "$1" "$2" "$3" on
     await $((3 - $2)) value A path
     await $((3 - $2)) value B path
     more_messages
+    outlive_gap "$lines" >>"$WORK/gaps.$3"
     cut "$1" "$2" "$3" off
     await_answers
 }
@@ -142,5 +146,9 @@ paths = $(device $host 1) $(device $host 2)"
     for host in A B; do
         daemon_stop $host
     done
+done
+for how in down silent; do
+    sort -n "$WORK/gaps.$how" | awk -v how=$how '{ ms[NR] = $1 }
+        END { printf "%s: no message for %.0f ms (median of %d), %.0f ms at most\n", how, ms[int((NR + 1) / 2)], NR, ms[NR] }'
 done
 echo "paths: all messages arrived, once and in order"
