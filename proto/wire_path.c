@@ -13,7 +13,8 @@ enum {
     PATH_COUNT = 3,
     PATH_NONCE = 8,
     PATH_TS = 16,
-    PATH_HOST = 24, /* behind four bytes of zero */
+    PATH_ACCEPTS = 20,
+    PATH_HOST = 24, /* behind three bytes of zero */
     PATH_ADDRS = PATH_HOST + 1 + VIP_HOST_ADDR_BYTES_MAX,
     PATH_END = PATH_ADDRS + (VIP_PATHS_MAX - 1) * (1 + VIP_HOST_ADDR_BYTES_MAX),
 };
@@ -53,6 +54,7 @@ void vip_wire_put_path(uint8_t out[VIP_WIRE_PATH_BYTES], const struct vip_path_m
     out[PATH_COUNT] = message->count;
     put64(out + PATH_NONCE, message->nonce);
     put32(out + PATH_TS, message->ts);
+    out[PATH_ACCEPTS] = message->accepts;
     put_addr(out + PATH_HOST, &message->host);
     for (unsigned i = 0; i < message->count; i++)
         put_addr(out + PATH_ADDRS + i * sizeof(message->addr[0]), &message->addr[i]);
@@ -80,10 +82,12 @@ bool vip_wire_get_path(const uint8_t *packet, size_t len_bytes, struct vip_path_
     ret->count = packet[PATH_COUNT];
     ret->nonce = get64(packet + PATH_NONCE);
     ret->ts = get32(packet + PATH_TS);
+    ret->accepts = packet[PATH_ACCEPTS] != 0;
     if (ret->type < VIP_PATH_PROBE || ret->type > VIP_PATH_ECHO || ret->path >= VIP_PATHS_MAX ||
         ret->count >= VIP_PATHS_MAX || ret->nonce == 0)
         return false;
-    if (ret->count > 0 && !may_have_addresses(ret))
+    if ((ret->count > 0 && !may_have_addresses(ret)) ||
+        (ret->accepts && ret->type != VIP_PATH_ECHO))
         return false;
     if (!get_addr(packet + PATH_HOST, &ret->host) || ret->host.len == 0)
         return false;

@@ -36,6 +36,8 @@ struct vip_path_message {
     uint8_t path;   /* number of the path, below VIP_PATHS_MAX */
     uint64_t nonce; /* drawn by the host that asks; not 0 */
     uint32_t ts;    /* clock of the host that asks, in us modulo 2^32 */
+    /* Answer: the sender accepts packets by this path from the address that has asked. */
+    bool accepts;
     /* Address on path 0 of the host that is asked: its name. */
     struct vip_path_addr host;
     /* Answer by path 0: the addresses of this host on the other paths; else none. */

@@ -525,6 +525,55 @@ static void test_a_host_that_claims_the_address_of_another(void **state)
     assert_int_equal(cards[0][1].data, 0);
 }
 
+/* Host 1 has moved host 0's packets to path 1, and then names another address there, or none: no packet goes to an
+ * address that has not answered. */
+static void test_an_address_that_changes_while_it_is_used(void **state)
+{
+    struct card *card = &cards[1][1];
+
+    (void)state;
+    for (unsigned none = 0; none < 2; none++) {
+        card->link.self = card->own;
+        pass(3000, true);
+        cut_path(0, true);
+        assert_true(until_path(1, 1000) < 1000);
+        cut_path(0, false);
+        card->link.self = none ? (struct link_addr){.len = 0} : address(2, 1);
+        pass(2000, true); /* until an answer by path 0 names it */
+        assert_int_not_equal(path_of(0, 1), 1);
+        pass(15000, true); /* back to the first path */
+    }
+    card->link.self = card->own;
+}
+
+/* Host 1 never sends to host 0, so it does not know which addresses host 0 has, and drops its packets on path 1. */
+static void test_a_host_that_does_not_accept(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 3000; i++) {
+        send_packet(0, 1);
+        pass(1, false);
+    }
+    cut[0][0][1] = true;
+    for (unsigned i = 0; i < 1000; i++) {
+        send_packet(0, 1);
+        pass(1, false);
+    }
+    assert_int_equal(path_of(0, 1), 0);
+    assert_int_equal(stats_of(1).drop_path, 0);
+}
+
+static void no_send(void *ctx, unsigned path, const struct link_addr *to,
+                    const struct vip_path_message *message)
+{
+    (void)ctx, (void)path, (void)to, (void)message;
+}
+
+static void no_tell(void *ctx, const struct path_moves *moves, unsigned from, unsigned to)
+{
+    (void)ctx, (void)moves, (void)from, (void)to;
+}
+
 /* ---- limits -------------------------------------------------------------------------------- */
 
 static void test_a_host_with_one_path(void **state)
@@ -544,6 +593,66 @@ static void test_a_host_with_one_path(void **state)
     }
     assert_in_range(cards[0][0].probes, 6, 8); /* one in a minute */
     assert_int_equal(cards[0][1].probes, 0);
+}
+
+/* Its vipd begins later. When packets come from it, it is asked anew. */
+static void test_a_host_that_was_asked_too_early(void **state)
+{
+    (void)state;
+    still[1] = true;
+    for (unsigned i = 0; i < 100; i++) {
+        send_packet(0, 1);
+        pass(10, false);
+        cards[1][0].head = cards[1][0].tail;
+    }
+    assert_int_equal(cards[0][0].probes, 4);
+    still[1] = false;
+    pass(3000, true);
+    cut_path(0, true);
+    assert_true(until_path(1, 1000) < 1000);
+}
+
+/* More packets come by path 0 than one call takes; a packet by path 1 waits for two calls at most. */
+static void test_a_flood_by_one_path(void **state)
+{
+    static const uint8_t packet[64] = {0x11, 1}, junk[64] = {0x11, 2};
+
+    (void)state;
+    pass(3000, true);
+    got_from[0][1] = 0;
+    for (unsigned i = 0; i < 100; i++)
+        give(&cards[0][0], address(2, 0), junk, sizeof(junk));
+    give(&cards[0][1], address(1, 1), packet, sizeof(packet));
+    pass(3, false);
+    assert_int_equal(got_from[0][1], 1);
+    pass(20, false);
+}
+
+/* One machine answers from many ports. It gets a share of the table, and its other ports keep one path. */
+static void test_many_hosts_of_one_machine(void **state)
+{
+    const uint64_t seed[2] = {1, 2};
+    struct path_hosts *hosts = path_hosts_new(2, 4, seed);
+    unsigned proved = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < 3 * PATH_HOSTS_SOURCE; i++) {
+        struct link_addr name = {.len = 6, .bytes = {10, 0, 0, 9, (uint8_t)(i >> 8), (uint8_t)i}};
+        struct vip_path_message echo = {.type = VIP_PATH_ECHO, .accepts = true};
+        struct path_host *host = path_hosts_to(hosts, &name, now_ns);
+        bool up[VIP_PATHS_MAX] = {true, true};
+
+        now_ns += 100 * MS;
+        path_hosts_tick(hosts, up, now_ns, no_send, no_tell, NULL);
+        assert_true(host->way[0].asked > 0);
+        echo.nonce = host->way[0].nonce;
+        echo.host.len = name.len;
+        memcpy(echo.host.bytes, name.bytes, name.len);
+        assert_true(path_hosts_answered(hosts, &echo, &name, now_ns));
+        proved += host->way[0].proved;
+    }
+    assert_int_equal(proved, PATH_HOSTS_SOURCE);
+    path_hosts_free(hosts);
 }
 
 /* Anyone can make a host answer to addresses of his choice. These use up neither the table nor more than a share of
@@ -587,6 +696,11 @@ int main(void)
         TEST(test_answers_to_no_question),
         TEST(test_a_question_for_another_host),
         TEST(test_a_host_that_claims_the_address_of_another),
+        TEST(test_an_address_that_changes_while_it_is_used),
+        TEST(test_a_host_that_does_not_accept),
+        TEST(test_a_host_that_was_asked_too_early),
+        TEST(test_a_flood_by_one_path),
+        TEST(test_many_hosts_of_one_machine),
         TEST(test_a_host_with_one_path),
         TEST(test_many_addresses),
     };

@@ -24,6 +24,7 @@ static struct vip_path_message echo(void)
     struct vip_path_message message = probe();
 
     message.type = VIP_PATH_ECHO;
+    message.accepts = true;
     message.path = 0;
     message.count = 2;
     message.addr[0] = addr(198, 51, 100, 1);
@@ -46,6 +47,7 @@ static void check(const char *name, struct vip_path_message want)
     assert_int_equal(got.nonce, want.nonce);
     assert_int_equal(got.ts, want.ts);
     assert_int_equal(got.count, want.count);
+    assert_int_equal(got.accepts, want.accepts);
     assert_memory_equal(&got.host, &want.host, sizeof(got.host));
     assert_memory_equal(got.addr, want.addr, sizeof(got.addr));
 }
@@ -103,7 +105,10 @@ static void test_bad_fields(void **state)
     assert_true(is_good(&answer, 3, 3));
     assert_false(is_good(&answer, 3, VIP_PATHS_MAX)); /* count */
     assert_false(is_good(&answer, 3, 1));             /* an address beyond the count */
-    assert_false(is_good(&question, 20, 1));          /* unused */
+    assert_true(is_good(&answer, 20, 0));
+    assert_false(is_good(&answer, 20, 2));   /* accepts */
+    assert_false(is_good(&question, 20, 1)); /* only an answer does */
+    assert_false(is_good(&question, 21, 1)); /* unused */
     assert_false(is_good(&question, 127, 1));
     assert_false(is_good(&question, 24, 0)); /* length of the name */
     assert_false(is_good(&question, 24, 5)); /* and a byte behind it */

@@ -64,6 +64,7 @@ local f = {
     path_count = ProtoField.uint8("vipd.path.count", "Further addresses"),
     path_nonce = ProtoField.uint64("vipd.path.nonce", "Nonce", base.HEX),
     path_ts = ProtoField.uint32("vipd.path.ts", "Time stamp (us)"),
+    path_accepts = ProtoField.uint8("vipd.path.accepts", "Accepts packets by this path"),
     path_host = ProtoField.bytes("vipd.path.host", "Host that is asked"),
     path_addr = ProtoField.bytes("vipd.path.addr", "Address on a further path"),
     -- connection management
@@ -264,6 +265,7 @@ local function dissect_path(buf, tree, words)
     tree:add_le(f.checksum, buf(4, 4))
     tree:add_le(f.path_nonce, buf(8, 8))
     tree:add_le(f.path_ts, buf(16, 4))
+    tree:add(f.path_accepts, buf(20, 1))
     for i = 0, math.min(count, 3) do
         local at = 24 + 25 * i
         local length = buf(at, 1):uint()

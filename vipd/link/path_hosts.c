@@ -42,7 +42,7 @@ static unsigned bucket_of(const struct path_hosts *hosts, const struct link_addr
     return (unsigned)(siphash(&hosts->key, addr->bytes, addr->len) % PATH_BUCKETS);
 }
 
-struct path_hosts *path_hosts_new(unsigned paths, const uint64_t seed[2])
+struct path_hosts *path_hosts_new(unsigned paths, unsigned source_bytes, const uint64_t seed[2])
 {
     struct path_hosts *hosts = calloc(1, sizeof(*hosts));
 
@@ -50,6 +50,7 @@ struct path_hosts *path_hosts_new(unsigned paths, const uint64_t seed[2])
     if (!hosts)
         return NULL;
     hosts->paths = paths;
+    hosts->source_bytes = source_bytes;
     hosts->key = (struct siphash_key){seed[0], seed[1]};
     hosts->tick_ns = NEVER;
     return hosts;
@@ -117,6 +118,20 @@ static struct path_host *add(struct path_hosts *hosts, const struct link_addr *n
     return host;
 }
 
+void path_hosts_heard(struct path_hosts *hosts, const struct link_addr *name, uint64_t now_ns)
+{
+    struct path_host *host = find(hosts, name);
+    struct path_way *way = host ? &host->way[0] : NULL;
+
+    if (!host || way->proved)
+        return;
+    if (way->heard_ns == 0 || now_ns - way->heard_ns > STRANGER_NS) {
+        way->asked = 0;
+        way->last_ns = 0;
+    }
+    way->heard_ns = now_ns;
+}
+
 void path_hosts_sent(struct path_hosts *hosts, struct path_host *host, uint64_t now_ns)
 {
     host->sent = true;
@@ -152,10 +167,27 @@ const struct path_host *path_hosts_from(const struct path_hosts *hosts, unsigned
     return owner(hosts, path, addr);
 }
 
-/* Forget an address of a host on a path other than 0. */
-static void forget(struct path_hosts *hosts, struct path_host *host, unsigned path)
+static void move(struct path_hosts *hosts, struct path_host *host, unsigned path, enum path_why why,
+                 uint64_t now_ns)
+{
+    struct path_moves *moves = &hosts->moves[host->current][path];
+
+    if (moves->count++ == 0) {
+        moves->host = host->first;
+        moves->why = why;
+    }
+    hosts->moved++;
+    host->current = path;
+    host->since_ns = now_ns;
+}
+
+/* Forget an address of a host on a path other than 0: packets do not go there any more. */
+static void forget(struct path_hosts *hosts, struct path_host *host, unsigned path, uint64_t now_ns)
 {
     struct path_way *way = &host->way[path];
+
+    if (host->current == path)
+        move(hosts, host, 0, PATH_GONE, now_ns);
 
     if (way->proved) {
         struct path_host **at = &hosts->by_addr[path][bucket_of(hosts, &way->addr)];
@@ -167,8 +199,19 @@ static void forget(struct path_hosts *hosts, struct path_host *host, unsigned pa
     *way = (struct path_way){0};
 }
 
+/* Have as many hosts of this machine proved addresses as may have? */
+static bool source_is_full(const struct path_hosts *hosts, const struct link_addr *name)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < hosts->count; i++)
+        count += hosts->host[i]->way[0].proved &&
+                 memcmp(hosts->host[i]->first.bytes, name->bytes, hosts->source_bytes) == 0;
+    return count >= PATH_HOSTS_SOURCE;
+}
+
 /* The address has answered for the host, so no other host has it any more. */
-static void prove(struct path_hosts *hosts, struct path_host *host, unsigned path)
+static void prove(struct path_hosts *hosts, struct path_host *host, unsigned path, uint64_t now_ns)
 {
     struct path_way *way = &host->way[path];
     struct path_host *before, **bucket;
@@ -178,7 +221,7 @@ static void prove(struct path_hosts *hosts, struct path_host *host, unsigned pat
         return;
     before = owner(hosts, path, &way->addr);
     if (before)
-        forget(hosts, before, path);
+        forget(hosts, before, path, now_ns);
     bucket = &hosts->by_addr[path][bucket_of(hosts, &way->addr)];
     way->next = *bucket;
     *bucket = host;
@@ -206,7 +249,7 @@ static void measure(struct path_way *way, uint64_t rtt_ns)
 
 /* The addresses of a host on its other paths, as the host says. */
 static void learn(struct path_hosts *hosts, struct path_host *host,
-                  const struct vip_path_message *message)
+                  const struct vip_path_message *message, uint64_t now_ns)
 {
     for (unsigned path = 1; path < hosts->paths; path++) {
         struct link_addr addr = {0};
@@ -217,7 +260,7 @@ static void learn(struct path_hosts *hosts, struct path_host *host,
         }
         if (link_addr_equal(&addr, &host->way[path].addr))
             continue;
-        forget(hosts, host, path);
+        forget(hosts, host, path, now_ns);
         host->way[path].addr = addr;
     }
 }
@@ -236,16 +279,20 @@ bool path_hosts_answered(struct path_hosts *hosts, const struct vip_path_message
     way = &host->way[message->path];
     if (way->asked == 0 || message->nonce != way->nonce || !link_addr_equal(&way->addr, from))
         return false;
+    if (!host->way[0].proved && source_is_full(hosts, &name))
+        return true; /* it stays a host with one path */
     way->asked = 0;
     measure(way, (uint64_t)(clock_us(now_ns) - message->ts) * US_NS);
     if (!way->proved)
-        prove(hosts, host, message->path);
+        prove(hosts, host, message->path, now_ns);
     way->heard_ns = now_ns;
-    if (way->good_ns == 0)
+    if (!message->accepts)
+        way->good_ns = 0;
+    else if (way->good_ns == 0)
         way->good_ns = now_ns;
     way->silent = false;
     if (message->path == 0)
-        learn(hosts, host, message);
+        learn(hosts, host, message, now_ns);
     return true;
 }
 
@@ -331,22 +378,13 @@ bool path_way_answers(const struct path_way *way)
 
 /* ---- the choice -------------------------------------------------------------------------- */
 
-static void move(struct path_hosts *hosts, struct path_host *host, unsigned path, uint64_t now_ns)
-{
-    struct path_moves *moves = &hosts->moves[host->current][path];
-
-    if (moves->count++ == 0)
-        moves->host = host->first;
-    hosts->moved++;
-    host->current = path;
-    host->since_ns = now_ns;
-}
-
 static void choose(struct path_hosts *hosts, struct path_host *host, const bool up[VIP_PATHS_MAX],
                    uint64_t now_ns)
 {
     const struct path_way *current = &host->way[host->current];
-    bool good = up[host->current] && !current->silent;
+    /* By path 0 every host accepts packets. */
+    bool good =
+        up[host->current] && !current->silent && (host->current == 0 || path_way_answers(current));
 
     for (unsigned path = 0; path < hosts->paths; path++) {
         const struct path_way *way = &host->way[path];
@@ -364,7 +402,11 @@ static void choose(struct path_hosts *hosts, struct path_host *host, const bool 
         /* A lower number is better, but not at once. */
         if (good && now_ns - way->good_ns < RETURN_NS)
             continue;
-        move(hosts, host, path, now_ns);
+        move(hosts, host, path,
+             good                ? PATH_BETTER
+             : up[host->current] ? PATH_SILENT
+                                 : PATH_DOWN,
+             now_ns);
         return;
     }
 }
@@ -417,7 +459,7 @@ static bool tell_moves(struct path_hosts *hosts, uint64_t now_ns, path_tell_fn *
             any = true;
             if (soon)
                 continue;
-            tell(ctx, &moves->host, moves->count, from, to);
+            tell(ctx, moves, from, to);
             moves->count = 0;
         }
     }

@@ -21,14 +21,14 @@
 
 /* One path to one host. */
 struct path_way {
-    struct link_addr addr;         /* len 0: not known */
-    bool proved;                   /* an answer has come from this address */
-    bool silent;                   /* answers have stopped to come */
-    unsigned asked;                /* questions since the last answer */
-    uint64_t nonce;                /* of these */
-    uint64_t first_ns, last_ns;    /* the first and the last of these; last_ns: of all questions */
-    uint64_t heard_ns;             /* the last answer */
-    uint64_t good_ns;              /* time since which every question was answered; 0: none was */
+    struct link_addr addr;      /* len 0: not known */
+    bool proved;                /* an answer has come from this address */
+    bool silent;                /* answers have stopped to come */
+    unsigned asked;             /* questions since the last answer */
+    uint64_t nonce;             /* of these */
+    uint64_t first_ns, last_ns; /* the first and the last of these; last_ns: of all questions */
+    uint64_t heard_ns;          /* the last answer; of path 0 also the last packet of a stranger */
+    uint64_t good_ns;           /* time since which every question was answered; 0: none was */
     uint64_t rtt_ns, deviation_ns; /* smoothed; 0: not measured */
     struct path_host *next;        /* in by_addr of this path, if proved; not for path 0 */
 };
@@ -42,16 +42,27 @@ struct path_host {
     struct path_way way[VIP_PATHS_MAX];
 };
 
+/* Why packets take another path. */
+enum path_why {
+    PATH_SILENT = 0, /* no answer by the path that they took */
+    PATH_DOWN,       /* this host cannot use it */
+    PATH_GONE,       /* the other host does not have it any more */
+    PATH_BETTER,     /* a path with a lower number answers again */
+    PATH_WHYS,
+};
+
 /* Hosts that changed from one path to another since the last line of the log. */
 struct path_moves {
     unsigned count;
     struct link_addr host; /* the first of these */
+    enum path_why why;     /* of this host */
 };
 
 #define PATH_BUCKETS 1024u
 
 struct path_hosts {
     unsigned paths;
+    unsigned source_bytes;  /* leading bytes of a host's name that are its machine's */
     struct siphash_key key; /* for nonces and tables */
     uint64_t drawn;         /* number of nonces */
     uint64_t tick_ns;       /* next call of path_hosts_tick; UINT64_MAX: none is due */
@@ -68,18 +79,26 @@ struct path_hosts {
 /* Send a message by a path to an address. */
 typedef void path_send_fn(void *ctx, unsigned path, const struct link_addr *to,
                           const struct vip_path_message *message);
-/* Tell people that `count` hosts, one of them `host`, use path `to` in place of path `from`. */
-typedef void path_tell_fn(void *ctx, const struct link_addr *host, unsigned count, unsigned from,
-                          unsigned to);
+/* Tell people that packets to hosts take path `to` in place of path `from`. */
+typedef void path_tell_fn(void *ctx, const struct path_moves *moves, unsigned from, unsigned to);
 
-/* paths: 2..VIP_PATHS_MAX. seed: two random numbers, which no other host knows. NULL: no memory. */
-struct path_hosts *path_hosts_new(unsigned paths, const uint64_t seed[2]);
+/* Hosts with proved addresses whose names have the same source_bytes: one machine cannot fill the
+ * table. */
+#define PATH_HOSTS_SOURCE 64u
+
+/* paths: 2..VIP_PATHS_MAX. source_bytes: as in link_kind_row. seed: two random numbers, which no other
+ * host knows. NULL: no memory. */
+struct path_hosts *path_hosts_new(unsigned paths, unsigned source_bytes, const uint64_t seed[2]);
 void path_hosts_free(struct path_hosts *hosts);
 
 /* The host that the user sends to; NULL: it has no entry. Valid until the next call with another
  * host. */
 struct path_host *path_hosts_to(struct path_hosts *hosts, const struct link_addr *name,
                                 uint64_t now_ns);
+
+/* A packet came from this address on path 0. If it is a host that was asked in vain, it is asked anew:
+ * perhaps its vipd has begun since. */
+void path_hosts_heard(struct path_hosts *hosts, const struct link_addr *name, uint64_t now_ns);
 
 /* The user sends to this host. */
 void path_hosts_sent(struct path_hosts *hosts, struct path_host *host, uint64_t now_ns);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "proto/assert.h"
+#include "vipd/link/kinds.h"
 #include "vipd/link/path_hosts.h"
 
 /* A path that has had no packet for QUIET_NS is looked at every LOOK_NS: a look is a system call. */
@@ -34,6 +35,8 @@ struct paths {
     struct path path[VIP_PATHS_MAX];
     struct path_hosts *hosts;
     struct path_host *last;  /* the host of the last packet to send; NULL: none */
+    struct link_addr heard;  /* the host of the last packet that came by path 0 */
+    unsigned first;          /* the path that the next recv looks at first */
     struct link_stats stats; /* own counters only */
     uint64_t now_ns;         /* of the call under way */
 };
@@ -61,8 +64,9 @@ static void paths_release(struct link *link, void *buffer)
 
 /* ---- state -------------------------------------------------------------------------------- */
 
-/* Append "path 2 (no carrier on eth1)" for each path that is down. */
-static void say_down(const struct paths *paths, char *ret, size_t ret_bytes)
+/* Write "path 2 (no carrier on eth1)" for each path that is down; `missing`: also what another one
+ * works without. */
+static void say_down(const struct paths *paths, bool missing, char *ret, size_t ret_bytes)
 {
     size_t used = 0;
 
@@ -70,9 +74,11 @@ static void say_down(const struct paths *paths, char *ret, size_t ret_bytes)
     for (unsigned i = 0; i < paths->count && used < ret_bytes; i++) {
         const struct link *inner = paths->path[i].link;
 
-        if (inner->down)
+        const char *what = inner->down ? inner->why_down : missing ? inner->without : "";
+
+        if (inner->down || what[0] != '\0')
             used += (size_t)snprintf(ret + used, ret_bytes - used, "%spath %u (%s)",
-                                     used > 0 ? ", " : "", i + 1, inner->why_down);
+                                     used > 0 ? ", " : "", i + 1, what);
     }
 }
 
@@ -103,10 +109,10 @@ static void follow(struct paths *paths)
     link->how = paths->path[0].link->how;
     link->packet_bytes = packet_bytes == UINT32_MAX ? 0 : packet_bytes;
     link->window_bytes = window_bytes == UINT32_MAX ? 0 : window_bytes;
-    say_down(paths, link->without, sizeof(link->without));
+    say_down(paths, true, link->without, sizeof(link->without));
     link->why_down[0] = '\0';
     if (link->down)
-        say_down(paths, link->why_down, sizeof(link->why_down));
+        say_down(paths, false, link->why_down, sizeof(link->why_down));
     link->changes++;
     path_hosts_hurry(paths->hosts);
 }
@@ -144,6 +150,7 @@ static bool answer(struct paths *paths, unsigned path, const struct link_addr *f
         memcmp(question->host.bytes, self->bytes, self->len) != 0)
         return false;
     echo.type = VIP_PATH_ECHO;
+    echo.accepts = path == 0 || path_hosts_from(paths->hosts, path, from);
     for (unsigned i = 1; path == 0 && i < paths->count; i++)
         put_addr(&echo.addr[echo.count++], &paths->path[i].link->self);
     send_message(paths, path, from, &echo);
@@ -163,17 +170,23 @@ static void take_message(struct paths *paths, unsigned path, const struct link_r
     paths->stats.drop_path_message += !good;
 }
 
-static void tell(void *ctx, const struct link_addr *host, unsigned count, unsigned from,
-                 unsigned to)
+static void tell(void *ctx, const struct path_moves *moves, unsigned from, unsigned to)
 {
+    static const char *const why[PATH_WHYS] = {
+        [PATH_SILENT] = "no answer by that path",
+        [PATH_DOWN] = "that path is down here",
+        [PATH_GONE] = "that host does not have it any more",
+        [PATH_BETTER] = "it has answered for 10 s",
+    };
     const struct paths *paths = ctx;
     char text[LINK_TEXT_BYTES], others[32] = "";
 
-    link_addr_format_as(paths->link.kind, host, text, sizeof(text));
-    if (count > 1)
-        snprintf(others, sizeof(others), " and %u other%s", count - 1, count > 2 ? "s" : "");
+    link_addr_format_as(paths->link.kind, &moves->host, text, sizeof(text));
+    if (moves->count > 1)
+        snprintf(others, sizeof(others), " and %u other%s", moves->count - 1,
+                 moves->count > 2 ? "s" : "");
     link_say("packets to %s%s take path %u in place of path %u (%s)", text, others, to + 1,
-             from + 1, to < from ? "it answers again" : "no answer by that path");
+             from + 1, why[moves->why]);
 }
 
 static void tick(struct paths *paths)
@@ -233,6 +246,13 @@ static unsigned paths_send(struct link *link, const struct link_tx *packets, uns
     return sent;
 }
 
+/* Packets come by path 0 from another host than before. */
+static void hear(struct paths *paths, const struct link_addr *from)
+{
+    paths->heard = *from;
+    path_hosts_heard(paths->hosts, from, paths->now_ns);
+}
+
 /* Keep the packets that are for the user, in order. Returns their number. */
 static unsigned sift(struct paths *paths, unsigned path, struct link_rx *packets, unsigned count)
 {
@@ -246,6 +266,8 @@ static unsigned sift(struct paths *paths, unsigned path, struct link_rx *packets
         if (vip_wire_is_path(rx->bytes, rx->len)) {
             take_message(paths, path, rx);
         } else if (path == 0 || (host = path_hosts_from(paths->hosts, path, rx->from))) {
+            if (path == 0 && !link_addr_equal(rx->from, &paths->heard))
+                hear(paths, rx->from);
             packets[kept] = *rx;
             packets[kept].buffer = put_path(rx->buffer, path);
             if (host)
@@ -268,9 +290,9 @@ static unsigned paths_recv(struct link *link, struct link_rx *packets, unsigned 
 
     paths->now_ns = now_ns;
     link->behind = false;
-    for (unsigned i = 0; i < paths->count; i++) {
+    for (unsigned k = 0; k < paths->count; k++) {
+        unsigned i = (paths->first + k) % paths->count, n;
         struct path *path = &paths->path[i];
-        unsigned n;
 
         if (now_ns - path->heard_ns > QUIET_NS && now_ns - path->looked_ns < LOOK_NS)
             continue;
@@ -286,6 +308,8 @@ static unsigned paths_recv(struct link *link, struct link_rx *packets, unsigned 
         path->heard_ns = now_ns;
         kept += sift(paths, i, packets + kept, n);
     }
+    /* A flood by one path must not keep the others waiting. */
+    paths->first = (paths->first + 1) % paths->count;
     follow(paths);
     if (now_ns >= paths->hosts->tick_ns)
         tick(paths);
@@ -428,7 +452,7 @@ int link_paths_join(struct link *const *inner, unsigned count, const uint64_t se
     paths->epoll = -1;
     for (unsigned i = 0; i < count; i++)
         paths->path[i] = (struct path){.link = inner[i], .changes = inner[i]->changes - 1};
-    paths->hosts = path_hosts_new(count, seed);
+    paths->hosts = path_hosts_new(count, link_kind_row(inner[0]->kind)->source_bytes, seed);
     if (paths->hosts)
         r = watch(paths);
     if (r < 0) {
