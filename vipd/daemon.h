@@ -31,6 +31,7 @@ struct undertaker;
 struct taken;
 struct runtime;
 struct handover;
+struct known_paths;
 struct owners;
 
 /* Why a connection of an application ended; each is counted and shown. */
@@ -84,10 +85,12 @@ struct vipd {
     uint64_t used_ns;              /* when a session opened or ended last */
     struct vipd_loop *loop;
     const char *runtime_dir;
-    const struct runtime *runtime; /* its lock and socket, or NULL (vipd/runtime.h) */
-    struct owners *owners;         /* of discriminators, in a file, or NULL (vipd/owners.h) */
-    struct handover *handover;     /* the next vipd takes over, or NULL (vipd/handover.h) */
-    struct ticket_key ticket_key;  /* seals what programs keep for the next life (vipd/ticket.h) */
+    const struct runtime *runtime;   /* its lock and socket, or NULL (vipd/runtime.h) */
+    struct known_paths *known_paths; /* of other hosts, in a file, or NULL (vipd/known_paths.h) */
+    uint32_t paths_learned;          /* atomic; 1 = the file is out of date */
+    struct owners *owners;           /* of discriminators, in a file, or NULL (vipd/owners.h) */
+    struct handover *handover;       /* the next vipd takes over, or NULL (vipd/handover.h) */
+    struct ticket_key ticket_key; /* seals what programs keep for the next life (vipd/ticket.h) */
     struct fd_store
         *fd_store;       /* sockets that the service manager keeps, or NULL (vipd/fd_store.h) */
     uint64_t epoch;      /* this life of vipd, random */

@@ -22,6 +22,7 @@
 #include "vipd/handover.h"
 #include "vipd/log.h"
 #include "vipd/systemd_notify.h"
+#include "vipd/known_paths.h"
 #include "vipd/owners.h"
 #include "vipd/privilege.h"
 #include "vipd/registry/memfile.h"
@@ -431,6 +432,7 @@ static int run(const struct options *options, const struct vipd_config *config)
         r = vipd_start(config, runtime.dir, &fd_store, &vipd, err, sizeof(err));
     if (r == 0) {
         fd_store_forget_rest(&fd_store);
+        known_paths_begin(&vipd, runtime.dir_fd, user.found ? user.uid : geteuid());
         vipd.runtime = &runtime;
         vipd.idle_exit_ns = options->idle_exit_ns;
         vipd.source = options->source;

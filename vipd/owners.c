@@ -2,14 +2,13 @@
 #include "vipd/owners.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "proto/assert.h"
+#include "vipd/kept_file.h"
 #include "vipd/log.h"
 
 /* A number of the format: another version of vipd ignores the file. */
@@ -40,53 +39,6 @@ struct owners {
 };
 
 /* ---- the file ---------------------------------------------------------------------------- */
-
-static bool is_ours(int fd, uid_t user, struct stat *ret)
-{
-    return fstat(fd, ret) == 0 && S_ISREG(ret->st_mode) && ret->st_nlink == 1 &&
-           (ret->st_uid == geteuid() || ret->st_uid == user) && !(ret->st_mode & 077);
-}
-
-/* The entries that the last vipd has left. Returns their number; *ret is the caller's. */
-static uint32_t read_past(int dir_fd, uid_t user, struct entry **ret)
-{
-    int fd = openat(dir_fd, OWNERS_FILE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-    struct entry *entries = NULL;
-    uint32_t count = 0;
-    struct stat st;
-
-    *ret = NULL;
-    if (fd < 0)
-        return 0;
-    if (is_ours(fd, user, &st)) {
-        count = (uint32_t)((uint64_t)st.st_size / sizeof(*entries) < OWNERS_MAX
-                               ? (uint64_t)st.st_size / sizeof(*entries)
-                               : OWNERS_MAX);
-        entries = calloc(count + 1, sizeof(*entries));
-    }
-    if (entries) {
-        ssize_t bytes = pread(fd, entries, count * sizeof(*entries), 0);
-
-        count = bytes > 0 ? (uint32_t)((size_t)bytes / sizeof(*entries)) : 0;
-    }
-    close(fd);
-    *ret = entries;
-    return entries ? count : 0;
-}
-
-/* The name comes last: until then the file of the last vipd stays. */
-static int make_file(int dir_fd)
-{
-    static const char part[] = OWNERS_FILE ".new";
-
-    (void)unlinkat(dir_fd, part, 0);
-    return openat(dir_fd, part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-}
-
-static int name_file(int dir_fd)
-{
-    return renameat(dir_fd, OWNERS_FILE ".new", dir_fd, OWNERS_FILE) < 0 ? -errno : 0;
-}
 
 static void write_place(struct owners *owners, uint32_t place, const struct entry *entry)
 {
@@ -175,12 +127,14 @@ void owners_begin(struct vipd *vipd, int dir_fd, uid_t user)
     struct owners *owners = calloc(1, sizeof(*owners));
     uint64_t now_ns = vipd_clock_now(); /* the loop does not run yet */
     struct entry *past;
-    uint32_t count = read_past(dir_fd, user, &past), reserved = 0;
+    uint32_t count =
+        kept_file_read(dir_fd, OWNERS_FILE, user, sizeof(*past), OWNERS_MAX, (void **)&past);
+    uint32_t reserved = 0;
     int r = owners ? 0 : -ENOMEM;
 
     if (r == 0) {
-        owners->fd = make_file(dir_fd);
-        r = owners->fd < 0 ? -errno : 0;
+        owners->fd = kept_file_make(dir_fd, OWNERS_FILE);
+        r = owners->fd < 0 ? owners->fd : 0;
     }
     if (r == 0) {
         VIP_ASSERT(pthread_mutex_init(&owners->lock, NULL) == 0);
@@ -192,7 +146,7 @@ void owners_begin(struct vipd *vipd, int dir_fd, uid_t user)
         reserved += reserve(vipd, &past[i], now_ns);
     free(past);
     if (r == 0)
-        r = name_file(dir_fd);
+        r = kept_file_name(dir_fd, OWNERS_FILE);
     if (r < 0)
         vipd_warning("%s/" OWNERS_FILE " cannot be made: %s; after the end of this vipd another "
                      "user may take the discriminators of waiting programs",

@@ -15,6 +15,7 @@
 #include "vipd/history.h"
 #include "vipd/fd_store.h"
 #include "vipd/host.h"
+#include "vipd/known_paths.h"
 #include "vipd/link/kinds.h"
 #include "vipd/link/paths.h"
 #include "vipd/nic/outlive.h"
@@ -89,8 +90,8 @@ static void close_links(struct link *const *links, unsigned count)
         links[i]->class->close(links[i]);
 }
 
-static int open_paths(const struct vipd *vipd, const struct vipd_nic_config *config,
-                      struct link **ret, char *err, size_t err_bytes)
+static int open_paths(struct vipd *vipd, const struct vipd_nic_config *config, struct link **ret,
+                      char *err, size_t err_bytes)
 {
     struct link_keys keys[VIP_PATHS_MAX];
     struct link *links[VIP_PATHS_MAX];
@@ -108,8 +109,9 @@ static int open_paths(const struct vipd *vipd, const struct vipd_nic_config *con
         }
     }
     if (count > 1) {
-        int r = entropy(&seed[0]) && entropy(&seed[1]) ? link_paths_join(links, count, seed, ret)
-                                                       : -EIO;
+        int r = entropy(&seed[0]) && entropy(&seed[1])
+                    ? link_paths_join(links, count, seed, known_paths_learned, vipd, ret)
+                    : -EIO;
 
         if (r < 0) {
             close_links(links, count);
@@ -122,8 +124,8 @@ static int open_paths(const struct vipd *vipd, const struct vipd_nic_config *con
 }
 
 /* The link of one NIC, faults included. */
-static int open_link(const struct vipd *vipd, const struct vipd_nic_config *config,
-                     struct link **ret, char *err, size_t err_bytes)
+static int open_link(struct vipd *vipd, const struct vipd_nic_config *config, struct link **ret,
+                     char *err, size_t err_bytes)
 {
     struct link *link;
     int r = open_paths(vipd, config, &link, err, err_bytes);
@@ -193,6 +195,7 @@ static bool between(void *ctx, bool worked)
     bool reaped;
 
     clients_memory(vipd, worked);
+    known_paths_touch(vipd);
     reaped = clients_reap(vipd);
 
     stats_file_touch(vipd->stats_file, worked || reaped);
@@ -304,6 +307,7 @@ void vipd_stop(struct vipd *vipd)
     stats_file_close(vipd->stats_file);
     vipd->stats_file = NULL;
     vipd_host_drop_nics(vipd->loop);
+    known_paths_end(vipd);
     for (unsigned i = 0; i < vipd->nic_count; i++)
         end_nic(vipd, vipd->nics[i].nic);
     vipd->nic_count = 0;

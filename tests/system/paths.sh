@@ -105,12 +105,18 @@ traffic() {
         await "$cable" value B path
         cut_once $host "$cable" $how
     done
+    # The next vipd begins while path 1 is cut. It has the other address of B from the last one.
+    how=$([ "$1" = ether ] && echo down || echo silent)
     for i in "${@:3}"; do
-        outlive_again A "$i" || failed "$what: $WRONG"
-        await_answers
         await 1 value A path
         await 1 value B path
-        cut_once B 1 down
+        await 128 stat -c %s "$WORK/A/paths"
+        cut B 1 $how on
+        await 2 value A path
+        await 2 value B path
+        outlive_again A "$i" || failed "$what: $WRONG"
+        cut B 1 $how off
+        await_answers
     done
     outlive_finish || failed "$what: $WRONG"
     echo "$what, $cuts cuts: $(tail -n 1 "$WORK/client.log")"

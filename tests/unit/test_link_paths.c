@@ -162,6 +162,13 @@ static const struct link_class card_class = {
 
 /* ---- hosts --------------------------------------------------------------------------------- */
 
+static unsigned learned_of[HOSTS]; /* calls of `learned` */
+
+static void learned(void *ctx)
+{
+    ++*(unsigned *)ctx;
+}
+
 static int begin(void **state)
 {
     (void)state;
@@ -170,6 +177,7 @@ static int begin(void **state)
     memset(still, 0, sizeof(still));
     memset(got, 0, sizeof(got));
     memset(got_from, 0, sizeof(got_from));
+    memset(learned_of, 0, sizeof(learned_of));
     lose_probes = 0;
     now_ns = 5 * SECOND;
     for (unsigned host = 0; host < HOSTS; host++) {
@@ -189,7 +197,8 @@ static int begin(void **state)
             card->path = path;
             inner[path] = &card->link;
         }
-        assert_int_equal(link_paths_join(inner, PATHS, seed, &net[host]), 0);
+        assert_int_equal(
+            link_paths_join(inner, PATHS, seed, learned, &learned_of[host], &net[host]), 0);
     }
     return 0;
 }
@@ -574,6 +583,44 @@ static void no_tell(void *ctx, const struct path_moves *moves, unsigned from, un
     (void)ctx, (void)moves, (void)from, (void)to;
 }
 
+static void remember(void *ctx, const struct link_addr *host, unsigned path,
+                     const struct link_addr *addr)
+{
+    struct link *link = ctx;
+
+    link->class->remember_path(link, host, path, addr);
+}
+
+/* The vipd of host 1 begins anew while path 0 is cut. It remembers host 0's addresses, which must answer first. */
+static void test_a_vipd_that_begins_while_a_path_is_cut(void **state)
+{
+    static const uint8_t packet[64] = {0x11, 0};
+    struct link *inner[PATHS], *before = net[1];
+    const uint64_t seed[2] = {7, 8};
+
+    (void)state;
+    pass(3000, true);
+    assert_true(learned_of[1] > 0);
+    cut_path(0, true);
+    assert_true(until_path(1, 1000) < 1000);
+    for (unsigned path = 0; path < PATHS; path++)
+        inner[path] = &cards[1][path].link;
+    assert_int_equal(link_paths_join(inner, PATHS, seed, NULL, NULL, &net[1]), 0);
+    before->class->visit_paths(before, remember, net[1]);
+    give(&cards[1][1], address(0, 1), packet, sizeof(packet));
+    got[1] = 0;
+    now_ns += 2 * TRIP_NS;
+    turn(1);
+    assert_int_equal(got[1], 0); /* not proved yet */
+    assert_true(stats_of(1).drop_path > 0);
+    assert_true(until_path(1, 1000) < 1000);
+    got[0] = got[1] = 0;
+    pass(1000, true);
+    assert_in_range(got[0], 98, 102);
+    assert_in_range(got[1], 98, 102);
+    before->class->close(before);
+}
+
 /* ---- limits -------------------------------------------------------------------------------- */
 
 static void test_a_host_with_one_path(void **state)
@@ -700,6 +747,7 @@ int main(void)
         TEST(test_a_host_that_does_not_accept),
         TEST(test_a_host_that_was_asked_too_early),
         TEST(test_a_flood_by_one_path),
+        TEST(test_a_vipd_that_begins_while_a_path_is_cut),
         TEST(test_many_hosts_of_one_machine),
         TEST(test_a_host_with_one_path),
         TEST(test_many_addresses),

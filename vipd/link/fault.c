@@ -373,6 +373,23 @@ static void fault_see_path(const struct link *link, const struct link_addr *host
     link_see_path(((const struct fault *)link)->inner, host, ret);
 }
 
+static void fault_visit_paths(const struct link *link, link_path_fn *visit, void *ctx)
+{
+    const struct link *inner = ((const struct fault *)link)->inner;
+
+    if (inner->class->visit_paths)
+        inner->class->visit_paths(inner, visit, ctx);
+}
+
+static void fault_remember_path(struct link *link, const struct link_addr *host, unsigned path,
+                                const struct link_addr *addr)
+{
+    struct link *inner = ((struct fault *)link)->inner;
+
+    if (inner->class->remember_path)
+        inner->class->remember_path(inner, host, path, addr);
+}
+
 static void fault_close(struct link *link)
 {
     struct fault *fault = (struct fault *)link;
@@ -396,6 +413,8 @@ static const struct link_class fault_class = {
     .name_of = fault_name_of,
     .known = fault_known,
     .see_path = fault_see_path,
+    .visit_paths = fault_visit_paths,
+    .remember_path = fault_remember_path,
     .close = fault_close,
 };
 

@@ -82,6 +82,10 @@ struct link_path_view {
 /* Called for each host; false: stop. */
 typedef bool link_visit_fn(void *ctx, const struct link_addr *host);
 
+/* A host has this address on a path other than 0. */
+typedef void link_path_fn(void *ctx, const struct link_addr *host, unsigned path,
+                          const struct link_addr *addr);
+
 /* Implementation table; `struct link` is the first member of each implementation. */
 struct link_class {
     const char *name; /* "udp", "ether", "loop", "fault" */
@@ -123,6 +127,11 @@ struct link_class {
     /* NULL: a link with one path. */
     void (*see_path)(const struct link *link, const struct link_addr *host,
                      struct link_path_view *ret);
+    /* For the next vipd: call back for each address of another host on a path of its own that has
+     * answered, and take in what an earlier vipd was told. NULL: as see_path. */
+    void (*visit_paths)(const struct link *link, link_path_fn *visit, void *ctx);
+    void (*remember_path)(struct link *link, const struct link_addr *host, unsigned path,
+                          const struct link_addr *addr);
     void (*close)(struct link *link);
 };
 

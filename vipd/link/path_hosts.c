@@ -33,6 +33,8 @@
 /* All these hosts together get this number of questions in a second: anyone can name a host. */
 #define STRANGER_RATE 100u
 
+#define REMEMBERED_RTT_NS (50 * MS_NS) /* until the first answer of a host that is remembered */
+
 #define TELL_NS SECOND_NS /* between two lines of the log */
 
 /* ---- the tables -------------------------------------------------------------------------- */
@@ -80,6 +82,16 @@ const struct path_host *path_hosts_find(const struct path_hosts *hosts,
     return find(hosts, name);
 }
 
+/* Has the host answered by any path? One that is remembered perhaps does not exist any more. */
+static bool has_answered(const struct path_hosts *hosts, const struct path_host *host)
+{
+    bool any = false;
+
+    for (unsigned path = 0; path < hosts->paths; path++)
+        any = any || (host->way[path].proved && host->way[path].heard_ns != 0);
+    return any;
+}
+
 /* Take a host that has never answered out of the table, so that another one gets its memory. The
  * search goes on where it ended and looks at few hosts. */
 static struct path_host *take_place(struct path_hosts *hosts)
@@ -87,7 +99,7 @@ static struct path_host *take_place(struct path_hosts *hosts)
     for (unsigned looks = 0; looks < 8; looks++) {
         struct path_host *host = hosts->host[hosts->hand++ % PATH_HOSTS_MAX], **at;
 
-        if (host->way[0].proved)
+        if (has_answered(hosts, host))
             continue;
         at = &hosts->by_name[bucket_of(hosts, &host->first)];
         while (*at != host)
@@ -116,6 +128,24 @@ static struct path_host *add(struct path_hosts *hosts, const struct link_addr *n
     host->way[0].addr = *name;
     *bucket = host;
     return host;
+}
+
+void path_hosts_remember(struct path_hosts *hosts, const struct link_addr *name, unsigned path,
+                         const struct link_addr *addr)
+{
+    struct path_host *host = find(hosts, name);
+
+    if (path == 0 || path >= hosts->paths || name->len == 0 || addr->len != name->len)
+        return;
+    if (!host)
+        host = add(hosts, name, 0);
+    if (!host || host->way[path].addr.len != 0)
+        return;
+    /* Its name has answered, too; but how fast it answers is not known any more. */
+    host->way[0].proved = true;
+    host->way[0].rtt_ns = REMEMBERED_RTT_NS;
+    host->way[path].addr = *addr;
+    host->way[path].remembered = true;
 }
 
 void path_hosts_heard(struct path_hosts *hosts, const struct link_addr *name, uint64_t now_ns)
@@ -188,6 +218,7 @@ static void forget(struct path_hosts *hosts, struct path_host *host, unsigned pa
 
     if (host->current == path)
         move(hosts, host, 0, PATH_GONE, now_ns);
+    hosts->learned = hosts->learned || way->proved || way->remembered;
 
     if (way->proved) {
         struct path_host **at = &hosts->by_addr[path][bucket_of(hosts, &way->addr)];
@@ -219,6 +250,7 @@ static void prove(struct path_hosts *hosts, struct path_host *host, unsigned pat
     way->proved = true;
     if (path == 0)
         return;
+    hosts->learned = hosts->learned || !way->remembered;
     before = owner(hosts, path, &way->addr);
     if (before)
         forget(hosts, before, path, now_ns);

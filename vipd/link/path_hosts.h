@@ -22,6 +22,7 @@
 /* One path to one host. */
 struct path_way {
     struct link_addr addr;      /* len 0: not known */
+    bool remembered;            /* it has answered an earlier vipd of this host */
     bool proved;                /* an answer has come from this address */
     bool silent;                /* answers have stopped to come */
     unsigned asked;             /* questions since the last answer */
@@ -74,6 +75,7 @@ struct path_hosts {
     uint64_t told_ns;                                       /* the last line of the log */
     uint64_t stranger_ns;   /* time until which the probes of hosts without an answer are used up */
     uint64_t probes, moved; /* counters */
+    bool learned;           /* an address was proved or given up; the caller sets it back */
 };
 
 /* Send a message by a path to an address. */
@@ -95,6 +97,11 @@ void path_hosts_free(struct path_hosts *hosts);
  * host. */
 struct path_host *path_hosts_to(struct path_hosts *hosts, const struct link_addr *name,
                                 uint64_t now_ns);
+
+/* An earlier vipd of this host knew that the host `name` has this address on a path other than 0. It
+ * is asked there as soon as the user sends to it, also if its path 0 does not answer. */
+void path_hosts_remember(struct path_hosts *hosts, const struct link_addr *name, unsigned path,
+                         const struct link_addr *addr);
 
 /* A packet came from this address on path 0. If it is a host that was asked in vain, it is asked anew:
  * perhaps its vipd has begun since. */

@@ -38,7 +38,9 @@ struct paths {
     struct link_addr heard;  /* the host of the last packet that came by path 0 */
     unsigned first;          /* the path that the next recv looks at first */
     struct link_stats stats; /* own counters only */
-    uint64_t now_ns;         /* of the call under way */
+    link_paths_learned_fn *learned;
+    void *learned_ctx;
+    uint64_t now_ns; /* of the call under way */
 };
 
 static const struct link_class paths_class;
@@ -313,6 +315,11 @@ static unsigned paths_recv(struct link *link, struct link_rx *packets, unsigned 
     follow(paths);
     if (now_ns >= paths->hosts->tick_ns)
         tick(paths);
+    if (paths->hosts->learned) {
+        paths->hosts->learned = false;
+        if (paths->learned)
+            paths->learned(paths->learned_ctx);
+    }
     return kept;
 }
 
@@ -394,6 +401,25 @@ static void paths_see_path(const struct link *link, const struct link_addr *addr
             ret->answer |= 1u << i;
 }
 
+static void paths_visit_paths(const struct link *link, link_path_fn *visit, void *ctx)
+{
+    const struct paths *paths = (const struct paths *)link;
+
+    for (unsigned i = 0; i < paths->hosts->count; i++) {
+        const struct path_host *host = paths->hosts->host[i];
+
+        for (unsigned path = 1; path < paths->count; path++)
+            if (host->way[path].proved || host->way[path].remembered)
+                visit(ctx, &host->first, path, &host->way[path].addr);
+    }
+}
+
+static void paths_remember_path(struct link *link, const struct link_addr *host, unsigned path,
+                                const struct link_addr *addr)
+{
+    path_hosts_remember(((struct paths *)link)->hosts, host, path, addr);
+}
+
 static void paths_close(struct link *link)
 {
     struct paths *paths = (struct paths *)link;
@@ -417,6 +443,8 @@ static const struct link_class paths_class = {
     .name_of = paths_name_of,
     .known = paths_known,
     .see_path = paths_see_path,
+    .visit_paths = paths_visit_paths,
+    .remember_path = paths_remember_path,
     .close = paths_close,
 };
 
@@ -438,7 +466,7 @@ static int watch(struct paths *paths)
 }
 
 int link_paths_join(struct link *const *inner, unsigned count, const uint64_t seed[2],
-                    struct link **ret)
+                    link_paths_learned_fn *learned, void *ctx, struct link **ret)
 {
     struct paths *paths = calloc(1, sizeof(*paths));
     int r = -ENOMEM;
@@ -450,6 +478,8 @@ int link_paths_join(struct link *const *inner, unsigned count, const uint64_t se
     paths->link.class = &paths_class;
     paths->count = count;
     paths->epoll = -1;
+    paths->learned = learned;
+    paths->learned_ctx = ctx;
     for (unsigned i = 0; i < count; i++)
         paths->path[i] = (struct path){.link = inner[i], .changes = inner[i]->changes - 1};
     paths->hosts = path_hosts_new(count, link_kind_row(inner[0]->kind)->source_bytes, seed);

@@ -272,6 +272,11 @@ int nic_host_name(struct nic *nic, const struct link_addr *host, uint64_t now_ns
 uint32_t nic_known(const struct nic *nic, uint32_t from, uint64_t now_ns, link_visit_fn *visit,
                    void *ctx);
 
+/* Addresses of other hosts on further paths, as link_class.visit_paths and .remember_path. */
+void nic_visit_paths(const struct nic *nic, link_path_fn *visit, void *ctx);
+void nic_remember_path(struct nic *nic, const struct link_addr *host, unsigned path,
+                       const struct link_addr *addr);
+
 /* A latency histogram since the NIC was opened. */
 const struct vip_hist *nic_hist(const struct nic *nic, enum vip_hist_id id);
 void nic_gap(struct nic *nic, uint64_t gap_ns); /* add to VIP_HIST_turn_gap: between two turns */

@@ -26,6 +26,19 @@ int nic_find(struct nic *nic, const char *name, uint64_t now_ns, struct link_add
     return nic->link->class->find(nic->link, name, now_ns, ret);
 }
 
+void nic_visit_paths(const struct nic *nic, link_path_fn *visit, void *ctx)
+{
+    if (nic->link->class->visit_paths)
+        nic->link->class->visit_paths(nic->link, visit, ctx);
+}
+
+void nic_remember_path(struct nic *nic, const struct link_addr *host, unsigned path,
+                       const struct link_addr *addr)
+{
+    if (nic->link->class->remember_path)
+        nic->link->class->remember_path(nic->link, host, path, addr);
+}
+
 int nic_host_name(struct nic *nic, const struct link_addr *host, uint64_t now_ns,
                   char ret[LINK_NAME_BYTES])
 {
