@@ -24,8 +24,7 @@ int handover_begin(struct vipd *vipd, uid_t uid, pid_t pid, int *ret_sock, char 
 /* Has a next vipd the sockets, so that it may go on with them? Then their names stay. */
 bool handover_begun(const struct vipd *vipd);
 
-/* This vipd ends, for whatever reason. If a next one has the sockets already, it is to begin when it
- * is ready. */
+/* This vipd ends. If a next vipd has the sockets already, tell it so: it begins when it is ready. */
 void handover_stop(struct vipd *vipd);
 
 /* This vipd has ended all: tell the next one, if there is one. */

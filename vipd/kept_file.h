@@ -1,8 +1,8 @@
 /*
  * Files in the runtime directory that a vipd leaves for the next one.
  *
- * Owns: whom a file is believed, and that a whole file takes the place of the last one. Does not own:
- * what stands in it. Called by owners.c and known_paths.c.
+ * Owns: which files vipd reads, and that a new file replaces the old one as a whole. Does not own:
+ * the contents. Called by owners.c and known_paths.c.
  */
 #ifndef VIPD_KEPT_FILE_H
 #define VIPD_KEPT_FILE_H

@@ -215,6 +215,32 @@ static void test_unknown_connection(void **state)
     world_free(w);
 }
 
+/*
+ * A server takes a late copy of a REQUEST for a new one. Its SETUP names the client's connection, which lives, and an id
+ * that the client does not know. A RESET of the client would end the server's end of the connection that lives.
+ */
+static void test_setup_after_a_late_copy(void **state)
+{
+    static const uint8_t types[] = {VIP_CM_SETUP, VIP_CM_CONFIRM};
+    struct world *w = world_of(13, VIP_FEATURES, VIP_FEATURES);
+    struct conn *client, *server;
+
+    connect_pair(w, &client, &server);
+    for (unsigned i = 0; i < 2; i++) {
+        const struct vip_cm late = {.type = types[i],
+                                    .request_id = 5,
+                                    .conn_id = server->local_id + 1000,
+                                    .peer_conn_id = client->local_id};
+
+        inject(w, SERVER, CLIENT, w->hosts[SERVER].epoch, w->hosts[CLIENT].epoch, &late);
+        world_run(w, 100 * MS);
+    }
+    assert_int_equal(w->sent_of_type[VIP_CM_RESET], 0);
+    assert_int_equal(client->reset + server->reset, 0);
+    assert_true(client->alive && server->alive);
+    world_free(w);
+}
+
 /* Peer-to-peer requests, with losses. */
 static void test_peers(void **state)
 {
@@ -246,6 +272,7 @@ int main(void)
         cmocka_unit_test(test_close_overtakes),
         cmocka_unit_test(test_items_of_the_future),
         cmocka_unit_test(test_unknown_connection),
+        cmocka_unit_test(test_setup_after_a_late_copy),
         cmocka_unit_test(test_peers),
     };
 

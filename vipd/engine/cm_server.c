@@ -417,9 +417,11 @@ void cm_rx_confirm(struct cm *cm, const struct cm_in *in)
     struct cm_assoc *assoc = cm_assoc_of(cm, in);
 
     if (!assoc) {
-        /* The client has a connection that does not exist here (any more). */
+        /* The client has a connection that does not exist here (any more). A copy of an old REQUEST
+         * can lead to this, too: then the id is that of a connection that lives. */
         cm->stats.unexpected++;
-        cm_reset_send(cm, in->from, in->src_epoch, in->msg->peer_conn_id, in->now_ns);
+        if (!cm_assoc_find(cm, in->msg->peer_conn_id))
+            cm_reset_send(cm, in->from, in->src_epoch, in->msg->peer_conn_id, in->now_ns);
         return;
     }
     if (assoc->state != CM_ASSOC_OPENING) {
