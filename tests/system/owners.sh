@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # While vipd is away, and until the program is back, no other user can take the discriminator at
-# which a program waits: after SIGKILL, SIGTERM and vipd --takeover. A bad file of owners is ignored.
+# which a program waits: after SIGKILL, SIGTERM and vipd --takeover. Meanwhile a client that asks there
+# waits for the program. A bad file of owners is ignored.
 # Needs root for the users.
 # usage: owners.sh BUILD_DIR
 set -u
@@ -28,6 +29,21 @@ waits() {
     return 1
 }
 
+# Does the client's request for a connection wait? Ten looks in a row.
+asks() {
+    local looks=0
+    for _ in $(seq 1200); do
+        if in_host A "$build/tools/vipctl" show conn --raw | cut -f 4 | grep -qx requested; then
+            looks=$((looks + 1))
+            [ $looks -lt 10 ] || return 0
+        elif [ $looks -gt 0 ]; then
+            return 1
+        fi
+        sleep 0.05
+    done
+    return 1
+}
+
 daemons_begin "$build/vipd"
 port_take || exit 1
 for_others "$build" "$build/tests/system/outlive" || exit 1
@@ -46,12 +62,13 @@ for way in SIGKILL SIGTERM takeover; do
         failed "$way: another user waits at the discriminator"
     grep -q 'belongs to another user' "$WORK/thief.log" ||
         failed "$way: the other user was not refused for that"
-    kill -CONT "$owner"
-    waits || failed "$way: the owner does not come back"
     touch "$WORK/stop" # at once: one round is enough
-    in_host A "${as_owner[@]}" timeout 120 "$OTHERS/outlive" client 127.0.0.1 "$WORK/stop" \
-        >"$WORK/client.log" 2>&1 </dev/null ||
-        failed "$way: the owner does not get its client"
+    start_in A "$WORK/client.log" "${as_owner[@]}" timeout 120 "$OTHERS/outlive" client 127.0.0.1 \
+        "$WORK/stop"
+    client=$STARTED
+    asks || failed "$way: the client does not wait for the owner: $(cat "$WORK/client.log")"
+    kill -CONT "$owner"
+    wait "$client" || failed "$way: the owner does not get its client"
     wait "$owner" || failed "$way: the owner"
 done
 [ "$(stat -c '%a' "$WORK/A/owners")" = 600 ] || failed "others may open the file"

@@ -396,10 +396,57 @@ static void test_kept(void **state)
     world_free(w);
 }
 
+/*
+ * While a kept discriminator waits for its program, a client that asks waits, too. If the program waits again, it gets
+ * the request; a program that has come and gone is not expected any more; and a program that does not come costs its
+ * clients no longer than the time for which the discriminator is kept.
+ */
+static void test_clients_of_a_kept_one(void **state)
+{
+    struct world *w = world_new(2, 421);
+    struct host *client = &w->hosts[CLIENT];
+    struct cm *cm = w->hosts[SERVER].cm;
+    const uint8_t *name = (const uint8_t *)"svc";
+
+    assert_int_equal(cm_disc_keep(cm, name, 3, OWN, w->now_ns + 10 * S, w->now_ns), 0);
+    host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
+    world_run(w, 9 * S);
+    assert_int_equal(client->requests[0].done, 0);
+    assert_int_equal(w->hosts[SERVER].incoming_count, 0);
+    assert_int_equal(wait_as(w, OWN, 1, 1), 0);
+    world_run(w, 10 * MS);
+    assert_int_equal(w->hosts[SERVER].incoming_count, 1);
+    assert_int_equal(host_accept(w, SERVER, 0), 0);
+    world_run(w, 10 * MS);
+    assert_int_equal(client->requests[0].done, 1);
+    assert_int_equal(client->requests[0].rc, VIP_RC_SUCCESS);
+
+    name = (const uint8_t *)"two";
+    assert_int_equal(cm_disc_keep(cm, name, 3, OWN, w->now_ns + 10 * S, w->now_ns), 0);
+    host_request(w, CLIENT, SERVER, "two", FOR_EVER);
+    world_run(w, 9 * S);
+    assert_int_equal(client->requests[1].done, 0);
+    world_run(w, 1 * S + 500 * MS);
+    assert_int_equal(client->requests[1].done, 1);
+    assert_int_equal(client->requests[1].rc, VIP_RC_NO_MATCH);
+
+    name = (const uint8_t *)"tri";
+    assert_int_equal(cm_disc_keep(cm, name, 3, OWN, w->now_ns + 10 * S, w->now_ns), 0);
+    assert_int_equal(cm_wait(cm, 2, 1, OWN, name, 3, w->now_ns), 0);
+    assert_true(cm_unwait(cm, 2, w->now_ns));
+    world_run(w, 2 * S);
+    host_request(w, CLIENT, SERVER, "tri", FOR_EVER);
+    world_run(w, 1 * S);
+    assert_int_equal(client->requests[2].done, 1);
+    assert_int_equal(client->requests[2].rc, VIP_RC_NO_MATCH);
+    world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kept),
+        cmocka_unit_test(test_clients_of_a_kept_one),
         cmocka_unit_test(test_nothing_stolen),
         cmocka_unit_test(test_while_it_waits),
         cmocka_unit_test(test_between_two_waits),

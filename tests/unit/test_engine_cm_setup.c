@@ -158,13 +158,19 @@ static void test_close_overtakes(void **state)
     world_free(w);
 }
 
-static uint64_t seen_request_id;
+static struct vip_cm seen_request;
 
 static bool note_request(struct world *w, unsigned from, unsigned to, const struct vip_cm *msg)
 {
     if (msg->type == VIP_CM_REQUEST)
-        seen_request_id = msg->request_id;
-    return drop_setup_of_server(w, from, to, msg);
+        seen_request = *msg;
+    return true;
+}
+
+static bool note_and_drop_setup(struct world *w, unsigned from, unsigned to,
+                                const struct vip_cm *msg)
+{
+    return note_request(w, from, to, msg) && drop_setup_of_server(w, from, to, msg);
 }
 
 /*
@@ -180,10 +186,10 @@ static void test_items_of_the_future(void **state)
                            .features = VIP_FEATURES | FUTURE_A | FUTURE_B,
                            .items = {.bytes = items, .len = sizeof(items)}};
 
-    w->filter = note_request;
+    w->filter = note_and_drop_setup;
     ask_and_accept(w);
     world_run(w, 1 * MS);
-    setup.request_id = seen_request_id;
+    setup.request_id = seen_request.request_id;
     setup.conn_id = server->accepts[0].local_id;
     setup.peer_conn_id = client->requests[0].local_id + 1;
     inject(w, SERVER, CLIENT, server->epoch, client->epoch, &setup);
@@ -241,6 +247,31 @@ static void test_setup_after_a_late_copy(void **state)
     world_free(w);
 }
 
+/* A copy of a REQUEST that comes when its answer is forgotten, but its connection lives, is no new request. */
+static void test_late_copy_of_a_request(void **state)
+{
+    struct world *w = world_of(14, VIP_FEATURES, VIP_FEATURES);
+    struct conn *client, *server;
+
+    w->filter = note_request;
+    connect_pair(w, &client, &server);
+    host_listen(w, SERVER, 2, "svc");
+    world_run(w, 30 * S);
+    for (unsigned i = 0; i < 2; i++) {
+        unsigned duplicates = (unsigned)stats_of(w, SERVER).duplicates;
+
+        inject(w, CLIENT, SERVER, w->hosts[CLIENT].epoch, 0, &seen_request);
+        world_run(w, 100 * MS);
+        assert_int_equal(w->hosts[SERVER].incoming_count, 1 + i);
+        assert_int_equal(stats_of(w, SERVER).duplicates, duplicates + !i);
+        if (i == 0)
+            host_close(w, CLIENT, client);
+        world_run(w, 30 * S);
+    }
+    assert_int_equal(server->closed, 1);
+    world_free(w);
+}
+
 /* Peer-to-peer requests, with losses. */
 static void test_peers(void **state)
 {
@@ -273,6 +304,7 @@ int main(void)
         cmocka_unit_test(test_items_of_the_future),
         cmocka_unit_test(test_unknown_connection),
         cmocka_unit_test(test_setup_after_a_late_copy),
+        cmocka_unit_test(test_late_copy_of_a_request),
         cmocka_unit_test(test_peers),
     };
 

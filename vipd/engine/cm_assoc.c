@@ -19,6 +19,20 @@ struct cm_assoc *cm_assoc_of(struct cm *cm, const struct cm_in *in)
     return assoc;
 }
 
+struct cm_assoc *cm_assoc_with(struct cm *cm, const struct cm_in *in)
+{
+    struct cm_node *node = cm_table_find(cm, &cm->assocs_remote, in->msg->conn_id);
+
+    for (; (in->peer || VIP_MUTANT(RESET_BELIEVED)) && node; node = cm_table_again(node)) {
+        struct cm_assoc *assoc = CM_OF(struct cm_assoc, by_remote, node);
+
+        if ((assoc->peer == in->peer || VIP_MUTANT(RESET_BELIEVED)) &&
+            assoc->state == CM_ASSOC_OPEN)
+            return assoc;
+    }
+    return NULL;
+}
+
 void cm_assoc_set_state(struct cm *cm, struct cm_assoc *assoc, enum cm_assoc_state state,
                         uint64_t now_ns)
 {

@@ -1,6 +1,5 @@
 /* The end of connections: by this side, by the peer, and by RESET. */
 #include "vipd/engine/cm_internal.h"
-#include "vipd/engine/mutant.h"
 
 void cm_close(struct cm *cm, const struct cm_close_args *args, uint64_t now_ns)
 {
@@ -70,19 +69,13 @@ void cm_rx_close(struct cm *cm, const struct cm_in *in)
 
 void cm_rx_reset(struct cm *cm, const struct cm_in *in)
 {
-    struct cm_node *node = cm_table_find(cm, &cm->assocs_remote, in->msg->conn_id);
+    struct cm_assoc *assoc = cm_assoc_with(cm, in);
 
     cm->stats.resets_received++;
-    /* A RESET of an unknown life changes nothing, but cm_peer_note has sent a PING. */
-    for (; (in->peer || VIP_MUTANT(RESET_BELIEVED)) && node; node = cm_table_again(node)) {
-        struct cm_assoc *assoc = CM_OF(struct cm_assoc, by_remote, node);
-
-        if ((assoc->peer != in->peer && !VIP_MUTANT(RESET_BELIEVED)) ||
-            assoc->state != CM_ASSOC_OPEN)
-            continue;
-        cm_assoc_set_state(cm, assoc, CM_ASSOC_CLOSED, in->now_ns);
-        cm->ops.reset(cm->ctx, assoc->local_id, assoc->peer->number);
+    if (!assoc) { /* of an unknown life: cm_peer_note has sent a PING, and nothing else changes */
+        cm->stats.unexpected++;
         return;
     }
-    cm->stats.unexpected++;
+    cm_assoc_set_state(cm, assoc, CM_ASSOC_CLOSED, in->now_ns);
+    cm->ops.reset(cm->ctx, assoc->local_id, assoc->peer->number);
 }

@@ -111,7 +111,8 @@ bool cm_disc_unserve(struct cm *cm, struct cm_disc *disc, uint64_t server)
 /*
  * A server with an unanswered request is away until it answers. A server that waited twice in a row
  * is expected back soon; but it may have stopped, and then later clients must get NO_MATCH soon as
- * well (spec 2.4). A server that waited once may have stopped at once.
+ * well (spec 2.4). A server that waited once may have stopped at once. A server of vipd's last life
+ * is expected back while cm_disc_keep keeps its discriminator, until it has waited once.
  */
 uint64_t cm_disc_served_ns(const struct cm *cm, const struct cm_disc *disc)
 {
@@ -121,7 +122,7 @@ uint64_t cm_disc_served_ns(const struct cm *cm, const struct cm_disc *disc)
         hold_ns = cm->config.grace_loop_ns;
     if (disc->at_work && cm->config.grace_work_ns > hold_ns)
         hold_ns = cm->config.grace_work_ns;
-    return disc->waited ? cm_add_ns(disc->last_waiter_ns, hold_ns) : 0;
+    return disc->waited ? cm_add_ns(disc->last_waiter_ns, hold_ns) : disc->kept_ns;
 }
 
 static void linger_begin(struct cm *cm, struct cm_disc *disc)
@@ -176,6 +177,11 @@ uint64_t cm_disc_linger_ns(const struct cm *cm, const struct cm_disc *disc)
     if (disc->kept_ns > linger_ns)
         linger_ns = disc->kept_ns;
     return left_ns > linger_ns ? left_ns : linger_ns;
+}
+
+bool cm_disc_served(const struct cm *cm, const struct cm_disc *disc, uint64_t now_ns)
+{
+    return now_ns <= (disc->waited ? cm_disc_linger_ns(cm, disc) : disc->kept_ns);
 }
 
 void cm_fire_linger(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)

@@ -49,6 +49,8 @@ void cm_assoc_free(struct cm *cm, struct cm_assoc *assoc);
 struct cm_assoc *cm_assoc_find(struct cm *cm, uint64_t local_id);
 /* The association that a message names: both ids and the peer must agree. */
 struct cm_assoc *cm_assoc_of(struct cm *cm, const struct cm_in *in);
+/* The open association in which the sender's end has the conn_id of the message, or NULL. */
+struct cm_assoc *cm_assoc_with(struct cm *cm, const struct cm_in *in);
 /* msg: REQUEST, ACCEPT or PROOF of the peer; features: VIP_FEATURE_* that the peer has. */
 void cm_conn_fill(struct cm *cm, struct cm_conn *ret, struct cm_assoc *assoc,
                   const struct vip_cm *msg, uint64_t features);
@@ -127,10 +129,12 @@ bool cm_disc_unserve(struct cm *cm, struct cm_disc *disc, uint64_t server);
 bool cm_disc_served_by(const struct cm_disc *disc, uint64_t server);
 /* The server of this request has done something for it. */
 void cm_disc_touch(struct cm *cm, const struct cm_pending *pending, uint64_t now_ns);
-/* Time until which a server is expected back in VipConnectWait; 0 = `disc` had no waiter. */
+/* Time until which a server is expected back in VipConnectWait; 0 = no server is known. */
 uint64_t cm_disc_served_ns(const struct cm *cm, const struct cm_disc *disc);
 /* Time until which the discriminator is remembered as served. */
 uint64_t cm_disc_linger_ns(const struct cm *cm, const struct cm_disc *disc);
+/* Did a program wait there a moment ago, or in vipd's last life, and may it wait again? */
+bool cm_disc_served(const struct cm *cm, const struct cm_disc *disc, uint64_t now_ns);
 
 /* ---- cm_slow.c --------------------------------------------------------------------------- */
 

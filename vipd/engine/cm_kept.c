@@ -24,9 +24,9 @@
 /* When the grace of a kept request ends: later if the discriminator was served lately. */
 static uint64_t grace_end_ns(const struct cm *cm, const struct cm_disc *disc, uint64_t now_ns)
 {
-    if (!disc->waited || now_ns > cm_disc_linger_ns(cm, disc))
-        return cm_add_ns(now_ns, cm->config.grace_ns);
-    return cm_add_ns(now_ns, cm->config.grace_busy_ns);
+    if (cm_disc_served(cm, disc, now_ns))
+        return cm_add_ns(now_ns, cm->config.grace_busy_ns);
+    return cm_add_ns(now_ns, cm->config.grace_ns);
 }
 
 bool cm_kept_room(const struct cm *cm, const struct cm_disc *disc, const struct cm_holder *source)

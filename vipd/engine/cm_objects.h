@@ -142,7 +142,7 @@ struct cm_disc {
     uint32_t listeners; /* of the waiters */
     uint32_t at_work;   /* requests that waiters took: not answered, or not confirmed */
     uint32_t meets;     /* meeting places whose local discriminator it is */
-    uint64_t kept_ns;   /* cm_disc_keep: owned until then at least; 0 = not */
+    uint64_t kept_ns;   /* cm_disc_keep: owned, and perhaps served, until then; 0 = not */
     uint32_t record;    /* the host's, of its owner */
     uint64_t left_ns;   /* end of its last meeting place, or of its settled servers; 0 = none */
     struct cm_slow strangers;          /* of all strangers that ask here */

@@ -117,13 +117,10 @@ static bool keep(struct cm *cm, const struct cm_in *in)
     return true;
 }
 
-/* Does a program listen here, or did one wait here a moment ago and may wait again? */
-static bool is_served(const struct cm *cm, const struct cm_disc *disc, uint64_t now_ns)
-{
-    return disc->listeners || (disc->waited && now_ns <= cm_disc_linger_ns(cm, disc));
-}
-
-/* Answer a repeated request as before. False: the request is new. */
+/*
+ * Answer a repeated request as before. False: the request is new. A copy may come so late that its
+ * answer is forgotten; if its connection lives, it needs none.
+ */
 static bool answer_again(struct cm *cm, const struct cm_in *in)
 {
     struct cm_pending *pending = cm_pending_find(cm, in);
@@ -140,11 +137,12 @@ static bool answer_again(struct cm *cm, const struct cm_in *in)
         return true;
     }
     answered = VIP_MUTANT(REQUEST_AGAIN) ? NULL : cm_answered_find(cm, in);
-    if (!answered)
+    if (!answered && !cm_assoc_with(cm, in))
         return false;
     cm->stats.duplicates++;
-    cm_answer_send(cm, in->from, in->src_epoch, answered->request_id, answered->answer,
-                   answered->code, &answered->data);
+    if (answered)
+        cm_answer_send(cm, in->from, in->src_epoch, answered->request_id, answered->answer,
+                       answered->code, &answered->data);
     return true;
 }
 
@@ -189,7 +187,7 @@ void cm_rx_request(struct cm *cm, const struct cm_in *in)
             cm_kept_wake(cm, waiter->disc, in->now_ns);
         return;
     }
-    if (waiter || (disc && is_served(cm, disc, in->now_ns))) {
+    if (waiter || (disc && (disc->listeners || cm_disc_served(cm, disc, in->now_ns)))) {
         cm_answer_pending(cm, in); /* too many ask: the client repeats the request */
         return;
     }
