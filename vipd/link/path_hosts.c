@@ -230,7 +230,7 @@ static void forget(struct path_hosts *hosts, struct path_host *host, unsigned pa
     *way = (struct path_way){0};
 }
 
-/* Have as many hosts of this machine proved addresses as may have? */
+/* Does the machine with this address have no room for another host with a proved address? */
 static bool source_is_full(const struct path_hosts *hosts, const struct link_addr *name)
 {
     unsigned count = 0;
