@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,13 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
-#define PREFIX "nic-" /* prefix of the names in the store */
+#include "vipd/log.h"
+
+#define PREFIX    "nic-"    /* prefix of the names in the store */
+#define UNIT_TAIL ".socket" /* end of the name of a unit that listens */
+
+/* Most closed descriptors among those that are passed: far more than the units let systemd keep. */
+#define HOLES_MAX 1024
 
 static uint64_t inode_of(int fd)
 {
@@ -68,35 +75,60 @@ bool fd_store_is_of(const struct fd_store_sock *sock, const char *nic, unsigned 
     return same;
 }
 
-static bool add(struct fd_store *fd_store, const char *name, int fd)
+/* A socket with which a link could begin. Its address is the link's to judge. */
+static bool is_udp(int fd)
+{
+    int protocol = 0;
+    socklen_t len = sizeof(protocol);
+
+    return (sd_is_socket(fd, AF_INET, SOCK_DGRAM, -1) > 0 ||
+            sd_is_socket(fd, AF_INET6, SOCK_DGRAM, -1) > 0) &&
+           getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) == 0 && protocol == IPPROTO_UDP;
+}
+
+static bool is_of_nic(const char *name)
+{
+    return strncmp(name, PREFIX, strlen(PREFIX)) == 0;
+}
+
+/* Outcomes: NULL; why vipd cannot use it. */
+static const char *add(struct fd_store *fd_store, const char *nic, int fd)
 {
     struct fd_store_sock *sock;
 
-    if (strncmp(name, PREFIX, strlen(PREFIX)) != 0 ||
-        sd_is_socket(fd, AF_UNSPEC, SOCK_DGRAM, -1) <= 0)
-        return false;
-    sock = entry(fd_store, name + strlen(PREFIX));
+    if (!is_udp(fd))
+        return "it is no UDP socket";
+    sock = entry(fd_store, nic);
     if (!sock)
-        return false;
-    if (sock->fd >= 0) /* stored twice: keep one */
-        close(sock->fd);
+        return "no NIC has such a name, or there are too many";
+    if (sock->fd >= 0)
+        return "there is another one of this name";
     sock->fd = fd;
     sock->inode = inode_of(fd);
     sock->stored = true;
-    return true;
+    return NULL;
 }
 
-bool fd_store_take(struct fd_store *fd_store, const char *name, int fd)
+/* Outcomes: NULL, the descriptor is taken; why vipd cannot use it. */
+static const char *take(struct fd_store *fd_store, const char *name, int fd)
 {
     int flags = fcntl(fd, F_GETFL);
 
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
-        return false;
-    if (fd_store->listener < 0 && sd_is_socket_unix(fd, SOCK_SEQPACKET, 1, NULL, 0) > 0) {
-        fd_store->listener = fd;
-        return true;
-    }
-    return add(fd_store, name, fd);
+        return "it is not open";
+    if (is_of_nic(name))
+        return add(fd_store, name + strlen(PREFIX), fd);
+    if (sd_is_socket_unix(fd, SOCK_SEQPACKET, 1, NULL, 0) <= 0)
+        return "it is neither a socket of a NIC nor a listening SEQPACKET socket";
+    if (fd_store->listener >= 0)
+        return "vipd listens on one socket";
+    fd_store->listener = fd;
+    return NULL;
+}
+
+bool fd_store_take(struct fd_store *fd_store, const char *name, int fd)
+{
+    return take(fd_store, name, fd) == NULL;
 }
 
 void fd_store_init(struct fd_store *ret)
@@ -109,7 +141,7 @@ void fd_store_name(const struct fd_store_sock *sock, char ret[FD_STORE_NAME_BYTE
     snprintf(ret, FD_STORE_NAME_BYTES, PREFIX "%s", sock->nic);
 }
 
-/* Close the descriptors taken before the bad one. */
+/* Close the descriptors that were taken. */
 static void close_all(const struct fd_store *fd_store)
 {
     if (fd_store->listener >= 0)
@@ -119,40 +151,106 @@ static void close_all(const struct fd_store *fd_store)
             close(fd_store->sock[i].fd);
 }
 
+/* libsystemd passes none if one of them is closed. So a descriptor of nothing takes its number. */
+static void fill_holes(void)
+{
+    const char *text = getenv("LISTEN_FDS");
+    unsigned long count = text ? strtoul(text, NULL, 10) : 0;
+
+    for (int i = 0; i < HOLES_MAX && (unsigned long)i < count; i++) {
+        int fd = SD_LISTEN_FDS_START + i, hole;
+
+        if (fcntl(fd, F_GETFD) >= 0)
+            continue;
+        hole = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        if (hole >= 0 && hole != fd) {
+            (void)dup3(hole, fd, O_CLOEXEC);
+            close(hole);
+        }
+    }
+}
+
+static void remove_name(const char *name)
+{
+    (void)sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=%s", name);
+}
+
+/* The service manager forgets every descriptor of this name: vipd has to store a good one again. */
+static void drop_name(struct fd_store *fd_store, const char *name)
+{
+    remove_name(name);
+    fd_store->dropped = true;
+    for (unsigned i = 0; i < fd_store->count; i++)
+        if (is_of_nic(name) && strcmp(fd_store->sock[i].nic, name + strlen(PREFIX)) == 0)
+            fd_store->sock[i].stored = false;
+}
+
+/* Is it the name that a .socket unit without FileDescriptorName= gives? */
+static bool is_of_unit(const char *name)
+{
+    size_t len = strlen(name), tail = strlen(UNIT_TAIL);
+
+    return len > tail && strcmp(name + len - tail, UNIT_TAIL) == 0;
+}
+
 int fd_store_inherit(struct fd_store *ret, char *err, size_t err_bytes)
 {
     char **names = NULL;
-    int count, r = 0;
+    bool bad_unit = false;
+    int count;
 
     fd_store_init(ret);
+    if (sd_listen_fds(0) == -EBADF)
+        fill_holes();
     count = sd_listen_fds_with_names(1, &names);
+    if (count < 0)
+        vipd_warning("vipd cannot read which descriptors the service manager passes, and goes on "
+                     "without them: %s",
+                     strerror(-count));
     for (int i = 0; i < count; i++) {
-        if (r == 0 && !fd_store_take(ret, names[i], SD_LISTEN_FDS_START + i)) {
-            snprintf(err, err_bytes,
-                     "the service manager passes a descriptor named '%.60s' that vipd cannot use: "
-                     "ListenSequentialPacket= in the .socket unit gives one listening SEQPACKET "
-                     "socket; others come from the descriptor store of vipd's own unit",
-                     names[i]);
-            r = -EINVAL;
+        const char *why = take(ret, names[i], SD_LISTEN_FDS_START + i);
+
+        if (!why) {
+            free(names[i]);
+            names[i] = NULL;
+            continue;
         }
-        if (r < 0)
-            close(SD_LISTEN_FDS_START + i);
+        vipd_warning("the service manager passes a descriptor named '%.60s' that vipd cannot use: "
+                     "%s; vipd closes it, lets the service manager forget this name, and goes on",
+                     names[i], why);
+        close(SD_LISTEN_FDS_START + i);
+    }
+    for (int i = 0; i < count; i++) {
+        if (!names[i])
+            continue;
+        drop_name(ret, names[i]);
+        if (is_of_unit(names[i]) && ret->listener < 0 && !bad_unit) {
+            bad_unit = true;
+            snprintf(err, err_bytes,
+                     "the service manager passes '%.60s', which is no listening SEQPACKET socket: "
+                     "the .socket unit of vipd needs ListenSequentialPacket=",
+                     names[i]);
+        }
         free(names[i]);
     }
     free(names);
-    if (r < 0) {
+    if (bad_unit) {
         close_all(ret);
         fd_store_init(ret);
     }
-    return r;
+    return bad_unit ? -EINVAL : 0;
 }
 
 static void forget(struct fd_store_sock *sock)
 {
     if (sock->fd >= 0)
         close(sock->fd);
-    if (sock->stored)
-        (void)sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=" PREFIX "%s", sock->nic);
+    if (sock->stored) {
+        char name[FD_STORE_NAME_BYTES];
+
+        fd_store_name(sock, name);
+        remove_name(name);
+    }
     sock->fd = -1;
     sock->stored = false;
 }
@@ -161,10 +259,17 @@ void fd_store_opened(void *ctx, int sock)
 {
     struct fd_store_sock *fd_store = ctx;
     char text[64 + FD_STORE_NIC_BYTES];
+    bool first = fd_store->open < 0;
 
     fd_store->open = sock;
-    if (sock < 0)
+    if (sock < 0) {
+        if (first && fd_store->inode != 0 && !fd_store->used && fd_store->stored) {
+            vipd_info("the kept socket of NIC %s does not fit its address; vipd makes a new one",
+                      fd_store->nic);
+            forget(fd_store);
+        }
         return;
+    }
     if (fd_store->inode != 0 && inode_of(sock) == fd_store->inode) {
         fd_store->used = true;
         if (fd_store->stored)
@@ -189,4 +294,10 @@ void fd_store_forget_rest(struct fd_store *fd_store)
     for (unsigned i = 0; i < fd_store->count; i++)
         if (fd_store->sock[i].fd >= 0)
             forget(&fd_store->sock[i]);
+}
+
+bool fd_store_make_room(struct fd_store *fd_store)
+{
+    fd_store_forget_rest(fd_store);
+    return fd_store->dropped || fd_store_unused(fd_store);
 }

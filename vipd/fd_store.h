@@ -23,6 +23,7 @@
 struct fd_store {
     int listener; /* the inherited listening socket of programs; -1: none */
     bool in_use;  /* another vipd still uses the inherited sockets */
+    bool dropped; /* vipd could not use a descriptor that the service manager passed */
     unsigned count;
     struct fd_store_sock {
         char nic[FD_STORE_NIC_BYTES];
@@ -50,9 +51,11 @@ bool fd_store_take(struct fd_store *fd_store, const char *name, int fd);
 void fd_store_name(const struct fd_store_sock *sock, char ret[FD_STORE_NAME_BYTES]);
 
 /*
- * Take over the descriptors that the service manager passes ($LISTEN_FDS). Outcomes: 0; -EINVAL
- * with a sentence in err: one of them is neither the listening SEQPACKET socket nor a UDP socket
- * that vipd stored; then all are closed.
+ * Take over the descriptors that the service manager passes ($LISTEN_FDS). vipd cannot use one that
+ * is neither the listening SEQPACKET socket nor the UDP socket of a NIC: a warning says why, vipd
+ * closes it, has the service manager forget its name, and goes on as if it had not been kept. Else
+ * no vipd could ever start again. Outcomes: 0; -EINVAL with a sentence in err: the .socket unit
+ * passes no socket on which vipd can listen, so programs would not reach vipd; all are closed.
  */
 int fd_store_inherit(struct fd_store *ret, char *err, size_t err_bytes);
 
@@ -64,7 +67,8 @@ struct fd_store_sock *fd_store_of(struct fd_store *fd_store, const char *nic, un
 bool fd_store_is_of(const struct fd_store_sock *sock, const char *nic, unsigned paths);
 
 /* ctx: a fd_store_sock. The NIC has this socket now: give a duplicate of it to the service manager,
- * in place of an older one. sock -1: the NIC has closed its socket. */
+ * in place of an older one. sock -1: the NIC has closed its socket; if that is the inherited one,
+ * because it does not fit, the service manager drops it, too. */
 void fd_store_opened(void *ctx, int sock);
 
 /* The entry of a NIC that has not taken its inherited socket, because its address is another one or
@@ -74,5 +78,10 @@ const struct fd_store_sock *fd_store_unused(const struct fd_store *fd_store);
 /* Close the inherited sockets that no NIC has taken, and have the service manager drop these,
  * too. */
 void fd_store_forget_rest(struct fd_store *fd_store);
+
+/* A NIC's address is in use: close the inherited sockets that no NIC has taken yet. false: this
+ * life has given up none, so another process has the address. true: the address may become free;
+ * the service manager closes its duplicates some time after vipd has asked for it. */
+bool fd_store_make_room(struct fd_store *fd_store);
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 
 #include "proto/assert.h"
 #include "vipd/client/client.h"
@@ -26,6 +27,9 @@
 #include "vipd/config_apply.h"
 
 #define WORKERS_CPUS_MIN 4 /* fewest processors with which threads = auto makes threads */
+
+/* Longest wait until the service manager has closed sockets that it has to forget. */
+#define ROOM_NS 5000000000ull
 
 static bool entropy(uint64_t *ret)
 {
@@ -57,6 +61,28 @@ static unsigned count_rivals(const struct vipd *vipd, const struct vipd_nic_conf
     return count;
 }
 
+/*
+ * The address is in use, perhaps by a socket that the service manager has kept for another NIC, or
+ * that vipd could not use. vipd gives these up and tries again: the service manager closes its
+ * duplicates at a time of its own.
+ */
+static int open_again(const struct vipd *vipd, const struct link_kind_row *row,
+                      const struct link_wish *wish, struct link **ret, char *err, size_t err_bytes)
+{
+    static const struct timespec pause = {.tv_nsec = 10000000};
+    uint64_t until_ns = vipd_clock_now() + ROOM_NS;
+    int r = -EADDRINUSE;
+
+    if (!vipd->fd_store || vipd->fd_store->in_use || !fd_store_make_room(vipd->fd_store))
+        return r;
+    do {
+        r = row->open(wish, ret, err, err_bytes);
+        if (r == -EADDRINUSE)
+            (void)nanosleep(&pause, NULL);
+    } while (r == -EADDRINUSE && vipd_clock_now() < until_ns);
+    return r;
+}
+
 /* The link of one path of a NIC. */
 static int open_path(const struct vipd *vipd, const struct vipd_nic_config *config,
                      const struct link_keys *keys, unsigned path, struct link **ret, char *err,
@@ -76,12 +102,17 @@ static int open_path(const struct vipd *vipd, const struct vipd_nic_config *conf
         .opened = before ? fd_store_opened : NULL,
         .opened_ctx = before,
     };
+    int r;
 
     if (before && before->fd > 0) {
         wish.inherited = before->fd;
         before->fd = -1;
     }
-    return row->open(&wish, ret, err, err_bytes);
+    r = row->open(&wish, ret, err, err_bytes);
+    if (r != -EADDRINUSE)
+        return r;
+    wish.inherited = 0;
+    return open_again(vipd, row, &wish, ret, err, err_bytes);
 }
 
 static void close_links(struct link *const *links, unsigned count)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The UDP port of a NIC stays vipd's while vipd is away. The test has a small service manager: it keeps the descriptors
 # that vipd sends (FDSTORE=1) and passes them to the next vipd (LISTEN_FDS, LISTEN_FDNAMES). Meanwhile another user
-# cannot bind the port. vipd closes a stored socket of another address, or of a NIC that no longer exists.
+# cannot bind the port. vipd closes a stored socket of another address, or of a NIC that no longer exists. vipd starts
+# whatever is stored: the manager forgets descriptors that vipd cannot use.
 # usage: port.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -19,7 +20,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 
 build, work, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
 store = {}  # name: list of descriptors
@@ -164,22 +164,42 @@ for address, number in nics.items():
         wrong("port %d of %s is still taken" % (number, address))
 works("127.0.0.1", port + 2)
 end(pid, signal.SIGTERM)
-# A descriptor that is not a socket of vipd's must be refused with a reason.
-store["something"] = [os.open("/dev/null", os.O_RDONLY)]
-notify.settimeout(0)
-log_at = os.path.getsize(work + "/log")
-pid = os.fork()
-if pid == 0:
-    start()
-    os._exit(0)
-for _ in range(600):
-    if "passes a descriptor named 'something'" in open(work + "/log").read()[log_at:]:
-        break
-    time.sleep(0.1)
-else:
-    wrong("a strange descriptor is not refused")
-os.kill(pid, signal.SIGKILL)
-os.waitpid(pid, 0)
+
+
+def starts(why, nics):
+    """vipd starts with what is stored, and has the manager forget what it cannot use."""
+    pid = start()
+    hear()
+    kept = {name: len(fds) for name, fds in store.items()}
+    if kept != {name: 1 for name in nics}:
+        wrong("%s: stored: %s" % (why, kept))
+    end(pid, signal.SIGTERM)
+
+
+# Descriptors that vipd cannot use. One of them holds the port of the NIC.
+one = two.split("[nic:vip1]")[0]
+configure(one)
+for fds in store.values():
+    for fd in fds:
+        os.close(fd)
+every = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+every.bind(("0.0.0.0", port))
+store = {"something": [os.open("/dev/null", os.O_RDONLY)],
+         "nic-vip0": [every.detach()],
+         "nic-vip1": [socket.socket(socket.AF_INET, socket.SOCK_STREAM).detach()]}
+starts("strange ones", ["nic-vip0"])
+for text in ("named 'something'", "named 'nic-vip1'", "NIC vip0 does not fit"):
+    if text not in open(work + "/log").read():
+        wrong("the log does not say: " + text)
+# The NIC has another name now.
+store = {"nic-gone": store["nic-vip0"]}
+starts("another name", ["nic-vip0"])
+# Two NICs have each other's address now.
+if len(nics) == 2:
+    configure(two)
+    starts("two NICs", ["nic-vip0", "nic-vip1"])
+    store = {"nic-vip0": store["nic-vip1"], "nic-vip1": store["nic-vip0"]}
+    starts("exchanged", ["nic-vip0", "nic-vip1"])
 if not bad:
     print("port: kept over three ends of vipd, given up where it is not wanted any more")
 sys.exit(bad)

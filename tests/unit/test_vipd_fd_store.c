@@ -1,4 +1,4 @@
-/* Descriptors that the service manager passes: vipd takes all of them, or closes all if one is wrong. */
+/* Descriptors that the service manager passes: vipd takes those that it can use, and goes on. */
 #include "vipd/fd_store.h"
 
 #include <errno.h>
@@ -9,12 +9,16 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include <cmocka.h>
+
+/* Above all descriptors that are passed. */
+#define HIGH 100
 
 /* Pass fd as descriptor number `at`, where sd_listen_fds_with_names finds it. */
 static void pass(int at, int fd)
@@ -85,35 +89,198 @@ static void test_a_socket_of_each_path(void **state)
     fd_store_forget_rest(&fd_store);
 }
 
-/* vipd also closes descriptors that it took before the wrong one. */
-static void test_a_wrong_one_closes_all(void **state)
+/* ---- what vipd cannot use ---------------------------------------------------------------- */
+
+/* The service manager's socket for messages. */
+static int manager(void)
+{
+    struct sockaddr_un any = {.sun_family = AF_UNIX}, name;
+    socklen_t len = sizeof(name);
+    char text[64];
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+
+    assert_int_equal(bind(fd, (struct sockaddr *)&any, sizeof(any.sun_family)), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&name, &len), 0);
+    snprintf(text, sizeof(text), "@%.*s", (int)(len - offsetof(struct sockaddr_un, sun_path) - 1),
+             name.sun_path + 1);
+    assert_int_equal(setenv("NOTIFY_SOCKET", text, 1), 0);
+    assert_int_equal(dup2(fd, HIGH), HIGH); /* not among those that are passed */
+    close(fd);
+    return HIGH;
+}
+
+/* The next message is this one; "": there is none. */
+static void hears(int manager, const char *wanted)
+{
+    char text[256];
+    ssize_t bytes = recv(manager, text, sizeof(text) - 1, 0);
+
+    text[bytes > 0 ? bytes : 0] = '\0';
+    assert_string_equal(text, wanted);
+}
+
+static void end(struct fd_store *fd_store, int manager)
+{
+    unsetenv("NOTIFY_SOCKET");
+    close(manager);
+    if (fd_store->listener >= 0)
+        close(fd_store->listener);
+    fd_store_forget_rest(fd_store);
+}
+
+static bool is_open(int at)
+{
+    return fcntl(SD_LISTEN_FDS_START + at, F_GETFD) >= 0;
+}
+
+/* Each wrong one is closed and the service manager forgets it; vipd goes on with the others. */
+static void test_wrong_ones_are_let_go(void **state)
 {
     struct fd_store fd_store;
     char err[256];
+    int from;
 
     (void)state;
     pass(0, listener());
     pass(1, socket(AF_INET, SOCK_DGRAM, 0));
     pass(2, open("/dev/null", O_RDONLY));
-    pass(3, socket(AF_INET, SOCK_DGRAM, 0));
-    environment("4", "vipd.socket:nic-vip0:strange:nic-vip1");
+    pass(3, socket(AF_INET, SOCK_STREAM, 0));
+    /* 4 is closed */
+    pass(5, socket(AF_UNIX, SOCK_DGRAM, 0));
+    pass(6, listener());
+    pass(7, socket(AF_INET, SOCK_DGRAM, 0));
+    pass(8, socket(AF_INET, SOCK_DGRAM, 0));
+    from = manager();
+    environment("9", "vipd.socket:nic-vip0:strange:nic-vip1:nic-vip2:nic-vip3:nic-vip4:"
+                     "nic-a-name-longer-than-that-of-any-nic-of-vipd-can-ever-be-0123456789-"
+                     "0123456789:nic-vip5");
+    assert_int_equal(fd_store_inherit(&fd_store, err, sizeof(err)), 0);
+    assert_int_equal(fd_store.listener, SD_LISTEN_FDS_START);
+    assert_int_equal(fd_store_of(&fd_store, "vip0", 0)->fd, SD_LISTEN_FDS_START + 1);
+    assert_int_equal(fd_store_of(&fd_store, "vip5", 0)->fd, SD_LISTEN_FDS_START + 8);
+    assert_int_equal(fd_store.count, 2);
+    for (int i = 0; i < 9; i++)
+        assert_int_equal(is_open(i), i < 2 || i == 8);
+    hears(from, "FDSTOREREMOVE=1\nFDNAME=strange");
+    hears(from, "FDSTOREREMOVE=1\nFDNAME=nic-vip1");
+    hears(from, "FDSTOREREMOVE=1\nFDNAME=nic-vip2");
+    hears(from, "FDSTOREREMOVE=1\nFDNAME=nic-vip3");
+    hears(from, "FDSTOREREMOVE=1\nFDNAME=nic-vip4");
+    hears(from, "FDSTOREREMOVE=1\nFDNAME=nic-a-name-longer-than-that-of-any-nic-of-vipd-can-ever-"
+                "be-0123456789-0123456789");
+    hears(from, "");
+    end(&fd_store, from);
+}
+
+/* The service manager forgets a name, so it forgets a good socket of this name, too: vipd stores it
+ * again. */
+static void test_a_good_one_beside_a_wrong_one_is_stored_again(void **state)
+{
+    struct fd_store fd_store;
+    struct fd_store_sock *sock;
+    char err[256];
+    int from;
+
+    (void)state;
+    pass(0, socket(AF_INET, SOCK_STREAM, 0));
+    pass(1, socket(AF_INET, SOCK_DGRAM, 0));
+    pass(2, socket(AF_INET, SOCK_DGRAM, 0)); /* of two good ones vipd takes the first */
+    from = manager();
+    environment("3", "nic-vip0:nic-vip0:nic-vip0");
+    assert_int_equal(fd_store_inherit(&fd_store, err, sizeof(err)), 0);
+    sock = fd_store_of(&fd_store, "vip0", 0);
+    assert_int_equal(sock->fd, SD_LISTEN_FDS_START + 1);
+    assert_false(is_open(0));
+    assert_false(is_open(2));
+    hears(from, "FDSTOREREMOVE=1\nFDNAME=nic-vip0");
+    hears(from, "FDSTOREREMOVE=1\nFDNAME=nic-vip0");
+    sock->fd = -1; /* the link has it */
+    fd_store_opened(sock, SD_LISTEN_FDS_START + 1);
+    assert_true(sock->used);
+    hears(from, "FDSTORE=1\nFDPOLL=0\nFDNAME=nic-vip0");
+    hears(from, "");
+    close(SD_LISTEN_FDS_START + 1);
+    end(&fd_store, from);
+}
+
+/* The unit of the socket is wrong: vipd says so. A strange name is no such unit. */
+static void test_a_bad_listener(void **state)
+{
+    struct fd_store fd_store;
+    char err[256];
+
+    (void)state;
+    pass(0, socket(AF_UNIX, SOCK_STREAM, 0));
+    pass(1, socket(AF_INET, SOCK_DGRAM, 0));
+    environment("2", "vipd.socket:nic-vip0");
     assert_int_equal(fd_store_inherit(&fd_store, err, sizeof(err)), -EINVAL);
+    assert_non_null(strstr(err, "'vipd.socket'"));
     assert_int_equal(fd_store.listener, -1);
     assert_int_equal(fd_store.count, 0);
-    for (int i = 0; i < 4; i++)
-        assert_int_equal(fcntl(SD_LISTEN_FDS_START + i, F_GETFD), -1);
+    assert_false(is_open(0) || is_open(1));
+
+    pass(0, socket(AF_UNIX, SOCK_STREAM, 0));
+    pass(1, listener());
+    environment("2", "vipd.socket:vipd.socket");
+    assert_int_equal(fd_store_inherit(&fd_store, err, sizeof(err)), 0);
+    assert_int_equal(fd_store.listener, SD_LISTEN_FDS_START + 1);
+    close(fd_store.listener);
+
+    pass(0, socket(AF_UNIX, SOCK_STREAM, 0));
+    environment("1", "stored");
+    assert_int_equal(fd_store_inherit(&fd_store, err, sizeof(err)), 0);
+    assert_int_equal(fd_store.listener, -1);
+    assert_false(is_open(0));
+}
+
+/* The link says first that the kept socket does not fit: the address must be free for a new one. */
+static void test_one_that_does_not_fit(void **state)
+{
+    struct fd_store fd_store;
+    struct fd_store_sock *sock;
+    char err[256];
+    int from;
+
+    (void)state;
+    pass(0, socket(AF_INET, SOCK_DGRAM, 0));
+    from = manager();
+    environment("1", "nic-vip0");
+    assert_int_equal(fd_store_inherit(&fd_store, err, sizeof(err)), 0);
+    sock = fd_store_of(&fd_store, "vip0", 0);
+    hears(from, "");
+    fd_store_opened(sock, -1);
+    hears(from, "FDSTOREREMOVE=1\nFDNAME=nic-vip0");
+    assert_false(is_open(0));
+    pass(0, socket(AF_INET, SOCK_DGRAM, 0));
+    fd_store_opened(sock, SD_LISTEN_FDS_START);
+    hears(from, "FDSTORE=1\nFDPOLL=0\nFDNAME=nic-vip0");
+    fd_store_opened(sock, -1); /* the address is gone for a moment: the socket stays in the store */
+    hears(from, "");
+    assert_non_null(fd_store_unused(&fd_store));
+    close(SD_LISTEN_FDS_START);
+    end(&fd_store, from);
+}
+
+/* ctest may have these open, and a test that failed. */
+static int setup(void **state)
+{
+    (void)state;
+    unsetenv("NOTIFY_SOCKET");
+    for (int i = SD_LISTEN_FDS_START; i <= HIGH; i++)
+        close(i);
+    return 0;
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_are_taken),
-        cmocka_unit_test(test_a_socket_of_each_path),
-        cmocka_unit_test(test_a_wrong_one_closes_all),
+        cmocka_unit_test_setup(test_all_are_taken, setup),
+        cmocka_unit_test_setup(test_a_socket_of_each_path, setup),
+        cmocka_unit_test_setup(test_wrong_ones_are_let_go, setup),
+        cmocka_unit_test_setup(test_a_good_one_beside_a_wrong_one_is_stored_again, setup),
+        cmocka_unit_test_setup(test_a_bad_listener, setup),
+        cmocka_unit_test_setup(test_one_that_does_not_fit, setup),
     };
 
-    /* ctest may have these open. */
-    for (int i = 0; i < 4; i++)
-        close(SD_LISTEN_FDS_START + i);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

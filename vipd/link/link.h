@@ -174,7 +174,8 @@ struct link_udp_config {
     uint32_t buffer_bytes; /* wanted SO_RCVBUF/SO_SNDBUF; a smaller receive buffer is logged */
     bool gso, gro;         /* use UDP_SEGMENT / UDP_GRO where the kernel has them */
     int inherited; /* a socket, perhaps bound to the address; 0 = none. The link owns the socket */
-    /* Called for each socket that the link has bound, and with -1 before it is closed; may be NULL. */
+    /* Called for each socket that the link has bound, and with -1 before it is closed, or when an
+     * inherited one does not fit and is closed; may be NULL. */
     void (*opened)(void *ctx, int sock);
     void *opened_ctx;
 };

@@ -92,6 +92,8 @@ static bool use_inherited(struct udp *udp)
         !link_addr_equal(&bound, &udp->own) ||
         (link_addr_is_local(&udp->own) && name.in6.sin6_scope_id != udp->if_index)) {
         close(sock);
+        if (udp->opened)
+            udp->opened(udp->opened_ctx, -1);
         return false;
     }
     udp->sock = sock;
