@@ -56,10 +56,54 @@ int kept_file_make(int dir_fd, const char *name)
     return fd < 0 ? -errno : fd;
 }
 
-int kept_file_name(int dir_fd, const char *name)
+void kept_file_drop(int dir_fd, const char *name)
 {
     char part[NAME_MAX];
 
     part_name(name, part);
-    return renameat(dir_fd, part, dir_fd, name) < 0 ? -errno : 0;
+    (void)unlinkat(dir_fd, part, 0);
+}
+
+int kept_file_name(int dir_fd, const char *name)
+{
+    char part[NAME_MAX];
+    int r;
+
+    part_name(name, part);
+    if (renameat(dir_fd, part, dir_fd, name) == 0)
+        return 0;
+    r = -errno;
+    kept_file_drop(dir_fd, name);
+    return r;
+}
+
+/* A disk without room may take a part first: the next call says why it takes no more. */
+static int write_all(int fd, const uint8_t *bytes, size_t len)
+{
+    while (len > 0) {
+        ssize_t done = write(fd, bytes, len);
+
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done <= 0)
+            return done < 0 ? -errno : -ENOSPC;
+        bytes += done;
+        len -= (size_t)done;
+    }
+    return 0;
+}
+
+int kept_file_write(int dir_fd, const char *name, const void *bytes, size_t len)
+{
+    int fd = kept_file_make(dir_fd, name), r;
+
+    if (fd < 0)
+        return fd;
+    r = write_all(fd, bytes, len);
+    if (close(fd) < 0 && r == 0) /* some file systems say only here that there is no room */
+        r = -errno;
+    if (r == 0)
+        return kept_file_name(dir_fd, name);
+    kept_file_drop(dir_fd, name);
+    return r;
 }

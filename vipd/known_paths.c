@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "proto/wire_path.h"
 #include "vipd/host.h"
@@ -99,7 +98,7 @@ static void add(void *ctx, const struct link_addr *host, unsigned path,
 static int write_file(const struct vipd *vipd)
 {
     struct batch batch = {0};
-    int fd, r = 0;
+    int r;
 
     for (unsigned i = 0; i < vipd->nic_count; i++) {
         batch.nic = vipd->nics[i].config;
@@ -109,16 +108,10 @@ static int write_file(const struct vipd *vipd)
         free(batch.entries);
         return -ENOMEM;
     }
-    fd = kept_file_make(vipd->known_paths->dir_fd, KNOWN_PATHS_FILE);
-    if (fd < 0)
-        r = fd;
-    else if (write(fd, batch.entries, batch.count * sizeof(*batch.entries)) !=
-             (ssize_t)(batch.count * sizeof(*batch.entries)))
-        r = -EIO;
-    if (fd >= 0)
-        close(fd);
+    r = kept_file_write(vipd->known_paths->dir_fd, KNOWN_PATHS_FILE, batch.entries,
+                        batch.count * sizeof(*batch.entries));
     free(batch.entries);
-    return r < 0 ? r : kept_file_name(vipd->known_paths->dir_fd, KNOWN_PATHS_FILE);
+    return r;
 }
 
 static void save(struct vipd *vipd)

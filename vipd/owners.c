@@ -35,20 +35,31 @@ struct owners {
     uint32_t count; /* places ever used */
     uint32_t *free; /* numbers of free places, and how many; room for `count` of them */
     uint32_t free_count, free_room;
-    bool failed; /* the log says that an entry could not be written */
+    bool named; /* the file has taken the place of the last vipd's */
+    int error;  /* negative errno of the first entry that could not be written; 0: none */
 };
 
 /* ---- the file ---------------------------------------------------------------------------- */
 
+/* A place that could not be written whole is a free one. */
 static void write_place(struct owners *owners, uint32_t place, const struct entry *entry)
 {
+    static const struct entry none;
     off_t at = (off_t)place * (off_t)sizeof(*entry);
+    ssize_t bytes = pwrite(owners->fd, entry, sizeof(*entry), at);
+    int error = bytes < 0 ? -errno : -ENOSPC;
 
-    if (pwrite(owners->fd, entry, sizeof(*entry), at) == sizeof(*entry) || owners->failed)
+    if (bytes == sizeof(*entry))
         return;
-    owners->failed = true;
-    vipd_warning("the owner of a discriminator cannot be written to " OWNERS_FILE
-                 ": after the end of this vipd another user may take it");
+    if (bytes > 0)
+        (void)!pwrite(owners->fd, &none, (size_t)bytes, at);
+    if (owners->error < 0)
+        return;
+    owners->error = error;
+    if (owners->named)
+        vipd_warning("the owner of a discriminator cannot be written to " OWNERS_FILE
+                     ": %s; after the end of this vipd another user may take it",
+                     strerror(-error));
 }
 
 /* ---- changes ----------------------------------------------------------------------------- */
@@ -122,6 +133,33 @@ static bool reserve(struct vipd *vipd, const struct entry *entry, uint64_t now_n
     return false;
 }
 
+void owners_end(struct vipd *vipd)
+{
+    if (!vipd->owners)
+        return;
+    close(vipd->owners->fd);
+    (void)pthread_mutex_destroy(&vipd->owners->lock);
+    free(vipd->owners->free);
+    free(vipd->owners);
+    vipd->owners = NULL;
+}
+
+/* All that is reserved is written. If not, the file of the last vipd says more than ours. */
+static int name_file(struct vipd *vipd, int dir_fd)
+{
+    int r = vipd->owners->error;
+
+    if (r < 0)
+        kept_file_drop(dir_fd, OWNERS_FILE);
+    else
+        r = kept_file_name(dir_fd, OWNERS_FILE);
+    if (r < 0)
+        owners_end(vipd);
+    else
+        vipd->owners->named = true;
+    return r;
+}
+
 void owners_begin(struct vipd *vipd, int dir_fd, uid_t user)
 {
     struct owners *owners = calloc(1, sizeof(*owners));
@@ -146,23 +184,13 @@ void owners_begin(struct vipd *vipd, int dir_fd, uid_t user)
         reserved += reserve(vipd, &past[i], now_ns);
     free(past);
     if (r == 0)
-        r = kept_file_name(dir_fd, OWNERS_FILE);
+        r = name_file(vipd, dir_fd);
     if (r < 0)
-        vipd_warning("%s/" OWNERS_FILE " cannot be made: %s; after the end of this vipd another "
-                     "user may take the discriminators of waiting programs",
+        vipd_warning("%s/" OWNERS_FILE " cannot be made: %s; that of the last vipd stays, and "
+                     "after the end of this vipd another user may take the discriminators of "
+                     "waiting programs",
                      vipd->runtime_dir, strerror(-r));
     if (reserved > 0)
         vipd_info("%u discriminators of the last vipd are reserved for their users for %llu ms",
                   reserved, (unsigned long long)vipd->config->outlive_ns / 1000000);
-}
-
-void owners_end(struct vipd *vipd)
-{
-    if (!vipd->owners)
-        return;
-    close(vipd->owners->fd);
-    (void)pthread_mutex_destroy(&vipd->owners->lock);
-    free(vipd->owners->free);
-    free(vipd->owners);
-    vipd->owners = NULL;
 }

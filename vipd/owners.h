@@ -23,8 +23,9 @@
 /*
  * Read what the last vipd has left in dir_fd, reserve it at the NICs, and begin a file of our own. A
  * file that is not of vipd's user (`user` or the present one), that others may open, or that has a
- * second name, is ignored, and so is an entry that makes no sense. If no file can be made, the log
- * says so, and vipd goes on without it.
+ * second name, is ignored, and so is an entry that makes no sense. If no file can be made, or not
+ * all that is reserved can be written, the old file stays, the log says so, and vipd goes on without
+ * a file of its own.
  */
 void owners_begin(struct vipd *vipd, int dir_fd, uid_t user);
 

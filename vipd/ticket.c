@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "vipd/kept_file.h"
+
 /* Goes up with each change of struct ticket: another version does not open it. */
 #define TICKET_VERSION 1
 
@@ -32,26 +34,6 @@ static bool key_read(int fd, uid_t user, struct ticket_key *ret)
            pread(fd, ret->bytes, sizeof(ret->bytes), 0) == sizeof(ret->bytes);
 }
 
-/* Write a new file. A vipd that is killed here leaves no part of a key: the name comes last. */
-static int key_write(int dir_fd, const struct ticket_key *key)
-{
-    static const char part[] = TICKET_KEY_FILE ".new";
-    int fd, r = 0;
-
-    (void)unlinkat(dir_fd, part, 0);
-    fd = openat(dir_fd, part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-        return -errno;
-    errno = ENOSPC; /* for a write that is cut short */
-    if (pwrite(fd, key->bytes, sizeof(key->bytes), 0) != sizeof(key->bytes) ||
-        renameat(dir_fd, part, dir_fd, TICKET_KEY_FILE) < 0)
-        r = -errno;
-    close(fd);
-    if (r < 0)
-        (void)unlinkat(dir_fd, part, 0);
-    return r;
-}
-
 int ticket_key_load(int dir_fd, uid_t user, struct ticket_key *ret)
 {
     int fd =
@@ -63,7 +45,7 @@ int ticket_key_load(int dir_fd, uid_t user, struct ticket_key *ret)
     if (good)
         return 0;
     randombytes_buf(ret->bytes, sizeof(ret->bytes));
-    return key_write(dir_fd, ret);
+    return kept_file_write(dir_fd, TICKET_KEY_FILE, ret->bytes, sizeof(ret->bytes));
 }
 
 void ticket_seal(const struct ticket_key *key, const struct ticket *ticket,

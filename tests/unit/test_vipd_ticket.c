@@ -2,12 +2,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -155,6 +157,23 @@ static void test_no_directory(void **state)
     assert_int_equal(mkdir(dir, 0700), 0);
 }
 
+/* A full disk: there is a key, and no part of it is left. */
+static void test_full_disk(void **state)
+{
+    struct rlimit before, full;
+    struct ticket_key key;
+
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    full = before;
+    full.rlim_cur = sizeof(key) - 1;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &full), 0);
+    assert_int_equal(ticket_key_load(dir_fd, geteuid(), &key), -EFBIG);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(faccessat(dir_fd, TICKET_KEY_FILE, F_OK, 0), -1);
+    assert_int_equal(faccessat(dir_fd, TICKET_KEY_FILE ".new", F_OK, 0), -1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -163,6 +182,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_key_stays, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bad_files, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_directory, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_full_disk, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
