@@ -136,6 +136,23 @@ void return_refused(struct vipd *vipd, const char *why)
     pthread_mutex_unlock(&vipd->shared);
 }
 
+void return_later(struct vipd *vipd, const char *why)
+{
+    struct returns *returns = &vipd->returns;
+
+    for (unsigned i = 0; i < RETURN_LATERS; i++) {
+        char *later = returns->later[i];
+
+        if (strncmp(later, why, RETURN_TEXT_BYTES - 1) == 0)
+            return;
+        if (later[0] != '\0')
+            continue;
+        snprintf(later, RETURN_TEXT_BYTES, "%s", why);
+        vipd_warning("programs of an earlier vipd must wait: %s", why);
+        return;
+    }
+}
+
 void return_waits(struct vipd *vipd)
 {
     pthread_mutex_lock(&vipd->shared);

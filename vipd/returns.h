@@ -16,6 +16,7 @@ struct vipd_timer;
 
 #define RETURN_REASONS    12 /* different reasons that are counted apart */
 #define RETURN_TEXT_BYTES 160
+#define RETURN_LATERS     8 /* different reasons to wait that are logged */
 
 struct return_reason {
     uint64_t count;
@@ -29,12 +30,15 @@ struct returns {
     struct return_reason reason[RETURN_REASONS];
     uint64_t other; /* connections and NIC handles with further reasons */
     bool told;
+    char later[RETURN_LATERS][RETURN_TEXT_BYTES]; /* reasons to wait, each logged once */
 };
 
 /* A program of an earlier life of vipd has come. */
 void return_begin(struct vipd *vipd);
 /* Its NIC handle is refused. */
 void return_refused(struct vipd *vipd, const char *why);
+/* It must ask again later. The first program with this reason makes a line of the log. */
+void return_later(struct vipd *vipd, const char *why);
 /* One of its connections waits to be bound anew; return_ended follows. */
 void return_waits(struct vipd *vipd);
 /* Such a connection was bound anew (why NULL), or is lost. */

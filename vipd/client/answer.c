@@ -22,6 +22,14 @@ void answer_set(struct answer *answer, enum vip_rc rc, const char *format, ...)
     answer->reply.reason = answer->reason;
 }
 
+void answer_again(struct answer *answer, uint32_t again_ms)
+{
+    vip__open_reply__init(&answer->open);
+    answer->open.has_again_ms = true;
+    answer->open.again_ms = again_ms;
+    answer->reply.open = &answer->open;
+}
+
 bool answer_claimed(const struct client *client, struct answer *answer)
 {
     if (client->session->claimed)

@@ -40,6 +40,9 @@ struct answer {
 void answer_set(struct answer *answer, enum vip_rc rc, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* After answer_set, to an OpenRequest: the program sends the request again after this time. */
+void answer_again(struct answer *answer, uint32_t again_ms);
+
 /*
  * May the client's user administer this vipd? If not, the answer says so and what would help.
  * Either way the request is logged, with its object `on` (printable; NULL: vipd itself).

@@ -38,6 +38,10 @@
 /* Retry interval in ms for a program that meets this limit: freeing one takes 0.2 ms or more. */
 #define FREED_AGAIN_MS 10
 
+/* Retry interval in ms for a program that comes back to a NIC without an address: as often as
+ * libvipl looks for the next vipd. */
+#define DOWN_AGAIN_MS 10
+
 /* ---- doorbell and event socket ----------------------------------------------------------- */
 
 static void on_doorbell(void *ctx, unsigned events)
@@ -360,10 +364,27 @@ static bool room_to_open(struct client *client, struct answer *answer)
                "the memory of %u NIC handles that uid %lu has closed is still being freed, the "
                "most is %u: try again in a second",
                waiting.sessions, (unsigned long)client->uid, SESSIONS_WAITING_MAX);
-    vip__open_reply__init(&answer->open);
-    answer->open.has_again_ms = true;
-    answer->open.again_ms = FREED_AGAIN_MS;
-    answer->reply.open = &answer->open;
+    answer_again(answer, FREED_AGAIN_MS);
+    return false;
+}
+
+/*
+ * Has the NIC an address? It has had none if, since vipd started, its interface was missing or had
+ * too small an MTU. A program that comes back waits for it.
+ */
+static bool has_address(struct vipd *vipd, const struct vipd_nic *nic, bool claim,
+                        struct answer *answer)
+{
+    const struct link *link = nic_link(nic->nic);
+
+    if (link->self.len > 0)
+        return true;
+    answer_set(answer, VIP_RC_ERROR_RESOURCE, "%s is down (%s) and has no address yet",
+               nic->config->name, link->why_down);
+    if (claim) {
+        answer_again(answer, DOWN_AGAIN_MS);
+        return_later(vipd, answer->reason);
+    }
     return false;
 }
 
@@ -372,7 +393,6 @@ static int open_checks(struct client *client, const Vip__OpenRequest *open, stru
 {
     struct vipd *vipd = client->vipd;
     const char *device = open->device ? open->device : "";
-    const struct link *link;
     int nic;
 
     if (!nic_layout(open->abi)) {
@@ -390,21 +410,17 @@ static int open_checks(struct client *client, const Vip__OpenRequest *open, stru
                    device);
         return -1;
     }
-    link = nic_link(vipd->nics[nic].nic);
-    if (link->self.len == 0) {
-        answer_set(answer, VIP_RC_ERROR_RESOURCE, "%s is down (%s) and has no address yet",
-                   vipd->nics[nic].config->name, link->why_down);
-        return -1;
-    }
-    /* A program that comes back opens nothing: it has its NIC handle. */
-    if (!open->claim && !client_may_open(client, answer))
-        return -1;
     if (open->claim && (vipd->config->outlive_ns == 0 || !nic_layout(open->abi)->outlives)) {
         answer_set(answer, VIP_RC_INVALID_STATE,
                    "this vipd does not go on with NIC handles of an earlier one: [reliability] "
                    "outlive is 0, or the library is too old");
         return -1;
     }
+    if (!has_address(vipd, &vipd->nics[nic], open->claim != NULL, answer))
+        return -1;
+    /* A program that comes back opens nothing: it has its NIC handle. */
+    if (!open->claim && !client_may_open(client, answer))
+        return -1;
     if (sessions_of(vipd, client->uid) >= vipd->config->sessions_per_uid) {
         answer_set(answer, VIP_RC_ERROR_RESOURCE,
                    "uid %lu has %llu NIC handles open: the limit is [limits] sessions_per_uid",

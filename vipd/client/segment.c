@@ -237,10 +237,7 @@ int segment_claim(const struct client *client, struct session *session, int offe
         if (r != -EWOULDBLOCK)
             return r;
         fault = "is used by another vipd";
-        vip__open_reply__init(&answer->open);
-        answer->open.has_again_ms = true; /* that vipd may be at its end */
-        answer->open.again_ms = SEGMENT_AGAIN_MS;
-        answer->reply.open = &answer->open;
+        answer_again(answer, SEGMENT_AGAIN_MS); /* that vipd may be at its end */
     }
     answer_set(answer, VIP_RC_INVALID_STATE,
                "this vipd cannot go on with the NIC handle of an earlier one: the vipd-writes "
