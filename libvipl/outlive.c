@@ -190,8 +190,10 @@ static enum next judge(struct vipl__session *session, int *control, const Vip__R
         session->past_rings = reply->open->past_rings;
         return take_sockets(session, control, fds) ? NEXT_GOES : NEXT_NOT;
     }
-    if ((reply->open != NULL && reply->open->again_ms > 0) || hung_up(*control))
-        return NEXT_NONE; /* the last vipd is not quite gone, or this one takes no program now */
+    /* The last vipd is not quite gone, or this one takes no program now. An older vipd does not say
+     * that it hangs up. */
+    if ((reply->open != NULL && reply->open->again_ms > 0) || reply->hangs_up || hung_up(*control))
+        return NEXT_NONE;
     vipl__fail(VIP_ERROR_RESOURCE, "%s: %s", call,
                reply->reason == NULL ? "vipd's reply makes no sense" : reply->reason);
     return NEXT_NOT;

@@ -1,5 +1,5 @@
 /*
- * vipd starts; then a program opens a NIC, creates VIs and CQs, registers memory,
+ * vipd starts; then a program opens a NIC, or comes back to one, creates VIs and CQs, registers memory,
  * connects and accepts. Each allocation and each system call of vipd fails once. The program must get an answer
  * with a code and a reason, or its connection must end for lack of resources. Nothing may remain, and
  * vipd must serve the next program.
@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "proto/control.h"
@@ -45,6 +46,7 @@ struct program {
 /* The result of a request. */
 struct outcome {
     bool ended;    /* vipd closed the connection */
+    bool later;    /* a program that comes back is to ask again */
     uint32_t code; /* enum vip_rc, unless ended */
     uint32_t number;
 };
@@ -139,6 +141,7 @@ static struct outcome hear(struct program *program)
     outcome = (struct outcome){.code = reply->code, .number = reply->number};
     if (reply->create_vi)
         outcome.number = reply->create_vi->vi;
+    outcome.later = reply->hangs_up || (reply->open && reply->open->again_ms > 0);
     FAULT_CHECK(reply->has_code && (reply->code == VIP_RC_SUCCESS) == !reply->reason);
     FAULT_CHECK(!reply->reason || strlen(reply->reason) > 10);
     if (fds.count == 3) {
@@ -174,14 +177,16 @@ static struct outcome ask(struct program *program, const Vip__Request *request, 
     return right_code(hear(program));
 }
 
-static struct outcome open_nic(struct program *program, unsigned n)
+/* segment: what the program comes back with; -1: nothing. */
+static struct outcome open_with(struct program *program, int segment, unsigned n)
 {
+    Vip__Claim claim = VIP__CLAIM__INIT;
     Vip__OpenRequest open_request = VIP__OPEN_REQUEST__INIT;
     Vip__Request request = VIP__REQUEST__INIT;
     struct vip_app_head head = {
         .magic = VIP_SHM_APP_MAGIC, .abi = VIP_SHM_ABI, .bytes = VIP_APP_BYTES};
     struct outcome outcome;
-    int fds[2], pair[2], r;
+    int fds[3] = {-1, -1, segment}, pair[2], r;
 
     fds[0] = memfd(VIP_APP_BYTES, 0);
     FAULT_CHECK(pwrite(fds[0], &head, sizeof(head), 0) == sizeof(head));
@@ -195,7 +200,8 @@ static struct outcome open_nic(struct program *program, unsigned n)
     open_request.device = (char *)"vip0";
     request.body_case = VIP__REQUEST__BODY_OPEN;
     request.open = &open_request;
-    FAULT_CHECK(vip_control_send(pair[1], &request.base, fds, 2, 0) == 0);
+    open_request.claim = segment >= 0 ? &claim : NULL;
+    FAULT_CHECK(vip_control_send(pair[1], &request.base, fds, segment >= 0 ? 3 : 2, 0) == 0);
     fault_arm(n);
     r = client_new(&vipd, pair[0]);
     if (r == 0)
@@ -208,6 +214,28 @@ static struct outcome open_nic(struct program *program, unsigned n)
     close(fds[0]);
     close(fds[1]);
     return outcome;
+}
+
+static struct outcome open_nic(struct program *program, unsigned n)
+{
+    return open_with(program, -1, n);
+}
+
+/* A segment as an earlier vipd has left it for this process. */
+static int past_segment(void)
+{
+    struct vip_vipd_head head = {.magic = VIP_SHM_VIPD_MAGIC,
+                                 .abi = VIP_SHM_ABI,
+                                 .bytes = VIP_VIPD_BYTES,
+                                 .epoch = 7,
+                                 .start_ticks = process_start(getpid()),
+                                 .pid = (uint32_t)getpid(),
+                                 .uid = geteuid()};
+    int fd = memfd(VIP_VIPD_BYTES, 0);
+
+    FAULT_CHECK(pwrite(fd, &head, sizeof(head), 0) == sizeof(head) && fchmod(fd, 0600) == 0);
+    FAULT_CHECK(fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW) == 0);
+    return fd;
 }
 
 static struct outcome create_vi(struct program *program, unsigned n)
@@ -479,6 +507,43 @@ static const char *attempt_request(enum request_case which, unsigned n)
     return hit;
 }
 
+/*
+ * A program comes back. If vipd lacks something, the program is to ask again, and then vipd takes
+ * the session. The lock of the first try is free when the undertaker has unmapped the segment.
+ */
+static const char *attempt_claim(unsigned n)
+{
+    long live = fault_live();
+    unsigned fds = fault_fds();
+    struct outcome outcome;
+    struct program program;
+    int segment = past_segment();
+    const char *what;
+    char err[512];
+
+    FAULT_CHECK(daemon_start(err, sizeof(err)) == 0);
+    outcome = open_with(&program, segment, n);
+    what = hit;
+    FAULT_CHECK(what || good(outcome));
+    if (what && fault_of_resources())
+        FAULT_CHECK(good(outcome) || outcome.ended || outcome.later);
+    hit = NULL;
+    while (outcome.ended || outcome.later) {
+        leave(&program);
+        FAULT_CHECK(!vipd.clients);
+        outcome = open_with(&program, segment, 0);
+        FAULT_CHECK(good(outcome) || outcome.later);
+    }
+    check_ends();
+    leave(&program);
+    FAULT_CHECK(!vipd.clients);
+    check_serving();
+    daemon_stop();
+    close(segment);
+    FAULT_CHECK(fault_live() == live && fault_fds() == fds);
+    return what;
+}
+
 static const char *attempt_connect(enum stage stage, unsigned n)
 {
     long live = fault_live();
@@ -540,6 +605,7 @@ int main(int argc, char **argv)
     static const struct fault_case cases[] = {
         {"start", attempt_start},
         {"open", attempt_open},
+        {"claim", attempt_claim},
         {"create_vi", attempt_vi},
         {"create_cq", attempt_cq},
         {"register_shared", attempt_shared},

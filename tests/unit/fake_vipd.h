@@ -61,8 +61,8 @@ static void *fake_run(void *arg)
         request = (const Vip__Request *)message;
         if (fake_hangs_up(fake, request))
             ;
-        else if (request->body_case == VIP__REQUEST__BODY_OPEN && fake->fault == FAKE_AGAIN &&
-                 fake->again > 0)
+        else if (request->body_case == VIP__REQUEST__BODY_OPEN && fake->again > 0 &&
+                 (fake->fault == FAKE_AGAIN || fake->fault == FAKE_FULL))
             fake_again(fake);
         else if (request->body_case == VIP__REQUEST__BODY_OPEN)
             fake_open(fake, request, &fds);

@@ -31,6 +31,7 @@ enum fake_fault {
     FAKE_FEW_FDS,
     FAKE_REFUSES,
     FAKE_AGAIN, /* answers the first `again` OpenRequests with "again" */
+    FAKE_FULL,  /* refuses the first `again` OpenRequests and says that it closes the connection */
     FAKE_HANGS_UP, /* ends at the first `again` requests of the kind `ends_at`, in place of an answer */
 };
 
@@ -74,7 +75,7 @@ struct fake {
         uint32_t half, first, recv_base;
     } past[2];
     ino_t made, arena; /* the last file for MakeMemory; the arena file of the OpenRequest */
-    unsigned again;    /* FAKE_AGAIN, FAKE_HANGS_UP: the number of these answers left */
+    unsigned again;    /* FAKE_AGAIN, FAKE_FULL, FAKE_HANGS_UP: the number of these answers left */
     unsigned ends_at;  /* FAKE_HANGS_UP: the body case of the request */
     bool hides;        /* FAKE_HANGS_UP: the socket has another name then (fake_hidden) */
     /* The contents of the next replies. */
@@ -142,7 +143,7 @@ static void fake_make_memory(struct fake *fake, const Vip__Request *request)
     close(fd);
 }
 
-/* Answer with again_ms, and with a code and a reason for a library that does not know again_ms. */
+/* Answer with again_ms, or hangs_up, and with a code and a reason for a library that knows neither. */
 static void fake_again(struct fake *fake)
 {
     Vip__Reply reply = VIP__REPLY__INIT;
@@ -154,7 +155,8 @@ static void fake_again(struct fake *fake)
     reply.has_code = 1;
     reply.code = VIP_RC_ERROR_RESOURCE;
     reply.reason = (char *)"memory is still being freed";
-    reply.open = &open;
+    reply.open = fake->fault == FAKE_AGAIN ? &open : NULL;
+    reply.has_hangs_up = reply.hangs_up = fake->fault == FAKE_FULL;
     vip_control_send(fake->control, &reply.base, NULL, 0, 0);
 }
 

@@ -5,6 +5,10 @@
  */
 #include "unit/vipd_claim.h"
 
+#include <sched.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+
 #include "vipd/client/internal.h"
 #include "vipd/nic/nic.h"
 
@@ -113,7 +117,7 @@ static void send_request(int sock, int segment)
     close(fds[1]);
 }
 
-enum answered { TAKEN, AGAIN, REFUSED };
+enum answered { TAKEN, AGAIN, HANGS_UP, REFUSED };
 
 /* Read the answer; the reason has this word, unless the session is taken. */
 static enum answered answered(int sock, const char *word)
@@ -133,6 +137,8 @@ static enum answered answered(int sock, const char *word)
             assert_int_equal(reply->code, VIP_RC_ERROR_RESOURCE);
             result = AGAIN;
         }
+        if (reply->hangs_up)
+            result = HANGS_UP;
     }
     vip_fds_close(&fds);
     vip__reply__free_unpacked(reply, NULL);
@@ -151,6 +157,25 @@ static void leave(int sock)
     close(sock);
     serve();
     assert_null(vipd.clients);
+}
+
+/* The same while vipd can open this number of descriptors. */
+static enum answered request_with(int sock, int segment, unsigned room, const char *word)
+{
+    struct rlimit limit, low;
+    int first;
+
+    send_request(sock, segment);
+    first = fcntl(0, F_DUPFD_CLOEXEC, 0);
+    assert_true(first > 2);
+    close(first);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    low = limit;
+    low.rlim_cur = (rlim_t)first + room;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    serve();
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    return answered(sock, word);
 }
 
 /* ---- tests ----------------------------------------------------------------------------------- */
@@ -177,10 +202,74 @@ static void test_no_address(void **state)
     close(segment);
 }
 
+/* The undertaker has unmapped the segment of a session that has ended: its lock is free. */
+static void await_unlocked(int segment)
+{
+    char path[32];
+    int fd;
+
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", segment);
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    assert_true(fd >= 0);
+    while (flock(fd, LOCK_EX | LOCK_NB) < 0)
+        sched_yield();
+    close(fd);
+}
+
+/*
+ * vipd lacks one descriptor less at each try. The program can come back until vipd lacks none, and
+ * then once. Returns the number of descriptors that vipd needs.
+ */
+static unsigned come_back(void)
+{
+    struct vip_vipd_head head = good_head(), now;
+    int segment = make_segment(&head, 0600, SEALS_OUTLIVE), sock, other;
+    enum answered result;
+    unsigned room = 0;
+
+    for (;; room++) {
+        sock = come();
+        result = request_with(sock, segment, room, "Too many open files");
+        if (result == TAKEN)
+            break;
+        if (result == REFUSED)
+            fail_msg("refused with %u descriptors", room);
+        leave(sock);
+        await_unlocked(segment);
+        assert_int_equal(pread(segment, &now, sizeof(now), 0), sizeof(now));
+        assert_memory_equal(&now, &head, sizeof(now));
+    }
+    other = come();
+    assert_int_equal(request_of(other, segment, "taken over already"), REFUSED);
+    close(other);
+    leave(sock);
+    await_unlocked(segment);
+    sock = come();
+    assert_int_equal(request_of(sock, segment, "has ended"), REFUSED);
+    leave(sock);
+    close(segment);
+    return room;
+}
+
+static void test_no_descriptors(void **state)
+{
+    unsigned room, lines;
+
+    (void)state;
+    set_address();
+    room = come_back();
+    assert_true(room > 8); /* the program's three, and those of the session */
+    lines = logged("programs of an earlier vipd must wait: ");
+    assert_true(logged("Too many open files") > 0);
+    assert_int_equal(come_back(), room);
+    assert_int_equal(logged("programs of an earlier vipd must wait: "), lines);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_address),
+        cmocka_unit_test(test_no_descriptors),
     };
 
     return cmocka_run_group_tests_name("vipd_claim_later", tests, start, stop);

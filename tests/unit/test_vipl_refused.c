@@ -458,6 +458,28 @@ static void an_end_is_no_refusal(void **state)
     }
 }
 
+/* A vipd that says "again", or that it closes the connection, is asked again. */
+static void not_now(void **state)
+{
+    const enum fake_fault faults[] = {FAKE_AGAIN, FAKE_FULL};
+
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        struct program p;
+
+        begin(&p);
+        p.fake.fault = faults[i];
+        p.fake.again = 2;
+        p.fake.lives = 3; /* each answer ends the connection */
+        next_vipd(&p);
+        assert_int_equal(p.fake.again, 0);
+        for (unsigned vi = 0; vi < VIS; vi++)
+            goes_on(&p, vi);
+        assert_int_equal(p.error_count, 0);
+        end(&p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -468,6 +490,7 @@ int main(void)
         cmocka_unit_test(an_end_that_waits),
         cmocka_unit_test(a_tag_and_a_listener),
         cmocka_unit_test(an_end_is_no_refusal),
+        cmocka_unit_test(not_now),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

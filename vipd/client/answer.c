@@ -30,6 +30,22 @@ void answer_again(struct answer *answer, uint32_t again_ms)
     answer->reply.open = &answer->open;
 }
 
+bool lacks_resources(int rc)
+{
+    switch (-rc) {
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+    case ENOBUFS:
+    case ENOLCK:
+    case ENOSPC:
+    case EAGAIN:
+        return true;
+    default:
+        return false;
+    }
+}
+
 bool answer_claimed(const struct client *client, struct answer *answer)
 {
     if (client->session->claimed)
@@ -92,6 +108,7 @@ void client_refuse(int sock, const char *format, ...)
     reply.has_code = true;
     reply.code = VIP_RC_ERROR_RESOURCE;
     reply.reason = reason;
+    reply.has_hangs_up = reply.hangs_up = true;
     /* A new socket has room for the reply; if not, only the reason is lost. */
     (void)vip_control_send(sock, &reply.base, NULL, 0, MSG_DONTWAIT);
 }

@@ -51,6 +51,9 @@ struct session {
     struct taken_file *taken[3]; /* the files of these three, which the program may keep */
     int segment;                 /* file of vipd_base: open as long as its lock is held */
     bool claimed;                /* opened in an earlier life of vipd */
+    uint64_t past_epoch;         /* that life; 0: this session has not taken its segment over */
+    bool handed_back;            /* the program may offer vipd's segment once more */
+    uint64_t start_ticks;        /* when the program began (process_start) */
     uint32_t returning;          /* its connections that are counted as waiting (return_waits) */
     bool outlives;               /* its program waits for the next vipd ([reliability] outlive) */
     int doorbell;                /* eventfd; its file is shared with the application */

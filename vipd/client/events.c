@@ -203,7 +203,7 @@ static size_t make_ticket(const struct client *client, uint16_t vi, uint8_t ret[
         return 0;
     ticket.uid = client->uid;
     ticket.pid = (uint64_t)client->pid;
-    ticket.start_ticks = process_start(client->pid);
+    ticket.start_ticks = client->session->start_ticks;
     snprintf(ticket.nic, sizeof(ticket.nic), "%s", vn->config->name);
     ticket.self.len = self->len;
     memcpy(ticket.self.bytes, self->bytes, sizeof(ticket.self.bytes));

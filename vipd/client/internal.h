@@ -43,6 +43,9 @@ void answer_set(struct answer *answer, enum vip_rc rc, const char *format, ...)
 /* After answer_set, to an OpenRequest: the program sends the request again after this time. */
 void answer_again(struct answer *answer, uint32_t again_ms);
 
+/* Does this negative errno say that the kernel has no descriptors, memory or room now? */
+bool lacks_resources(int rc);
+
 /*
  * May the client's user administer this vipd? If not, the answer says so and what would help.
  * Either way the request is logged, with its object `on` (printable; NULL: vipd itself).
@@ -141,9 +144,9 @@ void request_close_done(struct client *client);
 const char *segment_app_fault(int fd, uint64_t bytes);
 /* Count the file of a segment for the client's user. Outcomes: 0; a negative errno. */
 int segment_count(const struct client *client, int fd, struct taken_file **ret);
-/* Map the application's segment read-only. false: the answer says why not. */
-bool segment_map_app(const struct client *client, struct session *session, int fd,
-                     struct answer *answer);
+/* Map the application's segment read-only. Outcomes: 0; a negative errno: the answer says why. */
+int segment_map_app(const struct client *client, struct session *session, int fd,
+                    struct answer *answer);
 /* Make and map vipd's segment; a descriptor to read it goes to the reply. Outcomes: 0; a negative
  * errno. The caller closes session->segment, and unmaps, also after a failure. */
 int segment_make(const struct client *client, struct session *session, struct answer *answer);
@@ -151,14 +154,17 @@ int segment_make(const struct client *client, struct session *session, struct an
  * answer says why not. */
 int segment_claim(const struct client *client, struct session *session, int offered,
                   struct answer *answer);
+/* The program has not got the session: it may offer vipd's segment once more. */
+void segment_hand_back(struct session *session);
 /* Note in vipd's segment which process may come back with it. */
 void segment_own(const struct client *client, struct session *session);
-/* Note in vipd's segment that the session has ended: no later vipd goes on with it. */
+/* Note in vipd's segment that the session has ended: no later vipd goes on with it. Not if it was
+ * handed back. */
 void segment_closed(const struct session *session);
 /* From now on the program, and the next vipd, do not see what this vipd writes into vipd's segment.
  * false: no memory; nothing has changed. */
 bool segment_let_go(const struct session *session);
-/* When a process began, in clock ticks since boot; 0: not known. */
+/* When a process began, in clock ticks since boot; 0: not known, and errno is 0 or says why. */
 uint64_t process_start(pid_t pid);
 
 /*

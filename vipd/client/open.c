@@ -38,6 +38,9 @@
 /* Retry interval in ms for a program that meets this limit: freeing one takes 0.2 ms or more. */
 #define FREED_AGAIN_MS 10
 
+/* The same for a program that comes back while vipd lacks descriptors or memory. */
+#define LACK_AGAIN_MS 10
+
 /* Retry interval in ms for a program that comes back to a NIC without an address: as often as
  * libvipl looks for the next vipd. */
 #define DOWN_AGAIN_MS 10
@@ -198,15 +201,25 @@ static int make_nic_session(struct client *client, struct session *session, uint
     return nic_session_new(session_nic(client), &args, session->opened_ns, &session->nic_session);
 }
 
-/* Make all parts of a session, in the order in which they can fail. The caller frees them. */
-static bool session_fill(struct client *client, const Vip__Claim *claim, struct vip_fds *fds,
-                         struct answer *answer)
+/* Find out when the program began: only this process may come back. Outcomes: 0, also if the kernel
+ * does not say; a negative errno: vipd lacks something. */
+static int know_process(const struct client *client, struct session *session)
+{
+    session->start_ticks = process_start(client->pid);
+    return session->start_ticks == 0 && lacks_resources(-errno) ? -errno : 0;
+}
+
+/* Make all parts of a session, in the order in which they can fail; the caller frees them.
+ * Outcomes: 0; a negative errno: the answer says why. */
+static int session_fill(struct client *client, const Vip__Claim *claim, struct vip_fds *fds,
+                        struct answer *answer)
 {
     struct session *session = client->session;
     int r;
 
-    if (!segment_map_app(client, session, fds->fd[0], answer))
-        return false;
+    r = segment_map_app(client, session, fds->fd[0], answer);
+    if (r < 0)
+        return r;
     r = make_registry(client, session, fds);
     if (r == -EBADMSG) {
         answer_set(answer, VIP_RC_ERROR_RESOURCE,
@@ -217,15 +230,17 @@ static bool session_fill(struct client *client, const Vip__Claim *claim, struct 
                        ? " that is immutable (CAP_LINUX_IMMUTABLE): close the NICs of the other "
                          "vipd first, which could not make it so, and deregister their memory"
                        : " with the seals SHRINK and GROW");
-        return false;
+        return r;
     }
+    if (r == 0)
+        r = know_process(client, session);
     if (r == 0)
         r = claim ? segment_claim(client, session, fds->fd[2], answer)
                   : segment_make(client, session, answer);
     if (r == -EPERM && answer->reply.code != VIP_RC_SUCCESS)
-        return false;
+        return r;
     if (r == 0 && !memory_within_limit(client, answer))
-        return false;
+        return -EDQUOT;
     if (r == 0) {
         struct guard *guard = registry_guard(session->registry);
 
@@ -238,12 +253,10 @@ static bool session_fill(struct client *client, const Vip__Claim *claim, struct 
     if (r == 0)
         segment_own(client, session);
     session->outlives = session->layout->outlives && client->vipd->config->outlive_ns > 0;
-    if (r < 0) {
+    if (r < 0)
         answer_set(answer, VIP_RC_ERROR_RESOURCE, "vipd cannot set up one more session: %s",
                    strerror(-r));
-        return false;
-    }
-    return true;
+    return r;
 }
 
 static void fill_nic_attributes(const struct client *client, struct answer *answer)
@@ -445,10 +458,24 @@ static void log_open(const struct client *client)
                      vipd->nics[client->session->nic].config->name);
 }
 
-static void refused(struct vipd *vipd, const Vip__OpenRequest *open, const struct answer *answer)
+/* If vipd lacks something now (rc, a negative errno), a program that comes back asks again. */
+static void come_later(struct vipd *vipd, const Vip__OpenRequest *open, int rc,
+                       struct answer *answer)
 {
+    if (!open->claim || !lacks_resources(rc))
+        return;
+    answer_again(answer, LACK_AGAIN_MS);
+    return_later(vipd, answer->reason);
+}
+
+static void not_opened(struct vipd *vipd, const Vip__OpenRequest *open, const struct answer *answer)
+{
+    if (answer->reply.open) {
+        vipd->counters.open_again++;
+        return;
+    }
     vipd->counters.open_refused++;
-    if (open->claim && !answer->reply.open) /* else: the program asks again */
+    if (open->claim)
         return_refused(vipd, answer->reason);
 }
 
@@ -457,7 +484,7 @@ void request_open(struct client *client, const Vip__Request *request, struct vip
 {
     struct vipd *vipd = client->vipd;
     struct session *session;
-    int nic;
+    int nic, r;
 
     if (client->session) {
         client_end(client, CLIENT_END_REOPEN, NULL);
@@ -470,15 +497,14 @@ void request_open(struct client *client, const Vip__Request *request, struct vip
     keep_text(client->program, request->open->program);
     nic = open_checks(client, request->open, answer);
     if (nic < 0) {
-        if (answer->reply.open)
-            vipd->counters.open_again++;
-        else
-            refused(vipd, request->open, answer);
+        not_opened(vipd, request->open, answer);
         return;
     }
     session = calloc(1, sizeof(*session));
     if (!session) {
         answer_set(answer, VIP_RC_ERROR_RESOURCE, "vipd has no memory for one more session");
+        come_later(vipd, request->open, -ENOMEM, answer);
+        not_opened(vipd, request->open, answer);
         return;
     }
     session->id = ++vipd->next_session_id;
@@ -493,10 +519,14 @@ void request_open(struct client *client, const Vip__Request *request, struct vip
     vipd->used_ns = session->opened_ns;
     keep_text(session->library_version, request->open->library_version);
     client->session = session;
-    if (!session_fill(client, request->open->claim, fds, answer)) {
+    r = session_fill(client, request->open->claim, fds, answer);
+    if (r < 0) {
+        come_later(vipd, request->open, r, answer);
+        if (answer->reply.open)
+            segment_hand_back(session);
         vip_fds_close(&answer->fds);
         (void)session_end(client, false, &(unsigned){0}); /* the session has no VIs yet */
-        refused(vipd, request->open, answer);
+        not_opened(vipd, request->open, answer);
         return;
     }
     if (client->session->claimed)

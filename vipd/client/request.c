@@ -103,6 +103,9 @@ void request_dispatch(struct client *client, const Vip__Request *request, struct
     answer_send(client, &answer);
     if (client->session && client->end == CLIENT_END_NONE)
         events_flush(client);
+    else if (client->session && client->session->claimed &&
+             request->body_case == VIP__REQUEST__BODY_OPEN)
+        segment_hand_back(client->session); /* the program has no reply, and may come again */
 }
 
 void request_close_done(struct client *client)

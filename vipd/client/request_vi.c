@@ -70,7 +70,7 @@ static bool ticket_good(const struct client *client, const Vip__PastVi *r,
     if (!r->has_ticket ||
         !ticket_open(&client->vipd->ticket_key, r->ticket.data, r->ticket.len, &ticket) ||
         ticket.uid != client->uid || ticket.pid != (uint64_t)client->pid ||
-        ticket.start_ticks != process_start(client->pid) || ticket.vi.vi != r->vi ||
+        ticket.start_ticks != client->session->start_ticks || ticket.vi.vi != r->vi ||
         ticket.vi.generation != r->generation || strcmp(ticket.nic, vn->config->name) != 0 ||
         ticket.self.len != self->len || memcmp(ticket.self.bytes, self->bytes, self->len) != 0)
         return false;

@@ -77,8 +77,8 @@ int segment_count(const struct client *client, int fd, struct taken_file **ret)
     return rc == 0 && client->vipd->taken && !*ret ? -ENOMEM : rc;
 }
 
-bool segment_map_app(const struct client *client, struct session *session, int fd,
-                     struct answer *answer)
+int segment_map_app(const struct client *client, struct session *session, int fd,
+                    struct answer *answer)
 {
     const char *fault = segment_app_fault(fd, session->layout->app_bytes);
     int rc;
@@ -87,33 +87,34 @@ bool segment_map_app(const struct client *client, struct session *session, int f
 
     if (fault) {
         answer_set(answer, VIP_RC_INVALID_PARAMETER, "the app-writes segment %s", fault);
-        return false;
+        return -EINVAL;
     }
     base = memfile_map(fd, session->layout->app_bytes, 0, false);
     if (!base) {
+        rc = -errno;
         answer_set(answer, VIP_RC_ERROR_RESOURCE, "vipd cannot map the app-writes segment: %s",
-                   strerror(errno));
-        return false;
+                   strerror(-rc));
+        return rc;
     }
     session->app_base = base;
     /* pread, because a load may meet a page that the kernel refuses: there is no guard yet. */
     if (pread(fd, head, sizeof(head), 0) != sizeof(head)) {
         answer_set(answer, VIP_RC_ERROR_RESOURCE, "vipd cannot read the app-writes segment: %s",
                    strerror(errno));
-        return false;
+        return -EIO;
     }
     if (head[0] != VIP_SHM_APP_MAGIC || head[1] != session->layout->abi) {
         answer_set(answer, VIP_RC_INVALID_PARAMETER,
                    "the app-writes segment has magic 0x%x and ABI %u; vipd " VIP_VERSION
                    " wants 0x%x and the ABI of the request, %u",
                    head[0], head[1], VIP_SHM_APP_MAGIC, session->layout->abi);
-        return false;
+        return -EINVAL;
     }
     rc = segment_count(client, fd, &session->taken[0]);
     if (rc < 0)
         answer_set(answer, VIP_RC_ERROR_RESOURCE, "vipd cannot count the app-writes segment: %s",
                    strerror(-rc));
-    return rc == 0;
+    return rc;
 }
 
 /* ---- vipd's ------------------------------------------------------------------------------ */
@@ -204,7 +205,7 @@ static const char *head_fault(const struct client *client, const struct session 
         head->bytes != session->layout->vipd_bytes)
         return "has another shared-memory ABI";
     if (head->uid != client->uid || head->pid != (uint32_t)client->pid ||
-        head->start_ticks != process_start(client->pid))
+        head->start_ticks != session->start_ticks)
         return "is that of another process";
     if (head->closed)
         return "is that of a session that has ended";
@@ -231,6 +232,7 @@ int segment_claim(const struct client *client, struct session *session, int offe
         fault = head_fault(client, session, &head);
     }
     if (!fault) {
+        session->past_epoch = head.epoch;
         r = segment_use(client, session);
         if (r == 0)
             r = answer_reader(session, answer);
@@ -252,16 +254,25 @@ void segment_own(const struct client *client, struct session *session)
 
     if (!session->layout->outlives)
         return;
-    head->start_ticks = process_start(client->pid);
+    head->start_ticks = session->start_ticks;
     head->pid = (uint32_t)client->pid;
     head->uid = client->uid;
+}
+
+void segment_hand_back(struct session *session)
+{
+    struct vip_vipd_head *head = session->vipd_base;
+
+    session->handed_back = true;
+    if (session->nic_session) /* else the head is unchanged, and no guard watches it */
+        head->epoch = session->past_epoch;
 }
 
 void segment_closed(const struct session *session)
 {
     struct vip_vipd_head *head = session->vipd_base;
 
-    if (head && session->layout->outlives)
+    if (head && session->layout->outlives && !session->handed_back)
         vip_store32_release(&head->closed, 1);
 }
 
@@ -291,9 +302,10 @@ uint64_t process_start(pid_t pid)
     fd = open(path, O_RDONLY | O_CLOEXEC);
     len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
     if (fd >= 0)
-        close(fd);
-    if (len <= 0)
+        close(fd); /* does not fail, so errno stays */
+    if (len < 0)
         return 0;
+    errno = 0;
     text[len] = '\0';
     /* Field 22. The name, field 2, may have any characters; the last bracket ends it. */
     at = strrchr(text, ')');
