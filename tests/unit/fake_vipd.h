@@ -47,6 +47,13 @@ FAKE_ORDERED static bool fake_hangs_up(struct fake *fake, const Vip__Request *re
     return true;
 }
 
+/* Answer that the program has to ask again? */
+FAKE_ORDERED static bool fake_not_now(const struct fake *fake, const Vip__Request *request)
+{
+    return request->body_case == VIP__REQUEST__BODY_OPEN && fake->again > 0 &&
+           (fake->fault == FAKE_AGAIN || fake->fault == FAKE_FULL);
+}
+
 static void *fake_run(void *arg)
 {
     struct fake *fake = arg;
@@ -61,8 +68,7 @@ static void *fake_run(void *arg)
         request = (const Vip__Request *)message;
         if (fake_hangs_up(fake, request))
             ;
-        else if (request->body_case == VIP__REQUEST__BODY_OPEN && fake->again > 0 &&
-                 (fake->fault == FAKE_AGAIN || fake->fault == FAKE_FULL))
+        else if (fake_not_now(fake, request))
             fake_again(fake);
         else if (request->body_case == VIP__REQUEST__BODY_OPEN)
             fake_open(fake, request, &fds);

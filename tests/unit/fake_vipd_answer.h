@@ -143,8 +143,14 @@ static void fake_make_memory(struct fake *fake, const Vip__Request *request)
     close(fd);
 }
 
+/*
+ * The test sets the contents of replies, and the fake's thread reads them after it has received the request.
+ * The thread sanitizer does not see this order, because a socket makes it.
+ */
+#define FAKE_ORDERED __attribute__((no_sanitize("thread")))
+
 /* Answer with again_ms, or hangs_up, and with a code and a reason for a library that knows neither. */
-static void fake_again(struct fake *fake)
+FAKE_ORDERED static void fake_again(struct fake *fake)
 {
     Vip__Reply reply = VIP__REPLY__INIT;
     Vip__OpenReply open = VIP__OPEN_REPLY__INIT;
@@ -159,12 +165,6 @@ static void fake_again(struct fake *fake)
     reply.has_hangs_up = reply.hangs_up = fake->fault == FAKE_FULL;
     vip_control_send(fake->control, &reply.base, NULL, 0, 0);
 }
-
-/*
- * The test sets the contents of replies, and the fake's thread reads them after it has received the request.
- * The thread sanitizer does not see this order, because a socket makes it.
- */
-#define FAKE_ORDERED __attribute__((no_sanitize("thread")))
 
 /* A program that comes back (claim) has the segments of the last vipd. */
 FAKE_ORDERED static void fake_open(struct fake *fake, const Vip__Request *request,
