@@ -1,7 +1,7 @@
 /*
- * The service thread: takes connection requests of other processes, whether or not the program
- * polls. So others can connect to a process that computes for a long time. The thread finds the
- * endpoint, makes the connection, and hands the connection to the endpoint's bundle.
+ * The service thread: takes connection requests of other processes. It does not need the program's
+ * polls, so others can connect to a process that computes for a long time. The thread finds the
+ * called endpoint, makes the connection, and gives the connection to the endpoint's bundle.
  */
 #include "am/internal.h"
 
@@ -14,7 +14,7 @@
 /* Most calls without the right proof that wait in one endpoint until its program polls. */
 #define DOUBTED_MAX 32
 
-/* Most requests taken from one listener before the other listeners have their turn. */
+/* Most requests that the thread takes from one listener before it looks at the other listeners. */
 #define ROUND_MAX 16
 
 static struct {
@@ -45,8 +45,8 @@ static void reject(struct am_caller *caller, uint16_t status, uint16_t depth)
 enum verdict {
     ACCEPT_FIRST, /* make a connection */
     ACCEPT_LANE,  /* add a lane to a connection that is being made */
-    PARKED,       /* kept until later */
-    REFUSE        /* with status and depth */
+    PARKED,       /* nothing now: the request is in a list and waits */
+    REFUSE        /* reject the request with decision.status and decision.depth */
 };
 
 struct decision {
@@ -55,12 +55,12 @@ struct decision {
     struct am_ep *ep;
     struct am_map *map;
     struct am_conn *conn;
-    const struct job_key *key; /* for the proof of the answer, or NULL */
-    bool stranger; /* only AM_ALL lets the caller in, and the program has not mapped the caller */
+    const struct job_key *key; /* key for the proof of the answer, or NULL */
+    bool stranger; /* the tag AM_ALL admits the caller, and the program has not mapped the caller */
 };
 
-/* An older connection exists: the request waits for its end. At most one request of a pair
- * waits. */
+/* The pair still has a connection: the request waits for the connection's end. Only the newest such
+ * request of a pair waits. */
 static void park(struct am_map *map, struct am_caller *caller)
 {
     struct am_caller *older = map->again;
@@ -72,9 +72,9 @@ static void park(struct am_map *map, struct am_caller *caller)
 }
 
 /*
- * Does the call prove our key or tag? A program may set its tag after others have got the
- * endpoint's name. So a call of another process without the right proof waits for the next poll,
- * and is refused if the proof is still wrong then. Under am_net.lock. true: d has the verdict.
+ * Check the proof of our key or tag. A program may set its tag after other processes got the
+ * endpoint's name. So a call of another process with a wrong proof waits for the next poll, and is
+ * refused if the proof is still wrong. true: d has the verdict. Under am_net.lock.
  */
 static bool doubt(struct am_caller *caller, struct decision *d)
 {
@@ -109,9 +109,9 @@ static bool doubt(struct am_caller *caller, struct decision *d)
 }
 
 /*
- * Strangers (callers that only AM_ALL lets in) get at most half of the process's connections in
- * each endpoint, so that other callers find room. If the process has no room at all, a stranger
- * waits for room like any caller.
+ * Refuse a stranger if strangers have half of the process's connections at this endpoint already,
+ * so that other callers find room. Returns true if it refuses. If the process has no room at all,
+ * a stranger waits for room like any other caller.
  */
 static bool crowded(struct decision *d)
 {
@@ -141,7 +141,7 @@ static void decide_pair(struct am_caller *caller, const en_t *from, struct decis
         return;
     switch (map->phase) {
     case AM_PHASE_CALLING:
-        /* Both sides call at once: the call of the endpoint with the lower name wins. */
+        /* Both sides call at the same time: the call of the endpoint with the lower name wins. */
         if (memcmp(&d->ep->name, from, sizeof(*from)) < 0) {
             d->status = AM_ANSWER_CROSS;
             return;
@@ -157,8 +157,8 @@ static void decide_pair(struct am_caller *caller, const en_t *from, struct decis
     case AM_PHASE_NONE:
         break;
     }
-    /* Serve requests in order: a peer whose connection was closed to make room must not overtake
-     * callers that already wait. */
+    /* Serve requests in their order. Otherwise a peer whose connection was closed to make room
+     * could get this room before the callers that wait for it. */
     if (am_service_waiting() || !am_room_take()) {
         d->verdict = PARKED;
         am_service_want_room(caller);
@@ -167,7 +167,7 @@ static void decide_pair(struct am_caller *caller, const en_t *from, struct decis
     d->verdict = ACCEPT_FIRST;
 }
 
-/* Under the net's lock. */
+/* Under am_net.lock. */
 static struct decision decide(struct am_caller *caller)
 {
     struct decision d = {.verdict = REFUSE, .status = EBADENDPOINT};
@@ -200,7 +200,7 @@ static struct decision decide(struct am_caller *caller)
     return d;
 }
 
-/* Accept one lane. Without am_net.lock; the endpoint is pinned. */
+/* Accept one lane. The caller has counted itself in the endpoint's pins. Without am_net.lock. */
 static void accept_lane(struct am_caller *caller, struct am_conn *conn, const struct job_key *key)
 {
     struct am_answer answer = {.magic = AM_WIRE_MAGIC,
@@ -232,7 +232,7 @@ static void accept_lane(struct am_caller *caller, struct am_conn *conn, const st
     free(caller);
 }
 
-/* No connection can be made: give back the reserved room and phase. */
+/* There are no resources for the connection: undo what decide and serve have recorded for it. */
 static void give_up(struct am_caller *caller, const struct decision *d)
 {
     pthread_mutex_lock(&am_net.lock);
@@ -262,7 +262,7 @@ static void accept_first(struct am_caller *caller, const struct decision *d)
     conn->lanes_seen = 1u << caller->call.lane;
     conn->accepting = 1;
     pthread_mutex_lock(&am_net.lock);
-    /* Hand the connection over before accepting it: its first message may come at once. */
+    /* Give the connection to the bundle before the accept; after that, messages may come. */
     d->map->conns++;
     d->map->passive = conn;
     conn->stranger = d->stranger;
@@ -349,8 +349,8 @@ static bool stopping(void)
 }
 
 /*
- * Take up to ROUND_MAX requests of one listener; more requests wait for the next round. So a flood
- * of requests delays neither other listeners nor the end of the job. false: vipd has ended.
+ * Take up to ROUND_MAX requests of one listener; more wait for the next round. So many requests of
+ * one listener delay neither the other listeners nor am_service_stop. false: vipd has ended.
  */
 static bool take_requests(VIPX_LISTENER listener)
 {
@@ -409,7 +409,7 @@ int am_service_start(void)
     if (rc != AM_OK)
         return rc;
     service.stop = false;
-    /* The program's signals are for the program's threads. */
+    /* Block all signals in the new thread: the threads of the program get them. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     rc = pthread_create(&service.thread, NULL, run, NULL);

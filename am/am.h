@@ -10,11 +10,11 @@
  * AM_ERR_..., unless said otherwise. Any of them may return AM_ERR_NOT_INIT (before AM_Init) and
  * AM_ERR_BAD_ARG (NULL, out of range).
  *
- * Threads: one thread at a time may use an AM_SEQ bundle and its endpoints. Any threads may use an
- * AM_PAR bundle and its endpoints at once. No thread may use an object while another thread frees
- * or moves the object.
+ * Threads: only one thread at a time may use an AM_SEQ bundle and its endpoints. Several threads
+ * may use an AM_PAR bundle and its endpoints at the same time. No thread may use an object while
+ * another thread frees or moves the object.
  *
- * am_amx.h has the extensions of the AMX family (SPMD start, statistics), am_old.h older spellings.
+ * am_amx.h has the extensions of the AMX family (SPMD start, statistics), am_old.h older names.
  */
 #ifndef VIPAM_AM_H
 #define VIPAM_AM_H
@@ -36,7 +36,7 @@ typedef uint64_t tag_t;
 typedef uint8_t handler_t; /* index into the handler table */
 typedef int op_t;          /* AM_REQUEST_M ...: the kind of the message that came back */
 
-/* Name of an endpoint: opaque, copyable as bytes, equal names have equal bytes. */
+/* Name of an endpoint. Programs may copy names and compare them, both as bytes. */
 typedef struct {
     uint64_t process;
     uint32_t number;
@@ -45,8 +45,8 @@ typedef struct {
 } en_t;
 
 /*
- * The type of every handler in the table; the library casts a handler to its own type before the
- * call. The first form is for languages in which () means that there are no parameters.
+ * The type of every entry of the handler table. Before a call, the library casts the entry to the
+ * handler's real type. The first form is for languages in which () means: no parameters.
  */
 #if defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__ > 201710L)
 typedef void (*amvia_handler_fn_t)(void);
@@ -64,28 +64,28 @@ typedef void (*amvia_handler_fn_t)();
 #define AM_ERR_BAD_ARG  2 /* a parameter is wrong */
 #define AM_ERR_RESOURCE 3 /* something is missing, exhausted, or in the wrong state */
 #define AM_ERR_NOT_SENT 4 /* defined for old programs; no call returns it */
-#define AM_ERR_IN_USE   5 /* an asynchronous request would have to wait, or the port is in use */
+#define AM_ERR_IN_USE   5 /* an asynchronous request would have to wait; or the port is in use */
 
 #define AM_NONE ((tag_t)0) /* tag of an endpoint that accepts no message; a new endpoint has it */
 #define AM_ALL  ((tag_t)1) /* tag of an endpoint that accepts every message */
 
-#define AM_SEQ 0 /* bundle modes: AM_SEQ one thread at a time, AM_PAR any threads at once */
-#define AM_PAR 1
+#define AM_SEQ 0 /* bundle mode: only one thread at a time uses the bundle */
+#define AM_PAR 1 /* bundle mode: several threads use the bundle at the same time */
 
-#define AM_NOEVENTS 0 /* event masks */
-#define AM_NOTEMPTY 1 /* a message waits to be handled, or one arrives */
+#define AM_NOEVENTS 0 /* event mask: AM_WaitSema may not be called */
+#define AM_NOTEMPTY 1 /* event mask: AM_WaitSema waits for a message */
 
 /* The reason why a message came back (the status that handler 0 gets). */
-#define EBADARGS       1  /* the other process has another kind of connection (VIPAM_VARIANT) */
+#define EBADARGS       1  /* the other process has another VIPAM_VARIANT or protocol version */
 #define EBADENTRY      2  /* never used: for an unmapped index the call returns AM_ERR_BAD_ARG */
 #define EBADTAG        3  /* the message's tag is not the tag of its destination */
 #define EBADHANDLER    4  /* the destination has no handler with this index */
 #define EBADSEGOFF     5  /* the destination has no segment, or the offset is outside it */
 #define EBADLENGTH     6  /* the payload goes beyond the end of the segment, or over a limit */
-#define EBADENDPOINT   7  /* no such endpoint (any more) in that process */
+#define EBADENDPOINT   7  /* the process does not have this endpoint, or no longer has it */
 #define ECONGESTION    8  /* the other process has no resources for a connection */
 #define EUNREACHABLE   9  /* the other process or its host is gone */
-#define EREPLYREJECTED 10 /* the requester refused our reply; amvia_ReturnedReason says why */
+#define EREPLYREJECTED 10 /* the requester refused our reply; amvia_GetReturned has its reason */
 
 /* The kind of the message that came back (the opcode that handler 0 gets). */
 #define AM_REQUEST_M      1
@@ -98,23 +98,23 @@ typedef void (*amvia_handler_fn_t)();
 
 /* ---- start, stop, limits ---------------------------------------------------------------- */
 
-/* The library counts the calls. AM_ERR_RESOURCE: no memory, no vipd (amvia_LastError has the
- * reason). */
+/* Starts the library. Later calls only count up; each needs an AM_Terminate. AM_ERR_RESOURCE: no
+ * memory, or no vipd (amvia_LastError has the reason). */
 int AM_Init(void);
-/* The call that matches the first AM_Init frees everything. AM_ERR_RESOURCE: something could not be
- * freed. */
+/* When AM_Terminate was called as often as AM_Init, it frees everything. AM_ERR_RESOURCE: a handler
+ * made this last call, or a handler still runs, so something could not be freed. */
 int AM_Terminate(void);
 
-int AM_MaxShort(void);       /* arguments: 16 */
-int AM_MaxMedium(void);      /* bytes: 65,000 */
-int AM_MaxLong(void);        /* bytes: 1,048,576 */
+int AM_MaxShort(void);       /* most arguments of a message: 16 */
+int AM_MaxMedium(void);      /* largest payload of a medium message, in bytes: 65,000 */
+int AM_MaxLong(void);        /* largest payload of a long message, in bytes: 1,048,576 */
 int AM_MaxNumHandlers(void); /* 256 */
 int AM_GetNumHandlers(ep_t ep, int *n);
 int AM_SetNumHandlers(ep_t ep, int n); /* AM_ERR_RESOURCE: n is not 256 */
 int AM_MaxNumTranslations(int *n);
 int AM_GetNumTranslations(ep_t ep, int *n);
-/* n below 256 means 256. AM_ERR_RESOURCE: n is above the maximum, there is no memory, or an entry
- * in use would be lost. */
+/* A number below 256 counts as 256. AM_ERR_RESOURCE: n is above the maximum, there is no memory, or
+ * an index from n on is mapped. */
 int AM_SetNumTranslations(ep_t ep, int n);
 int AM_MaxSegLength(uintptr_t *nbytes);
 
@@ -124,20 +124,21 @@ int AM_MaxSegLength(uintptr_t *nbytes);
 int AM_AllocateBundle(int type, eb_t *endb);
 /* A new endpoint: tag AM_NONE, no segment, no translations, handler 0 prints and aborts. */
 int AM_AllocateEndpoint(eb_t bundle, ep_t *endp, en_t *name);
-/* The same, but other processes can make the name from the port (1 to 2^31 - 1) with
- * amvia_KnownName. AM_ERR_IN_USE: an endpoint of this process has this port. name may be NULL. */
+/* As AM_AllocateEndpoint, but the endpoint has a port (1 to 2^31 - 1), from which other processes
+ * make its name with amvia_KnownName. name may be NULL. AM_ERR_IN_USE: an endpoint of this process
+ * has this port. */
 int AM_AllocateKnownEndpoint(eb_t bundle, ep_t *endp, en_t **name, int port);
-/* Waits up to 30 s until sent messages have left. Drops messages that were not handled.
- * AM_ERR_RESOURCE: a handler of this endpoint runs. */
+/* Waits up to 30 s until the messages that the endpoint has sent have left. Drops arrived messages
+ * that were not handled. AM_ERR_RESOURCE: a handler of this endpoint runs. */
 int AM_FreeEndpoint(ep_t ea);
 int AM_FreeBundle(eb_t bundle);
-/* Waits until the outstanding requests of the endpoint are answered. AM_ERR_RESOURCE: the endpoint
+/* Waits until all requests that the endpoint has sent are answered. AM_ERR_RESOURCE: the endpoint
  * is not in the bundle `from`, or a handler makes the call. */
 int AM_MoveEndpoint(ep_t ea, eb_t from, eb_t to);
 /*
- * n_outstanding_requests: most requests outstanding to one endpoint, 1 to 1024 (more than 128 count
- * as 128). Without this call it is 8, or VIPAM_CREDITS. n_endpoints is not used. AM_ERR_RESOURCE:
- * the function was called before.
+ * n_outstanding_requests: the most unanswered requests to one other endpoint, 1 to 1024; a number
+ * above 128 counts as 128. Without this call the number is VIPAM_CREDITS (default 8). n_endpoints
+ * is not used. AM_ERR_RESOURCE: the function was called before.
  */
 int AM_SetExpectedResources(ep_t ea, int n_endpoints, int n_outstanding_requests);
 
@@ -146,9 +147,9 @@ int AM_SetExpectedResources(ep_t ea, int n_endpoints, int n_outstanding_requests
 int AM_SetTag(ep_t ea, tag_t tag);
 int AM_GetTag(ep_t ea, tag_t *tag);
 /*
- * The memory that other endpoints may write to by transfers. The call may wait (and run handlers)
- * until the processes that wrote to the previous segment have agreed to stop. addr NULL and nbytes
- * all ones mean the whole address space. Do not call it in a handler.
+ * Sets the segment: the memory that long messages to this endpoint write and gets read. The call
+ * may wait (and run handlers) until the processes that wrote to the previous segment have agreed to
+ * stop. addr NULL with nbytes UINTPTR_MAX is the whole address space. Do not call it in a handler.
  */
 int AM_SetSeg(ep_t ea, void *addr, uintptr_t nbytes);
 int AM_GetSeg(ep_t ea, void **addr, uintptr_t *nbytes);
@@ -158,8 +159,8 @@ int AM_GetSeg(ep_t ea, void **addr, uintptr_t *nbytes);
 /* AM_ERR_RESOURCE: the index is in use, or there is no memory. */
 int AM_Map(ep_t ea, int index, en_t name, tag_t tag);
 int AM_MapAny(ep_t ea, int *index, en_t name, tag_t tag);
-/* Waits until the requests through this index are answered. AM_ERR_RESOURCE: the index is not
- * mapped, or a handler makes the call while requests are under way. */
+/* Waits until all requests to this index are answered. AM_ERR_RESOURCE: the index is not mapped, or
+ * a handler makes the call while such requests are under way. */
 int AM_UnMap(ep_t ea, int index);
 int AM_Unmap(ep_t ea, int index);
 /* AM_OK if the index is mapped. */
@@ -170,10 +171,10 @@ int AM_GetTranslationName(ep_t ea, int index, en_t *name);
 /* ---- handlers ---------------------------------------------------------------------------- */
 
 /*
- * Short: void h(void *token, int a0, ...); medium and long: void h(void *token, void *buf, size_t
- * nbytes, int a0, ...), where nbytes may also be an int; handler 0: void h(int status, op_t opcode,
- * void *token). AM_SetHandlerAny takes the first free index from 1; AM_ERR_RESOURCE: no index is
- * free.
+ * Handler of short messages: void h(void *token, int a0, ...); of medium and long messages: void
+ * h(void *token, void *buf, size_t nbytes, int a0, ...), where nbytes may also be an int; handler
+ * 0: void h(int status, op_t opcode, void *token). AM_SetHandlerAny uses the first free index from
+ * 1 on. AM_ERR_RESOURCE: no index is free.
  */
 #define AM_SetHandler(ea, handler, function)                                                       \
     AMVIA_SetHandler((ea), (handler), (amvia_handler_fn_t)(function))
@@ -187,12 +188,12 @@ int AMVIA_SetHandlerAny(ep_t ea, handler_t *handler, amvia_handler_fn_t function
 int AM_Poll(eb_t bundle);
 int AM_SetEventMask(eb_t bundle, int mask);
 int AM_GetEventMask(eb_t bundle, int *mask);
-/* Sleeps until a message waits or arrives, and handles the message. AM_ERR_RESOURCE: the event mask
- * is AM_NOEVENTS, or a handler makes the call. */
+/* Handles a message that waits; if there is none, sleeps until a message arrives. AM_ERR_RESOURCE:
+ * the event mask is AM_NOEVENTS, or a handler makes the call. */
 int AM_WaitSema(eb_t bundle);
 
-/* For the token of a running handler. AM_ERR_RESOURCE: the token's handler has returned, and no
- * handler of that endpoint runs. Do not use a token after its endpoint is freed. */
+/* For the token of a running handler, and not after its endpoint is freed. AM_ERR_RESOURCE: the
+ * handler has returned (not noticed while another handler of the endpoint runs). */
 int AM_GetSourceEndpoint(void *token, en_t *name);
 int AM_GetDestEndpoint(void *token, ep_t *ea);
 int AM_GetMsgTag(void *token, tag_t *tag);
@@ -200,11 +201,12 @@ int AM_GetMsgTag(void *token, tag_t *tag);
 /* ---- requests, replies, gets --------------------------------------------------------------- */
 
 /*
- * The functions under the AM_...M macros, and their va_list twins. Requests: AM_ERR_BAD_ARG also if
- * the index is not mapped or nbytes is too large; AM_ERR_RESOURCE in a handler; AM_ERR_IN_USE if an
- * asynchronous request would wait. Replies: AM_ERR_RESOURCE if the token does not belong to a
- * running request handler, or this handler has replied already. The program may change the memory
- * at source after the return; with async, only when the reply's handler starts.
+ * The macros of am_macros.h call these functions. The functions ...VA are the same with a va_list.
+ * Requests: AM_ERR_BAD_ARG also if the index is not mapped or nbytes is too large; AM_ERR_RESOURCE
+ * if a handler makes the call; AM_ERR_IN_USE if an asynchronous request would have to wait for a
+ * credit. Replies: AM_ERR_RESOURCE if the token does not belong to a running request handler, or if
+ * this handler has replied already. The program may change the memory at source after the return;
+ * after an asynchronous request only when the reply's handler starts.
  */
 int AMVIA_Request(ep_t ea, int dest, handler_t handler, int numargs, ...);
 int AMVIA_RequestI(ep_t ea, int dest, handler_t handler, void *source, size_t nbytes, int numargs,
@@ -215,8 +217,8 @@ int AMVIA_Reply(void *token, handler_t handler, int numargs, ...);
 int AMVIA_ReplyI(void *token, handler_t handler, void *source, size_t nbytes, int numargs, ...);
 int AMVIA_ReplyXfer(void *token, uintptr_t dest_offset, handler_t handler, void *source,
                     size_t nbytes, int numargs, ...);
-/* Copies nbytes from source_offset in the other endpoint's segment to dest_offset in ours. Then the
- * handler runs here, as for a long reply. No handler runs at the other endpoint. */
+/* Copies nbytes from source_offset in the other endpoint's segment to dest_offset in the segment of
+ * ea. Then the handler of ea runs, as for a long reply. The other endpoint runs no handler. */
 int AMVIA_GetXfer(ep_t ea, int dest, uintptr_t source_offset, handler_t handler,
                   uintptr_t dest_offset, size_t nbytes, int async, int numargs, ...);
 
@@ -240,36 +242,36 @@ int AMVIA_GetXferVA(ep_t ea, int dest, uintptr_t source_offset, handler_t handle
 /* The reason of this thread's last call that did not return AM_OK; never NULL. */
 const char *amvia_LastError(void);
 
-/* The name of the endpoint that AM_AllocateKnownEndpoint makes with this port on a host. host: as
- * for VipNSGetHostByName; NULL is this host. AM_ERR_RESOURCE: unknown host. */
+/* The name of the endpoint that AM_AllocateKnownEndpoint makes with this port on the host. host: a
+ * name as for VipNSGetHostByName, or NULL for this host. AM_ERR_RESOURCE: unknown host. */
 int amvia_KnownName(const char *host, int port, en_t *name);
 
 /*
- * The message that came back, for the token of handler 0. AM_GetSourceEndpoint gives the endpoint
- * that refused the message, AM_GetDestEndpoint gives our own endpoint.
+ * The message that came back; the token is that of handler 0. For this token AM_GetSourceEndpoint
+ * returns the endpoint that refused the message, and AM_GetDestEndpoint our own endpoint.
  */
 typedef struct {
-    int reason;        /* E...: the status, or the requester's reason for EREPLYREJECTED */
+    int reason;        /* E...: the status; if it is EREPLYREJECTED, the requester's reason */
     int dest;          /* translation index of a request, -1 for a reply */
     handler_t handler; /* the handler that the message should have run */
     int numargs;       /* 0 to 16 */
     int32_t arg[16];
     size_t nbytes;    /* payload */
-    void *source;     /* payload's address of a request, as the caller gave it; otherwise NULL */
+    void *source;     /* request: the payload's address that the caller gave; reply: NULL */
     uintptr_t offset; /* in the destination segment */
 } amvia_returned_t;
 int amvia_GetReturned(void *token, amvia_returned_t *returned);
 
-/* What the library is doing, for tests and experiments; counted from AM_Init. */
+/* Counters of the library since AM_Init, for tests and experiments. */
 typedef struct {
     uint64_t connects;      /* connections made, by either side */
     uint64_t reclaimed;     /* connections closed to make room for others */
     uint64_t live;          /* connections now */
-    uint64_t live_max;      /* most of them at once */
+    uint64_t live_max;      /* largest number of connections at one time */
     uint64_t longs_direct;  /* long messages written straight into the destination's segment */
     uint64_t longs_copied;  /* long messages that the destination copied */
-    uint64_t regions_found; /* long messages whose source was registered already (in the cache) */
-    uint64_t regions_new;   /* long messages whose source had to be registered */
+    uint64_t regions_found; /* long messages whose source memory was registered already */
+    uint64_t regions_new;   /* long messages whose source memory had to be registered */
     uint64_t dropped;       /* invalid messages from other processes */
 } amvia_counts_t;
 int amvia_GetCounts(amvia_counts_t *counts);

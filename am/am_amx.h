@@ -37,36 +37,36 @@ extern const char *AMX_ProcessLabel;
  * one. */
 extern void (*AMX_SPMDkillmyprocess)(int);
 
-/* Print like printf, with a newline, and end the job. */
+/* Print a message, formatted as by printf, and a newline; then end the job. */
 void AMX_FatalErr(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
 /* ---- a job of processes -------------------------------------------------------------------- */
 
 /*
- * Join the job that mpirun, mpiexec, srun or amrun has started (without one, a job of one): the
- * call makes AM_Init, one AM_SEQ bundle, and one endpoint with a tag of its own, and maps all
- * endpoints of the job by rank. networkdepth: credits, 0 for the default. Collective.
- * AM_ERR_RESOURCE: no launcher answers, or no vipd.
+ * Join the job that mpirun, mpiexec, srun or amrun has started. Without such a launcher the job has
+ * one process. The call runs AM_Init, makes one AM_SEQ bundle and one endpoint with a random tag,
+ * and maps all endpoints of the job by rank. networkdepth: the most unanswered requests to one
+ * endpoint, 0 for the default. Collective. AM_ERR_RESOURCE: no answer of the launcher, or no vipd.
  */
 int AMX_SPMDStartup(int *argc, char ***argv, int networkdepth, uint64_t *networkpid, eb_t *bundle,
                     ep_t *endpoint);
-int AMX_SPMDIsWorker(char **argv); /* 1 */
+int AMX_SPMDIsWorker(char **argv); /* always 1 */
 int AMX_SPMDNumProcs(void);        /* 0 before the start */
 int AMX_SPMDMyProc(void);          /* -1 before the start */
 /* Wait for all processes; handlers run meanwhile. Collective. */
 int AMX_SPMDBarrier(void);
-/* Copy len bytes (up to 64 KiB) of each process to all, in the order of ranks; handlers run
+/* Copy len bytes (up to 64 KiB) from each process to all, in the order of ranks; handlers run
  * meanwhile. Collective. */
 int AMX_SPMDAllGather(void *source, void *dest, size_t len);
-/* Copy len bytes (up to 64 KiB) of process root to all. Collective. */
+/* Copy len bytes (up to 64 KiB) from process root to all. Collective. */
 int AMX_SPMDBroadcast(void *buf, size_t len, int root);
 /*
- * End the job with this code; does not return. With code 0 it first waits up to 30 s until the
- * other processes call it too.
+ * End the job with this code; does not return. With code 0 the call first waits up to 30 s until
+ * the other processes also call AMX_SPMDExit.
  */
 int AMX_SPMDExit(int exitcode);
 int AMX_SPMDSetExitCallback(void (*callback)(int));
-/* The variable of this process's environment; launchers pass their environment on. */
+/* The variable in the environment of this process; a launcher gives its own environment to it. */
 char *AMX_SPMDgetenvMaster(const char *name);
 
 /* ---- messages, names, statistics ------------------------------------------------------------- */
@@ -82,8 +82,8 @@ typedef void (*AMX_preHandlerCallback_t)(amx_category_t category, int is_request
                                          void *token, void *buf, size_t nbytes, int numargs,
                                          uint32_t *args);
 typedef void (*AMX_postHandlerCallback_t)(amx_category_t category, int is_request);
-/* The library calls these functions before and after every handler of the endpoint; NULL for none.
- * They must not call AM functions. */
+/* The library calls these functions before and after each run of any handler of the endpoint. NULL:
+ * no function. The functions must not call AM functions. */
 int AMX_SetHandlerCallbacks(ep_t ea, AMX_preHandlerCallback_t before,
                             AMX_postHandlerCallback_t after);
 

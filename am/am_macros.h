@@ -1,11 +1,10 @@
 /*
- * AM_Request0 ... AM_GetXferAsync16: one macro per kind and number of arguments, each argument
- * converted to int32_t. Included by am.h only.
+ * AM_Request0 ... AM_GetXferAsync16: one macro per kind of message and number of arguments. The
+ * macros convert each argument to int32_t. Only am.h includes this file.
  */
 #ifndef VIPAM_AM_MACROS_H
 #define VIPAM_AM_MACROS_H
 
-/* A table, laid out as one. */
 /* clang-format off */
 #define AM_I1(a)       (int32_t)(a)
 #define AM_I2(a, ...)  (int32_t)(a), AM_I1(__VA_ARGS__)

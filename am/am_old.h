@@ -1,6 +1,6 @@
 /*
- * Spellings of the first drafts of Active Messages II, for programs that still use them. In
- * AM_ReplyMedium... the number of bytes comes before the source.
+ * Names from the first drafts of Active Messages II, for programs that still use them. The number
+ * of bytes comes before the source in AM_ReplyMedium, and after the source in AM_ReplyI.
  */
 #ifndef VIPAM_OLD_H
 #define VIPAM_OLD_H

@@ -1,5 +1,5 @@
 /*
- * Counters of an endpoint, as AMX programs see them (am_amx.h). Arrays are indexed by size class.
+ * Counters of an endpoint for AMX programs. The index of an array is a category (amx_Short, ...).
  */
 #ifndef VIPAM_AM_STATS_H
 #define VIPAM_AM_STATS_H

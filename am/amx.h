@@ -1,5 +1,5 @@
 /*
- * Inside libvipam: am_amx.h by its path in the tree.
+ * Inside libvipam: includes am_amx.h by its path in the source tree.
  */
 #ifndef AM_AMX_INSIDE_H
 #define AM_AMX_INSIDE_H

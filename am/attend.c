@@ -1,6 +1,7 @@
 /*
- * The work of a bundle beside messages: it adopts the connections that the service thread has made,
- * judges doubted calls, closes connections if others need the room, and sends control messages.
+ * The work of a poll beside messages: it adopts the connections that the service thread has made,
+ * lets accept.c check doubted calls again, closes connections to make room, and sends control
+ * messages.
  */
 #include "am/internal.h"
 
@@ -39,7 +40,7 @@ static void take_failed(struct am_bundle *bundle)
     }
 }
 
-/* Close the least recently used connections, until `wanted` connections are closing. */
+/* Close the least recently used connections, until `wanted` connections are being closed. */
 static void reclaim(struct am_bundle *bundle, unsigned wanted)
 {
     struct am_conn *conn = bundle->oldest, *newer;
@@ -56,8 +57,8 @@ static void reclaim(struct am_bundle *bundle, unsigned wanted)
     }
 }
 
-/* An endpoint's strangers are at their limit, and one more calls: close the stranger's connection
- * that was not used for the longest time. */
+/* An endpoint's strangers are at their limit, and one more stranger calls: close the least recently
+ * used connection of a stranger. */
 static void make_room_for_stranger(const struct am_ep *ep)
 {
     struct am_conn *conn = ep->bundle->oldest;
@@ -72,7 +73,7 @@ static void make_room_for_stranger(const struct am_ep *ep)
     am_net.counts.reclaimed++;
 }
 
-/* The program polls: judge the doubted calls by the present tags. */
+/* The program polls, so its tags are valid now: have the doubted calls checked again. */
 static void judge_doubts(struct am_bundle *bundle)
 {
     for (struct am_ep *ep = bundle->eps; ep != NULL; ep = ep->next) {

@@ -1,6 +1,6 @@
 /*
- * Parts that all files of the library use: the state, reasons of failures, time, the room for
- * connections.
+ * Functions that all files of the library use: the state of the process, reasons of failures, time,
+ * the number of connections.
  */
 #include "am/internal.h"
 
@@ -75,7 +75,7 @@ void am_attend(struct am_bundle *bundle)
     __atomic_store_n(&bundle->attention, 1, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&bundle->sleepers, __ATOMIC_SEQ_CST) > 0 &&
         write(bundle->wake_fd, &one, sizeof(one)) < 0)
-        return; /* wake_fd is raised already */
+        return; /* wake_fd is readable already */
 }
 
 int am_listen(uint64_t discriminator, VIPX_LISTENER *ret)

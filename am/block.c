@@ -1,12 +1,12 @@
 /*
- * The registered memory of connections: descriptors and buffers, and behind them the landing, the
- * only part that the other side may write. The block of an ended connection is kept for the next
- * connection. With many processes and room for few connections, making and registering a block took
- * more than half of the time for a new connection.
+ * The registered memory (block) of each connection: descriptors and buffers, and behind them the
+ * landing, the only part that the other side may write. The block of an ended connection is kept
+ * for the next connection, because making and registering a block can take more than half of the
+ * time for a new connection.
  */
 #include "am/internal.h"
 
-/* Most blocks that are kept. A kept block holds the pages that its connection has touched. */
+/* Most blocks that are kept. A kept block occupies the pages that its connection has used. */
 #define SPARE_MAX 16
 
 struct am_block {

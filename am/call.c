@@ -1,16 +1,17 @@
 /*
  * Calling: makes the connection of a pair from this side, and handles arriving messages meanwhile.
- * The other side's call may win; then this side takes the connection that accept.c has made.
+ * If both sides call at the same time, the other side's call may win. Then this side uses the
+ * connection that accept.c has made.
  */
 #include "am/internal.h"
 
 #include <string.h>
 
-/* After a call gave way, it waits this many ns for the other side's call before it tries again. */
+/* After AM_ANSWER_CROSS: wait this many ns for the other side's call, then call again. */
 #define CROSS_WAIT_NS 50000000
 
-/* While waiting for a connection: turns without sleep; then the longest sleep, in ms, without cq_fd
- * (LOOK_MS) and with it (SLEEP_MS). */
+/* While waiting for a connection: number of turns without sleep; then the longest sleep, in ms. It
+ * is LOOK_MS if the bundle has no cq_fd, which wakes for arriving messages; otherwise SLEEP_MS. */
 #define TURNS_AWAKE 300
 #define LOOK_MS     1
 #define SLEEP_MS    20
@@ -115,7 +116,7 @@ static int finish_lane(struct am_conn *conn, struct am_lane *lane)
     memcpy(&answer, data.Data, sizeof(answer));
     call = call_of(conn, lane->index);
     if (!am_answer_proved(key_of(map), &map->ep->name, &map->name, &call, &answer))
-        return EUNREACHABLE; /* another program listens at the address of that process */
+        return EUNREACHABLE; /* another program, without the key, listens at this address */
     conn->peer_landing = answer.landing;
     conn->peer_landing_mem = answer.landing_mem;
     lane->connected = true;
@@ -123,10 +124,10 @@ static int finish_lane(struct am_conn *conn, struct am_lane *lane)
 }
 
 /*
- * One turn of waiting, after `turns` other turns. With many processes and room for few connections
- * the wait is long, so after some turns the thread sleeps, until an attempt of conn (NULL: none)
- * has a result, or a message arrives. Without an earlier AM_WaitSema the bundle has no file
- * descriptor for arrivals, so the sleep is short.
+ * One turn of waiting, after `turns` earlier turns. With many processes and room for few
+ * connections the wait is long, so after some turns the thread sleeps. It wakes when a lane of conn
+ * (NULL: none) is connected or refused, or a message arrives. Before the first AM_WaitSema the
+ * bundle has no cq_fd, so messages do not wake the thread, and the sleep is short.
  */
 static void wait_turn(struct am_bundle *bundle, const struct am_conn *conn, unsigned turns)
 {
@@ -163,7 +164,7 @@ static int await_lanes(struct am_conn *conn)
         }
         if (rc != PENDING)
             return rc;
-        /* The service thread has let the other side's call win. */
+        /* The service thread has changed the phase: it has accepted the other side's call. */
         if (__atomic_load_n(&conn->map->phase, __ATOMIC_ACQUIRE) != AM_PHASE_CALLING)
             return AGAIN;
         if (am_poll(bundle) == 0)
@@ -171,7 +172,7 @@ static int await_lanes(struct am_conn *conn)
     }
 }
 
-/* Record the outcome of a call. false: the other side's call has won meanwhile. */
+/* Record the outcome rc of a call. false: the other side's call has won meanwhile. */
 static bool settle(struct am_map *map, struct am_conn *conn, int rc)
 {
     bool ours;
@@ -199,8 +200,8 @@ static bool settle(struct am_map *map, struct am_conn *conn, int rc)
     return ours;
 }
 
-/* Why we could not make a connection to call with: our own vipd is gone, or a resource is used
- * up. */
+/* am_conn_new has failed. Find the reason: our own vipd is gone (EUNREACHABLE), or a resource is
+ * used up (ECONGESTION). */
 static int no_connection(void)
 {
     VIP_UINT64 number;
@@ -239,8 +240,9 @@ static int call(struct am_map *map, tag_t tag)
 }
 
 /*
- * May we call now? If there is no room, record that room is wanted. A call holds no room while it
- * is under way. Otherwise processes that call each other in a circle would wait for ever.
+ * May we call now? If there is no room, record that room is wanted. A call under way does not count
+ * as a connection. Otherwise processes at their limit that call each other in a circle would wait
+ * for ever.
  */
 static bool begin(struct am_map *map, bool *wanting)
 {
@@ -267,7 +269,7 @@ static bool begin(struct am_map *map, bool *wanting)
     return may;
 }
 
-/* Room is no longer wanted. */
+/* If begin has recorded that room is wanted, undo that. */
 static void end_wanting(bool wanting)
 {
     if (!wanting)

@@ -1,9 +1,9 @@
-/* The cards of a job. They give the keys that prove calls between its processes. */
+/* The cards of a job (struct am_card). Their keys prove the calls between processes of the job. */
 #include "am/internal.h"
 
-/* The cards, and the endpoint that they belong to; am_net.lock. */
+/* The cards, and the name of our endpoint in the job; am_net.lock. */
 static struct {
-    en_t name;             /* name of our endpoint; zeros before AMX_SPMDStartup */
+    en_t name;             /* zeros before AMX_SPMDStartup */
     struct am_card *cards; /* NULL: not known yet */
     int count;
 } known;

@@ -1,7 +1,7 @@
 /*
- * A connection of a pair: its VIs, buffers and descriptors, posting and reaping. Requests and
- * replies each have one send buffer per credit. So a message waits for a buffer only until the
- * earlier message in the same buffer has left.
+ * A connection of a pair: its VIs, buffers and descriptors, posting and reaping. Each request under
+ * way and each reply has a send buffer of its own. So a message waits for its buffer only until the
+ * earlier message in this buffer has left.
  */
 #include "am/internal.h"
 
@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Receive buffers beyond one per message under way: one for a request whose handler still runs
- * after its reply has freed the credit, two for a control message and its answer. */
+/* Receive buffers in addition to one per credit: two for a control message and its answer. One for
+ * a request whose handler still runs, while its reply has freed the credit for the next request. */
 #define RECVS_EXTRA 3
 
-/* Send buffers beyond one per message under way: a control message and its answer. */
+/* Send buffers in addition to one per credit: one for a control message, one for its answer. */
 #define SENDS_EXTRA 2
 
 #define ROUND(n, to) (((n) + (to)-1) / (to) * (to))
@@ -24,7 +24,7 @@ static size_t lane_room(const struct am_conn *conn, unsigned lane)
     return conn->lanes == 1 || lane == AM_MEDIUM ? AM_BUFFER_BYTES : AM_SMALL_BYTES;
 }
 
-/* Lay the lanes out in the block. If the block is NULL, only measure. Returns the bytes needed. */
+/* Set the addresses of the lanes' memory in the block (NULL: not made yet). Returns its bytes. */
 static size_t lay_out(struct am_conn *conn)
 {
     size_t at = 0;
@@ -128,12 +128,12 @@ struct am_conn *am_conn_new(struct am_map *map, unsigned k, unsigned peer_k)
     return NULL;
 }
 
-/* VipDestroyVi needs a VI without descriptors: take back all that VipDisconnect has flushed. */
+/* VipDestroyVi needs a VI without descriptors: take back those that VipDisconnect has flushed. */
 static void destroy_vi(VIP_VI_HANDLE vi)
 {
     VIP_DESCRIPTOR *desc;
 
-    VipSetUserData(vi, NULL); /* its entries may still be in the completion queues */
+    VipSetUserData(vi, NULL); /* am_reap and am_gather ignore the VI's entries in their CQs then */
     (void)VipDisconnect(vi);
     do
         (void)VipRecvDone(vi, &desc);
@@ -209,7 +209,7 @@ struct am_message *am_slot_get(struct am_lane *lane, unsigned n)
 {
     enum am_part part = am_part(AM_PART_FLOW);
 
-    /* Every post completes or is flushed, without any action of the other program. */
+    /* The wait ends: every post completes or is flushed, even if the other program does nothing. */
     while (lane->in_flight[n] != 0) {
         am_reap(lane->conn->bundle);
         if (lane->in_flight[n] != 0)

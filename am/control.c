@@ -1,22 +1,22 @@
 /*
  * Control messages of a connection: permissions to write straight into a segment, and closing by
- * agreement. Each side has at most one such request under way and waits for AM_KIND_AGREED before
- * the next one. So control messages need only two receive buffers.
+ * agreement. Each side has at most one control message under way: it sends the next one after
+ * AM_KIND_AGREED has come. So control messages need only two receive buffers.
  *
  * Closing. The side that wants to close sends no more requests, waits for the answers to its
- * requests under way, and asks. The other side also stops its requests and waits for its answers
- * before it agrees. Then no message can be under way, and the side that asked disconnects. A new
- * request waits meanwhile and makes a new connection.
+ * requests under way, and sends AM_KIND_CLOSE. The other side also stops sending requests and waits
+ * for their answers before it agrees. Then no message can be under way, and the first side
+ * disconnects. A new request waits until then, and then makes a new connection.
  */
 #include "am/internal.h"
 
 #include <string.h>
 
-/* Largest segment, in bytes, that the library registers: registering takes memory for each page at
- * once. */
+/* Largest segment, in bytes, that the library registers: registering takes memory even for pages
+ * that the program never uses. */
 #define SEGMENT_REGISTER_MAX ((uintptr_t)1 << 30)
 
-/* A control message takes the lane of long messages, so that it arrives after the earlier ones. */
+/* Use the lane of long messages: so the control message arrives after all earlier ones of these. */
 void am_control_send(struct am_conn *conn, uint8_t kind, bool answer)
 {
     struct am_lane *lane = &conn->lane[conn->lanes - 1];
@@ -84,7 +84,7 @@ void am_grant_consider(struct am_conn *conn, const struct am_message *msg)
         (conn->state != AM_CONN_OPEN && conn->state != AM_CONN_CLOSING))
         return;
     if (grant->valid && (grant->handlers[msg->handler / 8] & 1u << msg->handler % 8))
-        return; /* the other side may write straight, but had a reason not to */
+        return; /* the other side has the permission; it had a reason not to use it */
     if (!segment_registered(ep))
         return;
     conn->want_grant = true;
@@ -92,7 +92,7 @@ void am_grant_consider(struct am_conn *conn, const struct am_message *msg)
     am_control_work(conn);
 }
 
-/* For each connection of an endpoint. */
+/* Call a function for each connection of an endpoint. */
 static void each_conn(struct am_ep *ep, void (*what)(struct am_conn *conn, void *ctx), void *ctx)
 {
     for (unsigned i = 0; i < AM_MAP_BUCKETS; i++)
@@ -152,7 +152,7 @@ void am_segment_drop(struct am_ep *ep)
 
 /* ---- closing --------------------------------------------------------------------------------- */
 
-/* Is no request of either side under way on this connection? */
+/* Are all requests of both sides answered, and all arrived messages handled? */
 static bool quiet(const struct am_conn *conn)
 {
     return conn->free_ids == conn->k && conn->serving == 0 && conn->running == 0;

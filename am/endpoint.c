@@ -9,17 +9,17 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* Entries of a completion queue; vipd keeps entries that do not fit. */
+/* Entries of a completion queue. If more completions come, vipd keeps them until there is room. */
 #define CQ_ENTRIES 4096
 
-/* Discriminator of a known endpoint's listener: the port behind a prefix that VipxNewDiscriminator
- * does not give out. */
+/* Discriminator of a known endpoint's listener: a fixed prefix, then the port. Discriminators of
+ * VipxNewDiscriminator never have this prefix. */
 #define KNOWN_PROCESS(port) (0x414D4B4E00000000u | (uint32_t)(port))
 
 /*
  * The longest time, in ns, that freeing an endpoint waits until its messages have left. Normally
- * the wait ends when they have left, or when the connection ends. The limit is for a peer that
- * stands still. It is longer than the delays of a busy machine.
+ * the wait ends when they have left, or when the connection ends. The limit is for a peer that is
+ * stopped and acknowledges nothing. It is longer than the delays of a busy machine.
  */
 #define AM_FLUSH_NS 30000000000LL
 
@@ -60,7 +60,7 @@ int amvia_KnownName(const char *host, int port, en_t *name)
     return AM_OK;
 }
 
-/* Under the net's lock. */
+/* Under am_net.lock. */
 static void ep_enter(struct am_ep *ep)
 {
     struct am_ep **at = &am_net.known[ep->name.number % AM_EP_BUCKETS];
@@ -196,7 +196,7 @@ static struct am_ep *ep_new(void)
     return ep;
 }
 
-/* If port is 0, the endpoint gets a number of its own. */
+/* Make an endpoint; port 0: without a port. */
 static int allocate(struct am_bundle *bundle, int port, struct am_ep **ret)
 {
     struct am_ep *ep;
@@ -265,8 +265,8 @@ int AM_AllocateKnownEndpoint(eb_t bundle, ep_t *endp, en_t **name, int port)
     return AM_OK;
 }
 
-/* From now on no connection of this endpoint is made. A caller is refused or, if the endpoint
- * moves, must call again. */
+/* From now on the service thread makes no connection for this endpoint. It refuses each caller; if
+ * the endpoint moves, the caller must call again. */
 static void ep_shut(struct am_ep *ep, bool moves)
 {
     pthread_mutex_lock(&am_net.lock);
@@ -319,7 +319,7 @@ static void break_all(struct am_ep *ep)
 
     for (unsigned i = 0; i < AM_MAP_BUCKETS; i++)
         for (struct am_map *map = ep->map_bucket[i]; map != NULL; map = map->next) {
-            map->waiters++; /* keeps the map during the walk */
+            map->waiters++; /* so that am_map_drop does not free the map in this loop */
             if (map->conn != NULL)
                 am_conn_broken(map->conn);
             map->waiters--;
@@ -413,7 +413,7 @@ int AM_MoveEndpoint(ep_t ep, eb_t from, eb_t to)
         return am_fail(AM_ERR_RESOURCE, "AM_MoveEndpoint: not in handlers");
     if (from == to)
         return AM_OK;
-    /* A VI cannot change its completion queues: close the connections; new ones are made later. */
+    /* A VI cannot change its completion queues: close the connections; requests make new ones. */
     am_lock(from);
     ep_shut(ep, true);
     close_all(ep);

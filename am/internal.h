@@ -1,4 +1,4 @@
-/* Inside libvipam: the functions that its files share. The objects are in objects.h. */
+/* Inside libvipam: the functions that its files share. objects.h has the objects and terms. */
 #ifndef AM_INTERNAL_H
 #define AM_INTERNAL_H
 
@@ -35,20 +35,20 @@ static inline void am_unlock(struct am_bundle *bundle)
         pthread_mutex_unlock(&bundle->lock);
 }
 
-/* The arguments of a variadic call, as a message has them. */
+/* Copy the arguments of a variadic call to an array of a message. */
 static inline void am_read_args(int32_t *arg, int numargs, va_list args)
 {
     for (int i = 0; i < numargs; i++)
         arg[i] = (int32_t)va_arg(args, int);
 }
 
-/* Make the thread that polls the bundle look for other work than messages. Any thread. */
+/* Make the next poll of the bundle also do am_bundle_attend. Any thread. */
 void am_attend(struct am_bundle *bundle);
 /* The same for all bundles. Under am_net.lock. */
 void am_attend_all(void);
-/* Take room for one more connection. Returns false if there is no room. Under am_net.lock. */
+/* Count one more connection; false: the process has its limit already. Under am_net.lock. */
 bool am_room_take(void);
-void am_room_fill(void); /* the same without the limit */
+void am_room_fill(void); /* count one more connection, even above the limit */
 int am_listen(uint64_t discriminator, VIPX_LISTENER *ret);
 
 /* ---- name.c, stats.c, pause.c ---------------------------------------------------------------- */
@@ -57,7 +57,7 @@ bool am_name_equal(const en_t *a, const en_t *b);
 void am_name_text(const en_t *name, char text[AM_NAME_TEXT]);
 void am_stats_sent(struct am_ep *ep, const struct am_message *msg, bool request);
 void am_stats_received(struct am_ep *ep, const struct am_message *msg);
-/* Wait a little without sending or receiving; the wait grows with the turns so far. */
+/* Wait a little, without sending or receiving; longer if `turns` (earlier waits in a row) grows. */
 void am_pause(struct am_bundle *bundle, unsigned turns);
 
 /* ---- endpoint.c ------------------------------------------------------------------------------ */
@@ -70,7 +70,7 @@ int am_set_translation_tag(struct am_ep *ep, int index, tag_t tag);
 
 /* ---- map.c ----------------------------------------------------------------------------------- */
 
-/* Under am_net.lock. The map of a pair: am_map_get makes it if there is none (NULL: no memory). */
+/* The map of a pair. If there is none, am_map_get makes it (NULL: no memory). Under am_net.lock. */
 struct am_map *am_map_get(struct am_ep *ep, const en_t *name);
 struct am_map *am_map_find(struct am_ep *ep, const en_t *name);
 /* Free the map if nothing refers to it. Under am_net.lock. */
@@ -79,13 +79,13 @@ void am_map_drop(struct am_map *map);
 /* ---- block.c --------------------------------------------------------------------------------- */
 
 /*
- * Get the connection's block of block_bytes and its handles. The other side may write to the block
- * from landing_at on. Returns 0, or -1 with VipxLastError's text. Give the block back when none of
- * its descriptors is under way. Any thread.
+ * am_block_get gets a block of conn->block_bytes and its memory handles. The other side may write
+ * to the block from conn->landing_at on. Returns 0, or -1 with VipxLastError's text. am_block_put
+ * gives the block back; no descriptor of the block may be under way then. Any thread.
  */
 int am_block_get(struct am_conn *conn);
 void am_block_put(struct am_conn *conn);
-/* Free the blocks kept for later connections: before the NIC is closed. */
+/* Free the blocks that were kept for later connections. Call it before the NIC is closed. */
 void am_block_flush(void);
 
 /* ---- conn.c ---------------------------------------------------------------------------------- */
@@ -98,9 +98,9 @@ void am_conn_free(struct am_conn *conn);
 void am_reap(struct am_bundle *bundle);
 /* Wait until send buffer n of a lane is free, and return it. */
 struct am_message *am_slot_get(struct am_lane *lane, unsigned n);
-/* Post the buffer's message. A broken connection is noticed elsewhere. */
+/* Post the message in send buffer n. If the connection is broken, the post has no effect. */
 void am_slot_post(struct am_lane *lane, unsigned n, size_t bytes);
-/* Post an RDMA Write, and then the buffer's message. */
+/* Post an RDMA Write, and then the message in send buffer n. */
 void am_slot_post_write(struct am_lane *lane, unsigned n, size_t msg_bytes,
                         const struct am_transfer *transfer);
 /* Have all posted sends completed? */
@@ -110,13 +110,13 @@ void am_recv_post(struct am_lane *lane, unsigned n);
 /* Make the connection the first of the bundle's list by last use; take it out of that list. */
 void am_conn_touch(struct am_conn *conn);
 void am_conn_unlist(struct am_conn *conn);
-/* Record whether the connection has control messages to send. The bundle counts these connections,
- * so that its poller attends to them. */
+/* Record whether the connection has control messages to send. The bundle counts such connections;
+ * while there are some, each poll sends what is due. */
 void am_control_set(struct am_conn *conn, bool work);
 
 /* ---- end.c ----------------------------------------------------------------------------------- */
 
-/* A connection has broken: move it from its map to the bundle's list of dead connections. */
+/* A connection has broken or is closed: move it from its map to the bundle's dead connections. */
 void am_conn_broken(struct am_conn *conn);
 /* Free a dead connection that nothing refers to any more. */
 void am_map_bury(struct am_conn *conn);
@@ -129,9 +129,9 @@ void am_control_arrived(struct am_conn *conn, uint8_t kind, const struct am_wire
 void am_control_work(struct am_conn *conn);
 /* Close the connection by agreement of both sides. */
 void am_conn_close(struct am_conn *conn);
-/* Revoke the permissions to write into the segment. They end when the other sides have agreed. */
+/* Revoke all permissions to write into the segment. Each ends when the other side has agreed. */
 void am_segment_revoke(struct am_ep *ep);
-/* The number of other sides that have not agreed yet. */
+/* The number of other sides that have not agreed yet to am_segment_revoke. */
 unsigned am_segment_writers(struct am_ep *ep);
 /* May another side write into the segment? */
 bool am_segment_granted(struct am_ep *ep);
@@ -142,29 +142,30 @@ void am_grant_consider(struct am_conn *conn, const struct am_message *msg);
 
 /* ---- send.c ---------------------------------------------------------------------------------- */
 
-/* The way of one message. */
+/* How am_send_message sends one message. */
 struct am_way {
     struct am_lane *lane;
-    unsigned slot;
-    struct am_range *range; /* set to what a long message covers in the segment */
-    bool wait;              /* the source must be free on return */
+    unsigned slot;          /* number of the send buffer */
+    struct am_range *range; /* gets the bytes of the other segment that a long message covers */
+    bool wait;              /* return only when the program may change the source */
 };
 
 /* Fill the buffer that `way` names, and post it. Sets way->lane. Returns AM_OK, or
  * AM_ERR_RESOURCE. */
 int am_send_message(struct am_conn *conn, const struct am_message *head, const int32_t *arg,
                     const void *source, struct am_way *way);
-/* Reply to request id. Sets the members of head that depend on the connection. */
+/* Send a reply to request id. */
 int am_send_reply(struct am_conn *conn, uint16_t id, const struct am_message *head,
                   const int32_t *arg, const void *source);
-/* The tag that a reply to the other end carries. told: the tag that the request gave. */
+/* The tag for a reply: that of the translation entry of the requester, or `told` without an entry.
+ * told: the reply_tag of the request. */
 tag_t am_reply_tag(const struct am_map *map, tag_t told);
 
 /* ---- attend.c -------------------------------------------------------------------------------- */
 
 /* Adopt the connections that the service thread has accepted. */
 void am_bundle_adopt(struct am_bundle *bundle);
-/* The same; also close connections if others need the room, and send control messages. */
+/* All work of the bundle beside messages (attend.c). */
 void am_bundle_attend(struct am_bundle *bundle);
 
 /* ---- judge.c --------------------------------------------------------------------------------- */
@@ -179,7 +180,7 @@ int am_judge(const struct am_ep *ep, const struct am_message *msg);
 int am_poll(struct am_bundle *bundle);
 /* Take arrivals from the completion queue, without running handlers. Returns their number. */
 int am_gather(struct am_bundle *bundle);
-/* Give the credit back and forget the request. */
+/* Our request is answered: free its credit and forget the request. */
 void am_request_over(struct am_conn *conn, uint16_t id);
 
 /* ---- loop.c ---------------------------------------------------------------------------------- */
@@ -194,9 +195,9 @@ int am_loop_reply(struct am_token *token, const struct am_message *head, const i
 
 enum am_class am_class_of(uint8_t kind);
 op_t am_opcode(uint8_t kind);
-/* Run a message's handler, after all checks. Releases the bundle's lock meanwhile. */
+/* Run the handler of a checked message. The bundle's lock is released while the handler runs. */
 void am_run(struct am_token *token, const struct am_message *msg, void *buf);
-/* Run handler 0 for a message that came back. Releases the bundle's lock meanwhile. */
+/* Run handler 0 for a message that came back. The bundle's lock is released meanwhile. */
 void am_run_returned(struct am_token *token, const struct am_message *msg, int status);
 void am_default_returned(int status, op_t opcode, void *argblock);
 
@@ -210,20 +211,21 @@ void am_wake_sleepers(struct am_bundle *bundle);
  */
 #define AM_SLEEP_FDS (AM_CLASSES + 1)
 void am_sleep(struct am_bundle *bundle, const int *fds, unsigned count, int timeout_ms);
-/* Wait until no handler of ep runs (in another thread). */
+/* Wait until no handler of ep runs in another thread. */
 void am_wait_idle(struct am_ep *ep);
-/* The data that each process of a job sends to the others through the launcher. */
+/* A card: the data that each process of a job sends to the others through the launcher. */
 struct am_card {
     en_t name;
     tag_t tag;
     struct job_key key; /* the key that callers must have */
 };
-/* From now on these are the cards of the job of ep. They are never freed. NULL: not known yet. */
+/* Set the cards of the job whose endpoint is ep; am_spmd_key reads them. The caller must never free
+ * them. NULL: the cards are not known yet. */
 void am_cards_know(const struct am_ep *ep, struct am_card *cards, int count);
 /*
- * The key of a call between ep and another endpoint: the key of the called endpoint if
- * AMX_SPMDStartup has made both endpoints, otherwise NULL. *ret_early is set if the cards are not
- * known yet. Under am_net.lock.
+ * The key that proves a call between ep and other (one of them is `called`): the key of `called` if
+ * both endpoints are those of AMX_SPMDStartup in one job, otherwise NULL. *ret_early: the cards are
+ * not known yet. Under am_net.lock.
  */
 const struct job_key *am_spmd_key(const struct am_ep *ep, const en_t *other, const en_t *called,
                                   bool *ret_early);
@@ -231,8 +233,8 @@ int am_token_info(void *token, handler_t *handler, int *category, int *is_reques
 
 /* ---- region.c -------------------------------------------------------------------------------- */
 
-/* Get user memory registered for sending, through the cache. NULL: it cannot be registered.
- * am_region_put gives the region back. */
+/* Find memory of the program in the cache of registered memory, or register it. NULL: it cannot be
+ * registered. am_region_put ends the use of the region. */
 struct am_region *am_region_get(const void *from, size_t len, VIP_MEM_HANDLE *ret);
 void am_region_put(struct am_region *region);
 void am_region_flush(void);
@@ -240,9 +242,9 @@ void am_region_flush(void);
 /* ---- call.c ---------------------------------------------------------------------------------- */
 
 /*
- * Wait until the map has a connection (maybe not open yet). If it has none, call the other
- * endpoint, with the proof that we know its tag. Under the bundle's lock, which is released while
- * handlers run. Outcomes: 0; > 0: an E... status, the reason why there is no connection.
+ * Wait until the map has a connection (which may not be open yet). If it has none, call the other
+ * endpoint, and prove with `tag` that we know the endpoint's tag. Under the bundle's lock, which is
+ * released while handlers run. Returns 0, or an E... status: why there is no connection.
  */
 int am_map_connect(struct am_map *map, tag_t tag);
 
@@ -254,7 +256,7 @@ struct am_caller {
     VIP_CONN_HANDLE handle;
     struct am_call call; /* the caller's private data */
     en_t name;           /* name of the endpoint that calls */
-    bool polled;         /* the program has polled since the service thread doubted this call */
+    bool polled;         /* a doubted call: the program has polled since its first check */
 };
 
 /* Most listeners of known endpoints, beside the listener of the process. */
@@ -262,20 +264,20 @@ struct am_caller {
 
 int am_service_open(void);
 void am_service_close(void);
-/* Wake the service thread: there may be room, or a request to serve again. Any thread. */
+/* Wake the service thread: it serves the waiting requests again. Any thread. */
 void am_service_kick(void);
-/* Serve again a request that waited. Under am_net.lock. */
+/* Make the service thread serve a request again that has waited. Under am_net.lock. */
 void am_service_again(struct am_caller *caller);
-/* Serve the request again when there may be room for its connection. Under am_net.lock. */
+/* Make the request wait until there may be room for its connection. Under am_net.lock. */
 void am_service_want_room(struct am_caller *caller);
 /* Does a request wait to be served again? Under am_net.lock. */
 bool am_service_waiting(void);
 /* Take all requests that wait to be served again, as a list in order. Under am_net.lock. */
 struct am_caller *am_service_take(void);
-/* Give the endpoint's doubted calls to the service thread, which judges them for the last time.
- * Under am_net.lock. */
+/* Give the endpoint's doubted calls to the service thread, which checks their proofs for the last
+ * time. Under am_net.lock. */
 void am_service_judge(struct am_ep *ep);
-/* Start and end taking requests of this listener. */
+/* Let the service thread take the requests of this listener; end that and close the listener. */
 int am_service_listen(VIPX_LISTENER listener);
 void am_service_unlisten(VIPX_LISTENER listener);
 /*
@@ -294,8 +296,8 @@ void am_service_stop(void);
 /* ---- proof.c --------------------------------------------------------------------------------- */
 
 /*
- * The key of the called endpoint proves a call; without a key (NULL) its tag proves the call. Only
- * a key proves an answer; without a key, every answer counts as proved. Any thread.
+ * Make and check the proofs of a call and of its answer. key: that of the called endpoint, or NULL.
+ * Without a key, the endpoint's tag proves a call, and every answer counts as proved. Any thread.
  */
 void am_call_prove(const struct job_key *key, tag_t tag, const en_t *caller, const en_t *called,
                    struct am_call *call);

@@ -1,4 +1,5 @@
-/* May an endpoint take a message (spec 4.11)? Messages to ourselves are judged, too. */
+/* May an endpoint handle a message (specification of AM-II, 4.11)? The check is also made for
+ * messages to ourselves. */
 #include "am/internal.h"
 
 /* Is the range inside the segment? Returns 0, or an E... status. */

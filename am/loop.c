@@ -1,6 +1,6 @@
 /*
- * Messages to ourselves: the request's handler runs inside the request call, its reply's handler
- * inside the reply. Such messages need no connection and no credits.
+ * Messages to ourselves: the request's handler runs inside the request call, and the reply's
+ * handler inside the reply call. Such messages need no connection and no credits.
  */
 #include "am/internal.h"
 
@@ -28,7 +28,7 @@ static void *bring(struct am_ep *ep, const struct am_message *msg, const void *s
     return ep->loop_medium[reply];
 }
 
-/* The message comes back to its sender, which is also the endpoint that refused it. */
+/* Run handler 0 for a message that came back. One endpoint has both sent and refused it. */
 static void returned(struct am_ep *ep, const struct am_message *msg, struct am_request *origin,
                      int status)
 {
@@ -74,7 +74,7 @@ int am_loop_request(struct am_ep *ep, int dest, const struct am_message *head, c
         if (status != 0) {
             returned(ep, msg, &origin, status);
         } else {
-            /* The answer is a long reply from the source to the destination. */
+            /* Answer the get by a long reply, which copies the source to the destination. */
             source = ep->seg.base + msg->source;
             msg->kind = AM_KIND_R_LONG;
             rc = run(ep, msg, source, NULL, false);

@@ -1,7 +1,7 @@
 /*
- * Maps: the pairs of endpoints, found by the name of the other endpoint. The connection of a pair
- * is made when the first request needs it (call.c), or the other side makes it (accept.c). The
- * connection ends when it breaks (end.c), or when others need the room (attend.c).
+ * Maps: the pairs of endpoints, found by the name of the other endpoint. The first request makes
+ * the connection of a pair (call.c), unless the other side makes it (accept.c). The connection ends
+ * when it breaks (end.c), or when other pairs need a connection and there is no room (attend.c).
  */
 #include "am/internal.h"
 

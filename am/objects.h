@@ -1,14 +1,17 @@
 /*
- * Inside libvipam: the objects and their owners (internal.h has the functions).
- * doc/active-messages.md has the design.
+ * Inside libvipam: the objects and their owners. internal.h has the functions, and
+ * doc/active-messages.md the design.
  *
- *   bundle ── endpoint ── map (one per pair of endpoints) ── conn (its connection, if any)
+ *   bundle ── endpoint ── map (one per pair of endpoints) ── conn (the pair's connection, if any)
  *
- * Locks. bundle->lock (AM_PAR only) guards a bundle, its endpoints, maps and conns: all data that
- * the message path touches. am_net.lock guards the data that the service thread (accept.c) touches
- * too: the table of endpoints, the tables of maps, the phase of each map, the number of
- * connections. A thread that needs both locks takes the bundle's lock first. The service thread
- * never takes a bundle's lock.
+ * A credit lets one request be under way. A lane is one VI of a connection. The landing is memory
+ * into which the other side writes long messages; each message has a place there. A stranger is a
+ * caller without proof that the program has not mapped; an endpoint needs AM_ALL to accept it.
+ *
+ * Locks. bundle->lock (AM_PAR only) guards a bundle, its endpoints, maps and conns. am_net.lock
+ * guards the data that the service thread (accept.c) also uses: the tables of endpoints and maps,
+ * the phase of each map, the number of connections. A thread that needs both locks takes the
+ * bundle's lock first. The service thread never takes a bundle's lock.
  */
 #ifndef AM_OBJECTS_H
 #define AM_OBJECTS_H
@@ -27,7 +30,7 @@
 #define AM_TRANSLATIONS_MIN 256
 #define AM_TRANSLATIONS_MAX (1 << 20)
 
-/* Bytes of a VIPL address here: head, host, discriminator of 8 bytes. */
+/* Room for a VIPL address in bytes: its head, the host, and a discriminator of 8 bytes. */
 #define AM_ADDRESS_BYTES 64
 
 /* Room for an endpoint's name as text, in bytes. */
@@ -38,11 +41,11 @@
 
 #define AM_EP_BUCKETS 1024
 
-/* A long payload of up to this many bytes is never written straight into the segment: an RDMA Write
- * would cost more than a copy inside the message. */
+/* A long payload of up to this many bytes is never written straight into the segment: a copy inside
+ * the message costs less than an RDMA Write. */
 #define AM_DIRECT_MIN 1024u
 
-/* Size classes of messages; also indices of lanes in the variant with one VI per class. */
+/* Size classes of messages. With VIPAM_VARIANT=1 each class has a lane with this index. */
 enum am_class { AM_SHORT, AM_MEDIUM, AM_LONG, AM_CLASSES };
 
 struct am_caller;
@@ -55,7 +58,7 @@ struct am_slot {
     VIP_DESCRIPTOR write; /* of an RDMA Write before the message */
 };
 
-/* Bytes of a segment. */
+/* A range of bytes in a segment; len 0: none. */
 struct am_range {
     uint64_t off, len;
 };
@@ -87,32 +90,32 @@ struct am_lane {
     VIP_DESCRIPTOR *recv;      /* conn->recvs */
     char *send_bytes;          /* conn->sends x room */
     char *recv_bytes;          /* conn->recvs x room */
-    uint8_t *in_flight;        /* conn->sends: descriptors posted and not seen completed */
+    uint8_t *in_flight;        /* conn->sends: number of posted descriptors without completion */
     struct am_region **region; /* conn->sends: memory that the posted descriptors read from */
-    bool connected;            /* the attempt to connect it has succeeded */
+    bool connected;            /* the VI is connected */
 };
 
-/* A request under way. Its message stays in the send buffer of the same number until the request is
- * over. */
+/* A request under way, in conn->request. Its message stays in the send buffer of the same number
+ * until the request is over. */
 struct am_request {
     bool used;
-    uint8_t lane;          /* the lane of its message */
+    uint8_t lane;          /* the lane that its message used */
     int dest;              /* translation index */
-    void *source;          /* payload, as the caller gave it */
-    struct am_range range; /* bytes of the segment that a long request covers; length 0: none */
+    void *source;          /* address of the payload that the caller gave */
+    struct am_range range; /* bytes of the other side's segment that a long request covers */
 };
 
-/* The last answer to a request of the other side. */
+/* The last answer to a request of the other side; in conn->reply, by the request's number. */
 struct am_reply {
     uint8_t lane;
-    struct am_range range; /* bytes that a long reply covers; kept until this id is used again */
+    struct am_range range; /* bytes that a long reply covers; valid until the next such request */
 };
 
-/* A message that was received and waits to be handled; lives beside its receive buffer. */
+/* A received message that waits for its handler. Each receive buffer has one such struct. */
 struct am_arrival {
     struct am_arrival *next;
     struct am_lane *lane;
-    unsigned recv; /* which buffer */
+    unsigned recv; /* number of the receive buffer */
 };
 
 struct am_queue {
@@ -120,21 +123,21 @@ struct am_queue {
 };
 
 enum am_conn_state {
-    AM_CONN_CALLING,  /* our attempt is under way */
-    AM_CONN_ACCEPTED, /* accepted; we do not send before the caller's READY comes */
+    AM_CONN_CALLING,  /* we call the other side */
+    AM_CONN_ACCEPTED, /* we have accepted; we send nothing before the caller's READY comes */
     AM_CONN_OPEN,
-    AM_CONN_CLOSING, /* we want to close it; our request to close is sent or due */
+    AM_CONN_CLOSING, /* one side wants to close the connection: we send no new requests */
     AM_CONN_CLOSED,  /* we have agreed to close; the other side disconnects */
     AM_CONN_DEAD     /* broken, or disconnected by us */
 };
 
-/* One side's permission for direct writes into its segment. */
+/* The permission that one side has given for direct writes into its segment. */
 struct am_grant {
     bool valid;
     uint64_t base, len;
     VIP_MEM_HANDLE handle;
     tag_t tag;            /* tag that messages must carry; AM_ALL: any tag */
-    uint8_t handlers[32]; /* bit per handler that is registered */
+    uint8_t handlers[32]; /* one bit per handler; set: the program has registered this handler */
 };
 
 struct am_conn {
@@ -144,39 +147,39 @@ struct am_conn {
     struct am_conn *next_failed;   /* in bundle->failed */
     struct am_conn *newer, *older; /* in the bundle's list by last use */
     enum am_conn_state state;
-    bool listed;        /* in the bundle's list */
-    bool adopted;       /* the bundle has taken it over */
-    uint32_t serial;    /* number that the caller gave; another one for each of its connections */
-    unsigned k, peer_k; /* most requests under way: ours, the other side's */
-    unsigned lanes, sends, recvs; /* sends and recvs: buffers of each lane */
+    bool listed;                  /* in the bundle's list by last use */
+    bool adopted;                 /* the bundle uses it */
+    uint32_t serial;              /* the caller's number for this connection */
+    unsigned k, peer_k;           /* credits: ours, the other side's */
+    unsigned lanes, sends, recvs; /* lanes; send buffers and receive buffers of each lane */
     struct am_lane lane[AM_CLASSES];
-    void *block; /* descriptors, buffers, landing; NULL: none yet */
+    void *block; /* memory for descriptors, buffers and landing; NULL: none yet */
     size_t block_bytes;
-    size_t landing_at; /* offset of the landing: k places for replies, peer_k for requests */
+    size_t landing_at; /* offset of the landing: k places for replies, then peer_k for requests */
     VIP_MEM_HANDLE mem, landing_mem;
     uint64_t peer_landing; /* address of the other side's landing */
     VIP_MEM_HANDLE peer_landing_mem;
-    bool no_write_message;      /* the other end's vipd has no RDMA Write with message */
-    struct am_request *request; /* k */
-    uint16_t *free_id;          /* k, a stack */
+    bool no_write_message;      /* the other side's vipd has no RDMA Write with message */
+    struct am_request *request; /* array of k */
+    uint16_t *free_id;          /* numbers of free requests: a stack with room for k */
     unsigned free_ids;
     uint8_t *peer_busy;         /* peer_k flags: this request has arrived and is not answered */
-    unsigned serving;           /* number of the requests with a flag */
-    struct am_reply *reply;     /* peer_k */
-    struct am_arrival *arrival; /* lanes x recvs */
-    unsigned running;           /* arrivals queued or being handled */
+    unsigned serving;           /* number of flags that are set in peer_busy */
+    struct am_reply *reply;     /* array of peer_k */
+    struct am_arrival *arrival; /* array of lanes x recvs */
+    unsigned running;           /* arrivals that are queued or being handled */
     struct am_grant peer_grant, my_grant;
-    uint8_t asked; /* the control message of ours that waits for its answer, or 0 */
+    uint8_t asked; /* kind of our control message that waits for its answer, or 0 */
     bool want_revoke, want_grant, want_close; /* control messages to send */
     bool must_agree;      /* the other side has asked to close, and we have not agreed yet */
     bool close_agreed;    /* the other side has agreed to our request to close */
     bool control_work;    /* counted in bundle->control_conns */
     bool counted_closing; /* counted in bundle->closing */
-    unsigned accepting;   /* am_net.lock: lanes that the service thread accepts */
-    unsigned lanes_seen;  /* am_net.lock: bit per lane whose connection request has come */
+    unsigned accepting;   /* am_net.lock: number of lanes that the service thread accepts now */
+    unsigned lanes_seen;  /* am_net.lock: one bit per lane; set: its connection request has come */
     bool accept_failed;   /* am_net.lock */
     bool stranger;        /* am_net.lock: counted in ep->strangers */
-    tag_t tag;            /* the tag that our call proves */
+    tag_t tag;            /* the tag that our connection request proves */
     int64_t opened_ns;
 };
 
@@ -184,8 +187,8 @@ struct am_conn {
 enum am_phase {
     AM_PHASE_NONE,
     AM_PHASE_CALLING,   /* a thread of the bundle calls the other side */
-    AM_PHASE_ACCEPTING, /* the service thread makes a connection or has handed one over */
-    AM_PHASE_UP         /* the bundle has the connection; ends when that is destroyed */
+    AM_PHASE_ACCEPTING, /* the service thread makes a connection, or the bundle must adopt it */
+    AM_PHASE_UP         /* the bundle has the connection; lasts until the connection breaks */
 };
 
 /* A pair of endpoints. */
@@ -193,28 +196,28 @@ struct am_map {
     struct am_map *next; /* in ep->map_bucket */
     struct am_ep *ep;
     en_t name;            /* name of the other endpoint */
-    unsigned entries;     /* translation entries that refer to it */
-    int entry;            /* the lowest of these translation entries, or -1 */
-    unsigned waiters;     /* threads in a request that waits for its connection */
+    unsigned entries;     /* number of translation entries that refer to this map */
+    int entry;            /* index of the lowest of these entries, or -1 */
+    unsigned waiters;     /* threads in a request that waits for a connection or a credit */
     struct am_conn *conn; /* bundle->lock */
-    unsigned peer_depth;  /* credits of the other side that we must have room for; 0: not known */
-    int64_t crossed_ns;   /* time when our call gave way to another one; 0: no call gave way */
+    unsigned peer_depth;  /* credits of the other side, which need buffers here; 0: not known */
+    int64_t crossed_ns;   /* time of the answer AM_ANSWER_CROSS to our call; 0: no such answer */
     /* am_net.lock: */
     enum am_phase phase;
     unsigned conns;          /* connections that exist, broken ones included */
     struct am_conn *passive; /* the connection that the service thread has made */
-    struct am_caller *again; /* request that came while an older connection existed, or NULL */
+    struct am_caller *again; /* connection request that waits for the end of conn, or NULL */
 };
 
 struct am_translation {
-    struct am_map *map; /* NULL: not in use; ep->self for our own name */
+    struct am_map *map; /* NULL: not in use; &ep->self: entry of our own name */
     tag_t tag;
 };
 
 struct am_segment {
     char *base;
     uintptr_t len;
-    bool registered, refused; /* refused: registering failed, or it is too large */
+    bool registered, refused; /* refused: registering failed, or the segment is too large */
     VIP_MEM_HANDLE handle;
 };
 
@@ -236,20 +239,20 @@ struct am_ep {
     int trans_count;
     amvia_handler_fn_t handler[256];
     unsigned depth;       /* credits; 0 until AM_SetExpectedResources */
-    unsigned pins;        /* connections that the service thread is making for it; am_net.lock */
+    unsigned pins;        /* connections that the service thread makes for it now; am_net.lock */
     bool closing, moving; /* being freed, being moved; am_net.lock */
     struct am_caller
-        *doubted; /* calls without the right proof; am_net.lock, as the members up to crowded: */
+        *doubted; /* calls without the right proof; am_net.lock guards all members up to crowded */
     unsigned doubted_count;
     unsigned strangers; /* connections that only AM_ALL allows */
     bool crowded;       /* strangers are at their limit, and one more stranger has called */
-    struct am_map *map_bucket[AM_MAP_BUCKETS]; /* am_net.lock for changes and foreign reads */
-    struct am_map self;                        /* stands for our own name */
-    bool busy;                                 /* one of its handlers runs */
+    struct am_map *map_bucket[AM_MAP_BUCKETS]; /* am_net.lock: changes, service thread's reads */
+    struct am_map self;                        /* the map for messages to ourselves */
+    bool busy;                                 /* a handler of the endpoint runs */
     unsigned shown_count; /* used places of shown: handlers that run, nested ones too */
     struct am_token shown[AM_NESTED_MAX]; /* tokens of these handlers */
     char *loop_medium[2];                 /* buffers for messages to ourselves: request, reply */
-    VIPX_LISTENER listener;               /* of a known endpoint */
+    VIPX_LISTENER listener;               /* known endpoint: its listener */
     amx_stats_t stats;
     am_pre_handler_t before_handler; /* callbacks of am_amx.h */
     am_post_handler_t after_handler;
@@ -262,40 +265,40 @@ struct am_bundle {
     struct am_ep *eps;
     VIP_CQ_HANDLE send_cq, recv_cq;
     int cq_fd;          /* descriptor of recv_cq, made by the first AM_WaitSema; -1: none yet */
-    int wake_fd;        /* eventfd: work for the poller that is not a message */
+    int wake_fd;        /* eventfd that wakes the threads in am_sleep */
     unsigned attention; /* atomic: not 0 if there is work that is not a message (attend.c) */
-    struct am_conn *incoming; /* am_net.lock: accepted, to be adopted */
-    struct am_conn *failed;   /* am_net.lock: adopted or incoming, but accepting a lane failed */
-    struct am_queue replies, requests; /* arrived, not handled */
-    struct am_conn *newest, *oldest;   /* by last use */
-    struct am_conn *dead;              /* to be destroyed when nothing refers to them */
+    struct am_conn *incoming; /* am_net.lock: connections that the bundle must adopt */
+    struct am_conn *failed;   /* am_net.lock: connections of which the accept of a lane failed */
+    struct am_queue replies, requests; /* arrived messages that wait for their handlers */
+    struct am_conn *newest, *oldest;   /* ends of the list of connections by last use */
+    struct am_conn *dead;              /* connections to free when nothing refers to them */
     int mask;
-    uint64_t handled;  /* handlers run so far; shows that other threads have handled arrivals */
-    unsigned sleepers; /* atomic: threads in am_sleep */
+    uint64_t handled;  /* number of handlers run; a thread sees by it what other threads handled */
+    unsigned sleepers; /* atomic: number of threads in am_sleep */
     unsigned control_conns; /* connections with control messages to send */
     unsigned closing;       /* connections that we are closing */
 };
 
-/* Process-wide. */
+/* The state of the whole process. */
 struct am_net {
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* pins */
+    pthread_cond_t changed; /* the pins of an endpoint have changed */
     int inits;
     pid_t pid; /* the process that called AM_Init */
     VIP_NIC_HANDLE nic;
     VIP_PROTECTION_HANDLE ptag;
     VIP_NIC_ATTRIBUTES attrs;
-    uint64_t process; /* our listener's discriminator */
+    uint64_t process; /* discriminator of the process's listener */
     VIPX_LISTENER listener;
     uint32_t next_number, next_serial;
     struct am_ep *known[AM_EP_BUCKETS]; /* all endpoints, by number */
     struct am_bundle *bundles;
-    unsigned live, live_max; /* connections now, and allowed */
-    unsigned wanted;         /* connections that wait for room */
+    unsigned live, live_max; /* number of connections now, and its limit */
+    unsigned wanted;         /* number of connections that wait for room */
     unsigned doubts;         /* doubted calls and crowded endpoints, of all endpoints */
-    unsigned lanes;          /* 1, or 3 in the older variant */
+    unsigned lanes;          /* lanes per connection: 1, or 3 with VIPAM_VARIANT=1 */
     unsigned depth;          /* default credits */
-    int64_t residence_ns;    /* a younger connection is not closed to make room */
+    int64_t residence_ns;    /* connections younger than this are not closed to make room */
     amvia_counts_t counts;
 };
 

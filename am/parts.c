@@ -1,5 +1,5 @@
 /*
- * Accounting of time by part; empty without VIPAM_PARTS.
+ * Measures the time of each part of the library (parts.h); empty without VIPAM_PARTS.
  */
 #include "am/parts.h"
 
@@ -10,7 +10,7 @@ static __thread struct am_parts account;
 static __thread enum am_part present;
 static __thread uint64_t since;
 
-/* The processor's own counter costs little time, so that it hardly disturbs the measurement. */
+/* Read the processor's counter. Reading it takes little time, so it hardly changes the result. */
 static uint64_t ticks_now(void)
 {
 #if defined(__x86_64__)

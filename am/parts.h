@@ -1,10 +1,9 @@
 /*
- * Inside libvipam: the accounting of processor time, for bench/am/parts. Only the build for this
- * measurement (VIPAM_PARTS, library vipam_parts) measures; in other builds the function does
- * nothing.
+ * Inside libvipam: measures the processor time of each part of the library, for bench/am/parts.
+ * Only the library vipam_parts (built with VIPAM_PARTS) measures; otherwise am_part does nothing.
  *
  * At every moment a thread is in one part. am_part(p) ends the present part, begins p, and returns
- * the previous one, which the caller resumes later.
+ * the part that it ended. The caller resumes that part later.
  */
 #ifndef AM_PARTS_H
 #define AM_PARTS_H
@@ -21,8 +20,8 @@ enum am_part {
 };
 
 #ifdef VIPAM_PARTS
-/* Time-stamp counter ticks of each part, and how many times the part ended; in this thread, since
- * the reset. */
+/* Of this thread since the reset: ticks of the processor's time-stamp counter that each part took,
+ * and the number of times that the part ended. */
 struct am_parts {
     uint64_t ticks[AM_PARTS], ends[AM_PARTS];
 };

@@ -1,12 +1,12 @@
-/* How a polling thread waits between its polls. */
+/* The wait of a polling thread between its polls. */
 #include <sched.h>
 #include <time.h>
 
 #include "am/internal.h"
 
 /*
- * First return at once, later yield, then sleep a little: the caller waits for other processes, and
- * these may need this processor.
+ * In the first turns return at once, later yield the processor, then sleep a little. The caller
+ * waits for other processes, which may need this processor.
  */
 void am_pause(struct am_bundle *bundle, unsigned turns)
 {

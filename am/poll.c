@@ -1,14 +1,14 @@
 /*
- * Receiving. Arrivals are taken from the completion queue and their form is checked. Then they are
- * handled: first replies and returned messages, then requests in the order of arrival, one handler
- * of an endpoint at a time.
+ * Receiving. A poll takes the arrived messages from the completion queue and checks their form.
+ * Then it handles replies and returned messages, then requests in the order of arrival. Of each
+ * endpoint only one handler runs at a time.
  */
 #include "am/internal.h"
 
 #include <string.h>
 
-/* Most arrivals taken before the first one is handled; limited so that a flood does not delay
- * replies. */
+/* Most messages that a poll takes before it handles the first one. A limit, so that very many
+ * requests do not delay replies. */
 #define GATHER_MAX 64
 
 static struct am_message *arrival_msg(const struct am_arrival *arrival)
@@ -26,8 +26,7 @@ static void queue_put(struct am_queue *queue, struct am_arrival *arrival)
     queue->last = arrival;
 }
 
-/* Take the first arrival whose endpoint runs no handler (in another thread). NULL: there is
- * none. */
+/* Take the first arrival whose endpoint runs no handler in another thread. NULL: there is none. */
 static struct am_arrival *queue_take(struct am_queue *queue)
 {
     struct am_arrival *before = NULL, *arrival = queue->first;
@@ -68,7 +67,7 @@ static bool well_formed(const struct am_conn *conn, const struct am_message *msg
     return msg->kind == AM_KIND_REPLY_REFUSED || !conn->peer_busy[msg->id];
 }
 
-/* Does the payload fit into its stated place? */
+/* Does the payload fit into the place that the message names? */
 static bool payload_fits(const struct am_message *msg, size_t bytes)
 {
     enum am_class class = am_class_of(msg->kind);
@@ -113,7 +112,7 @@ static void arrived(struct am_arrival *arrival, size_t bytes)
     if (msg->kind < AM_KIND_REPLY_REFUSED) {
         conn->peer_busy[msg->id] = 1;
         conn->serving++;
-        conn->reply[msg->id].range.len = 0; /* the handler of that reply has run */
+        conn->reply[msg->id].range.len = 0; /* the handler of the last reply with this id has run */
         am_conn_touch(conn);
     }
     if (!payload_fits(msg, bytes))
@@ -160,9 +159,9 @@ int am_gather(struct am_bundle *bundle)
     return n;
 }
 
-/* ---- bringing the payload -------------------------------------------------------------------- */
+/* ---- copying the payload --------------------------------------------------------------------- */
 
-/* Bring the payload to its destination. Returns its address for the handler. */
+/* Copy a long payload to the segment if it is not there yet. Returns the payload's address. */
 static void *bring_payload(struct am_conn *conn, struct am_message *msg)
 {
     struct am_ep *ep = conn->map->ep;
@@ -184,7 +183,7 @@ static void *bring_payload(struct am_conn *conn, struct am_message *msg)
     return to;
 }
 
-/* Copy head and arguments out of a buffer that is about to be used again. */
+/* Copy head and arguments of a message out of its buffer, which will be used again. */
 static void copy_head(union am_message_room *to, const struct am_message *from)
 {
     to->msg = *from;
@@ -214,7 +213,7 @@ void am_request_over(struct am_conn *conn, uint16_t id)
     am_part(part);
 }
 
-/* Answer a get: the library does it without a handler. */
+/* Answer a get. No handler of the program takes part. */
 static void answer_get(struct am_conn *conn, const struct am_message *msg)
 {
     struct am_message head = {.kind = AM_KIND_R_LONG,
@@ -255,7 +254,7 @@ static void handle_request(struct am_arrival *arrival)
     am_send_reply(conn, id, &head, NULL, NULL);
 }
 
-/* Send the refusal to the replier; the request stays used until the replier answers. */
+/* Refuse a reply. The request stays in use until the replier answers with AM_KIND_NONE. */
 static void refuse_reply(struct am_conn *conn, uint16_t id, int status)
 {
     struct am_lane *lane = &conn->lane[0];
@@ -268,8 +267,8 @@ static void refuse_reply(struct am_conn *conn, uint16_t id, int status)
     am_slot_post(lane, id, sizeof(*out));
 }
 
-/* Our request came back. The credit is free before handler 0 runs, so the handler gets a copy of
- * the message. */
+/* Our request came back. The request's buffer is free before handler 0 runs, so the handler gets a
+ * copy of the message. */
 static void handle_refused(struct am_conn *conn, uint16_t id, int status)
 {
     struct am_request origin = conn->request[id];
@@ -326,7 +325,7 @@ static void handle_reply(struct am_arrival *arrival)
     arrival_over(arrival);
 }
 
-/* The connection has broken: each request under way on it comes back once. */
+/* The connection has broken: call handler 0 once for each request that was under way on it. */
 static void return_all(struct am_conn *conn)
 {
     struct am_ep *ep = conn->map->ep;
@@ -340,7 +339,7 @@ static void return_all(struct am_conn *conn)
     }
 }
 
-/* Free broken connections with no arrivals left to handle. */
+/* Free the dead connections without arrivals that wait for their handlers. */
 static int bury(struct am_bundle *bundle)
 {
     struct am_conn **at = &bundle->dead, *conn;
@@ -356,7 +355,7 @@ static int bury(struct am_bundle *bundle)
         if (!conn->map->ep->closing)
             return_all(conn);
         am_map_bury(conn);
-        at = &bundle->dead; /* handlers have run meanwhile */
+        at = &bundle->dead; /* begin anew: handlers may have changed the list */
     }
     return (int)(bundle->handled - before);
 }

@@ -1,6 +1,6 @@
 /*
- * Proofs of calls and answers (wire.h): a call proves that the caller has the key of the called
- * endpoint, or its tag.
+ * Proofs of calls and answers (wire.h). A call proves that the caller knows the key or the tag of
+ * the called endpoint.
  */
 #include <string.h>
 
@@ -13,7 +13,7 @@ static struct am_claim claim_of(const en_t *caller, const en_t *called, const st
     struct am_claim claim = {.call = *call};
 
     memcpy(claim.caller, caller, sizeof(claim.caller));
-    /* Leave out the host of the called endpoint's name: a host may have several addresses. */
+    /* Leave out the called host: it may have several addresses, and both sides different ones. */
     memcpy(claim.called, called, offsetof(en_t, host_bytes));
     memset(&claim.call.proof, 0, sizeof(claim.call.proof));
     return claim;
@@ -29,7 +29,7 @@ static struct am_claim answer_claim(const en_t *caller, const en_t *called,
     return claim;
 }
 
-/* Without a key the tag is the key. */
+/* The key for a proof: key, or without a key the bytes of the tag. */
 static struct job_key key_or_tag(const struct job_key *key, tag_t tag)
 {
     struct job_key made = {{0}};

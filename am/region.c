@@ -1,11 +1,11 @@
 /*
- * The cache of registered memory from which long messages are sent. Registering costs more time
- * than sending some tens of kilobytes, and programs often send from the same addresses.
+ * The cache of registered memory from which long messages are sent. Registering takes longer than
+ * sending some tens of kilobytes, and programs often send from the same addresses.
  *
- * A program may give memory back to the system and get other memory at the same address while the
- * cache still has it registered; the registration still means the old pages. So before each use the
- * library asks the kernel for the mappings at this address (PROCMAP_QUERY, Linux 6.11, a
- * microsecond). If PROCMAP_QUERY does not work, the library keeps no registration.
+ * A program may unmap registered memory and get other memory at the same address. The registration
+ * still belongs to the old pages then. So before each use the library asks the kernel for the
+ * mappings at this address (ioctl PROCMAP_QUERY, since Linux 6.11, takes a microsecond). If this
+ * does not work, the library registers memory anew for each message.
  */
 #include "am/internal.h"
 
@@ -18,12 +18,12 @@
 /* Most ranges in the cache. */
 #define REGIONS 32
 
-/* Most bytes in the cache: its pages occupy memory. Pinned ranges may exceed the limit. */
+/* Most bytes in the cache: registered pages stay in memory. Ranges in use may exceed the limit. */
 #define REGION_BYTES_MAX ((size_t)64 << 20)
 
 #define PAGE 4096u
 
-/* The kernel's struct procmap_query; the system's headers may be older than the kernel. */
+/* The kernel's struct procmap_query, which the headers of older systems do not have. */
 struct map_query {
     uint64_t size, flags, addr;
     uint64_t start, end, vma_flags, page_size, offset;
@@ -34,7 +34,7 @@ struct map_query {
 };
 #define MAP_QUERY _IOWR('f', 17, struct map_query)
 
-/* The mappings of a range, as one number. */
+/* A hash of the mappings of a range. If it has changed, the range has other pages. */
 struct identity {
     uint64_t hash;
 };
@@ -45,8 +45,8 @@ struct am_region {
     VIP_MEM_HANDLE mem;
     struct identity identity;
     unsigned pins;
-    uint64_t used; /* stamp */
-    bool stale;    /* deregister the range when its last pin goes */
+    uint64_t used; /* value of cache.stamp at the last use */
+    bool stale;    /* do not use again; deregister when pins is 0 */
 };
 
 static struct {
@@ -65,7 +65,7 @@ static bool ask_kernel(uintptr_t at, struct map_query *query)
     return ioctl(cache.maps_fd, MAP_QUERY, query) == 0;
 }
 
-/* false: PROCMAP_QUERY does not work, or a part of the range is not mapped. */
+/* Hash a range. false: PROCMAP_QUERY does not work, or a part of the range is not mapped. */
 static bool identify(uintptr_t at, size_t len, struct identity *ret)
 {
     uintptr_t end = at + len;
@@ -83,7 +83,7 @@ static bool identify(uintptr_t at, size_t len, struct identity *ret)
     while (at < end) {
         if (!ask_kernel(at, &query))
             return false;
-        /* The file, and its offset at this address. */
+        /* Hash the file of this mapping and the file's offset at this address. */
         hash = (hash ^ query.inode) * 1099511628211u;
         hash = (hash ^ ((uint64_t)query.dev_major << 32 | query.dev_minor)) * 1099511628211u;
         if (query.inode != 0)
@@ -94,7 +94,7 @@ static bool identify(uintptr_t at, size_t len, struct identity *ret)
     return true;
 }
 
-/* Under the lock. */
+/* Under cache.lock. */
 static void give_back(struct am_region *region)
 {
     (void)VipDeregisterMem(am_net.nic, (void *)region->at, region->mem);
@@ -124,8 +124,8 @@ static struct am_region *find(uintptr_t at, size_t len)
     return NULL;
 }
 
-/* Find a free entry; drop the least recently used regions until the new one fits. NULL: all entries
- * are pinned. */
+/* Find a free entry for a region of len bytes. Until there is room, drop the least recently used
+ * region. NULL: all entries are pinned. */
 static struct am_region *make_room(size_t len)
 {
     for (;;) {
@@ -158,8 +158,8 @@ static struct am_region *add(uintptr_t at, size_t len)
     if (region == NULL)
         return NULL;
     *region = (struct am_region){.at = from, .len = to - from};
-    /* Register whole pages, so that neighbouring ranges can use the region. If that fails, register
-     * only the bytes. */
+    /* Register whole pages, so that later messages from the same pages can use the region. If that
+     * fails, register only the bytes of this message. */
     if (VipRegisterMem(am_net.nic, (void *)from, region->len, &attrs, &region->mem) !=
         VIP_SUCCESS) {
         region->at = at;

@@ -1,22 +1,22 @@
 /*
- * Requests: each takes a credit, and waits until a credit is free. A request that cannot be sent
- * comes back at once.
+ * Requests: each waits for a free credit and uses it until the reply comes. If there can be no
+ * connection, the request comes back at once: handler 0 runs.
  */
 #include "am/internal.h"
 
 #include <string.h>
 
-/* A request as the caller gave it. */
+/* The parameters of a request. */
 struct ask {
     struct am_ep *ep;
     int dest;
     void *source;
     bool async;
     int32_t arg[AM_ARGS_MAX];
-    union am_message_room room; /* its head; last member, because it ends in a flexible array */
+    union am_message_room room; /* head of the message; last, because of its flexible array */
 };
 
-/* The request cannot be sent: give it to handler 0 at once. */
+/* The request cannot be sent: run handler 0 with it. */
 static void return_unsent(struct ask *ask, struct am_map *map, int status)
 {
     union am_message_room copy;
@@ -32,9 +32,9 @@ static void return_unsent(struct ask *ask, struct am_map *map, int status)
 }
 
 /*
- * Wait until the map has an open connection with a credit, and handle arriving messages meanwhile.
- * Outcomes: 0 with *ret; AM_ERR_IN_USE: an asynchronous request would wait for a credit; negative:
- * minus an E... status, the reason why there is no connection.
+ * Wait until the map has an open connection with a free credit, and handle arriving messages
+ * meanwhile. Returns 0 and the connection in *ret; AM_ERR_IN_USE: an asynchronous request would
+ * have to wait for a credit; negative: minus an E... status, why there is no connection.
  */
 static int wait_for_credit(struct am_map *map, tag_t tag, bool async, struct am_conn **ret)
 {
@@ -99,7 +99,7 @@ static int request_locked(struct ask *ask)
     int rc;
 
     am_poll(ep->bundle);
-    /* A handler may have changed the table. */
+    /* Check again: a handler in am_poll may have changed the translation table. */
     if (ask->dest >= ep->trans_count || ep->trans[ask->dest].map == NULL)
         return am_fail(AM_ERR_BAD_ARG, "request: translation %d is not in use", ask->dest);
     map = ep->trans[ask->dest].map;

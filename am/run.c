@@ -1,6 +1,6 @@
 /*
- * Running handlers: each is called through a pointer of its own type, which depends on the number
- * of arguments, never through a variadic type.
+ * Running handlers. A handler's type depends on the number of its arguments. The library calls each
+ * handler through a pointer of exactly this type, never of a variadic type.
  */
 #include "am/internal.h"
 
@@ -10,7 +10,7 @@
 
 __thread int am_in_handler;
 
-/* Parameter lists of 0 to 16 ints, and arguments for them. */
+/* P0 to P16: parameter lists of 0 to 16 ints. A0 to A16: the arguments for them. */
 #define P0
 #define P1  P0, int
 #define P2  P1, int
@@ -80,7 +80,7 @@ static void call_short(amvia_handler_fn_t handler, void *token, unsigned n, cons
     }
 }
 
-/* Pass nbytes as size_t: a handler with an int parameter reads the lower half of the same
+/* Pass nbytes as size_t. If the handler's parameter is an int, it reads the lower half of the same
  * register. */
 static void call_bulk(amvia_handler_fn_t handler, void *token, void *buf, size_t nbytes, unsigned n,
                       const int32_t *arg)
@@ -104,7 +104,7 @@ enum am_class am_class_of(uint8_t kind)
     return AM_SHORT;
 }
 
-/* Call the callback that the program has set for every handler (am_amx.h). */
+/* Call the program's callback, if any, that runs before every handler (am_amx.h). */
 static void before(const struct am_token *token, const struct am_message *msg, void *buf)
 {
     am_pre_handler_t pre = token->ep->before_handler;
@@ -116,8 +116,9 @@ static void before(const struct am_token *token, const struct am_message *msg, v
 }
 
 /*
- * Make the token that the program sees. It is in memory of the endpoint, so the library recognises
- * a token that is used after its handler has returned. Under the bundle's lock, as token_hide.
+ * Copy the token to the memory of the endpoint; the program gets the address of this copy. So a
+ * call with the token after the handler's return still reads valid memory and finds magic 0. Under
+ * the bundle's lock, like token_hide.
  */
 static struct am_token *token_show(const struct am_token *token)
 {

@@ -1,13 +1,13 @@
 /*
- * Sending a message over an open connection: chooses the place of a long payload, fills a buffer
- * and posts it. Sending waits only for a buffer, never for the other program.
+ * Sending a message over an open connection: chooses the place of a long payload, fills a send
+ * buffer and posts it. Sending waits only for this buffer, never for the other program.
  */
 #include "am/internal.h"
 
 #include <string.h>
 
-/* Largest long payload, in bytes, that is copied to the send buffer, so that the caller need not
- * wait. */
+/* Up to this many bytes, a long payload is copied to the send buffer. Then the caller need not wait
+ * until the payload has left. */
 #define STAGE_MAX 32768u
 
 static struct am_lane *lane_for(struct am_conn *conn, enum am_class class)
@@ -26,9 +26,9 @@ static bool overlap(const struct am_range *a, uint64_t off, uint64_t len)
 }
 
 /*
- * May these bytes be written straight into the other side's segment? The other side must have
- * granted it. The bytes must not overlap another long message that its handler may not have seen:
- * each handler must see its own bytes.
+ * May the payload be written straight into the other side's segment? The other side must have
+ * granted it. The payload must not overlap an earlier long message whose handler may not have run
+ * yet, because the handler must find its own bytes.
  */
 static bool may_write_straight(const struct am_conn *conn, const struct am_message *msg)
 {
@@ -50,7 +50,7 @@ static bool may_write_straight(const struct am_conn *conn, const struct am_messa
     return true;
 }
 
-/* Choose the place of the payload, and the lane for this place. */
+/* Choose the place of a long payload, and the lane. */
 static void choose(struct am_conn *conn, struct am_message *msg, struct am_way *way)
 {
     enum am_class class = am_class_of(msg->kind);
@@ -98,7 +98,7 @@ static int post_write(struct am_conn *conn, struct am_message *msg, const struct
     way->lane->region[way->slot] = region;
     am_slot_post_write(way->lane, way->slot, head, &transfer);
     if (!staged && way->wait)
-        am_slot_get(way->lane, way->slot); /* the source is free when the buffer is free */
+        am_slot_get(way->lane, way->slot); /* wait: the source is free when the buffer is free */
     return AM_OK;
 }
 

@@ -1,6 +1,6 @@
 /*
- * The work of the service thread (accept.c): the listeners, the callers to be served again, and the
- * descriptor that wakes the thread. Every thread of the program leaves work here.
+ * The lists of work for the service thread (accept.c): the listeners, and the callers that it must
+ * serve again. Also the eventfd that wakes the thread. All threads add to these lists.
  */
 #include "am/internal.h"
 
@@ -12,8 +12,8 @@
 
 static struct {
     int wake_fd;
-    struct am_caller *waiting, **last; /* callers in order; am_net.lock, as the rest */
-    bool wanting;                      /* counted in am_net.wanted */
+    struct am_caller *waiting, **last; /* callers in order; am_net.lock, like all that follows */
+    bool wanting;                      /* callers want room: am_net.wanted has 1 for them */
     VIPX_LISTENER known[AM_KNOWN_MAX];
     unsigned known_count;
 } service = {.wake_fd = -1};
@@ -39,7 +39,7 @@ void am_service_kick(void)
     uint64_t one = 1;
 
     if (service.wake_fd >= 0 && write(service.wake_fd, &one, sizeof(one)) < 0)
-        return; /* the service thread is awake already */
+        return; /* the eventfd is readable already */
 }
 
 /* ---- callers --------------------------------------------------------------------------------- */

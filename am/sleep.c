@@ -10,10 +10,10 @@ void am_wake_sleepers(struct am_bundle *bundle)
 
     if (__atomic_load_n(&bundle->sleepers, __ATOMIC_SEQ_CST) > 0 &&
         write(bundle->wake_fd, &one, sizeof(one)) < 0)
-        return; /* wake_fd is raised already */
+        return; /* wake_fd is readable already */
 }
 
-/* wake_fd stays raised until no thread sleeps, so that each sleeper sees it. */
+/* Only the last sleeping thread reads wake_fd, so that wake_fd wakes all of them. */
 void am_sleep(struct am_bundle *bundle, const int *fds, unsigned count, int timeout_ms)
 {
     struct pollfd wait[AM_SLEEP_FDS + 1] = {{.fd = bundle->wake_fd, .events = POLLIN}};
@@ -21,8 +21,9 @@ void am_sleep(struct am_bundle *bundle, const int *fds, unsigned count, int time
 
     for (unsigned i = 0; i < count; i++)
         wait[i + 1] = (struct pollfd){.fd = fds[i], .events = POLLIN};
-    /* Count this sleeper first, then look at attention. am_attend sets attention first, then looks
-     * at the count, without the bundle's lock. So one of the two sees the other. */
+    /* Count this sleeper first, then read `attention`. am_attend sets `attention` first, then reads
+     * the count, without the bundle's lock. So either this thread reads `attention` as set, or
+     * am_attend reads a count above 0 and wakes it. */
     __atomic_add_fetch(&bundle->sleepers, 1, __ATOMIC_SEQ_CST);
     am_unlock(bundle);
     if (timeout_ms > 0 || __atomic_load_n(&bundle->attention, __ATOMIC_SEQ_CST) == 0)
@@ -30,5 +31,5 @@ void am_sleep(struct am_bundle *bundle, const int *fds, unsigned count, int time
     am_lock(bundle);
     if (__atomic_sub_fetch(&bundle->sleepers, 1, __ATOMIC_SEQ_CST) == 0 &&
         read(bundle->wake_fd, &raised, sizeof(raised)) < 0)
-        return; /* wake_fd was not raised */
+        return; /* nothing has written to wake_fd */
 }

@@ -1,4 +1,4 @@
-/* SPMD start, barrier, all-gather and exit of am_amx.h, by means of job/. */
+/* SPMD start, barrier, all-gather and exit of am_amx.h; job/ talks to the launcher. */
 #include "am/amx.h"
 
 #include <stdarg.h>
@@ -9,14 +9,13 @@
 #include "job/job.h"
 
 /*
- * An exit with code 0 waits this many ns for the exits of the other processes. Then the job ends
- * although they still run. The time is longer than a busy machine delays the last instructions of a
- * process.
+ * AMX_SPMDExit(0) waits this many ns until the other processes call AMX_SPMDExit, too. Then it ends
+ * the job, although they still run. The time is longer than the delays of a busy machine.
  */
 #define EXIT_GRACE_NS 30000000000LL
 
-/* A process in a barrier sleeps after this many ns without messages; one sleep lasts this many
- * ms. */
+/* A process in a barrier sleeps after BARRIER_AWAKE_NS without messages, for BARRIER_SLEEP_MS each
+ * time. */
 #define BARRIER_AWAKE_NS 5000000
 #define BARRIER_SLEEP_MS 1
 
@@ -83,8 +82,8 @@ static int check_started(const char *call)
 
 /* ---- start ----------------------------------------------------------------------------------- */
 
-/* Draw a random key and tag, so that other programs do not know them. The tag is neither AM_NONE
- * nor AM_ALL. */
+/* Draw a random key and a random tag (not AM_NONE, not AM_ALL): programs outside of the job cannot
+ * guess them. */
 static int draw(struct am_card *mine)
 {
     struct job_key random;
@@ -127,7 +126,7 @@ static int meet(int depth)
     if (rc == AM_OK)
         rc = AM_SetExpectedResources(spmd.ep, job_size(spmd.job),
                                      depth > 0 ? depth : (int)am_net.depth);
-    /* Keep the cards: connections are made at any time. */
+    /* Keep the cards for ever: each later connection needs them. */
     if (rc == AM_OK)
         am_cards_know(spmd.ep, all, job_size(spmd.job));
     else
@@ -140,7 +139,7 @@ int AMX_SPMDStartup(int *argc, char ***argv, int networkdepth, uint64_t *network
 {
     int rc;
 
-    (void)argc; /* launchers have removed their arguments */
+    (void)argc; /* nothing to remove: the launcher has removed its own arguments */
     (void)argv;
     am_verbose = AMX_VerboseErrors;
     if (spmd.job != NULL)
@@ -160,7 +159,7 @@ int AMX_SPMDStartup(int *argc, char ***argv, int networkdepth, uint64_t *network
     if (rc == AM_OK)
         rc = meet(networkdepth);
     if (rc != AM_OK) {
-        /* The other processes wait for this one, which cannot come. */
+        /* The other processes wait for this one in the start: end the job. */
         if (!job_abort(spmd.job, 1, amvia_LastError()))
             fprintf(stderr, "libvipam: process %d: %s\n", job_rank(spmd.job), amvia_LastError());
         return rc;
@@ -175,9 +174,9 @@ int AMX_SPMDStartup(int *argc, char ***argv, int networkdepth, uint64_t *network
 /* ---- together -------------------------------------------------------------------------------- */
 
 /*
- * Wait for the end of the launcher's barrier, and handle messages meanwhile. Returns 1; 0 if
- * until_ns (unless 0) came first; negative errno. While messages come, ask the launcher without
- * waiting, so that other processes get their answers at full speed.
+ * Wait for the end of the launcher's barrier, and handle messages meanwhile. Returns 1; 0 if the
+ * time until_ns came first (0: no limit); negative errno. While messages come, ask the launcher
+ * without waiting for its answer, so that this process answers messages without delay.
  */
 static int await_all(int64_t until_ns)
 {
@@ -211,7 +210,7 @@ int AMX_SPMDBarrier(void)
 
 int AMX_SPMDAllGather(void *source, void *dest, size_t len)
 {
-    int rc = AMX_SPMDBarrier(); /* the barrier handles messages until all processes have come */
+    int rc = AMX_SPMDBarrier(); /* handles messages until all are here, unlike job_allgather */
 
     if (rc != AM_OK)
         return rc;
@@ -249,12 +248,12 @@ int AMX_SPMDExit(int exitcode)
     bool together = false;
 
     if (spmd.exiting)
-        _exit(exitcode); /* called again by a signal handler or a callback */
+        _exit(exitcode); /* a signal handler or the callback has called AMX_SPMDExit again */
     spmd.exiting = true;
     if (spmd.callback != NULL)
         spmd.callback(exitcode);
     fflush(NULL);
-    /* A handler cannot wait, nor can a signal handler that interrupted one. */
+    /* Do not wait inside a handler, or in a signal handler that has interrupted a handler. */
     if (spmd.ep != NULL && exitcode == 0 && am_in_handler == 0)
         together = await_all(am_now_ns() + EXIT_GRACE_NS) > 0;
     if (together) {

@@ -89,7 +89,7 @@ int AM_SetNumTranslations(ep_t ep, int n)
 
 /* ---- translations ---------------------------------------------------------------------------- */
 
-/* Find the lowest entry of a map; this entry gives the peer's rank and the tag of replies. */
+/* Find the lowest entry of a map. AMX programs get its index as rank; replies carry its tag. */
 static void find_lowest(struct am_ep *ep, struct am_map *map)
 {
     map->entry = -1;
@@ -153,7 +153,7 @@ int AM_MapAny(ep_t ep, int *index, en_t name, tag_t tag)
     return rc;
 }
 
-/* Are requests under way through this entry? */
+/* Are requests to this index under way? */
 static bool in_use(const struct am_map *map, int index)
 {
     const struct am_conn *conn = map->conn;
@@ -204,7 +204,7 @@ int AM_Unmap(ep_t ep, int index)
     return AM_UnMap(ep, index);
 }
 
-/* Prints nothing: programs use it to test an index. */
+/* Prints no error: programs call the function to test whether an index is in use. */
 int AM_GetTranslationInuse(ep_t ep, int index)
 {
     if (am_net.inits == 0)
@@ -255,7 +255,7 @@ int AMVIA_SetHandler(ep_t ep, handler_t handler, amvia_handler_fn_t function)
     if (function == NULL && handler == 0)
         function = (amvia_handler_fn_t)am_default_returned;
     am_lock(ep->bundle);
-    /* The program removes the handler: end direct writes into the segment for it. */
+    /* The program removes a handler: end the permissions for direct writes, which name it. */
     if (function == NULL && ep->handler[handler] != NULL)
         am_segment_revoke(ep);
     ep->handler[handler] = function;
@@ -295,7 +295,7 @@ int AM_SetTag(ep_t ep, tag_t tag)
     /* The permissions for direct writes hold only for the old tag. */
     if (tag != ep->tag)
         am_segment_revoke(ep);
-    __atomic_store_n(&ep->tag, tag, __ATOMIC_RELAXED); /* the service thread reads it */
+    __atomic_store_n(&ep->tag, tag, __ATOMIC_RELAXED); /* the service thread may read the tag */
     am_unlock(ep->bundle);
     return AM_OK;
 }

@@ -1,5 +1,5 @@
 /*
- * Inside libvipam: the token of a handler, by which it replies and asks about its message.
+ * Inside libvipam: the token of a handler, for calls that reply or that query the message.
  */
 #ifndef AM_TOKEN_H
 #define AM_TOKEN_H
@@ -19,7 +19,7 @@ struct am_token {
     uint32_t magic; /* AM_TOKEN_MAGIC while the handler runs */
     bool request;   /* token of a request: the handler may reply */
     bool replied;
-    bool returned; /* handler 0 */
+    bool returned; /* token of handler 0 */
     struct am_ep *ep;
     struct am_map *map;
     struct am_conn *conn; /* NULL for a message to ourselves */
@@ -32,8 +32,8 @@ struct am_token {
 
 #define AM_TOKEN_MAGIC 0xA2704B17u
 
-/* Most handlers of one endpoint that run at once: for messages to ourselves, the reply's handler
- * runs inside the request's handler. */
+/* Most handlers of one endpoint that run at the same time. There are two if an endpoint sends a
+ * request to itself: the reply's handler runs inside the request's handler. */
 #define AM_NESTED_MAX 2
 
 #endif

@@ -1,4 +1,4 @@
-/* The variadic functions under the AM_...M macros: each calls its va_list twin. */
+/* The variadic functions that am_macros.h uses: each calls the function of the same name + VA. */
 #include "am/am.h"
 
 int AMVIA_Request(ep_t ea, int dest, handler_t handler, int numargs, ...)

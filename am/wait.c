@@ -7,10 +7,10 @@
 /* Number of polls before sleeping: an answer under way comes within some tens of microseconds. */
 #define LOOKS 64
 
-/* Longest sleep, in ms, while connections are being closed to make room. */
+/* Longest sleep, in ms, while control messages are due or room for connections is wanted. */
 #define BUSY_MS 5
 
-/* The bundle's count of handlers run when this thread last looked; for AM_PAR. */
+/* For AM_PAR: the value of bundle->handled at the end of this thread's last AM_WaitSema. */
 static __thread struct {
     const struct am_bundle *bundle;
     uint64_t handled;
@@ -46,7 +46,7 @@ static int wait_locked(struct am_bundle *bundle)
     for (unsigned looks = 0;; looks++) {
         if (am_poll(bundle) > 0)
             return AM_OK;
-        /* Another thread has run handlers since this one looked last. */
+        /* Another thread has run handlers since the last AM_WaitSema of this thread. */
         if (bundle->par && bundle->handled != (seen.bundle == bundle ? seen.handled : 0))
             return AM_OK;
         if (looks < LOOKS)

@@ -1,7 +1,7 @@
 /*
- * What libvipam's processes send each other: the head of each message, and the private data of
- * connecting. Fixed widths, in the byte order of the machine (both ends are little-endian, as
- * VIPL's own formats are). All these data come from another process; check them before use.
+ * The data that processes with libvipam send each other: the head of each message, and the private
+ * data of a connection request and of its answer. Members have fixed widths and are little-endian,
+ * the byte order of all supported machines. The data come from another process: check before use.
  */
 #ifndef AM_WIRE_H
 #define AM_WIRE_H
@@ -17,21 +17,21 @@
 /* Most arguments of a message. */
 #define AM_ARGS_MAX 16
 
-/* Largest payload of a medium message, in bytes: with head and arguments it fits a buffer of 64
- * KiB. */
+/* Largest payload of a medium message, in bytes: payload, head and arguments fit into
+ * AM_BUFFER_BYTES. */
 #define AM_MEDIUM_MAX 65000u
 
-/* Largest payload of a long message, in bytes; a landing place has this size. */
+/* Largest payload of a long message, in bytes; also the size of a place in the landing. */
 #define AM_LONG_MAX (1024u * 1024)
 
-/* Bytes of the largest message (head, arguments, payload of a medium). */
+/* Bytes of the largest message (head, arguments, payload of a medium message). */
 #define AM_BUFFER_BYTES 65536u
 
 /* Bytes of the largest message without payload, rounded up to a cache line. */
 #define AM_SMALL_BYTES 128u
 
-/* Credits per connection: the most that the library grants, and the most that a program may ask
- * for. */
+/* Credits per connection (a credit lets one request be under way): the most that the library gives,
+ * and the largest number that a program may pass. */
 #define AM_DEPTH_MAX     128u
 #define AM_DEPTH_ASK_MAX 1024
 
@@ -40,15 +40,15 @@ enum am_kind {
     AM_KIND_MEDIUM,
     AM_KIND_LONG,
     AM_KIND_GET,
-    AM_KIND_REPLY_REFUSED, /* the reply to request id came back; answered by AM_KIND_NONE */
+    AM_KIND_REPLY_REFUSED, /* the requester refuses the reply to request id; answer: AM_KIND_NONE */
     AM_KIND_R_SHORT = 16,  /* replies to request id */
     AM_KIND_R_MEDIUM,
     AM_KIND_R_LONG,
-    AM_KIND_NONE,       /* runs no handler, only returns the credit */
-    AM_KIND_REFUSED,    /* request id came back for the reason in status */
-    AM_KIND_READY = 32, /* first message of the caller: now the called side may send */
+    AM_KIND_NONE,       /* runs no handler; only returns the credit of request id */
+    AM_KIND_REFUSED,    /* the receiver refuses request id for the reason in status */
+    AM_KIND_READY = 32, /* first message of the caller: from now on the called side may send */
     AM_KIND_CLOSE,      /* asks to close this connection */
-    AM_KIND_GRANT,      /* allows direct writes into my segment (struct am_wire_grant) */
+    AM_KIND_GRANT,      /* allows direct writes into the sender's segment (struct am_wire_grant) */
     AM_KIND_REVOKE,     /* ends that permission */
     AM_KIND_AGREED      /* answer to CLOSE, GRANT and REVOKE */
 };
@@ -56,8 +56,8 @@ enum am_kind {
 /* Where the payload of a long message is. */
 enum am_place {
     AM_PLACE_INLINE,  /* behind the arguments; the receiver copies it */
-    AM_PLACE_LANDING, /* in the landing place of this request or reply; the receiver copies it */
-    AM_PLACE_SEGMENT, /* in the segment, where it belongs */
+    AM_PLACE_LANDING, /* in the receiver's landing, in the place of this id; the receiver copies */
+    AM_PLACE_SEGMENT, /* in the receiver's segment, at the offset of the message */
     AM_PLACE_BAD      /* set by the receiver: the place is impossible */
 };
 
@@ -70,11 +70,11 @@ struct am_message {
     uint16_t status;    /* refusals: E... */
     uint32_t nbytes;    /* payload */
     uint32_t reserved;  /* 0 */
-    uint64_t tag;       /* tag of the receiving endpoint, as the sender knows it */
+    uint64_t tag;       /* tag that the sender has for the receiving endpoint */
     uint64_t reply_tag; /* requests: tag for the reply of a replier without a translation entry */
     uint64_t offset;    /* long: offset in the receiver's segment; get: in the caller's segment */
     uint64_t source;    /* get: offset in the receiver's segment to read from */
-    int32_t arg[];      /* numargs, then from the next multiple of 8 the payload */
+    int32_t arg[];      /* numargs arguments; the payload begins at the next multiple of 8 bytes */
 };
 
 /* Follows the head of AM_KIND_GRANT. */
@@ -87,8 +87,8 @@ struct am_wire_grant {
 };
 
 /*
- * Private data of a connection request. The caller's host and process are in the address that it
- * calls from.
+ * Private data of a connection request. The caller's host and process are not here: they are in
+ * the caller's VIPL address.
  */
 struct am_call {
     uint32_t magic;
@@ -96,10 +96,10 @@ struct am_call {
     uint8_t lane, lanes;
     uint8_t reserved; /* 0 */
     uint32_t serial;  /* equal for the lanes of one connection, different for the next connection */
-    uint32_t number;  /* of the endpoint that is called */
-    uint32_t caller_number; /* of the endpoint that calls */
+    uint32_t number;  /* number of the endpoint that is called */
+    uint32_t caller_number; /* number of the endpoint that calls */
     uint16_t depth;         /* the caller's credits */
-    uint16_t answer_depth;  /* the most credits of the called side that the caller has room for */
+    uint16_t answer_depth;  /* the called side may have this many credits: the caller has buffers */
     uint32_t landing_mem;
     uint32_t reserved2; /* 0 */
     uint64_t landing;   /* address of the caller's landing */
@@ -117,15 +117,15 @@ struct am_answer {
     struct job_proof proof; /* zeros unless both processes belong to one job */
 };
 
-/* The claim of a proof (job/key.h): both endpoints and their private data, with proofs of 0. */
+/* What a proof covers (job/key.h): both names, and the private data with zeros as proofs. */
 struct am_claim {
     uint8_t caller[32], called[32]; /* en_t */
     struct am_call call;
-    struct am_answer answer; /* of a call: zeros */
+    struct am_answer answer; /* zeros in the proof of a call */
 };
 
-/* Status: this call gives way, for example to the called side's own call. The caller must call
- * again. */
+/* Status: this call fails for now, for example because the called side also calls and its call
+ * wins. The caller must call again. */
 #define AM_ANSWER_CROSS 0xFFFFu
 
 /* Status: the caller must call again, with room for `depth` credits of the called side. */

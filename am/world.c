@@ -15,12 +15,12 @@
 /* Most connections of one process at once, without VIPAM_CONNECTIONS. */
 #define CONNECTIONS_DEFAULT 512
 
-/* Credits per connection without VIPAM_CREDITS; the number of the paper
- * (doc/active-messages.md). */
+/* Credits per connection without VIPAM_CREDITS; the number in the paper that
+ * doc/active-messages.md names. */
 #define CREDITS_DEFAULT 8
 
-/* A connection younger than this many ms is not closed to make room: making a connection takes
- * about a millisecond, which must pay off. */
+/* A connection younger than this many ms is not closed to make room. Making a connection takes
+ * about 1 ms; this must be a small part of its use. */
 #define RESIDENCE_DEFAULT_MS 20
 
 /* ---- start and stop -------------------------------------------------------------------------- */
@@ -50,7 +50,7 @@ static void read_options(void)
         (int64_t)option("VIPAM_RESIDENCE_MS", RESIDENCE_DEFAULT_MS, 0, 10000) * 1000000;
 }
 
-/* Ignore asynchronous errors: those that matter here also show as flushed descriptors. */
+/* Ignore asynchronous errors: if one concerns the library, its descriptors are also flushed. */
 static void ignore_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
 {
     (void)context;
@@ -90,7 +90,7 @@ static void close_nic(void)
 
 /*
  * The program exits without AM_Terminate. Wait until its posted messages have left, above all the
- * replies. Otherwise the other processes treat these messages as lost.
+ * replies. Otherwise these are lost, and the requests of other processes come back.
  */
 static void at_exit(void)
 {

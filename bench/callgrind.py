@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Reads what callgrind wrote, for bench/instructions.
+"""Reads a file that callgrind wrote, for bench/instructions.
 
-callgrind.py calls FILE NAME...          for each NAME: instructions of a call, those of what it calls included
-callgrind.py groups FILE SOURCES COUNT   instructions of a message (COUNT of them were sent) by group of functions
+callgrind.py calls FILE NAME...          instructions of a call of each NAME, with what NAME calls
+callgrind.py groups FILE SOURCES COUNT   instructions of one of COUNT messages, by group of files
 """
 import re
 import sys
 from collections import Counter
 
-# Which group a source file of vipd belongs to. A file that is counted and stands nowhere here is an error.
+# The source files of vipd in each group. A file with instructions that is in no group is an error.
 GROUPS = {
     "take": "vipd/nic/sq.c vipd/nic/post.c vipd/nic/backlog.c vipd/engine/post.c vipd/engine/list.c "
             "vipd/engine/queue.c",
@@ -33,7 +33,7 @@ TESTS = ("bench/", "tests/")
 
 
 class Profile:
-    """Costs of a file that callgrind wrote, by function: (source file, name)."""
+    """The costs in a file of callgrind, by function: (source file, name)."""
 
     def __init__(self, path):
         self.alone = Counter()
@@ -75,7 +75,7 @@ class Profile:
 
 
 def calls(path, names):
-    """Print for each function what a call took."""
+    """Print for each function the instructions of a call."""
     profile = Profile(path)
     for name in names:
         count = sum(n for (_, called), n in profile.called.items() if called == name)
@@ -95,17 +95,17 @@ def group_of(source):
 
 
 def groups(path, sources, count):
-    """Print for each group what a message took."""
+    """Print for each group the instructions of a message."""
     total = Counter()
     profile = Profile(path)
     for (source, _), cost in profile.alone.items():
         if not source.startswith(sources + "/"):
-            total["libraries"] += cost  # copies and checksums: another processor takes another way
+            total["libraries"] += cost  # copies and checksums: the code depends on the processor
             continue
         source = source[len(sources) + 1:]
         if not source.startswith(TESTS):
             total[group_of(source)] += cost
-    # The program's end of a ring lies in proto/, too. The test plays the program.
+    # proto/ also has the program's end of a ring, which the test calls: do not count these calls.
     for (caller, callee), cost in profile.edges.items():
         caller, callee = (place.removeprefix(sources + "/") for place in (caller, callee))
         if caller.startswith(TESTS) and callee.startswith("proto/"):

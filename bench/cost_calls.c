@@ -1,11 +1,12 @@
 /*
  * A VIPL program for bench/instructions: one process with two VIs, connected to each other over the
- * NIC vip0. It posts a batch of messages, sleeps until vipd has done the work, and reaps. So almost
- * every Done call finds a completion, and the instructions of a call are the same in every run, on a
- * busy machine, too.
+ * NIC vip0. It posts a batch of messages, sleeps until vipd has processed them, and takes the
+ * completions. So almost each Done call finds a completion. Therefore the number of instructions of
+ * a call is the same in each run, also on a busy machine.
  *
- * usage: cost_calls vipd|ring BYTES [--cq]     the way of the messages (the vipd decides); bytes of a
- * message; --cq: completions through a completion queue
+ * usage: cost_calls vipd|ring BYTES [--cq]
+ * vipd|ring: the way of messages, which the configuration of vipd decides. BYTES: of a message.
+ * --cq: take completions from a completion queue.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -22,7 +23,8 @@
 #define LARGE_BYTES 65536
 #define BATCHES     20
 
-/* Sleep, in us, until the last message of a batch is there, and once more: vipd completes it at once. */
+/* Sleep, in us, between checks for the last message of a batch, and once after it arrived: by then
+ * vipd has completed it. */
 #define BATCH_US 20000
 
 struct program {
@@ -31,12 +33,12 @@ struct program {
     VIP_CQ_HANDLE cq;
     VIP_VI_HANDLE from, to;
     VIP_MEM_HANDLE handle;
-    unsigned batch;  /* messages */
-    VIP_ULONG bytes; /* of a message */
-    bool ring;       /* a call takes a message out of the ring; before it nothing arrives */
+    unsigned batch;  /* messages of a batch */
+    VIP_ULONG bytes; /* bytes of a message */
+    bool ring;       /* messages use the ring; they reach memory only in a call of libvipl */
     struct memory {
         VIP_DESCRIPTOR send[BATCH], recv[BATCH];
-        char out[]; /* bytes of a message; then those that arrive, `batch` times as many */
+        char out[]; /* bytes to send, then `batch` places for bytes that arrive */
     } * memory;
 };
 
@@ -47,7 +49,7 @@ static bool failed(const char *call, VIP_RETURN rc)
     return rc != VIP_SUCCESS;
 }
 
-/* Write the address of this NIC with our discriminator. */
+/* Write this NIC's address, with the discriminator of this program, to raw. */
 static void address(const struct program *program, char *raw)
 {
     VIP_NET_ADDRESS *net = (VIP_NET_ADDRESS *)(void *)raw;
@@ -116,7 +118,7 @@ static bool set_up(struct program *program, bool with_cq)
            connect_both(program);
 }
 
-/* Wait, without a call, until the last message of the batch is there. */
+/* Wait, without a call of libvipl, until the last message of the batch is there. */
 static void await_batch(const struct program *program, char number)
 {
     const volatile char *last =
@@ -149,7 +151,7 @@ static bool post_batch(struct program *program, char number)
     return true;
 }
 
-/* Take one completion. bench/instructions also counts the calls that find nothing, so there must be few. */
+/* Take one completion. Calls that find none also count in bench/instructions: sleep before them. */
 static bool reap_one(struct program *program, VIP_BOOLEAN recv)
 {
     VIP_RETURN rc;

@@ -1,11 +1,11 @@
 /*
- * What vipd does for messages, for bench/instructions: two NICs of vipd with an application each, in one
- * process, in virtual time, over a network in memory that loses nothing. No clock and no other process
- * has a part in it, so every run executes the same instructions. `measured` is what callgrind counts.
+ * The work of vipd for messages, for bench/instructions. One process has the NICs, the applications
+ * and a network in memory that loses no packet. Time is virtual, and no other process is involved.
+ * So each run executes the same instructions. callgrind counts only the function `measured`.
  *
- * usage: cost_nic hosts|host BYTES      hosts: between two NICs; host: two applications of one NIC, without a
- *                                       ring of theirs
- * Prints how many messages were sent while it was counted.
+ * usage: cost_nic hosts|host BYTES
+ * hosts: two NICs with an application each; host: two applications of one NIC, without a ring.
+ * Prints the number of messages that `measured` has sent.
  */
 #include "unit/nic_rig.h"
 
@@ -38,7 +38,7 @@ static void take(struct program *program, enum vip_queue queue)
         fail_msg("status %#x", (unsigned)comp.status);
 }
 
-/* Send `count` messages, as many at a time as a program that does not wait for each. */
+/* Send `count` messages in batches: the program does not wait for each message. */
 static void messages(uint32_t bytes, unsigned count, unsigned batch)
 {
     for (unsigned done = 0; done < count; done += batch) {
@@ -78,7 +78,7 @@ int main(int argc, char **argv)
     unsigned count = bytes < LARGE_BYTES ? MESSAGES : MESSAGES_LARGE;
     unsigned batch = bytes < LARGE_BYTES ? BATCH : 1;
 
-    /* First what grows: windows, tables, the memory of libc. */
+    /* Warm up: windows, tables and the memory of libc grow now, and not in `measured`. */
     messages((uint32_t)bytes, count, batch);
     measured((uint32_t)bytes, count, batch);
     printf("%u\n", count);

@@ -1,14 +1,14 @@
 /*
  * Message passing between a server and a client, as the message layers of 1999 did it. Each side
  * has one completion queue. A side may send a message only if the other side has posted a receive
- * for it. The NIC does not check this, so each side counts credits. A message carries the credits
- * that its receiver may add. When a side has no message to send, an empty message carries the
- * credits as immediate data.
+ * for the message. The NIC does not check this, so each side counts credits: the messages that it
+ * may still send. A message carries new credits for its receiver. When a side has no message to
+ * send, an empty message carries the credits as immediate data.
  *
  *   credits server [DEVICE]
  *   credits client SERVER [DEVICE]
  *
- * The server sends every message back; the client checks each message that comes.
+ * The client sends messages, and the server sends as many. Each side checks what it receives.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,8 +38,8 @@
 typedef struct {
     VIP_DESCRIPTOR desc;
     int seq;
-    int credits; /* credits that the receiver may add */
-    int length;  /* bytes of body that follow */
+    int credits; /* new credits for the receiver of the message */
+    int length;  /* used bytes of body */
     char body[BODY];
     char pad[64 - (12 + BODY) % 64];
 } BUFFER;
@@ -52,8 +52,8 @@ static VIP_UINT16 nic_addr_len;
 static BUFFER *recv_buf; /* CREDITS buffers */
 static BUFFER *send_buf; /* CREDITS buffers for messages and CREDITS for credits */
 static int free_send[2 * CREDITS], free_sends;
-static int credits = CREDITS; /* messages that the other side has room for */
-static int owed = 0;          /* receives posted again that the other side does not know of yet */
+static int credits = CREDITS; /* receives of the other side that we may use up */
+static int owed = 0;          /* receives that we have posted again without a credit so far */
 static int received = 0, sent = 0, credit_messages = 0;
 static int is_server, client_gone;
 
@@ -142,7 +142,7 @@ static void connect_both(char *server)
         FATAL("VipConnectRequest", code);
 }
 
-/* Take a free send buffer; the caller has checked that there is one. */
+/* Take a free send buffer; the caller has checked that there is a free buffer. */
 static BUFFER *take_send(int length)
 {
     BUFFER *buf = &send_buf[free_send[--free_sends]];
@@ -177,7 +177,7 @@ static void send_message(int seq)
     TRY(VipPostSend(vi, &buf->desc, mem));
 }
 
-/* Send an empty message with credits. It also takes one credit, and gives at least one back. */
+/* Send an empty message with credits. The message itself also uses up a credit. */
 static void send_credits(void)
 {
     BUFFER *buf = take_send(-1);
@@ -224,7 +224,7 @@ static void progress(void)
         FATAL("an entry of another VI", 0);
     code = is_recv ? VipRecvDone(vi, &desc) : VipSendDone(vi, &desc);
     /*
-     * The client disconnects first; this flushes the descriptors that the server has still posted.
+     * The client disconnects first. This flushes the receives that the server has still posted.
      */
     if (code == VIP_DESCRIPTOR_ERROR && desc != NULL && is_server && received == MESSAGES &&
         sent == MESSAGES && (desc->CS.Status & VIP_STATUS_DESC_FLUSHED_ERROR))
@@ -251,7 +251,7 @@ int main(int argc, char **argv)
     connect_both(argv[-1]);
     while (sent < MESSAGES || received < MESSAGES || free_sends < 2 * CREDITS ||
            (is_server && !client_gone)) {
-        /* Keep the last credit for a message that gives credits. */
+        /* Keep the last credit for send_credits. */
         if (sent < (is_server ? received : MESSAGES) && credits > 1 && free_sends > 0)
             send_message(sent);
         else if (owed > CREDITS / 2 && credits > 0 && free_sends > 0 && received < MESSAGES)

@@ -1,6 +1,6 @@
 /*
- * Ping-pong in the spelling of Giganet's header (Control and Data, VIPL095 not defined). It
- * measures the latency by message size, polls with VipRecvDone, and checks the contents.
+ * Ping-pong with the names of members in Giganet's header (Control and Data; VIPL095 is not
+ * defined). Measures the latency of each message size, polls with VipRecvDone, checks contents.
  *
  *   gnping [-d DEVICE]         the side that answers
  *   gnping [-d DEVICE] SERVER  the side that measures
@@ -30,7 +30,7 @@ static VIP_NIC_ATTRIBUTES nic_attrs;
 static VIP_VI_HANDLE vi;
 static VIP_MEM_HANDLE mem;
 
-/* Two receives take turns: one is posted before the message that the other got is answered. */
+/* The two receives are used in turn: each is posted again before its message is answered. */
 static VIP_DESCRIPTOR *send_desc, *recv_desc[2];
 static char *send_data, *recv_data[2];
 
@@ -93,7 +93,7 @@ static void post_recv(int which)
 
 static void put_disc(VIP_NET_ADDRESS *addr)
 {
-    int disc = 4711; /* agreed out of band */
+    int disc = 4711; /* both sides know this number */
 
     addr->DiscriminatorLen = sizeof(disc);
     memcpy(addr->HostAddress + addr->HostAddressLen, &disc, sizeof(disc));

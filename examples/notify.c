@@ -1,7 +1,7 @@
 /*
- * A server without loops: handlers of VipRecvNotify and VipCQNotify do the work, in a thread of the
- * library. The main thread only accepts clients. A client sends lines, and gets each line back in
- * capitals.
+ * A server that does not poll: handlers of VipRecvNotify and VipCQNotify do the work, in a thread
+ * of the library. The main thread only accepts clients. A client sends lines, and gets each line
+ * back in capital letters.
  *
  *   notify server CLIENTS [DEVICE]
  *   notify client SERVER [DEVICE]
@@ -14,7 +14,7 @@
 #include <pthread.h>
 #include <vipl.h>
 
-#define DEPTH     4 /* lines under way from one client */
+#define DEPTH     4 /* most lines of one client that are not answered yet */
 #define LINES     1000
 #define LINE      256
 #define ADDR_SIZE 160 /* an address that VIPL returns has 156 bytes at most */
@@ -30,9 +30,9 @@ typedef struct session {
     struct session *next;
     /* Only the server uses the following members, under `lock`. */
     VIP_DESCRIPTOR *waiting[DEPTH];  /* receives whose lines are not answered yet, oldest first */
-    int waiting_count, recvs, sends; /* recvs, sends: number of posted ones */
+    int waiting_count, recvs, sends; /* recvs, sends: number of posted receives and sends */
     int answers;
-    int registered; /* a VipRecvNotify waits for its completion */
+    int registered; /* on_recv is registered for the next completion */
 } SESSION;
 
 static VIP_NIC_HANDLE nic;
@@ -40,7 +40,7 @@ static VIP_NIC_ATTRIBUTES nic_attrs;
 static VIP_CQ_HANDLE send_cq; /* for all sends of the server */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t session_over = PTHREAD_COND_INITIALIZER;
-static int over; /* sessions whose client is gone */
+static int over; /* number of sessions whose client has disconnected */
 
 static void must(VIP_RETURN code, const char *what)
 {
@@ -63,7 +63,7 @@ static void post(SESSION *s, int is_recv, int i, int length)
     must(is_recv ? VipPostRecv(s->vi, d, s->mem) : VipPostSend(s->vi, d, s->mem), "a post");
 }
 
-/* Make a VI with its memory; the receives are posted before the VI is connected. */
+/* Make a VI with its memory, and post its receives. */
 static SESSION *new_session(VIP_CQ_HANDLE cq)
 {
     VIP_VI_ATTRIBUTES attrs;
@@ -99,7 +99,7 @@ static void end_session(SESSION *s)
     free(s);
 }
 
-/* Answer while there are lines and free send descriptors. Called with the lock. */
+/* Answer lines while there are free send descriptors. Under `lock`. */
 static void answer(SESSION *s)
 {
     VIP_DESCRIPTOR *d;
@@ -111,7 +111,7 @@ static void answer(SESSION *s)
         memmove(s->waiting, s->waiting + 1, s->waiting_count * sizeof(s->waiting[0]));
         r = d - s->recv_desc;
         length = d->CS.Length;
-        i = s->answers++ % DEPTH; /* sends complete in order, so send i is free */
+        i = s->answers++ % DEPTH; /* sends complete in order, so send descriptor i is free */
         while (length-- > 0)
             s->send_line[i][length] = toupper((unsigned char)s->recv_line[r][length]);
         length = d->CS.Length;
@@ -139,8 +139,8 @@ static int flushed(VIP_DESCRIPTOR *d)
 static void on_recv(VIP_PVOID context, VIP_NIC_HANDLE its_nic, VIP_VI_HANDLE vi, VIP_DESCRIPTOR *d);
 
 /*
- * One registration is one call of the handler: the next completion needs a new registration. Do not
- * register while no receive is posted (every line waits for its answer).
+ * Register on_recv for the next completion, if a receive is posted. Each registration causes only
+ * one call of the handler.
  */
 static void ask_for_recv(SESSION *s)
 {
@@ -170,7 +170,7 @@ static void on_recv(VIP_PVOID context, VIP_NIC_HANDLE its_nic, VIP_VI_HANDLE vi,
     pthread_mutex_unlock(&lock);
 }
 
-/* The handler of VipCQNotify takes the descriptor off its queue itself. */
+/* A send has completed. VipCQNotify leaves the descriptor in its queue: the handler takes it. */
 static void on_sent(VIP_PVOID context, VIP_NIC_HANDLE its_nic, VIP_VI_HANDLE vi,
                     VIP_BOOLEAN is_recv)
 {

@@ -1,13 +1,13 @@
 /*
  * N threads, each with one VI to every other thread, connected peer to peer. A thread writes data
  * into another thread's memory by RDMA Write, and the other thread polls a flag in its own memory.
- * That was the fastest way in 1999: the target consumes no descriptor and makes no call.
+ * In 1999 this was the fastest way, because the target uses up no descriptor and makes no call.
  *
- *   peers [DEVICE [DEVICE ...]]   threads take the devices in turn
+ *   peers [DEVICE [DEVICE ...]]   threads use the devices in turn
  *
- * In each round every thread writes a block to each other thread, and after it the round number as
- * the flag. RDMA Writes of one VI become visible in order. So when the flag has changed, the block
- * has arrived.
+ * In each round every thread writes a block to each other thread, and then the round number to the
+ * flag. RDMA Writes of one VI become visible in order. So when the flag has changed, the block has
+ * arrived.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,8 +23,8 @@
 #define DEVICE     "/dev/via_eth0"
 
 /*
- * Memory of one thread that another thread writes into, or from which it writes to another thread.
- * Two blocks and two flags take turns.
+ * Memory for one other thread: it writes into an `in` window, and we write to it from an `out`
+ * window. Rounds use the two blocks and the two flags in turn.
  */
 struct window {
     int block[2][BLOCK_INTS];
@@ -33,7 +33,7 @@ struct window {
 
 /* A thread's memory, one registered region. */
 struct shared {
-    VIP_DESCRIPTOR desc[N][4]; /* for two rounds, a block and a flag each */
+    VIP_DESCRIPTOR desc[N][4]; /* two rounds, with a block and a flag in each round */
     struct window in[N], out[N];
 };
 
@@ -107,7 +107,7 @@ static void open_all(struct peer *p)
             DO(p, VipCreateVi(p->nic, &vi_attrs, NULL, NULL, &p->vi[i]));
 }
 
-/* Both ends of a pair use the same discriminator, made of both numbers, for both addresses. */
+/* Both addresses of a pair of threads have the same discriminator, made of the threads' numbers. */
 static VIP_NET_ADDRESS *make_address(char *room, struct peer *host, int a, int b)
 {
     VIP_NET_ADDRESS *addr = (VIP_NET_ADDRESS *)room;
@@ -175,7 +175,7 @@ static void write_block(struct peer *p, int to, int round)
     VIP_DESCRIPTOR *d = &p->shared->desc[to][2 * (round % 2)], *done;
     int i;
 
-    for (i = 0; i < 2 && round > 2; i++) { /* take the sends of two rounds ago */
+    for (i = 0; i < 2 && round > 2; i++) { /* take the completed writes of round - 2 */
         DO(p, VipSendWait(p->vi[to], 20000, &done));
         if (done != d + i)
             die(p->me, "completions are out of order", round);
@@ -189,8 +189,9 @@ static void write_block(struct peer *p, int to, int round)
 }
 
 /*
- * Meanwhile the block of the other thread's next round may come, into the other half. The block of
- * the round after that cannot come, because the other thread needs this thread's next block first.
+ * Wait for the block of this round, and check it. The other thread's block of round + 1 may come
+ * meanwhile, into the other half of the window. Its block of round + 2 cannot come, because the
+ * other thread needs this thread's block of round + 1 first.
  */
 static void read_block(struct peer *p, int from, int round)
 {
@@ -212,7 +213,7 @@ static void *run(void *arg)
     int i, round;
 
     open_all(p);
-    barrier(); /* now addresses and handles of all are known */
+    barrier(); /* now the addresses and handles of all threads are known */
     connect_all(p);
     for (round = 1; round <= ROUNDS; round++) {
         for (i = 0; i < N; i++)
@@ -226,7 +227,7 @@ static void *run(void *arg)
         if (i != p->me)
             for (round = 0; round < 4; round++)
                 DO(p, VipSendWait(p->vi[i], 20000, &done));
-    barrier(); /* no thread disconnects while another still writes to it */
+    barrier(); /* all writes are done before a thread disconnects */
     for (i = 0; i < N; i++) {
         if (i == p->me)
             continue;

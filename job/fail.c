@@ -1,4 +1,4 @@
-/* The text of job_error: why a call failed. */
+/* The text that job_error returns. */
 #include <stdarg.h>
 #include <stdio.h>
 

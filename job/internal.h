@@ -1,6 +1,6 @@
 /*
- * Inside job/: the interface of a way to join (pmi.c, pmix.c), and the functions for the lines of
- * the PMI-1 wire. amrun uses these functions too.
+ * Inside job/: the interface of the ways to join a job (pmi.c, pmix.c), and functions for the lines
+ * of the PMI-1 wire protocol. amrun uses these functions, too.
  */
 #ifndef JOB_INTERNAL_H
 #define JOB_INTERNAL_H
@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Longest line of the wire, in bytes, with its newline and zero: a value of 1024 bytes and other
- * words. */
+/* Longest line of the wire, in bytes, with its newline and zero. A value of PMI_VALUE_MAX bytes and
+ * the other words of its line fit. */
 #define PMI_LINE_BYTES 2048
 
 /* Limits, in bytes, that amrun gives in answer to get_maxes: those of MPICH's process manager. */
@@ -19,19 +19,19 @@
 #define PMI_VALUE_MAX 1024
 
 /*
- * A word in amrun's answer to init that PMI-1 does not have. It says that an abort may give its
- * reason (value=...), and that amrun prints the reason once.
+ * A word that only amrun has in its answer to init. It means: abort may give its reason
+ * (value=...), and amrun prints each reason once.
  */
 #define PMI_SAYS_REASONS "reasons"
 
-/* Bytes of the longest reason of an abort, with its zero; a longer one is truncated. */
+/* Bytes of the longest reason of an abort, with its zero; a longer reason is truncated. */
 #define PMI_REASON_BYTES 512
 
-/* One way to join. put, fence_begin and get return 0 or -errno; data is text without blanks. */
+/* One way to join. put, fence_begin and get return 0 or -errno. Values are text without blanks. */
 struct job_way {
     const char *name;
     int (*put)(void *at, const char *key, const char *value);
-    /* Make the values of put visible, and wait for all processes: begin, then test as in job.h. */
+    /* Make the values of put visible, and wait for all processes, as job_barrier_begin, _test. */
     int (*fence_begin)(void *at);
     int (*fence_test)(void *at, int timeout_ms);
     /* Get the value that process `rank` has put under key; value has room for `room` bytes. */
@@ -49,7 +49,7 @@ struct job_place {
     void *at;
 };
 
-/* Join by one way. Outcomes: 0; negative errno. */
+/* Join by PMI-1 on fd, or by PMIx. Outcomes: 0; negative errno. */
 int job_pmi_join(int fd, struct job_place *ret);
 int job_pmix_join(struct job_place *ret);
 
@@ -65,8 +65,8 @@ struct pmi_input {
 };
 
 /*
- * The next whole line in the input, without its newline, copied to line (PMI_LINE_BYTES). Outcomes:
- * 1: there is a line; 0: no whole line yet; -EPROTO: the line is too long.
+ * Move the next whole line of the input, without its newline, to `line` (PMI_LINE_BYTES). Outcomes:
+ * 1: done; 0: there is no whole line yet; -EPROTO: the line is too long.
  */
 int pmi_next_line(struct pmi_input *input, char *line);
 
@@ -74,13 +74,14 @@ int pmi_next_line(struct pmi_input *input, char *line);
  * -ECONNRESET: the connection has ended. */
 int pmi_receive(struct pmi_input *input, int fd);
 
-/* The value of key in a line; false if absent or longer than room. "value" extends to the end. */
+/* Copy the value of key in a line to ret. false: no such key, or no room. A value ends at a blank;
+ * that of the key "value" ends with the line. */
 bool pmi_word(const char *line, const char *key, char *ret, size_t room);
 
 /* Send a formatted line. Outcomes: 0; -ECONNRESET; -EMSGSIZE (the line is too long). */
 int pmi_send(int fd, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Ask amrun to end the job with this exit code and `why`'s first line. Outcomes: as pmi_send. */
+/* Ask amrun to end the job. why: the reason; only its first line is sent. Outcomes: as pmi_send. */
 int pmi_send_abort(int fd, int code, const char *why);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The part of a job (job.h) that all ways to join share. All-gather uses put, fence and get; bytes
- * travel as hexadecimal digits, in pieces that fit a value.
+ * The part of job.h that all ways to join share. All-gather uses put, fence and get of struct
+ * job_way: bytes become hexadecimal digits, in pieces that fit into a value.
  */
 #include "job/job.h"
 
@@ -14,9 +14,9 @@
 #include "job/internal.h"
 
 struct job {
-    struct job_place place; /* place.way is NULL in a job of one */
-    unsigned gathers;       /* number of all-gathers so far: the keys of each must differ */
-    bool fencing;           /* job_barrier_begin was called, and its end was not seen */
+    struct job_place place; /* place.way is NULL in a job of one process */
+    unsigned gathers;       /* number of all-gathers so far; part of their keys */
+    bool fencing;           /* a barrier has begun, and job_barrier_test has not returned 1 yet */
 };
 
 int job_start(struct job **ret)
@@ -57,7 +57,7 @@ const char *job_launcher(const struct job *job)
 
 unsigned long long job_number(const struct job *job)
 {
-    uint64_t hash = 14695981039346656037u; /* FNV-1a, over the name the launcher gave */
+    uint64_t hash = 14695981039346656037u; /* FNV-1a of the launcher's name for the job */
 
     for (const char *c = job->place.name; *c != '\0'; c++)
         hash = (hash ^ (unsigned char)*c) * 1099511628211u;
@@ -96,7 +96,7 @@ int job_barrier(struct job *job)
     return rc < 0 ? rc : 0;
 }
 
-/* Number of bytes that fit one value as hexadecimal digits. */
+/* Number of bytes whose hexadecimal digits fit into one value. */
 static size_t piece_bytes(const struct job *job)
 {
     return (job->place.value_max - 1) / 2;

@@ -2,14 +2,14 @@
  * Starting a parallel job: the rank of this process, the number of processes, and the first
  * exchange of bytes.
  *
- * There are three ways to join, tried in this order. First the PMI-1 wire protocol on the file
- * descriptor PMI_FD (MPICH's mpiexec, Slurm's srun --mpi=pmi2, our amrun). Then PMIx if PMIX_RANK
- * and PMIX_NAMESPACE are set (Open MPI's mpirun, srun --mpi=pmix); its library is opened at run
- * time. Without a launcher, the job has one process.
+ * There are three ways to join. If PMI_FD is set: the PMI-1 wire protocol on this file descriptor
+ * (MPICH's mpiexec, Slurm's srun --mpi=pmi2, our amrun). Otherwise, if PMIX_RANK and PMIX_NAMESPACE
+ * are set: PMIx (Open MPI's mpirun, srun --mpi=pmix), whose library is opened at run time.
+ * Otherwise the job has one process.
  *
- * Owns the connection to the launcher, one per process. Does not own any communication of the
- * program. Used by am/, splitc/lib and tools/amrun (only the lines of the wire). Not thread-safe:
- * one thread at a time. Functions return 0, or a negative errno with the reason in job_error().
+ * Owns the process's connection to the launcher. Does not own any communication of the program.
+ * Used by am/ and splitc/lib. Only one thread at a time may call these functions. Functions return
+ * 0, or a negative errno with the reason in job_error().
  */
 #ifndef JOB_JOB_H
 #define JOB_JOB_H
@@ -17,14 +17,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Most bytes of one process in job_allgather; for more bytes, programs use messages of their
- * own. */
+/* Most bytes that each process gives to job_allgather. */
 #define JOB_GATHER_BYTES_MAX 65536u
 
 struct job;
 
 /*
- * Join the job. End *ret with job_finish or job_abort. Outcomes: 0; -ENOMEM; -EPROTO (the
+ * Join the job. The caller later calls job_finish or job_abort. Outcomes: 0; -ENOMEM; -EPROTO (the
  * launcher's answer is invalid, or the launcher has gone); -ENOENT (the launcher needs PMIx and
  * libpmix.so.2 cannot be loaded); -ENOTSUP (the launcher needs PMIx and this build has none).
  */
@@ -36,7 +35,7 @@ int job_rank(const struct job *job);
 /* Number of processes of the job, at least 1. */
 int job_size(const struct job *job);
 
-/* The way of joining, for people: "pmi", "pmix" or "alone". */
+/* The way by which this process has joined, as text: "pmi", "pmix" or "alone". */
 const char *job_launcher(const struct job *job);
 
 /* A number that is equal in all processes of this job; other jobs very probably have other
@@ -44,9 +43,9 @@ const char *job_launcher(const struct job *job);
 unsigned long long job_number(const struct job *job);
 
 /*
- * Each process gives len bytes (the same len everywhere, up to JOB_GATHER_BYTES_MAX); afterwards
- * ret has the bytes of all processes in rank order. Collective; waits. Outcomes: 0; -EINVAL (len);
- * -EPROTO; -ENOMEM.
+ * Each process gives len bytes (all the same len, up to JOB_GATHER_BYTES_MAX). Afterwards ret has
+ * the bytes of all processes in rank order. Collective; waits. Outcomes: 0; -EINVAL (len is too
+ * large); -EPROTO.
  */
 int job_allgather(struct job *job, const void *mine, void *ret, size_t len);
 
@@ -54,21 +53,21 @@ int job_allgather(struct job *job, const void *mine, void *ret, size_t len);
 int job_barrier(struct job *job);
 
 /*
- * The same in two steps, for callers with other work meanwhile: begin, then test until it returns 1
- * (all processes have begun). test waits up to timeout_ms (0: it does not wait; -1: no limit).
+ * job_barrier in two steps, for callers with other work meanwhile: begin, then test until it gives
+ * 1 (all processes have begun). test waits up to timeout_ms (0: it does not wait; -1: no limit).
  * Outcomes: begin 0; test 0 (not yet) or 1; both -EPROTO.
  */
 int job_barrier_begin(struct job *job);
 int job_barrier_test(struct job *job, int timeout_ms);
 
-/* Leave the job in order, and free job (NULL is allowed). */
+/* Leave the job at its normal end, and free `job` (which may be NULL). */
 void job_finish(struct job *job);
 
 /*
- * Have the launcher end all processes of the job with this exit code. The function returns, and the
- * caller then ends itself; job stays valid. why: one line, without the rank. Outcomes: true: the
- * launcher prints why with the rank, once for all processes with the same text; false: the caller
- * must print it (another launcher than amrun, a job of one, job is NULL).
+ * Ask the launcher to end all processes of the job with this exit code. The caller must end itself
+ * after that; job stays valid. why: one line, without the rank. Outcomes: true: the launcher is
+ * amrun and prints `why` with the rank, once for all processes with the same text. false: the
+ * caller must print it (another launcher, a job of one process, or job is NULL).
  */
 bool job_abort(struct job *job, int code, const char *why);
 

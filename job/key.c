@@ -1,6 +1,6 @@
 /*
- * SipHash-2-4 with a result of 128 bits (Aumasson and Bernstein), of the role's eight bytes and the
- * claim.
+ * SipHash-2-4 with a result of 128 bits (Aumasson and Bernstein). Its input is the role in eight
+ * bytes, then the claim.
  */
 #include "job/key.h"
 
@@ -11,7 +11,7 @@
 struct sip {
     uint64_t v[4];
     uint64_t word; /* input bytes that are not yet a whole word */
-    size_t len;    /* input bytes so far */
+    size_t len;    /* number of input bytes so far */
 };
 
 static uint64_t load(const unsigned char *from)
@@ -77,7 +77,7 @@ int job_key_draw(struct job_key *ret)
     while (got < 0 && errno == EINTR);
     if (got < 0)
         return -errno;
-    /* getrandom returns up to 256 bytes completely. */
+    /* getrandom never returns only a part of 256 bytes or fewer. */
     return got == (ssize_t)sizeof(ret->bytes) ? 0 : -EIO;
 }
 

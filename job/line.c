@@ -1,6 +1,6 @@
 /*
- * Lines of the PMI-1 wire: words "key=value" separated by blanks, ended by a newline. Both ends of
- * the wire use these functions: a process of a job (pmi.c) and amrun.
+ * Lines of the PMI-1 wire protocol: words "key=value" with blanks between them, then a newline.
+ * Both ends use these functions: a process of a job (pmi.c) and amrun.
  */
 #include "job/internal.h"
 

@@ -1,6 +1,6 @@
 /*
- * Joining by the PMI-1 wire: lines of text on a file descriptor that the launcher has left open.
- * One request at a time, one answer each.
+ * Joining by the PMI-1 wire protocol: lines of text on a file descriptor that the process gets from
+ * the launcher. The process sends one request at a time; each has one answer.
  */
 #include "job/internal.h"
 
@@ -43,7 +43,7 @@ static int await_line(struct pmi *pmi, char *line, int timeout_ms)
     }
 }
 
-/* Read the answer. It must be of this kind, and an rc in it must be 0. */
+/* Read the answer. Its word cmd must be `kind`; its word rc must be 0 or absent. */
 static int answer(struct pmi *pmi, const char *kind, char *line)
 {
     char word[PMI_KEY_MAX];
@@ -141,7 +141,7 @@ static const struct job_way pmi_way = {
     .finish = pmi_finish,
 };
 
-/* Read the environment and the answers to the first requests. */
+/* Get rank and size from the environment; ask the launcher for limits and the job's name. */
 static int introduce(struct pmi *pmi, struct job_place *ret)
 {
     char line[PMI_LINE_BYTES], word[PMI_KEY_MAX];

@@ -1,6 +1,6 @@
 /*
- * Joining by PMIx: Open MPI's mpirun and Slurm's srun --mpi=pmix. The library is opened at run
- * time, so that only jobs of such a launcher need it. A build without its header knows no PMIx.
+ * Joining by PMIx: Open MPI's mpirun and Slurm's srun --mpi=pmix. libpmix is opened at run time, so
+ * that only jobs of such a launcher need it. In a build without pmix.h, joining by PMIx fails.
  */
 #include "job/internal.h"
 
@@ -36,7 +36,7 @@ struct pmix {
     void *library;
     struct pmix_calls call;
     pmix_proc_t me;
-    pthread_mutex_t lock; /* fence_done and fence_status, which libpmix's thread sets */
+    pthread_mutex_t lock; /* guards fence_done and fence_status, which libpmix's thread sets */
     pthread_cond_t changed;
     bool fencing, fence_done;
     pmix_status_t fence_status;
@@ -155,7 +155,7 @@ static void pmix_way_finish(void *at)
 {
     struct pmix *pmix = at;
 
-    /* Do not free the object during a fence: the fence still calls back into it. */
+    /* During a fence do not free the object: libpmix's thread still calls fence_over with it. */
     if (pmix->fencing)
         return;
     (void)pmix->call.finalize(NULL, 0);
@@ -174,7 +174,7 @@ static const struct job_way pmix_way = {
     .finish = pmix_way_finish,
 };
 
-/* The library stays loaded: its threads still run after our last call. */
+/* Load libpmix. It is never unloaded, because its threads still run after our last call. */
 static int load(struct pmix *pmix)
 {
     struct {

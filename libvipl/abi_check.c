@@ -1,6 +1,6 @@
 /*
- * Check that the public header and vipd's numbers agree: every value of vipl.h that proto/status.h
- * repeats, and every offset that the specification gives (1.3 - 1.9). No code, only assertions.
+ * Assertions for the compiler, no code. The values of vipl.h are those of proto/status.h. The
+ * offsets and sizes of its structures are those of the specification (1.3 - 1.9).
  */
 #include <stddef.h>
 

@@ -14,9 +14,7 @@
 #include "libvipl/connect.h"
 #include "libvipl/error.h"
 
-/*
- * How long, in ns, a new attempt waits for the end of another thread's cancelled attempt on the VI.
- */
+/* Longest wait, in ns, of a new attempt for the end of a cancelled attempt of another thread. */
 #define ATTEMPT_OVER_NS 1000000000ull
 
 /* ---- the file descriptor: readable while a result waits ------------------------------------ */
@@ -79,17 +77,15 @@ VIP_RETURN VipxConnectGetFd(VIP_VI_HANDLE ViHandle, int *Fd)
 
 /* ---- begin and end -------------------------------------------------------------------------- */
 
-/*
- * True if the VI has no attempt, or has the result of an asynchronous attempt that no call waits
- * for.
- */
+/* Has the VI no attempt, or the result of an asynchronous attempt for which no call waits? */
 static bool replaceable(const struct vipl__vi *vi)
 {
     return vi->attempt == VIPL__ATTEMPT_NONE ||
            (vi->attempt == VIPL__ATTEMPT_DONE && vi->attempt_async && vi->attempt_waiters == 0);
 }
 
-/* The VI has a connection, or has lost it. If vipd is gone for good, the request says so. */
+/* Is the VI Connected or in Error state? False if vipd is gone for good: then the request to vipd
+ * fails and gives the reason. */
 static bool connected(const struct vipl__vi *vi)
 {
     enum vip_vi_state state = vipl__vi_state(vi);
@@ -98,7 +94,8 @@ static bool connected(const struct vipl__vi *vi)
 }
 
 /*
- * Without an attempt on a connected VI: the next vipd makes a VI Idle whose attempt is under way.
+ * Refuse an attempt on a connected VI: if the attempt were recorded, the next vipd would make this
+ * VI Idle.
  */
 VIP_RETURN vipl__attempt_begin(struct vipl__vi *vi, enum vipl__attempt kind, const char *call)
 {
@@ -154,8 +151,8 @@ static VIP_RETURN take(struct vipl__vi *vi, const char *call, VIP_VI_ATTRIBUTES 
 }
 
 /*
- * Wait while the attempt is under way, under session->lock. vipd keeps the time limit of a request;
- * while vipd is away, it is kept here: the attempt then ends with VIP_TIMEOUT.
+ * Wait until session->changed is signalled, under session->lock. vipd ends an attempt at its time
+ * limit. While vipd is away, this function does so: the attempt ends with VIP_TIMEOUT.
  */
 static void await_result(struct vipl__vi *vi)
 {

@@ -18,7 +18,7 @@
 
 extern char **environ;
 
-/* vipd is an administrator's program: its folder is in few users' PATH. */
+/* Search vipd in PATH first, then in the folders for daemons, which few users have in PATH. */
 static int spawn_vipd(char *const arguments[])
 {
     static const char *const places[] = {"vipd", "/usr/sbin/vipd", "/usr/local/sbin/vipd"};
@@ -31,12 +31,12 @@ static int spawn_vipd(char *const arguments[])
         return -r;
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
-            /* the program reaps all children itself; the connection shows the result */
+            /* The program itself has reaped this child. The connection shows if vipd runs. */
             return 0;
     return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -ECHILD;
 }
 
-/* Does a line have only `word`, blanks and a comment? Changes the line. */
+/* Is `line`, without its blanks and its comment, equal to `word`? Changes the line. */
 static bool line_says(char *line, const char *word)
 {
     char *to = line;
@@ -49,7 +49,8 @@ static bool line_says(char *line, const char *word)
 }
 
 /*
- * Does the user's own vipd.conf have [daemon] autostart = yes? vipd checks the file when it starts.
+ * Does the user's own vipd.conf have [daemon] autostart = yes? Errors of the file are not reported
+ * here: vipd reports them when it starts.
  */
 static bool configured(void)
 {

@@ -1,6 +1,4 @@
-/*
- * Requests on the control socket (call.h).
- */
+/* Requests on the control socket (call.h). */
 #include "libvipl/call.h"
 
 #include <errno.h>
@@ -18,18 +16,19 @@ void vipl__call_provider(void)
     is_provider = true;
 }
 
-/* vipd has ended, or has closed the session; else a system call has failed in this process. */
+/* Does the error say that vipd has ended or has closed the session? If not, a system call of this
+ * process has failed. */
 static bool is_end(int error)
 {
     return error == -EPIPE || error == -ECONNRESET;
 }
 
 /*
- * The control socket of life number `life` is lost. If vipd has not ended, it ends the session now,
- * and no later vipd goes on with it. End the event socket too, so that the provider
- * thread notices it and looks for the next vipd, or completes the posted descriptors (events.c).
- * End only our direction of the control socket: VipCloseNic must still see vipd end the other
- * direction (session.c).
+ * A request to the vipd of life number `life` has failed: shut the sockets down. If that vipd still
+ * runs, it now ends the session, and no later vipd can continue the session. The shut event socket
+ * wakes the provider thread. This thread looks for the next vipd or completes the posted
+ * descriptors (events.c). Shut only our direction of the control socket: VipCloseNic must still see
+ * how vipd closes the other direction (session.c).
  */
 static void hang_up(struct vipl__session *session, uint32_t life, int error)
 {
@@ -53,7 +52,7 @@ static VIP_RETURN lost(const struct vipl__session *session, const char *call, in
                       is_end(error) ? "vipd has ended or closed it" : strerror(-error));
 }
 
-/* Sleep until something has changed, under session->lock. false: it is until_ns. */
+/* Sleep until session->changed is signalled or, with false, until until_ns. Under session->lock. */
 static bool sleep_until(struct vipl__session *session, uint64_t until_ns)
 {
     struct timespec limit = {.tv_sec = (time_t)(until_ns / 1000000000u),
@@ -73,8 +72,8 @@ static bool may_go_on(const struct vipl__session *session)
 }
 
 /*
- * Wait until a later vipd than that of number `life` goes on with the session. false: none does, or
- * none has by until_ns.
+ * The vipd of life number `life` has ended. Wait until a later vipd continues the session. False:
+ * no vipd has done so by until_ns, or no vipd can.
  */
 static bool await_vipd(struct vipl__session *session, uint32_t life, uint64_t until_ns)
 {
@@ -91,7 +90,8 @@ static bool await_vipd(struct vipl__session *session, uint32_t life, uint64_t un
     return there;
 }
 
-/* Does the request name something that only the vipd knows that has ended? */
+/* Does the request name a connection request or a wait? Only the vipd that got it knows its number;
+ * the next vipd does not. */
 static bool names_past(const Vip__Request *request)
 {
     return request->body_case == VIP__REQUEST__BODY_ACCEPT ||
@@ -116,7 +116,7 @@ static VIP_RETURN judge(const char *call, const Vip__Reply *reply)
     return vipl__fail((VIP_RETURN)code, "%s: %s", call, reply->reason);
 }
 
-/* One question to the vipd that is there. keep: as vipl__call_keep. */
+/* Send one request to the present vipd and receive its reply. keep: as vipl__call_keep. */
 static int ask(struct vipl__session *session, const Vip__Request *request, const int *fds,
                unsigned fd_count, bool keep, ProtobufCMessage **ret, struct vip_fds *ret_fds)
 {
@@ -153,7 +153,7 @@ static VIP_RETURN exchange(struct vipl__session *session, const char *call,
         rc = ask(session, request, fds, fd_count, keep, &message, ret_fds);
         if (rc >= 0)
             break;
-        if (rc == -EMFILE) /* the reply came, without its descriptors */
+        if (rc == -EMFILE) /* vipd replied; no room for the descriptors of the reply */
             return no_descriptor(call);
         hang_up(session, life, rc);
         if (is_end(rc))
@@ -219,7 +219,8 @@ VIP_RETURN vipl__call(struct vipl__session *session, const char *call, const Vip
     return rc;
 }
 
-/* Has this process room for the descriptors of a reply? vipd makes something that goes with them. */
+/* Can this process receive two file descriptors? Test this before the request: vipd acts on the
+ * request even if its reply's descriptors are lost. */
 static bool has_room(void)
 {
     int fd[2];

@@ -1,6 +1,4 @@
-/*
- * Asynchronous errors (callback.h): VipErrorCallback's delivery side.
- */
+/* Asynchronous errors (callback.h): the queue, and the thread that calls the handler. */
 #include "libvipl/callback.h"
 
 #include <errno.h>
@@ -16,8 +14,8 @@
 #include "proto/status.h"
 
 /*
- * Most errors from bad posts that wait for a slow handler: limits the memory of a loop of bad
- * posts.
+ * Largest number of errors of bad posts that may wait for a handler. Limits the memory that a
+ * program with a loop of bad posts and a slow handler takes.
  */
 #define POST_ERRORS_MAX 1024
 
@@ -88,7 +86,7 @@ static void discard(struct vipl__callbacks *callbacks)
     callbacks->tail = &callbacks->head;
 }
 
-/* Release one hold. Called with the lock; returns without it. */
+/* End one hold; the last one frees the object. Called with the lock; returns without the lock. */
 static void release(struct vipl__callbacks *callbacks)
 {
     bool last = --callbacks->holders == 0;

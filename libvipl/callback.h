@@ -14,15 +14,16 @@ struct vipl__callbacks;
 struct vipl__callbacks *vipl__callbacks_new(void);
 
 /*
- * No handler starts after the return. The call waits a limited time for a running handler, because
- * that handler may wait for a lock that our caller holds. The call does not wait if our caller is
- * that handler.
+ * No handler starts after the return. The call waits for a running handler, but only for a limited
+ * time, because that handler may wait for a lock that our caller holds. The call does not wait if
+ * our caller is that handler.
  */
 void vipl__callbacks_stop(struct vipl__callbacks *callbacks);
 
 /*
  * Set the handler for errors; NULL = the default one, which logs to stderr. The call waits for a
- * running old handler as above, so that the program may then free memory that this handler uses.
+ * running old handler as vipl__callbacks_stop does. So the program may then free memory that the
+ * old handler uses.
  */
 void vipl__callbacks_set(struct vipl__callbacks *callbacks, VIP_ERROR_HANDLER handler,
                          VIP_PVOID context);
@@ -44,9 +45,9 @@ void vipl__async_error(struct vipl__session *session, VIP_RESOURCE_CODE resource
                        VIP_ULONG opcode, const char *why);
 
 /*
- * Queue VIP_ERROR_COMP_PROT: the completion of a descriptor of that queue could not be written. The
- * error names the CQ of the queue or, if the queue has no CQ, the VI (spec 3.9). opcode: the
- * descriptor's VIP_CONTROL_OP_*. The caller has entered the session.
+ * Queue VIP_ERROR_COMP_PROT: the library could not write the completion into a descriptor of
+ * `queue`. The error names the CQ of the queue or, if the queue has no CQ, the VI (spec 3.9).
+ * opcode: the descriptor's VIP_CONTROL_OP_*. The caller has entered the session.
  */
 void vipl__async_completion(const struct vipl__vi *vi, const struct vipl__queue *queue,
                             VIP_DESCRIPTOR *desc, VIP_ULONG opcode, const char *why);

@@ -21,13 +21,13 @@
 /* The index in a connection handle has 16 bits. */
 #define CONNS_MAX 65536u
 
-/* In place of vipd's number: the request came to a vipd that has ended. */
+/* Stands in place of vipd's number of a request: the vipd that got the request has ended. */
 #define NO_REQUEST UINT64_MAX
 
 /* ---- connection handles -------------------------------------------------------------------- */
 
 /*
- * Make a connection handle. Returns 0 if there is no memory or there are too many. Under
+ * Make a connection handle. Returns 0 if there is no memory, or there are CONNS_MAX handles. Under
  * session->lock.
  */
 static uint64_t conn_add(struct vipl__session *session, const struct vipl__incoming *incoming)
@@ -49,7 +49,7 @@ static uint64_t conn_add(struct vipl__session *session, const struct vipl__incom
         session->conn_slots = slots;
     }
     session->conns[i].uses++;
-    /* A thread may have taken the request before vipd ended (vipl__requests_forget). */
+    /* If vipd has ended since it sent the request, no vipd knows the request's number any more. */
     session->conns[i].conn_handle =
         incoming->tells == session->tells ? incoming->conn_handle : NO_REQUEST;
     session->conns[i].handle =
@@ -68,8 +68,8 @@ static struct vipl__conn *conn_find(struct vipl__session *session, uint64_t hand
 }
 
 /*
- * Enter the session of a connection handle and look up vipd's number. NULL with the reason set if
- * there is no such pending request.
+ * Enter the session of a connection handle and look up vipd's number of the request. NULL with the
+ * reason set if the handle is not a pending request.
  */
 static struct vipl__session *conn_enter(VIP_CONN_HANDLE conn_handle, const char *call,
                                         uint64_t *ret_number)
@@ -122,7 +122,7 @@ void vipl__requests_forget(struct vipl__session *session)
         session->conns[i].conn_handle = NO_REQUEST;
 }
 
-/* A wait that vipd has taken. */
+/* A wait that vipd has accepted. */
 struct wait {
     uint64_t id;
     uint32_t life; /* of vipd */
@@ -133,8 +133,8 @@ static bool life_over(const struct vipl__session *session, const struct wait *wa
     return __atomic_load_n(&session->lives, __ATOMIC_ACQUIRE) != wait->life;
 }
 
-/* Wait for the request of a wait. NULL: the time is over, vipd died, the next vipd has come, or the
- * session closes. */
+/* Wait for the connection request that vipd sends for *wait. NULL: the time is over, vipd died, the
+ * next vipd has come, or the session closes. */
 static struct vipl__incoming *await_incoming(struct vipl__session *session, const struct wait *wait,
                                              uint64_t deadline_ns)
 {
@@ -184,7 +184,7 @@ static VIP_RETURN ask_wait(struct vipl__session *session, struct vip_addr *local
     return VIP_SUCCESS;
 }
 
-/* Cancel a wait. *ret_found is true if it is too late: a request for it is on its way. */
+/* Cancel a wait. *ret_found is true if vipd has already sent a request for this wait. */
 static VIP_RETURN ask_cancel(struct vipl__session *session, uint64_t wait_id, bool *ret_found)
 {
     Vip__ConnectWaitCancel cancel = VIP__CONNECT_WAIT_CANCEL__INIT;
@@ -220,7 +220,7 @@ static VIP_RETURN wait_incoming(struct vipl__session *session, struct vip_addr *
         *ret = NULL;
         if (!immediate)
             *ret = await_incoming(session, &wait, deadline_ns);
-        /* The next vipd does not know the wait. */
+        /* The next vipd does not know the wait: ask again. */
     } while (*ret == NULL && !immediate && life_over(session, &wait) && !vipl__is_dead(session) &&
              !vipl__closing(session) && vipl__now_ns() < deadline_ns);
     if (*ret == NULL && !immediate && !vipl__is_dead(session) && !vipl__closing(session) &&
@@ -475,8 +475,8 @@ VIP_RETURN VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
 }
 
 /*
- * VIP_SUCCESS if vipd has completed all sends up to *ret[0], successfully or not, or can no longer
- * do so.
+ * VIP_SUCCESS if vipd has completed all sends up to number *ret[0], also with errors, or if vipd or
+ * the VI is gone.
  */
 static VIP_RETURN attempt_linger(struct vipl__sleeper *wait)
 {
@@ -490,10 +490,10 @@ static VIP_RETURN attempt_linger(struct vipl__sleeper *wait)
 }
 
 /*
- * At the reliable levels a completion of vipd says that the peer has processed the operation, or
- * that the connection is over. A message that went by a ring is with the peer already. So all
- * earlier posts have arrived once they have completed. vipd sets the time limit. The thread waits
- * as in VipSendWait and holds no lock, so calls of other threads do not wait.
+ * Wait until all earlier sends have completed. At the reliable levels a completion of vipd says
+ * that the peer has processed the operation, or that the connection is over. A message that went by
+ * a ring is already with the peer. vipd publishes the time limit of the wait. The thread waits as
+ * in VipSendWait and holds no lock, so calls of other threads do not wait.
  */
 static void linger(struct vipl__vi *vi, uint64_t handle)
 {
@@ -526,7 +526,8 @@ VIP_RETURN VipDisconnect(VIP_VI_HANDLE ViHandle)
         vipl__leave(vi->session);
         return vipl__bad_vi("VipDisconnect", ViHandle); /* another thread has destroyed the VI */
     }
-    /* A thread that is blocked in an attempt on this VI gets its result from vipd. */
+    /* If another thread waits for an attempt on this VI, vipd ends the attempt, and the thread gets
+     * the result. */
     disconnect.has_vi = 1;
     disconnect.vi = vi->index;
     request.body_case = VIP__REQUEST__BODY_DISCONNECT;
@@ -534,7 +535,7 @@ VIP_RETURN VipDisconnect(VIP_VI_HANDLE ViHandle)
     rc = vipl__refused_disconnect(vi)
              ? VIP_SUCCESS
              : vipl__call(vi->session, "VipDisconnect", &request, NULL, 0, NULL);
-    if (rc == VIP_INVALID_PARAMETER && vipl__refused_disconnect(vi)) /* refused meanwhile */
+    if (rc == VIP_INVALID_PARAMETER && vipl__refused_disconnect(vi)) /* refused by a new vipd */
         rc = VIP_SUCCESS;
     if (rc == VIP_SUCCESS)
         vipl__attempt_cancelled(vi);

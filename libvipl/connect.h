@@ -13,9 +13,7 @@
 /* ---- connect_util.c ---- */
 
 bool vipl__closing(const struct vipl__session *session);
-/*
- * Wait until session->changed is signalled; under session->lock. Returns false after the deadline.
- */
+/* Wait until session->changed is signalled; false: the deadline is over. Under session->lock. */
 bool vipl__await_change(struct vipl__session *session, uint64_t deadline_ns);
 /* Fail with VIP_ERROR_RESOURCE: vipd has ended, or the NIC handle was closed. */
 VIP_RETURN vipl__gone(const struct vipl__session *session, const char *call);
@@ -28,9 +26,7 @@ VIP_RETURN vipl__read_local(const struct vipl__session *session, const char *cal
 void vipl__put_address(Vip__NetAddress *out, struct vip_addr *address);
 void vipl__write_address(VIP_NET_ADDRESS *out, const struct vip_addr *address);
 
-/*
- * Read private data that a caller gives (NULL: none); write it for a caller; get it from a message.
- */
+/* Read private data from a caller (NULL: none), write it for a caller, get it from a message. */
 VIP_RETURN vipl__read_private(const char *call, const VIPX_PRIVATE_DATA *given,
                               struct vip_private *ret);
 void vipl__write_private(VIPX_PRIVATE_DATA *out, const struct vip_private *data);
@@ -45,7 +41,8 @@ VIP_RETURN vipl__incoming_take(struct vipl__session *session, const char *call,
                                VIP_CONN_HANDLE *ret_handle);
 void vipl__reject_quietly(struct vipl__session *session, const char *call, uint64_t conn_handle);
 
-/* The requests that have come are unknown to the next vipd: drop them. Under session->lock. */
+/* The next vipd does not know the connection requests that the last vipd sent: drop them. Under
+ * session->lock. */
 void vipl__requests_forget(struct vipl__session *session);
 
 /* ---- attempt.c ---- */
@@ -56,23 +53,24 @@ void vipl__requests_forget(struct vipl__session *session);
  */
 VIP_RETURN vipl__attempt_begin(struct vipl__vi *vi, enum vipl__attempt kind, const char *call);
 void vipl__attempt_end(struct vipl__vi *vi);
-/* Wait for the result of the attempt and end it. attrs and data may be NULL. */
+/* Wait for the result of the attempt and end the attempt. attrs and data may be NULL. */
 VIP_RETURN vipl__attempt_result(struct vipl__vi *vi, const char *call, VIP_VI_ATTRIBUTES *attrs,
                                 VIPX_PRIVATE_DATA *data);
-/* The same for an attempt that another call started. `wait`: wait for its result. */
+/* As vipl__attempt_result, for an attempt of another call. wait: wait for the result. */
 VIP_RETURN vipl__attempt_collect(struct vipl__vi *vi, const char *call, bool wait,
                                  VIP_VI_ATTRIBUTES *attrs, VIPX_PRIVATE_DATA *data);
 /* VipDisconnect has cancelled the attempt: its result is discarded. */
 void vipl__attempt_cancelled(struct vipl__vi *vi);
-/* The result came. Under session->lock. */
+/* vipd has sent the result of the attempt: store it. Under session->lock. */
 void vipl__attempt_done(struct vipl__vi *vi, const Vip__ConnResult *event);
-/* vipd has answered the request of the attempt: its result comes as an event. */
+/* vipd has answered the attempt's request. The result of the attempt comes later, as an event. */
 void vipl__attempt_sent(struct vipl__vi *vi);
-/* No event will bring the result; it is this. Under session->lock. */
+/* No event will come for this attempt: end it with this result. Under session->lock. */
 void vipl__attempt_fail(struct vipl__vi *vi, enum vip_rc rc, const char *why);
 /* vipd has died: the VI's file descriptor becomes readable. Under session->lock. */
 void vipl__attempt_death(struct vipl__vi *vi);
-/* The VI ends: close its eventfd. Under session->lock, or when no thread is in the session. */
+/* The VI ends: close the eventfd of its attempts. Under session->lock, or when no thread is in the
+ * session. */
 void vipl__attempt_close_fd(struct vipl__vi *vi);
 
 /* Contents of a connection request. */
@@ -89,7 +87,8 @@ VIP_RETURN vipl__connect_read(struct vipl__vi *vi, const char *call, VIP_NET_ADD
 /* Send the request to vipd. `async`: the caller fetches the result with vipl__attempt_collect. */
 VIP_RETURN vipl__connect_start(struct vipl__vi *vi, const char *call, struct vipl__connect *connect,
                                bool async);
-/* The next vipd knows no attempt of this VI: send its request again, or end the attempt. */
+/* The next vipd does not know the VI's attempt: repeat the attempt's request, or end the
+ * attempt. */
 void vipl__connect_again(struct vipl__vi *vi);
 
 #endif

@@ -1,6 +1,5 @@
 /*
- * Helpers for the files about connections: waiting for the provider thread, addresses, private
- * data.
+ * Helpers for the files about connections: waits for the provider thread, addresses, private data.
  */
 #include <errno.h>
 #include <string.h>
@@ -70,8 +69,8 @@ VIP_RETURN vipl__read_address(const struct vipl__session *session, const char *c
 }
 
 /*
- * A local address: only its discriminator counts; the host part is this NIC's (spec 3.11: programs
- * leave it uninitialised).
+ * A local address: use only its discriminator, and the host part of this NIC. Programs leave the
+ * host part uninitialised (spec 3.11).
  */
 VIP_RETURN vipl__read_local(const struct vipl__session *session, const char *call,
                             const VIP_NET_ADDRESS *address, struct vip_addr *ret)
@@ -96,7 +95,7 @@ void vipl__put_address(Vip__NetAddress *out, struct vip_addr *address)
     out->discriminator.len = address->disc_len;
 }
 
-/* Write only as many bytes as the lengths say: buffers of programs may have 40 bytes or less. */
+/* Write no bytes beyond the two lengths: a program's buffer may be short, for example 40 bytes. */
 void vipl__write_address(VIP_NET_ADDRESS *out, const struct vip_addr *address)
 {
     out->HostAddressLen = address->host_len;

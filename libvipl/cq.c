@@ -10,7 +10,7 @@
 #include "libvipl/take.h"
 #include "libvipl/sleep.h"
 
-/* After success the caller calls vipl__call_kept. */
+/* Send one of the three requests about a CQ. After success the caller calls vipl__call_kept. */
 static VIP_RETURN ask_cq(struct vipl__session *session, const char *call,
                          Vip__Request__BodyCase body, uint32_t index, VIP_ULONG entries,
                          Vip__Reply **ret_reply)
@@ -40,7 +40,8 @@ static VIP_RETURN check_entries(const struct vipl__session *session, const char 
     return VIP_SUCCESS;
 }
 
-/* Under session->lock. NULL: no memory, or the object is in use. */
+/* Make the object of a CQ that vipd has created. NULL: no memory, or a refused CQ still uses the
+ * object. Under session->lock. */
 static struct vipl__cq *install(struct vipl__session *session, const Vip__CreateCqReply *reply)
 {
     struct vipl__cq *cq = session->cq[reply->cq];
@@ -130,7 +131,7 @@ static bool is_refused(const struct vipl__cq *cq)
     return __atomic_load_n(&cq->refused, __ATOMIC_ACQUIRE) != VIPL__TAKEN;
 }
 
-/* vipd does not know the CQ: may it be destroyed? */
+/* Fails if a VI is bound to this refused CQ. vipd does not know the CQ, so libvipl checks this. */
 static VIP_RETURN refused_unbound(const struct vipl__cq *cq)
 {
     for (unsigned i = 0; i < VIP_VI_MAX; i++) {
@@ -160,7 +161,7 @@ VIP_RETURN VipDestroyCQ(VIP_CQ_HANDLE CQHandle)
                           NULL);
     if (rc == VIP_INVALID_PARAMETER && is_refused(cq) &&
         __atomic_load_n(&cq->handle, __ATOMIC_ACQUIRE) == handle) {
-        refused = true; /* meanwhile */
+        refused = true; /* the next vipd has refused the CQ meanwhile */
         rc = refused_unbound(cq);
     }
     if (rc == VIP_SUCCESS) {

@@ -7,13 +7,15 @@
  * descriptors). So vipd sends one message per value. If the two words are equal, that message was
  * sent or is about to be sent.
  *
- * Level-triggered: the file descriptor stays readable until a call finds the CQ empty. That call
- * takes the message out, arms, and looks once more, because an entry may have come before vipd
- * could see the new word. If the call then finds more than one entry, it takes one entry and sends
- * a message itself. Messages are counted (`fd_messages`): a later call takes out a message that has
- * not come yet, and a message that vipd sends for the new value stays in.
+ * The file descriptor stays readable until a call finds the CQ empty (level-triggered). That call
+ * takes the message out, changes the arm word ("arms"), and looks at the CQ once more, because an
+ * entry may have come before vipd could see the new word. If the call then finds more than one
+ * entry, it takes one entry and sends a message itself. `fd_messages` counts the messages to take
+ * out. A message that has not come yet is taken out by a later call. A message that vipd sends for
+ * the new value stays in.
  *
- * A CQ without a file descriptor pays one comparison in an empty VipCQDone.
+ * For a CQ without a file descriptor all this costs one comparison in a VipCQDone that finds
+ * nothing.
  */
 #include "libvipl/cq_fd.h"
 
@@ -72,7 +74,7 @@ void vipl__cq_fd_close(struct vipl__cq *cq)
     vipl__spin_unlock(&cq->done_lock);
 }
 
-/* Ask vipd for the descriptors. After success the caller calls vipl__call_kept. */
+/* Ask vipd for the two ends of the socket pair. After success the caller calls vipl__call_kept. */
 static VIP_RETURN ask_fd(struct vipl__cq *cq, struct vip_fds *ret)
 {
     Vip__CqRequest cq_fd = VIP__CQ_REQUEST__INIT;
@@ -85,7 +87,7 @@ static VIP_RETURN ask_fd(struct vipl__cq *cq, struct vip_fds *ret)
     return vipl__call_fds(cq->session, "VipxCQGetFd", &request, true, ret);
 }
 
-/* Put the descriptors into the CQ of this handle. What it takes is gone from *fds. */
+/* Move the descriptors from *fds into the CQ, if the CQ still has this handle. */
 static VIP_RETURN store(struct vipl__cq *cq, uint64_t handle, struct vip_fds *fds)
 {
     VIP_RETURN rc = VIP_SUCCESS;
@@ -104,7 +106,8 @@ static VIP_RETURN store(struct vipl__cq *cq, uint64_t handle, struct vip_fds *fd
     return rc;
 }
 
-/* Under fd_lock. The CQ's word is armed before vipd is asked, so that no entry falls between. */
+/* Make the file descriptor. Arm the CQ before the request to vipd, so that vipd sends a message for
+ * each entry from then on. Under fd_lock. */
 static VIP_RETURN make(struct vipl__cq *cq, uint64_t handle)
 {
     struct vip_fds fds = VIP_FDS_NONE;
@@ -117,14 +120,14 @@ static VIP_RETURN make(struct vipl__cq *cq, uint64_t handle)
     rc = ask_fd(cq, &fds);
     if (rc == VIP_SUCCESS) {
         rc = store(cq, handle, &fds);
-        vipl__call_kept(cq->session); /* the next vipd gets the sending end now */
+        vipl__call_kept(cq->session); /* from now on a next vipd gets the sending end, too */
     }
     vip_fds_close(&fds);
     if (rc != VIP_SUCCESS)
         return rc;
     /*
-     * From now on all messages come through vipd; vipd does not signal messages that are in the
-     * rings already.
+     * A file descriptor counts as a sleeper: from now on senders use vipd, not the rings. vipd does
+     * not signal messages that are in the rings already, so signal these here.
      */
     vipl__direct_asleep_cq(cq);
     vipl__spin_lock(&cq->done_lock);

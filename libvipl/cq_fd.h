@@ -1,6 +1,4 @@
-/*
- * The file descriptor of VipxCQGetFd, from inside: it is readable exactly while its CQ has entries.
- */
+/* The library's side of VipxCQGetFd: keeps a CQ's file descriptor readable while it has entries. */
 #ifndef LIBVIPL_CQ_FD_H
 #define LIBVIPL_CQ_FD_H
 
@@ -14,14 +12,12 @@
 bool vipl__cq_fd_arm(struct vipl__cq *cq);
 
 /*
- * Make the file descriptor readable: there are entries that vipd does not announce. Under
- * done_lock.
+ * Make the file descriptor readable, because there are entries for which vipd sends no message.
+ * Under done_lock.
  */
 void vipl__cq_fd_signal(struct vipl__cq *cq);
 
-/*
- * vipd is dead, and this CQ's descriptors may be flushed: signal, if the CQ has a file descriptor.
- */
+/* vipd is dead, so the CQ may have flushed descriptors: signal its file descriptor, if any. */
 void vipl__cq_fd_flushed(struct vipl__cq *cq);
 
 /* The CQ is gone: close its file descriptor, if it has one. */

@@ -6,14 +6,14 @@
 #include "libvipl/sleep.h"
 
 /*
- * Wake a sleeping vipd after this many entries were taken. vipd keeps entries back while the ring
- * is full, and gets no other sign that there is room again.
+ * Each time this many entries were taken, wake vipd if it sleeps. If the ring was full, vipd has
+ * entries that wait for room, and nothing else tells vipd that there is room.
  */
 #define TELL_EVERY (VIP_CQ_RING_SLOTS / 4)
 
 /*
- * After this many looks, look at the rings before vipd's entries, so that ring messages never wait
- * for ever.
+ * One of this many looks at a CQ begins with the rings of its VIs, the others with vipd's entries.
+ * Otherwise many entries of vipd would block the messages of rings for ever.
  */
 #define RINGS_EVERY 64
 
@@ -41,9 +41,9 @@ static struct vipl__vi *entry_vi(struct vipl__cq *cq, const struct vip_cqe *entr
 }
 
 /*
- * Without vipd, or for VIs that vipd has refused: a descriptor of a bound queue that was posted and
- * never reported counts as completed. The search starts at the VI found last, so that each VI has
- * its turn.
+ * Without vipd, and for VIs that vipd has refused, this library makes the CQ entries: each posted
+ * descriptor of a bound queue counts as completed. The search starts at the VI found last, so that
+ * no VI waits for ever.
  */
 static __attribute__((cold, noinline)) struct vipl__vi *
 flushed_vi(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle)
@@ -69,7 +69,8 @@ flushed_vi(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle)
     return NULL;
 }
 
-/* After RINGS_EVERY looks the rings come first, even if vipd has entries. */
+/* In every RINGS_EVERY-th look: the VI of the next ring message, even if vipd has entries. NULL:
+ * there is no message, or this is another look. */
 static __attribute__((noinline)) struct vipl__vi *
 ring_in_turn(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle)
 {
@@ -79,14 +80,14 @@ ring_in_turn(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle)
     return vipl__direct_entry(cq, ret_queue, ret_handle);
 }
 
-/* Whose descriptors does the library flush? */
+/* Which VIs have descriptors that this library flushes? */
 enum dead {
     DEAD_NONE,
-    DEAD_SOME, /* those of VIs that vipd has refused */
-    DEAD_ALL,  /* there is no vipd */
+    DEAD_SOME, /* the VIs that vipd has refused */
+    DEAD_ALL,  /* all VIs: there is no vipd */
 };
 
-/* As next_entry. */
+/* As next_entry; `dead`: the VIs with descriptors to flush. */
 static inline __attribute__((always_inline)) struct vipl__vi *
 next_entry_when(struct vipl__cq *cq, enum dead dead, unsigned *ret_queue, uint64_t *ret_handle,
                 bool *ret_tell)
@@ -130,16 +131,13 @@ static __attribute__((cold, noinline)) struct vipl__vi *next_entry_in_trouble(st
 static inline struct vipl__vi *next_entry(struct vipl__cq *cq, unsigned *ret_queue,
                                           uint64_t *ret_handle, bool *ret_tell)
 {
-    /* Asked before the ring is read: entries that vipd wrote before it died come first. */
+    /* Load vipd's state before the ring, so that all entries that vipd wrote come first. */
     return vipl__in_trouble(cq->session)
                ? next_entry_in_trouble(cq, ret_queue, ret_handle, ret_tell)
                : next_entry_when(cq, DEAD_NONE, ret_queue, ret_handle, ret_tell);
 }
 
-/*
- * The CQ is empty and has an fd: arm it, look again, and keep the fd readable if there is a second
- * entry.
- */
+/* The CQ is empty and has an fd: arm (cq_fd.c), look again, signal if there is a second entry. */
 static __attribute__((noinline)) struct vipl__vi *
 arm_and_look(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle, bool *ret_tell)
 {
@@ -211,7 +209,7 @@ static VIP_RETURN attempt(struct vipl__sleeper *wait)
     return vipl__take_entry(wait->object, wait->handle, wait->ret[0], wait->ret[1]);
 }
 
-/* Senders look at the number of sleepers before they use a ring. */
+/* Publish in the rings if a thread sleeps: a sender then uses vipd, not the ring. */
 static void sleepers_changed(struct vipl__sleeper *wait)
 {
     vipl__direct_asleep_cq(wait->object);

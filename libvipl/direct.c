@@ -14,16 +14,17 @@
 #include "libvipl/call.h"
 #include "libvipl/sq.h"
 
-/* Most segments of a send by a ring; sends with more segments are rare and go through vipd. */
+/* Largest number of segments of a send by a ring; rare sends with more go through vipd. */
 #define SEGS_MAX 8
 
 /*
- * First and largest value of `patience`: number of sends in a row that take vipd only to keep the
- * order, before a send waits.
+ * First and largest value of `patience`. A send goes through vipd if earlier sends are under way
+ * through vipd. After `patience` such sends in a row, one send waits until vipd is done; the next
+ * sends can then use the ring.
  */
 #define PATIENCE_MIN 16
 #define PATIENCE_MAX 4096
-/* How long that send waits, in ns; vipd needs some microseconds. */
+/* Longest wait of a send for earlier sends, in ns; vipd needs some microseconds. */
 #define WAIT_NS 50000
 
 static const struct vip_vipd_vi *block_of(const struct vipl__vi *vi)
@@ -43,7 +44,8 @@ static VIP_RETURN ask_direct(struct vipl__session *session, int fd)
     return vipl__call(session, "VipOpenNic", &request, &fd, 1, NULL);
 }
 
-/* Map empty private pages at the same addresses, for calls that race with the end. */
+/* Map empty private pages at the same addresses, because calls that run while the session or VI
+ * ends may still access these addresses. */
 static void make_empty(void *base, size_t bytes)
 {
     mmap(base, bytes, PROT_READ | PROT_WRITE,
@@ -118,10 +120,7 @@ void vipl__direct_create(struct vipl__vi *vi)
 
 /* ---- a VI's ring -------------------------------------------------------------------------- */
 
-/*
- * Add a queue to a CQ; false if the CQ has too many. An empty CQ looks at each of its rings, so it
- * has few.
- */
+/* Add a queue with a ring to its CQ. False if the CQ has VIPL__CQ_DIRECT_MAX such queues. */
 static bool cq_add(struct vipl__cq *cq, struct vipl__vi *vi, enum vip_queue which)
 {
     bool added = false;
@@ -190,7 +189,7 @@ bool vipl__direct_goes_on(struct vipl__vi *vi)
     return !over && vip_load32_acquire(&block_of(vi)->ring) == VIP_RING_OPEN;
 }
 
-/* The VI's ring object, with address space for a ring; NULL: no memory. */
+/* The VI's object for a ring, with address space; made if the VI has none. NULL: no memory. */
 static struct vipl__direct *object_of(struct vipl__vi *vi)
 {
     struct vipl__direct *direct = vi->direct;
@@ -229,7 +228,8 @@ static void start(struct vipl__vi *vi, struct vipl__direct *direct, const Vip__D
 
     direct->half = event->half;
     direct->in = &map->way[1 - event->half];
-    /* Never set to NULL: a post may load it while the earlier VI of this object ends. */
+    /* Never set `way` to NULL: a late vipl__direct_sent of the VI that had this object before may
+     * load it. */
     __atomic_store_n(&direct->out.way, &map->way[event->half], __ATOMIC_RELAXED);
     direct->out.sent = direct->out.bytes = 0;
     direct->out.freed = direct->out.line = direct->out.oldest = 0;
@@ -267,7 +267,8 @@ bool vipl__direct_attach(struct vipl__vi *vi, const Vip__Direct *event, int *fd)
     lock_all(vi);
     start(vi, direct, event);
     /*
-     * Set this before receives are offered: the receiver counts as asleep until its state is known.
+     * Set this before receives are offered. Until vipl__direct_asleep_vi stores the real state, the
+     * peer must not use the ring.
      */
     __atomic_store_n(&direct->in->asleep, 1, __ATOMIC_SEQ_CST);
     __atomic_store_n(&direct->live, 1, __ATOMIC_RELEASE);
@@ -412,8 +413,8 @@ static bool followed(const struct vipl__vi *vi)
            __atomic_load_n(&vi->queue[VIP_Q_SEND].via, __ATOMIC_RELAXED);
 }
 
-/* May sends go by the ring now, and does the peer poll? ring_mute is not 0 if the ring is over at
- * the peer's end, or if vipctl capture runs. */
+/* May sends go by the ring now, and does no thread of the peer sleep? ring_mute is not 0 if the
+ * peer does not use the ring any more, or if vipctl capture runs. */
 static bool open_now(const struct vipl__vi *vi, struct vipl__direct *direct)
 {
     const struct vip_vipd_vi *block = block_of(vi);
@@ -423,13 +424,15 @@ static bool open_now(const struct vipl__vi *vi, struct vipl__direct *direct)
            vip_load32(&direct->out.way->asleep) == 0;
 }
 
-/* This send must follow earlier sends through vipd. Is it time to wait for these? */
+/* This send must come after earlier sends that are under way through vipd. Shall it wait for their
+ * end? */
 static bool time_to_wait(struct vipl__direct *direct)
 {
     if (++direct->behind < direct->patience)
         return false;
     direct->behind = 0;
-    /* If waits do not help (vipd takes long, or the peer sleeps), make them rarer. */
+    /* Each wait makes the next wait rarer, because waits do not help if vipd is slow or the peer
+     * sleeps. */
     if (direct->patience < PATIENCE_MAX)
         direct->patience *= 2;
     return true;
@@ -445,7 +448,7 @@ void vipl__direct_wait(struct vipl__vi *vi)
             sched_yield();
 }
 
-/* For tests that change the way at random: true three times out of four. */
+/* For VIPL_DIRECT=random, a mode for tests: true (use the ring) three times out of four. */
 static bool by_chance(struct vipl__direct *direct)
 {
     direct->random ^= direct->random << 13;
@@ -481,7 +484,7 @@ enum vipl__way vipl__direct_post(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc
     message->len = from.sum;
     direct->behind = 0;
     if (++direct->run == PATIENCE_MAX)
-        direct->patience = PATIENCE_MIN; /* all sends of the VI go by the ring */
+        direct->patience = PATIENCE_MIN; /* the last sends all went by the ring */
     return VIPL__WAY_YES;
 }
 
@@ -503,8 +506,8 @@ void vipl__direct_sent(struct vipl__vi *vi)
     const struct vip_direct_way *way =
         direct != NULL ? __atomic_load_n(&direct->out.way, __ATOMIC_RELAXED) : NULL;
 
-    /* This comes after the fence of the post (vipl__spin_unlock_full). So a peer that did not find
-     * the message has already published that it sleeps. */
+    /* The fence of the post (vipl__spin_unlock_full) came before this load. So if the peer sleeps
+     * because it did not find the message, this load sees `asleep`. */
     if (way != NULL && __builtin_expect(vip_load32(&way->asleep) != 0, 0))
         vipl__ask(vi, VIP_ASK_WAKE_PEER);
     if (__builtin_expect(sleepers_of(&vi->queue[VIP_Q_SEND]), 0))
@@ -533,7 +536,8 @@ void vipl__direct_pause(struct vipl__vi *vi)
     struct vipl__direct *direct = vi->direct;
 
     direct->run = 0;
-    /* An unreliable RDMA Write may be complete here and still wait for staged memory there. */
+    /* An unreliable RDMA Write may be complete at this end while the peer still copies it to staged
+     * memory. A ring message would overtake it. */
     direct->stopped |= direct->unreliable && vi->rdma_posted;
 }
 
@@ -546,7 +550,7 @@ void vipl__direct_asleep_vi(struct vipl__vi *vi)
     if (direct == NULL)
         return;
     /*
-     * Load and publish under one lock, so that the last change of the word is also published last.
+     * Load the waiter words and publish under one lock, so that the last change is published last.
      */
     vipl__spin_lock(&direct->asleep_lock);
     if (__atomic_load_n(&direct->live, __ATOMIC_ACQUIRE) != 0)

@@ -1,13 +1,13 @@
 /*
- * Small messages between two programs of one host, past vipd (proto/direct.h).
+ * Small messages between two programs of one host, by a ring instead of through vipd
+ * (proto/direct.h).
  *
  * vipd gives both ends of a connection a ring. A send goes by the ring under two conditions. First,
- * no earlier send of its VI is under way through vipd; so the order is kept. Second, the receive
- * that the send will use is known to take it. A send that would fail goes through vipd, so vipd
- * still finds every error of the specification. All other messages go through vipd, message by
- * message. A receive completes by the ring or by vipd; a completion of vipd says how many messages
- * of the ring come before it. A receiver that sleeps says so in the ring; messages for it go
- * through vipd, which wakes the receiver.
+ * no earlier send of its VI is under way through vipd; so the order is kept. Second, the ring says
+ * that the receive of this message has room for it. All other messages go through vipd; so vipd
+ * finds every error that the specification names. A receive completes by the ring or by vipd; a
+ * completion of vipd says how many messages of the ring come before it. If a thread of the receiver
+ * sleeps, the ring says so; messages then go through vipd, which wakes the thread.
  *
  * Owns: both ends of a VI's ring, the choice between ring and vipd, the CQ entries of ring
  * messages, the session's table of receives. Does not own: completions in Done calls (done.c), the
@@ -20,30 +20,31 @@
 #include "proto/control.pb-c.h"
 #include "proto/direct.h"
 
-/* The ring of a VI. It lives as long as the VI object; a later VI uses it again. */
+/* The ring of a VI. A later VI with the same VI object uses this struct again. */
 struct vipl__direct {
     uint32_t live;  /* atomic; 1 = the VI has a ring; changes under post_lock and both done_locks */
     uint32_t taken; /* atomic; number of messages taken; under the receive queue's done_lock */
     void *map;      /* reserved address: struct vip_direct, or empty pages without a ring */
-    int fd;         /* of the ring, for the next vipd; -1: none; under session->lock */
+    int fd;         /* file of the ring, for the next vipd; -1: none; under session->lock */
     uint32_t half;  /* this end sends on way[half] */
-    struct vip_direct_way *in; /* the direction to this end */
-    uint32_t first;            /* receive (as `posted` counts) of message 0 */
-    bool unreliable;           /* the VI's level */
+    struct vip_direct_way *in; /* the direction in which this end receives */
+    uint32_t first;            /* number of the receive (as `posted` counts) of message 0 */
+    bool unreliable;           /* the VI's level is Unreliable Delivery */
     bool lends;                /* this end offers receives in the ring */
-    bool sends;                /* the CQ of the send queue, if any, looks at this VI */
+    bool sends;                /* sends may use the ring: their CQ, if any, looks at it */
     bool stopped;              /* no more sends by the ring; under post_lock */
-    bool broken, over;         /* later messages are not taken; under done_lock */
-    uint32_t reported;         /* atomic; reported by the CQ; written under its done_lock */
-    uint32_t max_bytes;        /* most bytes of a message in the ring */
+    bool broken, over;         /* take no more messages (error, end); under done_lock */
+    uint32_t reported;         /* atomic; messages that the CQ reported; under its done_lock */
+    uint32_t max_bytes;        /* largest message in the ring, in bytes */
     uint32_t asleep_lock;      /* guards in->asleep */
-    uint64_t bytes;            /* taken; under done_lock */
-    uint32_t behind;   /* sends in a row that took vipd only to keep the order; under post_lock */
-    uint32_t run;      /* sends in a row by the ring */
-    uint32_t patience; /* value of `behind` at which a send waits for the earlier sends */
-    uint64_t random;   /* state of the random numbers for VIPL_DIRECT=random */
+    uint64_t bytes;            /* payload of all messages taken; under done_lock */
+    uint32_t behind;           /* sends in a row through vipd only for the order; under post_lock */
+    uint32_t run;              /* sends in a row by the ring */
+    uint32_t patience;         /* value of `behind` at which a send waits for the earlier sends */
+    uint64_t random;           /* state of the random numbers for VIPL_DIRECT=random */
     struct vip_direct_out out; /* under post_lock */
-    /* For each receive: its room in bytes as offered, or VIPL__NOT_LENT; under post_lock. */
+    /* For each receive: the room in bytes that the ring offers, or VIPL__NOT_LENT; under
+     * post_lock. */
     uint32_t lent[VIP_DESC_PER_QUEUE_MAX];
 };
 #define VIPL__NOT_LENT UINT32_MAX
@@ -58,18 +59,18 @@ static inline struct vipl__direct *vipl__direct_of(const struct vipl__vi *vi)
 /* ---- the session ------------------------------------------------------------------------- */
 
 /*
- * Make the table of receives. There is no table with VIPL_DIRECT=0, in a watched session, or
- * without memory; then all messages go through vipd. Outcomes: VIP_SUCCESS, with or without a
+ * Make the table of receives. There is no table with VIPL_DIRECT=0, with VIPL_STATUS_IN_MEMORY=1,
+ * or without memory; then all messages go through vipd. Outcomes: VIP_SUCCESS, with or without a
  * table; VIP_ERROR_RESOURCE with the reason: vipd refuses the table or is gone.
  */
 VIP_RETURN vipl__direct_open(struct vipl__session *session);
 /* The session ends; no thread is in the session. */
 void vipl__direct_close(struct vipl__session *session);
-/* No vipd goes on with the VI's ring: it brings no more messages, and takes none. */
+/* The next vipd does not continue the VI's ring: send and take no more messages by the ring. */
 void vipl__direct_over(struct vipl__vi *vi);
-/* Is the ring one that the next vipd can go on with? */
+/* Can the next vipd continue the VI's ring? */
 bool vipl__direct_goes_on(struct vipl__vi *vi);
-/* The next vipd goes on: ask again for what the last one may not have done. */
+/* The next vipd has the session: repeat the requests to the last vipd that may be lost. */
 void vipl__direct_resume(struct vipl__vi *vi);
 /* Offer the table of receives to the next vipd. Outcomes: as vipl__call. */
 VIP_RETURN vipl__direct_again(struct vipl__session *session);
@@ -77,8 +78,8 @@ VIP_RETURN vipl__direct_again(struct vipl__session *session);
 void vipl__direct_create(struct vipl__vi *vi);
 void vipl__direct_destroy(struct vipl__vi *vi);
 /*
- * vipd has made a ring for a VI. If the next vipd may need its file, *fd is taken over, and is -1
- * then. false: the VI does not use the ring. Under session->lock.
+ * vipd has made a ring for a VI; fd is its file. If a next vipd may need the file, this module
+ * keeps it and sets *fd to -1. False: the VI does not use the ring. Under session->lock.
  */
 bool vipl__direct_attach(struct vipl__vi *vi, const Vip__Direct *event, int *fd);
 
@@ -102,15 +103,15 @@ enum vipl__way { VIPL__WAY_NO, VIPL__WAY_YES, VIPL__WAY_LATER };
 enum vipl__way vipl__direct_post(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc,
                                  struct vipl__direct_message *message, bool waited);
 /*
- * Wait some microseconds until vipd has done the VI's earlier sends. In a stream of sends, earlier
- * sends are always under way; without this wait the whole stream would go through vipd.
+ * Wait some microseconds until vipd has completed the VI's earlier sends. In a stream of sends,
+ * earlier sends are always under way; without this wait the whole stream would go through vipd.
  */
 void vipl__direct_wait(struct vipl__vi *vi);
 void vipl__direct_commit(struct vipl__vi *vi, const struct vipl__direct_message *message);
 void vipl__direct_sent(struct vipl__vi *vi);
-/* A send of a VI with a ring has gone through vipd. Under post_lock. */
+/* This send of a VI with a ring goes through vipd. Under post_lock. */
 void vipl__direct_pause(struct vipl__vi *vi);
-/* A send goes through vipd; op: VIP_CONTROL_OP_*. Under post_lock. */
+/* A send of any VI was posted to vipd; op: VIP_CONTROL_OP_*. Under post_lock. */
 static inline void vipl__direct_passed(struct vipl__vi *vi, unsigned op)
 {
     struct vipl__queue *queue = &vi->queue[VIP_Q_SEND];
@@ -141,8 +142,8 @@ enum vipl__next {
 };
 
 /*
- * Has a message come, or has the CQ reported a message? The answer is a hint which locks to take;
- * it needs no lock.
+ * Has the ring a message to take, or has the CQ reported one? Needs no lock; the caller chooses its
+ * locks by the answer, which may be old.
  */
 bool vipl__direct_hint(const struct vipl__direct *direct, const struct vipl__vi *vi);
 /*
@@ -152,12 +153,10 @@ bool vipl__direct_hint(const struct vipl__direct *direct, const struct vipl__vi 
  */
 enum vipl__next vipl__direct_next(struct vipl__vi *vi, struct vipl__direct *direct, uint32_t k,
                                   bool locked, struct vip_comp *ret, bool *ret_break);
-/*
- * vipd is dead and a receive was flushed: no message of the ring comes after it. Under done_lock.
- */
+/* vipd is dead and a receive was flushed: take no more messages from the ring. Under done_lock. */
 void vipl__direct_flushed(struct vipl__vi *vi);
 
-/* The next entry of a CQ that comes from a ring: its VI, or NULL. Under the CQ's done_lock. */
+/* The VI of a CQ's next entry that comes from a ring; NULL: none. Under the CQ's done_lock. */
 struct vipl__vi *vipl__direct_entry(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle);
 /* Does the CQ have an entry that comes from a ring? */
 bool vipl__direct_waiting(const struct vipl__cq *cq);
@@ -165,9 +164,9 @@ bool vipl__direct_waiting(const struct vipl__cq *cq);
 /* ---- sleeping ---------------------------------------------------------------------------- */
 
 /*
- * The waiter word of a receive queue or a CQ has changed, or the CQ got a file descriptor: say in
- * the rings whether the receiver sleeps. After the call, look at the ring once more; for this the
- * call ends with a full barrier.
+ * The waiter word of a receive queue or a CQ has changed, or the CQ got a file descriptor: publish
+ * in the rings if a thread of the receiver sleeps. The call ends with a full barrier. After the
+ * call, look at the rings once more, because a message may have come before.
  */
 void vipl__direct_asleep_vi(struct vipl__vi *vi);
 void vipl__direct_asleep_cq(struct vipl__cq *cq);

@@ -7,12 +7,13 @@
 
 #include "libvipl/direct.h"
 
-/* ---- has one come? ------------------------------------------------------------------------ */
+/* ---- arrival ------------------------------------------------------------------------------ */
 
 /*
  * May message n be taken? While the ring is open: yes, if the message is written. When the ring is
- * over: yes, if vipd has counted the message. The message's stamp is loaded before the ring's
- * state: if the ring is still open then, vipd sees the stamp when it counts (vipd/nic/direct.c).
+ * over: yes, if vipd has counted the message. Load the message's stamp before the ring's state: if
+ * the ring is open after the stamp was there, vipd sees the stamp when it counts the messages later
+ * (vipd/nic/direct.c).
  */
 static bool arrived(const struct vipl__direct *direct, const struct vipl__vi *vi, uint32_t n)
 {
@@ -27,7 +28,8 @@ static bool arrived(const struct vipl__direct *direct, const struct vipl__vi *vi
     return state == VIP_RING_OVER && (int32_t)(vip_load32(&block->ring_end) - n) > 0;
 }
 
-/* Has the CQ reported message n? Then a Done call takes it, even if the sender overwrites it. */
+/* Has the CQ reported message n? Then a Done call must return its receive, even if the sender has
+ * overwritten the message. */
 static bool told(const struct vipl__direct *direct, uint32_t n)
 {
     return (int32_t)(__atomic_load_n(&direct->reported, __ATOMIC_RELAXED) - n) > 0;
@@ -63,15 +65,13 @@ static uint64_t sum_of(const struct vip_sq_slot *slot)
     return sum;
 }
 
-/*
- * May a message be copied to receive k? *ret_room: most bytes of such a message. Under post_lock.
- */
+/* May a message be copied to receive k? *ret_room: its largest size, in bytes. Under post_lock. */
 static bool receive_takes(struct vipl__vi *vi, const struct vipl__direct *direct, uint32_t k,
                           const struct vip_sq_slot *slot, uint32_t *ret_room)
 {
     uint32_t at = k & (VIP_DESC_PER_QUEUE_MAX - 1);
 
-    /* The offered room is still right if no region has ended or changed since. */
+    /* The offered room is still right if no region has ended or changed since the post. */
     *ret_room = direct->lent[at];
     if (*ret_room != VIPL__NOT_LENT &&
         vi->queue[VIP_Q_RECV].origin[at].region_epoch ==
@@ -130,7 +130,7 @@ static void take(struct vipl__vi *vi, struct vipl__direct *direct, uint32_t n, u
     }
     __atomic_store_n(&direct->taken, n + 1, __ATOMIC_RELAXED);
     __atomic_store_n(&head->taken, head->taken + 1, __ATOMIC_RELAXED);
-    /* Do this last: after it the sender uses the message's place again. */
+    /* Do this last: after this store the sender may overwrite the message. */
     vip_store32_release(&direct->in->taken, n + 1); /* [pair TAKEN] */
 }
 
@@ -143,7 +143,8 @@ static bool from_ring(const struct vipl__vi *vi, const struct vipl__direct *dire
 
     if (direct->over)
         return false;
-    /* After an error the connection is over; counted messages are flushed when vipd ends it. */
+    /* After an error take no message until vipd has ended the connection; then messages that vipd
+     * has counted complete as flushed. */
     if (direct->broken && vip_load32_acquire(&block->ring) != VIP_RING_OVER)
         return told(direct, n);
     return told(direct, n) || arrived(direct, vi, n);
@@ -151,10 +152,9 @@ static bool from_ring(const struct vipl__vi *vi, const struct vipl__direct *dire
 
 /*
  * Order: a completion of vipd says how many messages of the ring come before it. Without a
- * completion the ring is next. Look at the ring first, because a message is written only after all
- * earlier sends through vipd were complete. Every completion of vipd belongs to one receive. That
- * holds even if the sender broke this rule, so that messages were taken that should come after the
- * completion.
+ * completion the message in the ring is next. Look at the ring before the completions: the peer
+ * writes a message only after all its earlier sends through vipd were complete. A peer that breaks
+ * this rule loses its connection. Even then each completion of vipd is used for one receive.
  */
 enum vipl__next vipl__direct_next(struct vipl__vi *vi, struct vipl__direct *direct, uint32_t k,
                                   bool locked, struct vip_comp *ret, bool *ret_break)
@@ -199,8 +199,8 @@ static bool entry_of(const struct vipl__cq_direct *at)
         return __atomic_load_n(&queue->direct_done, __ATOMIC_ACQUIRE) != queue->direct_reported;
     n = __atomic_load_n(&direct->reported, __ATOMIC_RELAXED);
     /*
-     * A message that was taken before the CQ reported it still has an entry; its slot may be in use
-     * again.
+     * A Done call may take a message before the CQ has reported it. The CQ still has an entry for
+     * this message, but the slot may hold another message by now.
      */
     return (int32_t)(__atomic_load_n(&direct->taken, __ATOMIC_RELAXED) - n) > 0 ||
            arrived(direct, at->vi, n);
@@ -221,7 +221,7 @@ struct vipl__vi *vipl__direct_entry(struct vipl__cq *cq, unsigned *ret_queue, ui
         else
             __atomic_add_fetch(&at->vi->direct->reported, 1, __ATOMIC_RELAXED);
         *ret_queue = at->queue;
-        /* The queues take turns, so that none waits for ever. */
+        /* The next search begins at the next queue, so that no queue waits for ever. */
         cq->direct_next = (cq->direct_next + i + 1) % cq->direct_count;
         return at->vi;
     }

@@ -15,10 +15,11 @@
 #include "libvipl/call.h"
 #include "libvipl/error.h"
 
-/* Most lists that one NIC handle keeps; each change of the peers makes a new list. */
+/* Largest number of lists of one NIC handle. Each change of the known hosts makes a new list, which
+ * takes memory until VipCloseNic. */
 #define LISTS_MAX 4096
 
-/* All addresses that vipd has are one network away. */
+/* Hops that the list gives for every address: all hosts count as one network away. */
 #define HOPS 1
 
 /* One address as the application sees it. */

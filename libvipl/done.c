@@ -1,7 +1,7 @@
 /*
- * VipSendDone, VipRecvDone, VipSendWait, VipRecvWait (spec 2.6): take the oldest descriptor of a
- * queue back if it has completed. vipd never touches a descriptor. This file writes the status when
- * the descriptor is taken, or as soon as it completes if the program watches it in memory.
+ * VipSendDone, VipRecvDone, VipSendWait, VipRecvWait (spec 2.6): return the oldest descriptor of a
+ * queue to the program if it has completed. vipd never touches a descriptor. This file writes the
+ * status when the descriptor is returned or, with VIPL_STATUS_IN_MEMORY, as soon as it completes.
  */
 #include "libvipl/direct.h"
 #include "libvipl/error.h"
@@ -11,7 +11,8 @@
 #include "libvipl/sleep.h"
 #include "libvipl/sq.h"
 
-/* VipxLastError for a descriptor with an error: the text of the first bit in this table. */
+/* Set the text of VipxLastError for a descriptor with an error: the first bit of this table that
+ * `status` has. */
 static __attribute__((cold, noinline)) VIP_RETURN status_text(uint32_t status)
 {
     static const struct {
@@ -77,10 +78,9 @@ static VIP_ULONG opcode_of(uint32_t status)
 
 /*
  * Copy the bytes of a receive (also the message of an RDMA Write) or of an RDMA Read from staging
- * areas to the staged regions. The provider thread has copied the bytes of an RDMA Write before
- * vipd completed the descriptor; locking region_lock once makes these visible here. Returns false
- * if memory of the program did not take all bytes. `locked`: the caller holds region_lock and
- * post_lock.
+ * areas to the staged regions. The bytes of an RDMA Write were copied before by the provider
+ * thread; region_lock makes that copy visible here. Returns false if a part of the program's memory
+ * could not be written. `locked`: the caller holds region_lock and post_lock.
  */
 static __attribute__((cold, noinline)) bool stage_in(struct vipl__session *session,
                                                      const VIP_DESCRIPTOR *desc,
@@ -131,7 +131,7 @@ static void fill(struct vipl__session *session, VIP_DESCRIPTOR *desc, enum vip_q
         desc->CS.Length = comp->length;
         if ((comp->status & VIP_ST_IMMEDIATE) != 0) {
             desc->CS.ImmediateData = (VIP_UINT32)comp->imm;
-            /* Next belongs to the library: put the upper half there, for VipxGetImmediate64. */
+            /* Next belongs to the library: VipxGetImmediate64 reads the upper half there. */
             if (__builtin_expect(comp->imm >> 32 != 0, 0))
                 desc->CS.Next.AddressBits = comp->imm >> 32;
         }
@@ -141,8 +141,8 @@ static void fill(struct vipl__session *session, VIP_DESCRIPTOR *desc, enum vip_q
 }
 
 /*
- * Spec 3.4: from the post on Next and NextHandle belong to the library; the post sets them to 0. A
- * program that changes them does no harm to the operation, because vipd has its own copy.
+ * Report a program that has changed Next or NextHandle. From the post on they belong to the library
+ * and are 0 (spec 3.4). The change does no harm to the operation: vipd has a copy.
  */
 static void check_next(uint64_t vi_handle, VIP_DESCRIPTOR *desc, uint32_t status)
 {
@@ -160,8 +160,8 @@ static void check_next(uint64_t vi_handle, VIP_DESCRIPTOR *desc, uint32_t status
 }
 
 /*
- * Spec 3.5: the provider refers to a descriptor only while it lies in a region with the VI's tag.
- * After that, the memory may hold other data.
+ * Does the descriptor still lie in its region, with the VI's tag? If not, the library must not
+ * write it (spec 3.5): the memory may hold other data.
  */
 static bool still_there(const struct vipl__vi *vi, const VIP_DESCRIPTOR *desc,
                         VIP_MEM_HANDLE handle)
@@ -205,8 +205,9 @@ completion_denied(uint64_t vi_handle, enum vip_queue which, VIP_DESCRIPTOR *desc
 
 /*
  * Fill in one descriptor, number `count` as `posted` counts; under region_lock, post_lock and
- * done_lock. Returns true if the descriptor has completed. A descriptor that may not be written, or
- * whose Next was changed, is left to the Done call, which reports the error.
+ * done_lock. Returns true if the descriptor has completed. It leaves two kinds of descriptors to
+ * the Done call, which reports the error: those that must not be written, and those with a changed
+ * Next.
  */
 static bool fill_one(struct vipl__vi *vi, enum vip_queue which, uint32_t count)
 {
@@ -268,8 +269,8 @@ static uint32_t take_ahead(struct vipl__queue *queue, uint32_t slot)
 }
 
 /*
- * Return a descriptor that is off its queue to the program, with the completion *comp; if it has
- * not completed, it is flushed.
+ * Return a descriptor that was taken off its queue to the program. `completed`: *comp is its
+ * completion; otherwise it completes as flushed.
  */
 static inline VIP_RETURN hand_back(struct vipl__vi *vi, uint64_t handle, enum vip_queue which,
                                    VIP_DESCRIPTOR *desc, struct vipl__origin origin, bool completed,
@@ -294,7 +295,7 @@ static VIP_RETURN nothing_posted(void)
     return vipl__outcome(VIP_DESCRIPTOR_ERROR, "no descriptor is posted on this queue");
 }
 
-/* ---- taking where messages may come by a ring (direct.h) ------------------------------------- */
+/* ---- VIs with a ring (direct.h) -------------------------------------------------------------- */
 
 /* Result of one look at the head of a queue. */
 struct head {
@@ -333,7 +334,7 @@ static bool next_completion(struct vipl__vi *vi, enum vip_queue which, uint32_t 
     return true;
 }
 
-/* The continuations of a long receive in the table are free again. */
+/* A receive leaves the table: free its continuation slots, if it has any. */
 static inline void give_conts(struct vipl__vi *vi, enum vip_queue which, uint32_t reaped)
 {
     struct vipl__queue *queue = &vi->queue[VIP_Q_RECV];
@@ -362,7 +363,7 @@ static void look(struct vipl__vi *vi, uint64_t handle, enum vip_queue which, boo
     if (!ret->valid || ret->empty)
         return;
     ret->origin = queue->origin[slot];
-    /* Loaded first: completions that vipd wrote before it died come before flushed ones. */
+    /* Load this first: completions that vipd wrote before it died come before flushed ones. */
     dead = vipl__vi_is_dead(vi);
     ret->completed = next_completion(vi, which, reaped, locked, ret);
     if (ret->lock || (!ret->completed && !dead))
@@ -377,8 +378,8 @@ static void look(struct vipl__vi *vi, uint64_t handle, enum vip_queue which, boo
 }
 
 /*
- * Take a descriptor of a VI with a ring. A ring message is copied to memory of the program;
- * post_lock guards its regions.
+ * Take a descriptor of a VI with a ring. The call copies a ring message to memory of the program
+ * under post_lock, which guards the regions.
  */
 static __attribute__((noinline)) VIP_RETURN
 take_direct(struct vipl__vi *vi, uint64_t handle, enum vip_queue which, VIP_DESCRIPTOR **ret_desc)
@@ -425,7 +426,7 @@ VIP_RETURN vipl__take_desc(struct vipl__vi *vi, uint64_t handle, enum vip_queue 
 
     *ret_desc = NULL;
     vipl__spin_lock(&queue->done_lock);
-    /* A VI gets its ring under this lock. */
+    /* Check this under done_lock: a VI gets its ring under this lock. */
     if (vipl__direct_of(vi) != NULL) {
         vipl__spin_unlock(&queue->done_lock);
         return take_direct(vi, handle, which, ret_desc);
@@ -434,7 +435,7 @@ VIP_RETURN vipl__take_desc(struct vipl__vi *vi, uint64_t handle, enum vip_queue 
     reaped = __atomic_load_n(&queue->reaped, __ATOMIC_RELAXED);
     empty = __atomic_load_n(&queue->posted, __ATOMIC_ACQUIRE) == reaped;
     if (valid && !empty) {
-        /* Loaded first: completions that vipd wrote before it died come before flushed ones. */
+        /* Load this first: completions that vipd wrote before it died come before flushed ones. */
         dead = vipl__vi_is_dead(vi);
         completed = vip_comps_read(&queue->comps, queue->position, queue->position, &comp);
         if (completed || dead) {
@@ -488,7 +489,7 @@ static VIP_RETURN attempt_recv(struct vipl__sleeper *wait)
     return vipl__take_desc(wait->object, wait->handle, VIP_Q_RECV, wait->ret[0]);
 }
 
-/* Senders by rings look at how many sleep here. */
+/* Publish in the ring if a thread sleeps: a sender then uses vipd, not the ring. */
 static void sleepers_changed(struct vipl__sleeper *wait)
 {
     vipl__direct_asleep_vi(wait->object);

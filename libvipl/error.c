@@ -1,6 +1,4 @@
-/*
- * The reason of the last failure, per thread (error.h, vipl_ext.h).
- */
+/* The reason of the last failure, per thread (error.h, vipl_ext.h). */
 #include "libvipl/error.h"
 
 #include <stdarg.h>
@@ -17,7 +15,7 @@ VIP_RETURN vipl__fail(VIP_RETURN code, const char *format, ...)
     char text[VIPL__REASON_BYTES];
     va_list args;
 
-    /* In a second buffer first: an argument may be the last reason itself. */
+    /* Format into a second buffer first: an argument may point to the last reason. */
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);

@@ -42,7 +42,7 @@ static void on_incoming(struct vipl__session *session, const Vip__ConnIncoming *
     const Vip__NetAddress *remote = event->remote;
 
     if (incoming == NULL)
-        return; /* the client's attempt ends at its time limit */
+        return; /* without an answer the client's attempt ends at its time limit */
     incoming->wait_id = event->wait_id;
     incoming->conn_handle = event->conn_handle;
     if (remote != NULL && remote->host.len <= VIP_HOST_ADDR_BYTES_MAX) {
@@ -105,10 +105,9 @@ static void on_error(struct vipl__session *session, const Vip__AsyncError *event
 }
 
 /*
- * Incoming RDMA and staged memory. For a Write, copy the bytes from the staging area to the
- * program's memory before vipd acknowledges the Write; for a Read, copy the bytes to the staging
- * area. Always answer vipd. The answer says if the region is gone or its memory does not allow the
- * copy.
+ * An RDMA operation of the peer reaches staged memory. For a Write, copy the bytes from the staging
+ * area to the program's memory before vipd acknowledges the Write; for a Read, copy the bytes to
+ * the staging area. Always answer vipd; the answer says if the copy failed.
  */
 static void on_place(struct vipl__session *session, const Vip__Place *event)
 {
@@ -132,7 +131,7 @@ static void on_place(struct vipl__session *session, const Vip__Place *event)
     vip_control_send(session->event_fd, &done.base, NULL, 0, 0);
 }
 
-/* The ring comes without its descriptor if this process has no room for it. */
+/* vipd has made a ring for a VI. *fds has its file, if this process had room for a descriptor. */
 static void on_direct(struct vipl__session *session, const Vip__Direct *event, struct vip_fds *fds)
 {
     bool taken = false;
@@ -166,7 +165,7 @@ static void dispatch(struct vipl__session *session, const Vip__Event *event, str
         on_direct(session, event->direct, fds);
         break;
     default:
-        break; /* an event of a later vipd */
+        break; /* a newer version of vipd has more kinds of events */
     }
 }
 
@@ -183,7 +182,7 @@ static void on_death(struct vipl__session *session, const char *refusal)
     snprintf(why, sizeof(why),
              "vipd has ended or closed this session; everything posted is flushed%s%.380s",
              refusal[0] != '\0' ? "; the next vipd refuses: " : "", refusal);
-    /* Threads that wait for a reply see the end of the socket when vipd also ends its direction. */
+    /* vipd then closes its direction, too, so that threads that wait for a reply get an error. */
     shutdown(session->control_fd, SHUT_WR);
     pthread_mutex_lock(&session->lock);
     __atomic_store_n(&session->trouble, 1, __ATOMIC_SEQ_CST);
@@ -208,8 +207,8 @@ static void on_death(struct vipl__session *session, const char *refusal)
             vipl__cq_fd_flushed(session->cq[i]);
 
     /*
-     * A thread may have looked before the death and sleep after it: wake all threads until none
-     * sleeps.
+     * A thread may look for completions before the death and begin to sleep after it. So wake all
+     * threads until no thread sleeps.
      */
     while (__atomic_load_n(&head->sleepers, __ATOMIC_SEQ_CST) != 0 &&
            __atomic_load_n(&session->closing, __ATOMIC_SEQ_CST) == 0) {
@@ -219,9 +218,9 @@ static void on_death(struct vipl__session *session, const char *refusal)
 }
 
 /*
- * Posts on a VI that vipd has refused are flushed, and vipd does not wake the threads that wait for
- * that. Other threads may look before the refusal or such a post, and sleep after it. So wake
- * all until vipd has a message.
+ * Posts on a VI that vipd has refused complete as flushed, and vipd wakes no thread that waits for
+ * these completions. So while a VI or CQ is refused, this thread wakes all sleepers every
+ * WAKE_REFUSED_MS until vipd sends a message.
  */
 #define WAKE_REFUSED_MS 10
 static void wake_refused(struct vipl__session *session)
@@ -233,7 +232,7 @@ static void wake_refused(struct vipl__session *session)
         vipl__wake_all(session);
 }
 
-/* Read vipd's messages until it ends the socket. */
+/* Handle vipd's messages until the event socket ends. */
 static void read_all(struct vipl__session *session)
 {
     for (;;) {

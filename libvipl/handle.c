@@ -1,6 +1,7 @@
 /*
- * Handles and the tables behind them: the session objects that exist, and the object of each handle
- * value. Garbage, stale and foreign handles are refused; no pointer is taken from them.
+ * Handles: the table of session objects, and the search for the object of a handle. A handle
+ * contains no pointer. So garbage, stale handles and handles of other processes are refused without
+ * a fault.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -40,8 +41,8 @@ struct vipl__cq *vipl__cq_find(VIP_CQ_HANDLE cq_handle)
 }
 
 /*
- * Spec 3.5: programs that give no tag, or no attributes, work (the default domain). In the strict
- * mode (VIPL_STRICT_PTAGS=1), which is for tests of programs, a missing tag is an invalid tag.
+ * Must programs give a protection tag? Without one they get the default domain (spec 3.5). With
+ * VIPL_STRICT_PTAGS=1, for tests of programs, a missing tag is an invalid tag.
  */
 static bool strict_ptags(void)
 {
@@ -80,9 +81,9 @@ VIP_RETURN vipl__bad_cq(const char *call, VIP_CQ_HANDLE cq_handle)
 }
 
 /*
- * Count the caller in, then look at the handle again. VipCloseNic first invalidates handles, then
- * waits for the count to be 0. So either VipCloseNic sees the count, or the caller sees the invalid
- * handle.
+ * Count the caller in `users`, then look at the handle again. VipCloseNic first invalidates
+ * handles, then waits for the count to be 0. So either VipCloseNic sees the count, or the caller
+ * sees the invalid handle.
  */
 static bool enter(struct vipl__session *session, const uint64_t *live, uint64_t handle)
 {
@@ -170,15 +171,15 @@ static void fork_close_cq(struct vipl__cq *cq)
 }
 
 /*
- * The child has none of the sessions. Its handles become invalid, and all descriptors of the session
- * are closed. With a socket, vipd would not notice the parent's end. With a segment or a ring, the
- * memory would live as long as the child and count for the user, and the child could map it. The
- * child never uses the objects again, because threads that exist only in the parent may hold their
- * locks. The segments are not mapped in the child.
+ * The child of a fork has none of the sessions: its handles become invalid, and it closes all file
+ * descriptors of the sessions. If it kept a socket, vipd would not notice the parent's end. If it
+ * kept a segment or a ring, this memory would stay allocated, and count for the user, until the
+ * child ends. The child never uses the session objects again, because threads that exist only in
+ * the parent may hold their locks. The segments are not mapped in the child.
  */
 static void fork_child(void)
 {
-    /* Do this first: until then a session object may lie in a page that the parent still shares. */
+    /* Do this first: until then parent and child may share the pages of session objects. */
     vipl__mem_fork_child();
     for (unsigned slot = 0; slot < VIPL__SESSIONS_MAX; slot++) {
         struct vipl__session *session = vipl__sessions[slot];
@@ -228,7 +229,7 @@ static struct vipl__session *session_new(uint32_t slot)
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (session->app_base == MAP_FAILED)
         goto no_address_space;
-    /* Not from the heap: another thread may be adopting a page of the heap just now. */
+    /* Not on the heap: while another thread adopts a page of the heap, system calls may fail. */
     session->call_room = mmap(NULL, VIP_CONTROL_BYTES_MAX, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (session->call_room == MAP_FAILED)
@@ -301,7 +302,7 @@ void vipl__doorbell(struct vipl__session *session)
 {
     static const uint64_t one = 1;
 
-    /* Count this thread in, so that VipCloseNic cannot close the file descriptor meanwhile. */
+    /* Count this thread in `users`, so that VipCloseNic does not close the file descriptor now. */
     __atomic_add_fetch(&session->users, 1, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&session->handle, __ATOMIC_SEQ_CST) != 0)
         while (write(session->doorbell_fd, &one, sizeof(one)) < 0 && errno == EINTR)

@@ -1,10 +1,10 @@
 /*
  * VipxListen and the calls for listeners, and VipxNewDiscriminator.
  *
- * vipd sends a listener its requests one after the other, up to its backlog. The provider thread
- * appends them to the listener's queue; VipxListenWait takes them out. VipxListenClose asks vipd
- * for the number of requests that vipd has sent, and waits until all these have come. Then it
- * rejects the requests that the program has not taken.
+ * vipd sends the requests for a listener one after the other, up to the listener's backlog. The
+ * provider thread appends them to the listener's queue; VipxListenWait takes them out.
+ * VipxListenClose asks vipd how many requests it has sent, and waits until all these have come.
+ * Then it rejects the requests that the program has not taken.
  */
 #include "libvipl/listen.h"
 
@@ -15,10 +15,10 @@
 #include "libvipl/connect.h"
 #include "libvipl/error.h"
 
-/* How long, in ns, closing waits for requests that vipd has sent already. */
+/* Longest time, in ns, for which VipxListenClose waits for requests that vipd has sent already. */
 #define LISTEN_DRAIN_NS 1000000000ull
 
-/* In place of vipd's number: the present vipd has refused the listener. */
+/* Stands in place of vipd's number of a listener: the present vipd has refused the listener. */
 #define NO_WAIT 0
 
 /* The index in a listener's handle has 16 bits. */
@@ -87,7 +87,7 @@ void vipl__listeners_invalidate(struct vipl__session *session)
             session->listener[i]->handle = 0;
 }
 
-/* Drop the requests, close the fd, and make the object free again. */
+/* Drop the requests, close the file descriptor, and mark the object as free. */
 static void give_back(struct vipl__listener *listener)
 {
     struct vipl__incoming *incoming;
@@ -120,7 +120,7 @@ static struct vipl__listener *object(struct vipl__session *session, unsigned *re
             listener = calloc(1, sizeof(*listener));
             if (listener == NULL)
                 continue;
-            listener->fd = -1; /* before the child of a fork can find it */
+            listener->fd = -1; /* the child of a fork closes it */
             __atomic_store_n(&session->listener[i], listener, __ATOMIC_RELEASE);
         }
         if (!listener->in_use) {
@@ -132,8 +132,8 @@ static struct vipl__listener *object(struct vipl__session *session, unsigned *re
 }
 
 /*
- * Make the object of vipd's listener wait_id; its requests may have come already. NULL: no free
- * object.
+ * Make the object of the listener that vipd knows as wait_id. Requests for it may already be in
+ * session->incoming. NULL: no free object.
  */
 static struct vipl__listener *install(struct vipl__session *session, uint64_t wait_id, int fd,
                                       const struct vip_addr *local, uint32_t backlog,
@@ -250,7 +250,8 @@ static VIP_RETURN open_listener(struct vipl__session *session, struct vip_addr *
     return rc;
 }
 
-/* The listener with this index, with its requests dropped; false: there is none. */
+/* Drop the requests of the listener with this index and copy the listener to *ret. False: no such
+ * listener. */
 static bool past_listener(struct vipl__session *session, unsigned index, struct vipl__listener *ret)
 {
     struct vipl__listener *listener;
@@ -290,7 +291,7 @@ VIP_RETURN vipl__listener_again(struct vipl__session *session, unsigned index)
     pthread_mutex_unlock(&session->lock);
     if (rc == VIP_SUCCESS)
         vipl__call_kept(session);
-    if (rc == VIP_SUCCESS && !mine) /* it was closed meanwhile */
+    if (rc == VIP_SUCCESS && !mine) /* the program has closed the listener meanwhile */
         ask_end(session, call, wait_id, &delivered);
     return rc;
 }
@@ -428,8 +429,9 @@ VIP_RETURN VipxListenGetFd(VIPX_LISTENER Listener, int *Fd)
 }
 
 /*
- * Does vipd have the listener? The next vipd may have been told of it, and then takes requests only
- * when it has been told of everything: wait for that. Under session->lock.
+ * Does the present vipd have the listener? If this library has told a next vipd of the listener,
+ * but not yet of all objects, wait until that is done: only then vipd answers requests of other
+ * threads. Under session->lock.
  */
 static bool vipd_has(struct vipl__session *session, const struct vipl__listener *listener)
 {
@@ -450,9 +452,7 @@ VIP_RETURN VipxListenClose(VIPX_LISTENER Listener)
 
     if (session == NULL)
         return VIP_INVALID_PARAMETER;
-    /*
-     * From now on no other thread finds the listener; this thread owns the object until give_back.
-     */
+    /* Now no other thread finds the listener; this thread owns the object until give_back. */
     listener->handle = 0;
     pthread_cond_broadcast(&session->changed);
     there = vipd_has(session, listener);

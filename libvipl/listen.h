@@ -10,8 +10,8 @@ struct vipl__listener {
     bool in_use;
     uint16_t uses;     /* counts creations of this object: makes handles differ */
     uint64_t wait_id;  /* vipd's number */
-    uint64_t received; /* requests that vipd sent for it */
-    uint32_t told;     /* the session's `tells` when vipd took it */
+    uint64_t received; /* requests that came from vipd */
+    uint32_t told;     /* the session's `tells` when vipd accepted it */
     struct vip_addr local;
     uint32_t backlog;
     int fd; /* eventfd: readable while `first` is not NULL, and when vipd has died */
@@ -22,8 +22,8 @@ struct vipl__listener {
 bool vipl__listener_put(struct vipl__session *session, struct vipl__incoming *incoming);
 /* vipd has died: make the listeners' file descriptors readable. Under session->lock. */
 void vipl__listeners_raise(struct vipl__session *session);
-/* Make the listener with this index anew with the next vipd, if there is a listener. The requests of
- * the last vipd are dropped. Outcomes: as vipl__call. */
+/* Tell the next vipd of the listener with this index, if there is one, and drop the last vipd's
+ * requests. Outcomes: as vipl__call. */
 VIP_RETURN vipl__listener_again(struct vipl__session *session, unsigned index);
 /* Make the handles of all listeners invalid. Under session->lock. */
 void vipl__listeners_invalidate(struct vipl__session *session);

@@ -1,10 +1,11 @@
 /*
  * Registration and release of memory; allocation of memory that is shared from birth.
  *
- * Owns: the decision how vipd reaches a range, and the order of steps. Only the kernel's mappings
- * are trusted: each registration reads them and adopts pages that are not adopted yet; each release
- * moves back only pages that still map the arena. The counts (mem_runs.c) only say when a page's
- * last registration is gone. One lock is held all the time, so that two moves never overlap.
+ * Owns: the decision how vipd reaches a range, and the order of steps. The program may change its
+ * mappings at any time, so each call reads them from the kernel. A registration adopts pages that
+ * do not map the arena yet; a release moves back only pages that still do. The counts (mem_runs.c)
+ * only say when a page's last registration is gone. Each call holds one lock, so two moves never
+ * overlap.
  */
 #include "libvipl/mem_internal.h"
 
@@ -19,8 +20,8 @@
 #include "proto/assert.h"
 
 /*
- * Open the arena, unless it is open. offered: the file to use if it is not open; -1: make a file.
- * Outcomes: the file descriptor of the arena; -errno. Lock held.
+ * Open the arena, unless it is open. offered: the file to use for it; -1: make a file. Outcomes:
+ * the file descriptor of the arena; -errno. Lock held.
  */
 static int arena_open(struct mem_state *st, int offered)
 {
@@ -85,10 +86,10 @@ void vipl__mem_arena_put(void)
     pthread_mutex_lock(&st->lock);
     if (st->arena_users > 0) /* a forked child starts with 0 */
         st->arena_users--;
-    /* Closing the file also frees the pages that it kept. */
+    /* The last user is gone: close the file, which also frees its idle pages. */
     if (st->arena_users == 0 && st->runs.n == 0) {
         if (vipl__mem_arena_alive(
-                st)) /* the program may have closed arena_fd, and have its own file there */
+                st)) /* else the program has closed arena_fd, and may have its own file there */
             close(st->arena_fd);
         st->arena_fd = -1;
         st->arena_ino = 0;
@@ -104,9 +105,9 @@ void vipl__mem_arena_put(void)
 
 /*
  * Adopt one mapping's pages [start, end). Outcomes: 0; negative errno: some pages may be adopted.
- * -EPERM: the mapping is locked, excluded from core dumps, or empty in children; the arena's
- * mapping would lose that attribute. Only the first move shows this; the caller moves the pages
- * back.
+ * -EPERM: the mapping is locked, excluded from core dumps (MADV_DONTDUMP), or empty in children
+ * (MADV_WIPEONFORK). The arena's mapping would lose that attribute. Only a move shows such an
+ * attribute; after -EPERM the caller moves the pages back.
  */
 static int move_in_all(struct mem_state *st, uintptr_t start, uintptr_t end, int prot)
 {
@@ -115,7 +116,7 @@ static int move_in_all(struct mem_state *st, uintptr_t start, uintptr_t end, int
     uintptr_t at = start;
     int rc = 0;
 
-    /* Keep the emptied pieces side by side: then they merge into one mapping again. */
+    /* Keep the emptied mappings of all pieces side by side, so that they merge into one mapping. */
     if (end - start > MEM_MOVE_BYTES_MAX) {
         void *map =
             mmap(NULL, end - start, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -148,7 +149,7 @@ static int move_in_all(struct mem_state *st, uintptr_t start, uintptr_t end, int
 /* Result of a look at the mappings of a range. */
 struct look {
     bool movable; /* each page is adopted or can be adopted */
-    bool known;   /* the whole range is mapped and readable; false: /proc is missing */
+    bool known;   /* the whole range is mapped and readable; false: not known */
 };
 
 static bool is_movable(const struct mem_piece *piece, uintptr_t start, uintptr_t end)
@@ -159,8 +160,8 @@ static bool is_movable(const struct mem_piece *piece, uintptr_t start, uintptr_t
 }
 
 /*
- * Look at the mappings of [start, end) and keep them in st->pieces. Outcomes: 0 and *ret; -EFAULT:
- * a part is not mapped or not readable; -ENOMEM; another errno: the mappings cannot be read.
+ * Read the mappings of [start, end) into st->pieces. Outcomes: 0 and *ret; -EFAULT: a part is not
+ * mapped or not readable; -ENOMEM; another errno: the mappings cannot be read.
  */
 static int look_at(struct mem_state *st, uintptr_t start, uintptr_t end, struct look *ret,
                    const char **why)
@@ -212,8 +213,8 @@ static int adopt(struct mem_state *st, uintptr_t start, uintptr_t end)
         if (vipl__mem_is_adopted(st, &piece[i], from))
             continue;
         /*
-         * A run says adopted, the mapping does not: the program has unmapped or moved these pages
-         * since.
+         * A run exists for these pages, but they do not map the arena: the program has unmapped or
+         * moved the adopted pages.
          */
         if (run < st->runs.n && vipl__mem_run(st, run)->start < piece[i].end)
             rc = vipl__mem_settle_strays(st, offset, piece[i].end - from);
@@ -223,7 +224,8 @@ static int adopt(struct mem_state *st, uintptr_t start, uintptr_t end)
     if (rc == 0)
         rc = vipl__mem_runs_reserve(st, st->pieces.n + 4);
     if (rc == 0) {
-        /* Adopted pages without a run came back by mremap: count them from now on. */
+        /* Adopted pages without a run: the program has moved them away and back (mremap). Count
+         * them again. */
         vipl__mem_runs_fill(st, start, end);
         vipl__mem_runs_count_up(st, start, end);
     } else {
@@ -233,8 +235,8 @@ static int adopt(struct mem_state *st, uintptr_t start, uintptr_t end)
 }
 
 /*
- * If the whole of [start, end) is one adopted mapping with runs, count it up. False: it is not, or
- * there is no room for runs.
+ * If all of [start, end) is one adopted mapping and has runs, count one more registration. False:
+ * this is not so, or there is no room for runs.
  */
 static bool count_again(struct mem_state *st, uintptr_t start, uintptr_t end)
 {
@@ -264,10 +266,7 @@ static const struct mem_alloc *find_alloc(const struct mem_state *st, uintptr_t 
     return NULL;
 }
 
-/*
- * Does the range lie in memory that is shared from birth, and is that memory still mapped there?
- * Then fill in *ret.
- */
+/* Does the range lie in memory of vipl__mem_alloc that is still mapped there? Then fill in *ret. */
 static bool prepare_shared(struct mem_state *st, uintptr_t addr, size_t bytes,
                            struct vipl__mem *ret)
 {
@@ -320,7 +319,7 @@ bool vipl__mem_intact(const struct vipl__mem *mem)
         intact = still_adopted(st, start, end);
         break;
     case VIPL__MEM_STAGED:
-        /* Each copy uses the address: any readable memory there is enough. */
+        /* Staged bytes are copied by their address, so any readable memory there is enough. */
         intact = look_at(st, start, end, &look, &why) == 0;
         break;
     }
@@ -329,9 +328,9 @@ bool vipl__mem_intact(const struct vipl__mem *mem)
 }
 
 /*
- * Decide how the range is reached, and share or adopt it; lock held. Outcomes: as
- * vipl__mem_prepare; 1: the caller stages the range; *ret_known is true if the range is known to be
- * readable.
+ * Decide how vipd reaches the range, and share or adopt it; lock held. Outcomes: as
+ * vipl__mem_prepare; 1: the caller must stage the range. *ret_known: is the range known to be
+ * readable?
  */
 static int prepare_locked(struct mem_state *st, uintptr_t addr, size_t bytes, bool no_shared,
                           struct vipl__mem *ret, bool *ret_known, const char **why)
@@ -352,7 +351,8 @@ static int prepare_locked(struct mem_state *st, uintptr_t addr, size_t bytes, bo
     adopted = vipl__mem_arena_alive(st);
     if (!adopted || !count_again(st, start, end)) {
         rc = look_at(st, start, end, &look, why);
-        /* If the mappings cannot be read, the staging copy finds out what is readable. */
+        /* With other errors the mappings are unknown: stage the range; a probe then tests if it is
+         * readable. */
         if (rc == -EFAULT || rc == -ENOMEM)
             return rc;
         adopted = rc == 0 && adopted && look.movable &&

@@ -1,6 +1,6 @@
 /*
- * Registered memory, the library's half: makes any address range of this process reachable for
- * vipd, as shared, adopted or staged memory (design: doc/architecture.md, "registered memory").
+ * The library's part of registered memory: makes any address range of this process reachable for
+ * vipd, as shared, adopted or staged memory (doc/memory.md).
  *
  * Owns: the process-wide arena, adoption of pages and their return, staging copies, fork safety.
  * Does not own: handles and rights (vipd's registry), the VIPL calls (register.c).
@@ -50,14 +50,12 @@ struct vipl__mem_files {
 /* Is fd memory of exactly `bytes` bytes (> 0), of a fixed size (sealed SHRINK and GROW)? */
 bool vipl__mem_file_is(int fd, size_t bytes);
 /*
- * May this process make a file of `bytes` bytes, or write a file up to that offset? RLIMIT_FSIZE
- * also limits files in memory, and a refused try raises SIGXFSZ: call this before ftruncate and
- * pwrite. The limit does not concern stores in mappings. Outcomes: 0; -EFBIG. Any thread.
+ * May this process make a file of `bytes` bytes, or write a file up to that offset? Call this
+ * before ftruncate and pwrite: beyond RLIMIT_FSIZE, which also limits files in memory, they raise
+ * SIGXFSZ. The limit does not apply to stores in mappings. Outcomes: 0; -EFBIG. Any thread.
  */
 int vipl__mem_file_room(uint64_t bytes);
-/*
- * Give the new memfd fd a size of `bytes`. Outcomes: 0; -EFBIG: RLIMIT_FSIZE; other negative errno.
- */
+/* Set the size of a new memfd. Outcomes: 0; -EFBIG: RLIMIT_FSIZE; other negative errno. */
 int vipl__mem_file_grow(int fd, uint64_t bytes);
 /*
  * The text for a negative errno of this module. For -EFBIG it names RLIMIT_FSIZE, its value, and
@@ -71,22 +69,24 @@ const char *vipl__mem_file_error(int error);
 int vipl__shared_advise(void *base, size_t bytes);
 /*
  * Take the memory file out of a reply of vipd. fds is empty afterwards. Outcomes: a file
- * descriptor; -ENOSYS: there is not exactly one, or its size or seals are wrong.
+ * descriptor; -ENOSYS: the reply does not have exactly one file, or the file's size or seals are
+ * wrong.
  */
 int vipl__mem_file_take(struct vip_fds *fds, size_t bytes);
 
 /*
  * A NIC handle is being opened: hold the process's arena memfd (VIP_ARENA_BYTES, sealed
  * SHRINK|GROW) for OpenRequest, until vipl__mem_arena_put. Outcomes: the fd (this module owns it);
- * -ENOENT: there is no arena yet, ask vipd for a file and call vipl__mem_arena_get; -ENOMEM.
+ * -ENOENT: there is no arena yet: ask vipd for a file and call vipl__mem_arena_get; -ENOMEM.
  */
 int vipl__mem_arena_hold(void);
 /*
- * The same with `offered`, the file that vipd has made; -1 if vipd makes no files. This module owns
- * `offered` from now on. Outcomes: the fd as above; negative errno.
+ * As vipl__mem_arena_hold, and make the arena if there is none. offered: the file that vipd has
+ * made for it; -1 if vipd makes no files. This module owns `offered` from now on. Outcomes: the fd
+ * as above; negative errno.
  */
 int vipl__mem_arena_get(int offered);
-/* The NIC handle is closed, or was not opened. */
+/* End one hold of the arena: the NIC handle is closed, or could not be opened. */
 void vipl__mem_arena_put(void);
 
 /*
@@ -106,15 +106,15 @@ void vipl__mem_release(struct vipl__mem *mem);
 
 /*
  * Does a prepared range still reach the memory at its addresses? The program may have unmapped that
- * memory, or mapped other pages there. STAGED: any readable memory will do.
+ * memory, or mapped other pages there. STAGED: true if any readable memory is there.
  */
 bool vipl__mem_intact(const struct vipl__mem *mem);
 
 /*
- * For STAGED ranges only: copy bytes out before a post, copy bytes in after arrival. The caller has
- * checked the bounds; bytes > 0. Outcomes: true; false: some pages of the program's memory are
- * inaccessible (read-only, unmapped, a truncated file). Their bytes were left out and counted; all
- * other bytes were copied.
+ * For STAGED ranges only: copy bytes from the program's memory to the staging area before a post
+ * (_out), or back after arrival (_in). The caller has checked the bounds; bytes > 0. Outcomes:
+ * true; false: some pages of the program's memory are inaccessible (read-only, unmapped, a
+ * truncated file). Their bytes were left out and counted; all other bytes were copied.
  */
 bool vipl__mem_stage_out(const struct vipl__mem *mem, uintptr_t addr, size_t bytes);
 bool vipl__mem_stage_in(const struct vipl__mem *mem, uintptr_t addr, size_t bytes);
@@ -130,11 +130,10 @@ void *vipl__mem_alloc(size_t bytes);
 int vipl__mem_free(void *addr);
 
 /*
- * For libvipl's single set of pthread_atfork handlers. vipl__mem_fork_child turns adopted and
- * shared pages into private copies and closes the arena. The child's handler must call it first:
- * until then a write to any heap object may change the parent's object. _prepare takes this
- * module's lock before the fork. _parent waits until the child has its copies, and releases the
- * lock.
+ * Called by libvipl's pthread_atfork handlers (handle.c). _prepare takes this module's lock before
+ * the fork. _child turns adopted and shared pages into private copies and closes the arena. The
+ * child must call it first: until then a write to any heap object may change the parent's object.
+ * _parent waits until the child has its copies, and releases the lock.
  */
 void vipl__mem_fork_prepare(void);
 void vipl__mem_fork_parent(void);

@@ -1,9 +1,9 @@
 /*
  * Files of memory that this process shares with vipd.
  *
- * Owns: the choice of the maker. vipd makes these files if it can: no program can punch holes into
- * a file of vipd, so no program can hold vipd up (vipd/registry/memfile.h). Otherwise the library
- * makes them.
+ * Owns: the choice who makes such a file, vipd or the library. vipd makes the files if it can: a
+ * program cannot punch holes into a file of vipd, and a hole could delay vipd
+ * (vipd/registry/memfile.h). Otherwise the library makes the files.
  */
 #include "libvipl/mem_internal.h"
 
@@ -65,7 +65,7 @@ static int ask(int sock, size_t bytes)
     if (rc != 0)
         return rc;
     protobuf_c_message_free_unpacked(message, NULL);
-    return vipl__mem_file_take(&fds, bytes); /* a refusal brings no file */
+    return vipl__mem_file_take(&fds, bytes); /* if vipd refuses, fds is empty */
 }
 
 static int ask_anew(size_t bytes)
@@ -81,7 +81,7 @@ static int ask_anew(size_t bytes)
     return rc;
 }
 
-/* The size that RLIMIT_FSIZE has refused this thread last, in bytes. */
+/* Size in bytes of this thread's last file that RLIMIT_FSIZE did not allow. */
 static _Thread_local uint64_t refused_bytes;
 
 int vipl__mem_file_room(uint64_t bytes)
@@ -152,8 +152,8 @@ int vipl__mem_file_map(int fd, size_t bytes, void **ret)
 int vipl__shared_advise(void *base, size_t bytes)
 {
     /*
-     * A core dump (gcore, kernel) would read every page of sparse segments, and so allocate all
-     * holes.
+     * MADV_DONTDUMP: a core dump (by gcore or the kernel) would read every page of the sparse
+     * segments, and so allocate memory for all holes.
      */
     return madvise(base, bytes, MADV_DONTFORK) < 0 || madvise(base, bytes, MADV_DONTDUMP) < 0
                ? -errno

@@ -21,10 +21,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/*
- * Longest wait, in ms, for the child's copies. A child that takes longer is stopped, maybe by a
- * debugger.
- */
+/* Longest wait, in ms, for the child's copies; a child that a debugger stopped makes none. */
 #define CHILD_WAIT_MS 10000
 
 static void close_fd(int *fd)
@@ -42,8 +39,8 @@ void vipl__mem_fork_prepare(void)
         return;
     pthread_mutex_lock(&st->lock);
     /*
-     * Without a pipe (EMFILE) the parent does not wait; then the copies may have the parent's next
-     * writes.
+     * If there is no pipe (EMFILE), the parent does not wait. Then the child's copies may contain
+     * what the parent writes after the fork.
      */
     if ((st->runs.n > 0 || st->allocs.n > 0) && pipe2(st->fork_pipe, O_CLOEXEC) != 0)
         st->fork_pipe[0] = st->fork_pipe[1] = -1;
@@ -65,7 +62,7 @@ void vipl__mem_fork_parent(void)
     pthread_mutex_unlock(&st->lock);
 }
 
-/* The memfd of this module that the mapping maps; -1 if it maps none. */
+/* The file of this module (arena or allocation) that the mapping maps; -1: none. */
 static int fd_of(const struct mem_state *st, const struct mem_piece *piece)
 {
     const struct mem_alloc *alloc = st->allocs.items;
@@ -122,8 +119,8 @@ static void own_piece(const struct mem_piece *piece, int fd)
 }
 
 /*
- * The mappings cannot be read (no file descriptor, no /proc): copy all adopted and allocated
- * memory.
+ * Used if the mappings cannot be read (no file descriptor, no /proc): copy all memory that this
+ * module has adopted or allocated.
  */
 static void copy_known(struct mem_state *st)
 {
@@ -168,7 +165,8 @@ void vipl__mem_fork_child(void)
 
     if (st == NULL)
         return;
-    /* Both file descriptors refer to the parent's address space. */
+    /* maps_fd and uffd refer to the parent's address space: close them; later calls open new
+     * ones. */
     close_fd(&st->maps_fd);
     st->maps_tried = false;
     close_fd(&st->uffd);
@@ -197,7 +195,7 @@ void vipl__mem_fork_child(void)
 
     if (st->fork_pipe[1] >= 0) {
         ssize_t told = write(st->fork_pipe[1], "", 1);
-        (void)told; /* on an error the parent sees the end of the pipe */
+        (void)told; /* without the byte, the parent sees the end of the pipe */
     }
     close_fd(&st->fork_pipe[0]);
     close_fd(&st->fork_pipe[1]);

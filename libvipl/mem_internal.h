@@ -28,25 +28,27 @@
 
 #define MEM_PAGE_BYTES 4096ul
 
-/* Most bytes of one move. Writers of its pages are blocked during the copy: 1 ms for this size. */
+/* Largest size of one move, in bytes. Threads that write to its pages wait during the copy: 1 ms
+ * for this size. */
 #define MEM_MOVE_BYTES_MAX (1ul << 20)
 
 /*
- * Largest region, in bytes, whose pages registration allocates at once. The program's cgroup is
- * charged for these pages; without this, vipd would have to allocate them later. Larger regions are
- * often sparse, so their pages are not allocated in advance.
+ * Registration allocates all pages of shared and staged memory up to this size, in bytes. So the
+ * program's cgroup pays for the pages; otherwise vipd would allocate them later. Larger memory is
+ * often sparse, so its pages are allocated on use.
  */
 #define MEM_POPULATE_BYTES_MAX (64ul << 20)
-/* Idle bytes that the arena's file may always keep (vipl__mem_zone_room has the whole rule). */
+/* Unused bytes that the arena's file may always keep (vipl__mem_zone_room has the whole rule). */
 #define MEM_IDLE_BYTES (64ul << 20)
 
-/* Unit, in bytes, in which address space is assigned to the arena (mem_zone.c). */
+/* Bytes of a block: the arena and the address space are divided into blocks (mem_zone.c). */
 #define MEM_BLOCK_BYTES (1ull << 28)
 #define MEM_BLOCKS      (VIP_ARENA_BYTES / MEM_BLOCK_BYTES)
 
 #define MEM_NO_OFFSET UINT64_MAX
 
-/* Code in the window of a move must not be instrumented: sanitizers call out and keep state. */
+/* For functions in the window of a move (mem_move.c): no sanitizer may add code that touches other
+ * memory. */
 #if defined(__clang__)
 #define MEM_RAW __attribute__((noinline, no_sanitize("address", "thread", "undefined")))
 #else
@@ -82,18 +84,18 @@ struct mem_alloc {
     int fd;
 };
 
-/* A growing array in pages of its own. */
+/* A growing array in its own pages, not in the heap. */
 struct mem_vec {
     void *items;
     size_t n;
     size_t bytes_mapped;
 };
 
-/* How writers of other threads are held up while pages are moved. */
+/* How to stop other threads from writing to pages while these pages are moved. */
 enum mem_guard {
-    MEM_GUARD_USERFAULTFD = 1, /* the kernel holds them up */
+    MEM_GUARD_USERFAULTFD = 1, /* userfaultfd makes the writing threads wait */
     MEM_GUARD_ALONE,           /* the process has no other thread */
-    MEM_GUARD_IMPOSSIBLE,      /* other threads exist and cannot be held up: do not move */
+    MEM_GUARD_IMPOSSIBLE,      /* no userfaultfd, but other threads: move no pages */
 };
 
 struct mem_state {
@@ -114,7 +116,7 @@ struct mem_state {
     struct mem_vec stages;            /* of int: the files of staging areas */
     struct mem_vec pieces;            /* of struct mem_piece: the range being prepared */
     uint64_t block_owner[MEM_BLOCKS]; /* 1 + address / MEM_BLOCK_BYTES; 0 = free */
-    bool block_full[MEM_BLOCKS];      /* has idle pages that the file keeps */
+    bool block_full[MEM_BLOCKS];      /* the file keeps unused pages of this block */
     bool keeps;                       /* the arena's file keeps its pages: vipd made it */
     unsigned arena_users;             /* NIC handles that are open or being opened */
     int fork_pipe[2];                 /* the child reports in this pipe that it has its copies */
@@ -123,9 +125,7 @@ struct mem_state {
     uint64_t stage_skipped_bytes;     /* bytes that could not be copied from or to memory */
 };
 
-/*
- * Only tests set these, before the first use: features that the kernel or container seems to lack.
- */
+/* Only tests set these, before the first use: behave as if the kernel lacked a feature. */
 struct mem_switches {
     bool no_userfaultfd;
     bool user_mode_only;
@@ -142,7 +142,7 @@ extern struct mem_switches vipl__mem_switches;
 struct mem_state *vipl__mem_state(void);
 /* The process's state; NULL if it was not made yet. */
 struct mem_state *vipl__mem_state_peek(void);
-/* Room for n items. Outcomes: 0, -ENOMEM. */
+/* Make room for n items in total. Outcomes: 0; -ENOMEM. */
 int vipl__mem_vec_reserve(struct mem_vec *vec, size_t n, size_t item_bytes);
 /* Is arena_fd still the arena? A program that closes all file descriptors may have reused it. */
 bool vipl__mem_arena_alive(const struct mem_state *st);
@@ -159,7 +159,7 @@ static inline uintptr_t mem_page_up(uintptr_t addr)
 
 /* ---- mem_return.c; all with the lock held */
 
-/* Does the mapping show at addr the arena pages that adoption put there? */
+/* Does the mapping map, at addr, the arena page that adoption chose for addr? */
 bool vipl__mem_is_adopted(const struct mem_state *st, const struct mem_piece *piece,
                           uintptr_t addr);
 /*
@@ -184,7 +184,7 @@ int vipl__mem_query(struct mem_state *st, uintptr_t addr, struct mem_piece *ret)
 
 /*
  * Must the private anonymous pages [start, end) of piece stay where they are? Yes if the kernel or
- * the calling thread uses them in a way that a move cannot hold up.
+ * the calling thread may access them during a move and cannot be made to wait (mem_pin.c).
  */
 bool vipl__mem_pinned(const struct mem_piece *piece, uintptr_t start, uintptr_t end);
 
@@ -201,8 +201,8 @@ int vipl__mem_zone_reserve(struct mem_state *st, uintptr_t start, uintptr_t end)
  */
 bool vipl__mem_zone_room(const struct mem_state *st, uintptr_t start, uintptr_t end);
 /*
- * The arena's pages [offset, offset + bytes) are no longer used. Give them back to the kernel. If
- * the file keeps its pages, the next adoption that needs a block uses them again.
+ * The arena's pages [offset, offset + bytes) are no longer used. Give them back to the kernel. A
+ * file that keeps its pages keeps these for later adoptions.
  */
 void vipl__mem_zone_free(struct mem_state *st, uint64_t offset, size_t bytes);
 
@@ -213,7 +213,8 @@ size_t vipl__mem_runs_find(const struct mem_state *st, uintptr_t addr);
 struct mem_run *vipl__mem_run(const struct mem_state *st, size_t i);
 /* Make room for `more` runs: an operation splits runs. Outcomes: 0; -ENOMEM. */
 int vipl__mem_runs_reserve(struct mem_state *st, size_t more);
-/* [start, end) has been moved in. Pages that have a run keep its count; the others begin at 0. */
+/* [start, end) was moved into the arena. Pages that have a run keep its count; other pages get
+ * count 0. shadow: the kept old mapping of start. */
 void vipl__mem_runs_moved_in(struct mem_state *st, uintptr_t start, uintptr_t end,
                              uintptr_t shadow);
 /* Pages of [start, end) that have no run get one with count 0. */
@@ -237,9 +238,9 @@ int vipl__mem_move_in(struct mem_state *st, enum mem_guard guard, uintptr_t addr
                       int prot, uintptr_t shadow, uintptr_t *ret_shadow);
 
 /*
- * Has an emptied mapping of vipl__mem_move_in a mark that the arena's mapping cannot have:
- * MADV_DONTDUMP or MADV_WIPEONFORK? Also true if that cannot be found out. This may move a mapping
- * of a single page: *shadow is its new address. A mapping in a reservation has two pages or more.
+ * Was the emptied mapping at *shadow marked with MADV_DONTDUMP or MADV_WIPEONFORK? The arena's
+ * mapping would lose such a mark. Also true if the test fails. The test may move a mapping of one
+ * page: then *shadow is its new address. A mapping in a reservation is never that small.
  */
 bool vipl__mem_marked(struct mem_state *st, uintptr_t *shadow, size_t bytes);
 
@@ -254,28 +255,26 @@ int vipl__mem_move_out(struct mem_state *st, enum mem_guard guard, uintptr_t add
 /* ---- mem_stage.c */
 
 /*
- * Make a staging area for the range. known: true if the range is known to be readable; if false,
- * test it. Outcomes: as vipl__mem_prepare. The caller does not hold the lock, because this may ask
- * vipd for the file.
+ * Make a staging area for the range. known: the range is readable; if false, test that. Outcomes:
+ * as vipl__mem_prepare. The caller does not hold the lock, because this call may ask vipd for the
+ * file.
  */
 int vipl__mem_stage_prepare(struct mem_state *st, uintptr_t addr, size_t bytes, bool known,
                             const struct vipl__mem_files *files, struct vipl__mem *ret,
                             const char **why);
-/* Nothing if the area is that of the parent of a fork. */
+/* Free a staging area. In the child of a fork: nothing for the parent's areas. */
 void vipl__mem_stage_release(struct mem_state *st, struct vipl__mem *mem);
 /*
- * Allocate the pages [map, map + bytes) of a shared mapping of the library; does nothing for more
+ * Allocate the pages [map, map + bytes) of a shared mapping of the library, if they are not more
  * than MEM_POPULATE_BYTES_MAX. Outcomes: 0; -ENOMEM with a sentence in *why.
  */
 int vipl__mem_populate(void *map, size_t bytes, const char **why);
 
 /* ---- mem_file.c */
 
-/*
- * Make a memfd of that size, sealed SHRINK and GROW. name: appears in /proc. Outcomes: fd, -errno.
- */
+/* Make a memfd, sealed SHRINK and GROW. name: as shown in /proc. Outcomes: fd; -errno. */
 int vipl__mem_file_own(const char *name, size_t bytes);
-/* The same, but vipd makes the file if it can. */
+/* As vipl__mem_file_own, but vipd makes the file if it can. */
 int vipl__mem_file_any(const char *name, size_t bytes);
 /* Map the file fd for reading and writing. Outcomes: 0; negative errno, and fd is closed. */
 int vipl__mem_file_map(int fd, size_t bytes, void **ret);

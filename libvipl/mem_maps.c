@@ -16,9 +16,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-/*
- * Our own declaration of the kernel's structure: the system's headers may be older than the kernel.
- */
+/* The kernel's structure, declared here because system headers may be older than the kernel. */
 struct procmap_query_abi {
     uint64_t size;
     uint64_t query_flags;
@@ -45,7 +43,7 @@ _Static_assert(sizeof(struct procmap_query_abi) == 104, "layout of the kernel");
 #define QUERY_SHARED           0x08
 #define QUERY_COVERING_OR_NEXT 0x10
 
-/* Most bytes of a line that are used: everything before the path fits. */
+/* Bytes of a line that are kept: the whole part before the path. */
 #define LINE_BYTES 128
 
 static int query_ioctl(int fd, uintptr_t addr, struct mem_piece *ret)
@@ -72,7 +70,7 @@ static int query_ioctl(int fd, uintptr_t addr, struct mem_piece *ret)
     return 0;
 }
 
-/* "7f00-7f01 rw-p 00001000 00:01 123 path". Outcomes: 0, -EINVAL not such a line. */
+/* Parse a line such as "7f00-7f01 rw-p 00001000 00:01 123 path". Outcomes: 0; -EINVAL. */
 static int parse_line(const char *line, struct mem_piece *ret)
 {
     char *at;
@@ -97,7 +95,7 @@ static int parse_line(const char *line, struct mem_piece *ret)
     return 0;
 }
 
-/* No stdio: stdio would use the heap, and pages of the heap may be moving. */
+/* Read the text without stdio: stdio uses the heap, and another thread may be moving its pages. */
 static int query_text(uintptr_t addr, struct mem_piece *ret)
 {
     char buf[4096];
@@ -107,7 +105,7 @@ static int query_text(uintptr_t addr, struct mem_piece *ret)
     int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 
     if (fd < 0)
-        return errno == ENOENT ? -ENOSYS : -errno; /* -ENOENT would mean: nothing is mapped */
+        return errno == ENOENT ? -ENOSYS : -errno; /* callers read -ENOENT as: no mapping */
     for (;;) {
         ssize_t got = read(fd, buf, sizeof(buf));
         if (got < 0 && errno == EINTR)
@@ -146,7 +144,7 @@ int vipl__mem_query(struct mem_state *st, uintptr_t addr, struct mem_piece *ret)
             st->maps_fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
     }
     rc = st->maps_fd >= 0 ? query_ioctl(st->maps_fd, addr, &piece) : -ENOTTY;
-    /* The file descriptor may refer to another file by now; the text is still right. */
+    /* After a failure (the program may have reused our file descriptor) read the text. */
     if (rc != 0 && rc != -ENOENT)
         rc = query_text(addr, &piece);
     if (rc == 0)

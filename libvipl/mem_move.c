@@ -8,13 +8,13 @@
  * Out: write-protect the shared mapping; copy the arena's bytes into the kept private mapping
  *      ("shadow"); one mremap puts it over the shared one; wake threads that wait.
  *
- * A writer is held up from before its page is copied until the page is in its new place. So the
- * write happens either before the copy or in the new page, and no write is lost.
+ * A thread that writes to a page waits from before the copy until the page is in its new place. So
+ * the write happens either before the copy or in the new page, and no write is lost.
  *
- * Why the emptied old mapping is kept: an anonymous mapping remembers the address at which it was
- * first used, and merges with its neighbours only there. A fresh mapping moved there would stay a
- * separate mapping for ever, and a program with many small registrations would reach
- * vm.max_map_count. The old mapping merges again completely when it is moved back.
+ * Why the emptied old mapping is kept: an anonymous mapping merges with its neighbours only at the
+ * address at which it was first used. The old mapping merges again when it is moved back. A new
+ * mapping would stay separate for ever, and a program with many small registrations would reach
+ * vm.max_map_count.
  *
  * The window, from the first protection to the wake-up, runs on the calling thread. That thread
  * must not touch the pages that move, or it would wait for itself. Therefore in the window:
@@ -27,10 +27,10 @@
  *   instead of a signal; no sanitizer's shadow memory is involved. Where RLIMIT_FSIZE forbids the
  *   pwrite, process_vm_writev writes a mapping of the arena, with the same outcomes.
  *
- * Without privilege userfaultfd holds up user code only. A system call of another thread that
- * writes into the page during the window gets EFAULT. So does a system call that reads the page in
- * the two microseconds in which the page is away. The full mode is used wherever the kernel grants
- * it.
+ * Without privilege userfaultfd stops user code only. A system call of another thread that writes
+ * into the page during the window gets EFAULT. So does a system call that reads the page in the two
+ * microseconds in which the page is away. If the kernel allows it, the mode without these limits is
+ * used.
  */
 #include "libvipl/mem_internal.h"
 
@@ -48,7 +48,7 @@
 
 _Static_assert(sizeof(long) == 8 && sizeof(off_t) == 8, "offsets travel in one register");
 
-/* Names that system headers older than the kernel lack. */
+/* Names that older system headers lack. */
 #ifndef UFFD_FEATURE_WP_UNPOPULATED
 #define UFFD_FEATURE_WP_UNPOPULATED (1 << 13)
 #endif
@@ -66,15 +66,12 @@ _Static_assert(sizeof(long) == 8 && sizeof(off_t) == 8, "offsets travel in one r
 #endif
 #define UFFD_DEVICE_NEW _IO(0xAA, 0x00)
 
-/*
- * Features that a move needs: write protection of anonymous memory (5.7) and of shared memory
- * (5.19).
- */
+/* A move needs write protection of anonymous memory (Linux 5.7) and of shared memory (5.19). */
 #define UFFD_FEATURES_NEEDED (UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_WP_HUGETLBFS_SHMEM)
 
 /* ---- guard --------------------------------------------------------------------------------- */
 
-/* The most capable userfaultfd the kernel grants: file descriptor, or -1. */
+/* Open userfaultfd in the most capable mode that the kernel allows: file descriptor, or -1. */
 static int uffd_open(void)
 {
     long fd = -1;
@@ -97,8 +94,8 @@ static int uffd_open(void)
 }
 
 /*
- * Read the kernel's features from a first file descriptor; set up a second one with the features
- * needed.
+ * Read the kernel's features with a first userfaultfd; set up a second userfaultfd with the needed
+ * features.
  */
 static void guard_set_up(struct mem_state *st)
 {
@@ -138,7 +135,7 @@ enum mem_guard vipl__mem_guard(struct mem_state *st)
         guard_set_up(st);
     if (st->uffd >= 0)
         return MEM_GUARD_USERFAULTFD;
-    /* The directory has one link for each thread, and two of its own. */
+    /* /proc/self/task has two links and one more for each thread: 3 means a single thread. */
     if (stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink == 3)
         return MEM_GUARD_ALONE;
     return MEM_GUARD_IMPOSSIBLE;
@@ -187,7 +184,7 @@ MEM_RAW static void raw_wake(int uffd, uintptr_t addr, size_t bytes)
     syscall(SYS_ioctl, uffd, UFFDIO_WAKE, &arg);
 }
 
-/* SYS_pwrite64 or SYS_pread64, until all bytes are copied. */
+/* Call SYS_pwrite64 or SYS_pread64 until all bytes are copied. */
 MEM_RAW static long raw_copy(long call, int fd, uintptr_t addr, size_t bytes, uint64_t offset)
 {
     while (bytes > 0) {
@@ -203,7 +200,7 @@ MEM_RAW static long raw_copy(long call, int fd, uintptr_t addr, size_t bytes, ui
     return 0;
 }
 
-/* Copy into memory of this process, until all bytes are copied. */
+/* Copy all bytes into memory of this process, by the kernel. */
 MEM_RAW static long raw_copy_to(uintptr_t to, uintptr_t addr, size_t bytes)
 {
     long pid = syscall(SYS_getpid);
@@ -211,7 +208,7 @@ MEM_RAW static long raw_copy_to(uintptr_t to, uintptr_t addr, size_t bytes)
     while (bytes > 0) {
         struct iovec from = {.iov_base = (void *)addr, .iov_len = bytes};
         struct iovec into = {.iov_base = (void *)to, .iov_len = bytes};
-        /* Each is a whole register: the kernel looks at all of its 64 bits. */
+        /* Write the counts as 64-bit values (1ul): the kernel reads whole registers. */
         long done = raw(syscall(SYS_process_vm_writev, pid, &from, 1ul, &into, 1ul, 0ul));
         if (done == -EINTR)
             continue;
@@ -232,8 +229,8 @@ MEM_RAW static long raw_remap(uintptr_t from, size_t bytes, int flags, uintptr_t
 /* ---- in ------------------------------------------------------------------------------------ */
 
 /*
- * The window of the move in: it uses only its arguments. uffd: -1 if there is no other thread.
- * view: a mapping of the arena's pages to copy into; 0: write the file instead.
+ * The window of the move into the arena: it uses only its arguments. uffd: -1 if there is no other
+ * thread. view: a mapping of the arena's pages to copy into; 0: write the file instead.
  */
 MEM_RAW static long window_in(int uffd, int arena_fd, uintptr_t addr, size_t bytes, uint64_t offset,
                               int prot, uintptr_t shadow, uintptr_t view)
@@ -290,10 +287,12 @@ int vipl__mem_move_in(struct mem_state *st, enum mem_guard guard, uintptr_t addr
     if (view == MAP_FAILED)
         return -errno;
     /*
-     * A mapping that was never written to would forget its first address when it moves (see above).
+     * Write to the mapping once: if it was never written to, it loses its first address when it
+     * moves, and can then not merge again.
      */
     madvise((void *)addr, MEM_PAGE_BYTES, MADV_POPULATE_WRITE);
-    /* Older kernels protect only populated pages; the kernel's page of zeros is enough. */
+    /* Older kernels write-protect only pages that exist: make the missing ones exist by a read (as
+     * zeros). */
     if (uffd >= 0 && !st->uffd_unpopulated)
         madvise((void *)addr, bytes, MADV_POPULATE_READ);
 
@@ -304,7 +303,7 @@ int vipl__mem_move_in(struct mem_state *st, enum mem_guard guard, uintptr_t addr
         vipl__mem_zone_free(st, offset, bytes);
         return (int)at;
     }
-    /* MADV_DONTNEED fails for locked memory. */
+    /* MADV_DONTNEED fails if the memory is locked (mlock). */
     locked = madvise((void *)at, bytes, MADV_DONTNEED) != 0;
     if (locked)
         madvise((void *)at, bytes, MADV_DONTNEED_LOCKED);
@@ -322,8 +321,8 @@ static bool begins_at(struct mem_state *st, uintptr_t page)
 }
 
 /*
- * Restore the page's marks: they are right when the page and the page before it are one mapping
- * again.
+ * Restore the marks that vipl__mem_marked removed from the page. The marks are right when the page
+ * and the page before it are one mapping again.
  */
 static void restore_marks(struct mem_state *st, uintptr_t page)
 {
@@ -349,8 +348,8 @@ bool vipl__mem_marked(struct mem_state *st, uintptr_t *shadow, size_t bytes)
         bytes *= 2;
     }
     /*
-     * If the mapping has no marks, this changes nothing. A removed mark makes the page a mapping of
-     * its own.
+     * Remove the marks of the last page. If it had marks, it is now a separate mapping; if not,
+     * nothing has changed.
      */
     page = *shadow + bytes - MEM_PAGE_BYTES;
     madvise((void *)page, MEM_PAGE_BYTES, MADV_DODUMP);

@@ -1,17 +1,18 @@
 /*
  * Private anonymous memory that must stay where it is and is therefore staged.
  *
- * Ordinary code does not notice that a move holds up its access to a page. The following kinds of
- * memory are different, and each kind shares pages with buffers that old programs register:
+ * A move makes other threads wait when they access the page. The following kinds of memory must not
+ * move, and each may share a page with a buffer that an old program registers:
  *
- * - The stack this thread runs on: the move would hold up the very thread that performs it. After a
- *   later fork, parent and child would run on the same stack page.
+ * - The stack of the calling thread: the thread that moves the page would wait for itself. After a
+ *   later fork, parent and child would use the same stack page.
  * - The page of errno, for the same reason: the system calls of the window write errno.
  * - A thread's control block: pthread_join waits on a word in this block with a futex. The futex
  *   changes its identity when the page moves, so the wake-up at the thread's end would be lost. The
  *   kernel also writes the block's restartable-sequence area at any time. Without privilege, such a
  *   write during a move ends in SIGSEGV.
- * - The head of a malloc arena: fork resets its lock in the child before any handler runs.
+ * - The head of a malloc arena: fork resets its lock in the child before the child has its own copy
+ *   of the page, and so would change the parent's lock.
  * - The main stack, which grows.
  */
 #include "libvipl/mem_internal.h"
@@ -29,15 +30,15 @@
 #define MALLOC_HEAP_BYTES (64ul << 20)
 
 /*
- * Largest offset, in bytes, of pthread_join's word in a thread's control block (glibc: 720). Not
- * the size of the block: another mapping, often a large buffer, may begin where the block ends.
+ * Bytes of a thread's control block that must stay: up to pthread_join's word (offset 720 in
+ * glibc). The block's end may share a page with a buffer, so the whole block would be too much.
  */
 #define THREAD_BLOCK_BYTES 1024ul
 
 /* Bytes of the restartable-sequence area (up to Linux 6.2); __rseq_offset gives its place. */
 #define RSEQ_BYTES 32ul
 
-/* glibc's offset of the restartable-sequence area: the same in every thread. */
+/* glibc's offset from a control block to its restartable-sequence area, as in every thread. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 
 static bool overlap(uintptr_t a, uintptr_t a_end, uintptr_t b, uintptr_t b_end)
@@ -55,8 +56,8 @@ static bool on_own_stack(uintptr_t start, uintptr_t end)
     if (overlap(start, end, mem_page_down((uintptr_t)&errno), (uintptr_t)(&errno + 1)))
         return true;
     /*
-     * vipl__mem_pinned finds the main thread's stack by its mapping; the call below would read all
-     * of /proc/self/maps.
+     * Skip the main thread: vipl__mem_pinned finds that thread's stack by its mapping, and
+     * pthread_getattr_np would read all of /proc/self/maps.
      */
     if (getpid() != (pid_t)syscall(SYS_gettid) && pthread_getattr_np(pthread_self(), &attr) == 0) {
         if (pthread_attr_getstack(&attr, &stack, &bytes) != 0)
@@ -65,22 +66,20 @@ static bool on_own_stack(uintptr_t start, uintptr_t end)
     }
     if (overlap(start, end, (uintptr_t)stack, (uintptr_t)stack + bytes))
         return true;
-    /* A coroutine's stack can be any memory; the thread's own stack was checked above. */
+    /* The thread may run on another stack than its own, as coroutines do: check the memory around
+     * this frame. */
     return here - (uintptr_t)stack >= bytes &&
            overlap(start, end, here - STACK_BELOW_BYTES, here + STACK_ABOVE_BYTES);
 }
 
-/*
- * Load a word that other threads may write. This is a macro, so that sanitizers do not instrument
- * it.
- */
+/* Load a word that other threads may write; a macro, so that sanitizers do not instrument it. */
 #define LOAD(addr) (*(const volatile uintptr_t *)(addr))
 
 #if defined(__x86_64__)
 /*
- * Look for thread control blocks near the pages: on x86-64 the ABI makes the first word of one
- * point to itself, and glibc and musl keep a second such pointer. A false match only costs a staged
- * region.
+ * Look for thread control blocks near the pages. On x86-64 the first word of a block points to the
+ * block (ABI), and in glibc and musl the third word, too. After a false match the region is staged,
+ * which is only slower.
  */
 MEM_RAW static bool near_thread_block(const struct mem_piece *piece, uintptr_t start, uintptr_t end)
 {
@@ -100,7 +99,7 @@ MEM_RAW static bool near_thread_block(const struct mem_piece *piece, uintptr_t s
 }
 #else
 /*
- * On other processors control blocks have no mark. But their pages end a mapping that begins at a
+ * On other processors a control block has no such pointer. It lies in a mapping that follows a
  * guard page.
  */
 static bool near_thread_block(const struct mem_piece *piece, uintptr_t start, uintptr_t end)
@@ -114,7 +113,7 @@ static bool near_thread_block(const struct mem_piece *piece, uintptr_t start, ui
 }
 #endif
 
-/* The first word of a malloc arena's heap points to the arena's head, which follows at once. */
+/* Is there a heap of malloc in the pages? Its first word points into the same page. */
 MEM_RAW static bool has_malloc_head(uintptr_t start, uintptr_t end)
 {
     uintptr_t at = (start + MALLOC_HEAP_BYTES - 1) & ~(MALLOC_HEAP_BYTES - 1);

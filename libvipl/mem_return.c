@@ -1,8 +1,8 @@
 /*
  * Return of adopted pages: pages become private memory again when their last registration is gone.
  *
- * Owns: the treatment of pages without a registration, also if the program has unmapped or moved
- * them meanwhile. The counts say which pages these are (mem_runs.c).
+ * Owns: what happens to pages without a registration, also if the program has unmapped or moved
+ * them meanwhile. mem_runs.c counts the registrations.
  */
 #include "libvipl/mem_internal.h"
 
@@ -71,8 +71,8 @@ int vipl__mem_settle_strays(struct mem_state *st, uint64_t offset, size_t bytes)
 }
 
 /*
- * No page of the run's [start, end) is mapped at its old address: free the pages and their shadow.
- * Outcomes as vipl__mem_settle_strays.
+ * No page of [start, end) is mapped at the address where it was adopted: free the pages and their
+ * shadow. Outcomes as vipl__mem_settle_strays.
  */
 static int forget_pages(struct mem_state *st, uintptr_t start, uintptr_t end, uintptr_t shadow)
 {
@@ -88,8 +88,8 @@ static int forget_pages(struct mem_state *st, uintptr_t start, uintptr_t end, ui
 }
 
 /*
- * Make the pages of one run that has no registration private again. Pages for which this fails now
- * keep their run with count 0: they still work, and the next registration uses them.
+ * Make the pages of one run private again. If this fails for a page, the page stays adopted, and
+ * its run stays with count 0 for the next registration.
  */
 static void return_run(struct mem_state *st, struct mem_run run)
 {
@@ -138,7 +138,7 @@ void vipl__mem_sweep(struct mem_state *st, uintptr_t start, uintptr_t end)
         }
         if (run.end > end)
             run.end = end;
-        /* Each mapping within the run may need one split. */
+        /* Reserve runs first: return_run splits the run. */
         if (run.count == 0 && vipl__mem_runs_reserve(st, 4) == 0)
             return_run(st, run);
         start = run.end;

@@ -2,8 +2,8 @@
  * This file counts how often each adopted page (a page that was moved into the arena) is
  * registered. It stores sorted runs of pages with the same count.
  *
- * The library keeps these counts itself; only the kernel knows whether a page still maps the arena
- * (mem.c). Callers reserve room first, so no function here fails half way.
+ * A run does not prove that its pages still map the arena; only the kernel knows that (mem.c).
+ * Callers reserve room first, so no function here fails half way.
  */
 #include "libvipl/mem_internal.h"
 
@@ -52,7 +52,8 @@ static void remove_at(struct mem_state *st, size_t i)
             (st->runs.n - i) * sizeof(struct mem_run));
 }
 
-/* Make addr a boundary of runs. Returns the index of the first run that starts at or above addr. */
+/* Split the run that contains addr at addr. Returns the index of the first run that starts at or
+ * above addr. */
 static size_t split_at(struct mem_state *st, uintptr_t addr)
 {
     size_t i = vipl__mem_runs_find(st, addr);
@@ -68,7 +69,8 @@ static size_t split_at(struct mem_state *st, uintptr_t addr)
     return i;
 }
 
-/* Unite equal neighbours around [start, end) so that the number of runs stays small. */
+/* Unite neighbouring runs with equal counts in and around [start, end), to keep the number of runs
+ * small. */
 static void unite(struct mem_state *st, uintptr_t start, uintptr_t end)
 {
     size_t i = vipl__mem_runs_find(st, start == 0 ? 0 : start - 1);
@@ -114,7 +116,8 @@ void vipl__mem_runs_moved_in(struct mem_state *st, uintptr_t start, uintptr_t en
         struct mem_run *run = vipl__mem_run(st, i);
         if (run->start >= end)
             break;
-        /* An old shadow: the program has mapped these addresses anew since they were adopted. */
+        /* The run has an old shadow if the program mapped other memory here after an adoption: drop
+         * that shadow. */
         if (run->shadow != 0)
             munmap((void *)run->shadow, run->end - run->start);
         run->shadow = shadow + (run->start - start);

@@ -1,7 +1,7 @@
 /*
  * Staged memory: memory that cannot be moved is copied through a memfd that vipd maps. The first
- * half of the file is for bytes that go out, the second half for bytes that come in. So bytes in
- * both directions for the same addresses never overwrite each other.
+ * half of the file is for bytes that go out, the second half for bytes that come in. So an outgoing
+ * and an incoming copy of the same addresses never overwrite each other.
  *
  * The memory itself belongs to the program. It may be read-only, and the program may protect, unmap
  * or truncate it at any time, also during a copy. A load or store of this library would then fault.
@@ -18,7 +18,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Names that system headers older than the kernel lack. */
+/* Names that older system headers lack. */
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22
 #endif
@@ -36,8 +36,9 @@ int vipl__mem_populate(void *map, size_t bytes, const char **why)
 }
 
 /*
- * Read one byte of each page through the kernel, which returns an error where a load would fault.
- * Outcomes: 0; -EFAULT: a page is not readable; another negative errno: the file takes no byte.
+ * Is each page readable? Write one byte of each page to the file: the kernel returns an error where
+ * a load would fault. Outcomes: 0; -EFAULT: a page is not readable; another negative errno: the
+ * write to the file failed.
  */
 static int probe(int fd, uintptr_t addr, size_t bytes)
 {
@@ -47,9 +48,7 @@ static int probe(int fd, uintptr_t addr, size_t bytes)
     return 0;
 }
 
-/*
- * probe with the lock, because an adoption by another thread makes pages inaccessible for a moment.
- */
+/* Call probe with the lock: an adoption by another thread makes pages inaccessible. */
 static int probe_locked(struct mem_state *st, int fd, uintptr_t addr, size_t bytes)
 {
     int rc;
@@ -60,7 +59,7 @@ static int probe_locked(struct mem_state *st, int fd, uintptr_t addr, size_t byt
     return rc;
 }
 
-/* The child of a fork gets neither the area nor its file. */
+/* Keep the area from the child of a fork; note the file, so that the child closes it. */
 static int keep_from_child(struct mem_state *st, void *map, size_t bytes, int fd)
 {
     int rc;
@@ -140,8 +139,8 @@ void vipl__mem_stage_release(struct mem_state *st, struct vipl__mem *mem)
 }
 
 /*
- * Copy by one pwrite or pread of the area. Returns the bytes copied; 0: the first byte is
- * inaccessible.
+ * Copy by one pwrite to the area (out) or pread from it (in). Returns the number of bytes copied;
+ * 0: the first byte is inaccessible.
  */
 static size_t copy_some(const struct vipl__mem *mem, uintptr_t addr, size_t bytes, bool in)
 {
@@ -167,8 +166,8 @@ static size_t copy_all(const struct vipl__mem *mem, uintptr_t addr, size_t bytes
 }
 
 /*
- * Copy each page that can be copied; returns the number of bytes that were not. Lock held, because
- * an adoption by another thread makes pages inaccessible for a moment.
+ * Copy each page that is accessible; returns the number of bytes that were left out. Lock held,
+ * because an adoption by another thread makes pages inaccessible for a moment.
  */
 static size_t copy_pages(const struct vipl__mem *mem, uintptr_t addr, size_t bytes, bool in)
 {
@@ -217,7 +216,7 @@ static bool writable(uintptr_t addr, size_t bytes)
     return madvise((void *)start, mem_page_up(addr + bytes) - start, MADV_POPULATE_WRITE) == 0;
 }
 
-/* Would one page take a store? */
+/* Would a store to this page succeed? */
 static bool page_takes(struct mem_state *st, uintptr_t page)
 {
     struct mem_piece piece;
@@ -225,7 +224,8 @@ static bool page_takes(struct mem_state *st, uintptr_t page)
     if (writable(page, MEM_PAGE_BYTES))
         return true;
     /*
-     * EINVAL means read-only memory, but also device memory or an old kernel: look at the mapping.
+     * EINVAL has three causes: read-only memory, device memory, an old kernel. The mapping tells if
+     * the page is writable.
      */
     if (errno != EINVAL)
         return false;

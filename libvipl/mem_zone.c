@@ -1,18 +1,19 @@
 /*
  * This file decides which arena offset stands for which address.
  *
- * Registrations overlap, and vipd reaches a region as one contiguous piece of the arena. So the
- * offset of a page is a function of its address: address space and arena are divided into blocks,
- * and an address block that holds adopted pages owns one arena block. Pages that are neighbours in
- * memory are neighbours in the arena, in any order of registrations. So the arena does not
- * fragment. The arena is sparse: a block without pages costs no memory.
+ * vipd reaches a region as one contiguous piece of the arena, and regions may overlap. So pages
+ * that are neighbours in memory must be neighbours in the arena, in whatever order they are
+ * registered. For this the address space and the arena are divided into blocks. Each address block
+ * with adopted pages owns one arena block, and a page has the same offset in both. So the arena
+ * does not fragment. The arena is sparse: a block without pages costs no memory.
  *
- * Blocks that are neighbours in memory get neighbouring arena blocks when those are free; the first
- * block of an area is put in the middle of the widest gap so that it can grow both ways.
+ * Neighbouring address blocks get neighbouring arena blocks if these are free. A block without
+ * neighbours gets the middle of the widest gap, so that there is room on both sides.
  *
- * Unused pages go back to the kernel, if the file allows it. A file that vipd makes does not allow
- * it: its pages are used again. So memory is given a block that has idle pages at the same place.
- * When the file has too many pages, memory that needs more pages is not adopted.
+ * Unused pages go back to the kernel, except in a file that vipd has made: such a file keeps its
+ * pages, and later adoptions use them again. So an address block preferably gets an arena block
+ * with unused pages at the same offsets. If the file has too many pages, memory that needs more is
+ * not adopted.
  */
 #include "libvipl/mem_internal.h"
 
@@ -44,7 +45,7 @@ uint64_t vipl__mem_zone_offset(const struct mem_state *st, uintptr_t addr)
     return i < MEM_BLOCKS ? i * MEM_BLOCK_BYTES + addr % MEM_BLOCK_BYTES : MEM_NO_OFFSET;
 }
 
-/* Can n address blocks from first use the arena blocks from `at` on? */
+/* Can the n address blocks from `first` on use the arena blocks from `at` on? */
 static bool fits(const struct mem_state *st, size_t at, uint64_t first, uint64_t n)
 {
     if (at >= MEM_BLOCKS || n > MEM_BLOCKS - at)
@@ -58,7 +59,7 @@ static bool fits(const struct mem_state *st, size_t at, uint64_t first, uint64_t
 }
 
 /*
- * The place of n blocks in the middle of the widest free gap; MEM_BLOCKS if no gap is wide enough.
+ * The place for n blocks in the middle of the widest free gap; MEM_BLOCKS: no gap is wide enough.
  */
 static size_t widest_gap(const struct mem_state *st, uint64_t n)
 {
@@ -111,8 +112,8 @@ static bool in_use(const struct mem_state *st, size_t i)
 }
 
 /*
- * A place beside the block of a neighbour in memory; used_only: only if that block is in use.
- * MEM_BLOCKS: no room.
+ * A place beside the arena block of a neighbouring address block; used_only: only if that block is
+ * in use. MEM_BLOCKS: there is none.
  */
 static size_t beside(const struct mem_state *st, uint64_t first, uint64_t n, bool used_only)
 {
@@ -149,10 +150,7 @@ static size_t choose(const struct mem_state *st, uintptr_t start, uintptr_t end)
     return at < MEM_BLOCKS ? at : widest_gap(st, n);
 }
 
-/*
- * Take back blocks without adopted pages: all such blocks, or (full_only) only blocks with file
- * pages.
- */
+/* Free blocks without adopted pages: all, or (full_only) those for which the file keeps pages. */
 static void reclaim(struct mem_state *st, bool full_only)
 {
     for (size_t i = 0; i < MEM_BLOCKS; i++)
@@ -194,7 +192,7 @@ void vipl__mem_zone_free(struct mem_state *st, uint64_t offset, size_t bytes)
         st->block_full[at] = true;
 }
 
-/* Number of bytes of [start, end) without a run: adoption would add them. */
+/* Number of bytes of [start, end) that are not adopted yet. */
 static uint64_t fresh_bytes(const struct mem_state *st, uintptr_t start, uintptr_t end)
 {
     uint64_t bytes = end - start;
@@ -209,10 +207,7 @@ static uint64_t fresh_bytes(const struct mem_state *st, uintptr_t start, uintptr
     return bytes;
 }
 
-/*
- * Most holes of the file that are looked for. The part after the last hole counts as having no
- * pages.
- */
+/* Largest number of holes that one search looks at. What follows them counts as without pages. */
 #define HOLES_MAX 1000
 
 /* Number of bytes of [offset, offset + bytes) for which the file has no pages. */

@@ -25,8 +25,8 @@
 #define NAME_BYTES_MAX 1024
 
 /*
- * While vipd asks the hosts on a medium: longest pause between two requests to vipd, and longest
- * wait.
+ * While vipd asks the hosts on a medium, in ms: longest pause between two requests to vipd, and
+ * longest wait for the answer.
  */
 #define AGAIN_MS_MAX 100
 #define WAIT_MS_MAX  3000
@@ -36,7 +36,7 @@ VIP_RETURN VipNSInit(VIP_NIC_HANDLE NicHandle, VIP_PVOID NSInitInfo)
     struct vipl__session *session = vipl__nic_enter(NicHandle, "VipNSInit");
     VIP_RETURN rc = VIP_SUCCESS;
 
-    (void)NSInitInfo; /* every program passes NULL */
+    (void)NSInitInfo; /* has no meaning here; programs pass NULL */
     if (session == NULL)
         return VIP_INVALID_PARAMETER;
     pthread_mutex_lock(&session->lock);
@@ -117,7 +117,7 @@ static VIP_RETURN ask_vipd(struct vipl__session *session, const char *call,
 
 /*
  * Ask vipd for the address of a name: its table, and the hosts on the medium if vipd can ask them.
- * Outcomes as above, with *ret.
+ * Outcomes as ask_vipd, with *ret.
  */
 static VIP_RETURN ask_vipd_host(struct vipl__session *session, const char *name, uint32_t index,
                                 struct vip_addr *ret)
@@ -163,7 +163,7 @@ static bool cut_port(char *host, uint8_t port[PORT_BYTES])
     return true;
 }
 
-/* The bytes of an IP address; NULL if it is not of this family. */
+/* The bytes of an IP address; NULL if the address is not of this family. */
 static const void *ip_bytes(const struct addrinfo *at, int family)
 {
     if (at->ai_family != family)
@@ -248,7 +248,7 @@ VIP_RETURN VipNSGetHostByName(VIP_NIC_HANDLE NicHandle, VIP_CHAR *Name, VIP_NET_
     else
         rc = by_name(session, Name, NameIndex, &found);
     if (rc == VIP_SUCCESS) {
-        /* Output only: the old value of HostAddressLen has no meaning (spec 2.9). */
+        /* HostAddressLen is output only: do not read its old value as a limit (spec 2.9). */
         Address->HostAddressLen = found.host_len;
         memcpy(Address->HostAddress, found.host, found.host_len);
     }

@@ -1,6 +1,4 @@
-/*
- * VipOpenNic, VipCloseNic, VipQueryNic, VipErrorCallback (spec 2.1, 2.8).
- */
+/* VipOpenNic, VipCloseNic, VipQueryNic, VipErrorCallback (spec 2.1, 2.8). */
 #include <string.h>
 
 #include "libvipl/callback.h"
@@ -37,7 +35,7 @@ VIP_RETURN VipCloseNic(VIP_NIC_HANDLE NicHandle)
 
     if (session == NULL)
         return VIP_INVALID_PARAMETER;
-    /* Of two threads that close the same handle, one does it. */
+    /* If two threads close the same handle, only one of them goes on. */
     mine = __atomic_compare_exchange_n(&session->handle, &handle, 0, false, __ATOMIC_SEQ_CST,
                                        __ATOMIC_SEQ_CST);
     vipl__leave(session);

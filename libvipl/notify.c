@@ -1,25 +1,25 @@
 /*
- * VipSendNotify, VipRecvNotify, VipCQNotify (spec 2.6, 2.7, 3.10): one registration is one handler
- * call for one completion.
+ * VipSendNotify, VipRecvNotify, VipCQNotify (spec 2.6, 2.7, 3.10). Each call makes a registration:
+ * the library calls the handler once, for one completion.
  *
- * A registration waits on its target, a work queue or a CQ. A thread that finds a completion on the
- * target takes it off the queue for the oldest registration, and appends this registration to the
- * `ready` list. If the completion exists already, the caller of the Notify function does this;
- * otherwise the thread of this file does. The thread of this file calls the handlers, one after the
- * other in the order of `ready`. So the order of registrations and of completions of one queue is
- * kept. A Done or Wait call on the same queue takes a completion before or after those of the
- * registrations.
+ * A registration waits on its target, a work queue or a CQ. A completion of the target is taken off
+ * the queue for the oldest registration, which then goes to the end of the `ready` list. The caller
+ * of the Notify function does this if the completion exists already; otherwise the thread of this
+ * file does. This thread calls the handlers one after the other, in the order of `ready`. So the
+ * handlers of one queue run in the order of registrations and completions. Done and Wait calls may
+ * also take completions of the same queue.
  *
  * The thread sleeps in the kernel while there is no work, for any number of targets. It waits for
  * two words at once (futex_waitv, Linux 5.16). vipd counts the first word up when it completes a
  * descriptor on a queue with VIP_APP_WAITERS_NOTIFY in its waiter word (doc/shm-abi.md). This
- * process counts the second word up when it has new work for the thread. With one futex per queue,
- * 128 queues would be the limit. The thread does not read the event socket, because handlers may
- * call functions that wait for events (VipConnectRequest). Handlers may call VipCloseNic: this
- * object outlives its session until the handler has returned.
+ * process counts the second word up when it has new work for the thread. (futex_waitv takes at most
+ * 128 words, so one word per queue is not possible.) The thread does not read the event socket,
+ * because handlers may call functions that wait for events (VipConnectRequest). A handler may call
+ * VipCloseNic, so struct vipl__notify exists until the handler has returned, also after the end of
+ * its session.
  *
- * Locks: `lock` below is taken before every lock of the session but `table` and `call_lock`, and is
- * never held while a handler runs.
+ * Locks: a thread takes `lock` before every lock of the session except `table` and `call_lock`
+ * (session.h). No thread holds `lock` while a handler runs.
  */
 #include "libvipl/notify.h"
 
@@ -37,10 +37,10 @@
 #include "libvipl/error.h"
 #include "libvipl/take.h"
 
-/* Seconds for which VipDestroyVi, VipDestroyCQ and VipCloseNic wait for a running handler. */
+/* Longest wait, in s, of VipDestroyVi, VipDestroyCQ and VipCloseNic for a running handler. */
 #define HANDLER_WAIT_S 2
 
-/* One Notify call; it lives until its handler has returned. */
+/* One Notify call; freed when its handler has returned. */
 struct vipl__registration {
     struct vipl__registration *next;
     struct vipl__target *target;
@@ -64,7 +64,7 @@ struct vipl__notify {
     pthread_t thread;
     bool started, ended, stop;
     bool asleep;                 /* the thread sleeps or is about to */
-    unsigned holders;            /* owner and thread; the last frees this */
+    unsigned holders;            /* owner and thread; the last holder frees this struct */
     unsigned count;              /* registrations, also ready and running */
     uint32_t word;               /* futex: counted up when there is work */
     struct vipl__target targets; /* head of the ring */
@@ -74,9 +74,7 @@ struct vipl__notify {
 
 /* ---- lists --------------------------------------------------------------------------------- */
 
-/*
- * The target of a registration: its waiter word, and the VI or CQ whose rings depend on this word.
- */
+/* A registration's target: its waiter word, and the VI or CQ whose rings show if it is set. */
 struct awaited {
     uint32_t *waiters;
     struct vipl__vi *recv_of; /* the target is the receive queue of this VI; or NULL */
@@ -103,8 +101,8 @@ static void tell_rings(const struct awaited *awaited)
 }
 
 /*
- * The first registration of a target makes vipd signal its completions; when the last registration
- * has gone (target_drop), vipd stops.
+ * The first registration of a target sets its waiter word, so that vipd signals the target's
+ * completions. target_drop clears the word after the last registration.
  */
 static void target_add(struct vipl__notify *notify, struct vipl__target *target,
                        struct awaited awaited)
@@ -190,7 +188,7 @@ static void match_all(struct vipl__notify *notify)
     }
 }
 
-/* There is work for the thread; called with the lock. */
+/* Wake the thread, because there is work for it; called with the lock. */
 static void wake(struct vipl__notify *notify)
 {
     __atomic_add_fetch(&notify->word, 1, __ATOMIC_RELEASE);
@@ -240,7 +238,7 @@ static void look_or_sleep(struct vipl__notify *notify)
         __atomic_sub_fetch(&head->sleepers, 1, __ATOMIC_SEQ_CST);
 }
 
-/* Release one hold. Called with the lock; returns without it. */
+/* End one hold; the last one frees the object. Called with the lock; returns without the lock. */
 static void release(struct vipl__notify *notify)
 {
     bool last = --notify->holders == 0;
@@ -254,8 +252,8 @@ static void release(struct vipl__notify *notify)
 }
 
 /*
- * Call the handler of the first ready registration. The handler may end the session: afterwards
- * touch nothing of the session until `stop` was checked.
+ * Call the handler of the first ready registration. The handler may end the session: after the call
+ * check `stop` before any access to the session.
  */
 static void serve(struct vipl__notify *notify)
 {
@@ -293,9 +291,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-/*
- * Start the thread at the first registration: most programs never register. Returns 0 or an errno.
- */
+/* Start the thread at the first registration: many programs make none. Returns 0 or an errno. */
 static int start(struct vipl__notify *notify)
 {
     pthread_attr_t attr;
@@ -304,7 +300,7 @@ static int start(struct vipl__notify *notify)
 
     if (notify->started)
         return 0;
-    /* Try the call with no words: a kernel that has the call returns EINVAL. */
+    /* Does the kernel have futex_waitv? If so, a call without words returns EINVAL. */
     if (syscall(SYS_futex_waitv, NULL, 0, 0, NULL, 0) < 0 && errno != EINVAL)
         return errno;
     pthread_attr_init(&attr);
@@ -385,7 +381,8 @@ static VIP_RETURN add(struct vipl__notify *notify, const struct vipl__registrati
         target->first = reg;
     target->last = reg;
     target_add(notify, target, awaited_of(reg));
-    /* The thread looks only when it is woken: take completions from before the word was marked. */
+    /* vipd does not signal completions from before target_add marked the waiter word: take them
+     * here. */
     vip_fence_sleep(); /* [notify ADD] */
     match(notify, target);
     if (notify->ready != NULL)
@@ -506,9 +503,10 @@ static void cancel_target(struct vipl__notify *notify, struct vipl__target *targ
 }
 
 /*
- * Drop ready registrations of this handle. A ready registration of a CQ whose entry names the
- * destroyed VI loses this entry (spec 3.8) and must wait again, as the oldest. `back` collects such
- * registrations, the youngest first.
+ * Remove the ready registrations of this handle. If the handle is a VI, also look for ready
+ * registrations of CQs whose entry names this VI. Such an entry is gone with its VI (spec 3.8), and
+ * the registration must wait again, as the oldest. `back` collects these registrations, the
+ * youngest first.
  */
 static struct vipl__registration *cancel_ready(struct vipl__notify *notify, const void *object,
                                                uint64_t handle)
@@ -657,8 +655,8 @@ void vipl__notify_stop(struct vipl__notify *notify)
         wake(notify);
         await_handler(notify, NULL, 0);
         /*
-         * Outside of a handler the thread ends by itself; the session must not end before the
-         * thread.
+         * If the thread is in no handler, it now ends by itself. Wait for this end: the thread uses
+         * the session.
          */
         while (!notify->ended && notify->running == NULL)
             pthread_cond_wait(&notify->changed, &notify->lock);

@@ -1,6 +1,4 @@
-/*
- * Registrations of VipSendNotify, VipRecvNotify and VipCQNotify, and the thread that serves them.
- */
+/* Registrations of VipSendNotify, VipRecvNotify and VipCQNotify; the thread that calls handlers. */
 #ifndef LIBVIPL_NOTIFY_H
 #define LIBVIPL_NOTIFY_H
 
@@ -12,7 +10,7 @@ struct vipl__registration;
 struct vipl__session;
 struct vipl__vi;
 
-/* Most registrations of one NIC handle whose handlers have not returned: limits their memory. */
+/* Largest number of registrations of one NIC handle; one ends when its handler has returned. */
 #define VIPL__NOTIFY_MAX 65536
 
 /* The target of registrations: part of a work queue or a CQ. All under the lock of notify.c. */
@@ -21,16 +19,13 @@ struct vipl__target {
     struct vipl__registration *first, *last; /* oldest first, NULL = none */
 };
 
-/*
- * Make the object for a session that is being opened. NULL: no memory. The first use starts the
- * thread.
- */
+/* Make the object of a new session. NULL: no memory. The first registration starts the thread. */
 struct vipl__notify *vipl__notify_new(struct vipl__session *session);
 
 /*
  * The session ends: all registrations are gone, and no handler starts after the return. The call
- * waits a limited time for a running handler, because that handler may wait for a lock that our
- * caller holds. The call does not wait if our caller is that handler.
+ * waits for a running handler, but only for a limited time, because that handler may wait for a
+ * lock that our caller holds. The call does not wait if our caller is that handler.
  */
 void vipl__notify_stop(struct vipl__notify *notify);
 
@@ -40,13 +35,14 @@ void vipl__notify_stop(struct vipl__notify *notify);
  */
 int vipl__notify_watch(struct vipl__session *session);
 
-/* vipd is dead, so completions may exist that it has not announced. The caller has entered. */
+/* vipd is dead, so there may be completions without a signal: wake the thread. The caller has
+ * entered the session. */
 void vipl__notify_poke(struct vipl__session *session);
 
 /*
- * The object with this handle is destroyed: remove its registrations. Their handlers do not start
- * any more, and no handler starts that would name this VI. The call waits for a running handler as
- * above.
+ * The VI or CQ with this handle is destroyed: remove its registrations. Their handlers do not start
+ * any more, nor does a handler for a CQ entry that names this VI. The call waits for a running
+ * handler as vipl__notify_stop does.
  */
 void vipl__notify_cancel_vi(struct vipl__vi *vi, uint64_t handle);
 void vipl__notify_cancel_cq(struct vipl__cq *cq, uint64_t handle);

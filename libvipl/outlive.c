@@ -1,10 +1,10 @@
 /*
  * The next vipd (outlive.h).
  *
- * While vipd is away, posts only go to the queues of the library, completions are taken as always,
- * and requests wait (call.c). Nothing is written into the submission ring, and no other thread
- * changes what vipd knows of the session: before the first question to the next vipd, all threads
- * have done with the replies of the last one (vipl__call_keep).
+ * While vipd is away, posts only go to the library's queues, Done calls take completions as always,
+ * and requests wait (call.c). No thread writes into the submission ring. The provider thread waits
+ * until all threads have recorded the last vipd's replies (vipl__call_keep). Then it tells the next
+ * vipd of the session's objects, and no other thread changes these.
  */
 #include "libvipl/outlive.h"
 
@@ -33,16 +33,16 @@
 /* Pause between two looks for the next vipd. */
 #define LOOK_AGAIN_NS 10000000
 
-/* Texts of requests name this. No call of the program has these outcomes. */
+/* Takes the place of the VIPL function's name in the error texts of requests. */
 static const char call[] = "going on with the next vipd";
 
 enum next {
-    NEXT_NONE, /* there is none yet */
-    NEXT_GOES, /* it goes on with the session */
-    NEXT_NOT,  /* it refuses to, or it is gone, too */
+    NEXT_NONE, /* there is no next vipd yet */
+    NEXT_GOES, /* the next vipd continues the session */
+    NEXT_NOT,  /* the session cannot go on: search no further */
 };
 
-/* What vipd was told counts no more. Under session->lock. */
+/* What this library has told vipd of its objects is no longer valid. Under session->lock. */
 static void tell_anew(struct vipl__session *session)
 {
     session->tells++;
@@ -57,7 +57,7 @@ static void set_gone(struct vipl__session *session, enum vipl__vipd gone)
     __atomic_store_n(&session->trouble, 1, __ATOMIC_SEQ_CST);
     __atomic_store_n(&session->gone, gone, __ATOMIC_SEQ_CST);
     vipl__spin_unlock(&session->post_lock);
-    pthread_cond_broadcast(&session->changed); /* time limits are looked at (attempt.c) */
+    pthread_cond_broadcast(&session->changed); /* waiters now check their time limits (attempt.c) */
     pthread_mutex_unlock(&session->lock);
 }
 
@@ -73,7 +73,7 @@ static struct vipl__vi *known_vi(struct vipl__session *session, unsigned index)
 {
     struct vipl__vi *vi = __atomic_load_n(&session->vi[index], __ATOMIC_ACQUIRE);
 
-    /* In this order: the program may destroy a refused VI now, and then the handle goes first. */
+    /* Load `refused` before the handle: VipDestroyVi of a refused VI clears the handle first. */
     if (vi == NULL || __atomic_load_n(&vi->refused, __ATOMIC_SEQ_CST) != VIPL__TAKEN)
         return NULL;
     return live_vi(session, index);
@@ -86,7 +86,7 @@ static struct vipl__cq *live_cq(struct vipl__session *session, unsigned index)
     return cq != NULL && __atomic_load_n(&cq->handle, __ATOMIC_ACQUIRE) != 0 ? cq : NULL;
 }
 
-/* As known_vi. */
+/* A live CQ that vipd has not refused. */
 static struct vipl__cq *known_cq(struct vipl__session *session, unsigned index)
 {
     struct vipl__cq *cq = __atomic_load_n(&session->cq[index], __ATOMIC_ACQUIRE);
@@ -98,7 +98,8 @@ static struct vipl__cq *known_cq(struct vipl__session *session, unsigned index)
 
 /* ---- the connection ---------------------------------------------------------------------- */
 
-/* Put *fd in place of `at`, under the same number: other threads may use it now. false: not done. */
+/* Make the number `at` refer to the file of *fd. The number stays the same, because other threads
+ * may use it now. False: failed. */
 static bool replace(int at, int *fd)
 {
     if (dup3(*fd, at, O_CLOEXEC) < 0)
@@ -108,14 +109,14 @@ static bool replace(int at, int *fd)
     return true;
 }
 
-/* The next vipd goes on with the session: its sockets are those of the session now. */
+/* The next vipd continues the session: put its sockets in place of the last vipd's sockets. */
 static bool take_sockets(struct vipl__session *session, int *control, struct vip_fds *fds)
 {
     bool mine;
 
     pthread_mutex_lock(&session->call_lock);
     pthread_mutex_lock(&session->lock);
-    /* Else VipCloseNic shuts the present sockets down. */
+    /* If VipCloseNic runs, it shuts the old sockets down: leave them in place. */
     mine = !vipl__closing(session) && replace(session->control_fd, control) &&
            replace(session->doorbell_fd, &fds->fd[1]) && replace(session->event_fd, &fds->fd[2]);
     pthread_mutex_unlock(&session->lock);
@@ -124,8 +125,8 @@ static bool take_sockets(struct vipl__session *session, int *control, struct vip
 }
 
 /*
- * Wait for the reply. A service manager may have taken the connection for a vipd that is still to
- * start. false: the time is over, or the NIC is closed.
+ * Wait for the reply. It may take long: systemd can accept the connection before it has started
+ * vipd. False: the time is over, or VipCloseNic runs.
  */
 static bool await_reply(const struct vipl__session *session, int control, uint64_t deadline_ns)
 {
@@ -137,7 +138,7 @@ static bool await_reply(const struct vipl__session *session, int control, uint64
     return false;
 }
 
-/* The other side has hung up. */
+/* Has the other side closed the socket? */
 static bool hung_up(int control)
 {
     char byte;
@@ -147,8 +148,9 @@ static bool hung_up(int control)
 }
 
 /*
- * Receive the reply; NULL: there is none. While this process has no room for the reply's descriptors,
- * the reply stays in the socket: vipd lets a session come back once.
+ * Receive the reply; NULL: there is none. While this process has no room for the reply's
+ * descriptors, leave the reply in the socket: a session can be claimed only once, so vipd would not
+ * send another reply.
  */
 static ProtobufCMessage *take_reply(const struct vipl__session *session, int control,
                                     uint64_t deadline_ns, struct vip_fds *ret_fds)
@@ -180,7 +182,7 @@ static Vip__Reply *ask_next(const struct vipl__session *session, int control,
     return (Vip__Reply *)take_reply(session, control, deadline_ns, ret_fds);
 }
 
-/* What the next vipd says about the session. */
+/* Read the next vipd's answer to the claim; after success its sockets are the session's. */
 static enum next judge(struct vipl__session *session, int *control, const Vip__Reply *reply,
                        struct vip_fds *fds)
 {
@@ -190,8 +192,8 @@ static enum next judge(struct vipl__session *session, int *control, const Vip__R
         session->past_rings = reply->open->past_rings;
         return take_sockets(session, control, fds) ? NEXT_GOES : NEXT_NOT;
     }
-    /* The last vipd is not quite gone, or this one takes no program now. An older vipd does not say
-     * that it hangs up. */
+    /* The last vipd still ends, or this one accepts no program now. An older vipd does not say that
+     * it hangs up. */
     if ((reply->open != NULL && reply->open->again_ms > 0) || reply->hangs_up || hung_up(*control))
         return NEXT_NONE;
     vipl__fail(VIP_ERROR_RESOURCE, "%s: %s", call,
@@ -199,7 +201,7 @@ static enum next judge(struct vipl__session *session, int *control, const Vip__R
     return NEXT_NOT;
 }
 
-/* Ask the vipd at this socket to go on with the session. */
+/* Ask the vipd at this socket to continue the session ("claim"). */
 static enum next claim(struct vipl__session *session, int *control, uint64_t deadline_ns)
 {
     Vip__Claim past = VIP__CLAIM__INIT;
@@ -234,8 +236,8 @@ static enum next claim(struct vipl__session *session, int *control, uint64_t dea
 
 /* ---- what there is ----------------------------------------------------------------------- */
 
-/* vipd has answered, and has perhaps refused one object. false: vipd has gone, or the NIC is
- * closed. */
+/* Has vipd answered, by success or by a refusal of the object? False: vipd has gone, or VipCloseNic
+ * runs. */
 static bool answered(const struct vipl__session *session, VIP_RETURN rc)
 {
     return rc == VIP_SUCCESS || !(hung_up(session->control_fd) || vipl__closing(session));
@@ -284,7 +286,7 @@ static VIP_RETURN tell_region(struct vipl__session *session, const struct vipl__
     return vipl__call(session, call, &request, &region->mem.fd, region->mem.fd >= 0 ? 1 : 0, NULL);
 }
 
-/* No other thread changes the table now. */
+/* Needs no lock: while vipd is away, no other thread changes the table. */
 static bool tell_regions(struct vipl__session *session)
 {
     const struct vipl__regions *regions = &session->regions;
@@ -331,8 +333,8 @@ static bool tell_cqs(struct vipl__session *session)
 }
 
 /*
- * Completions of vipd whose CQ entries the program has got, or will find in the CQ's ring: a
- * position of the queue.
+ * The queue's position up to which vipd has written CQ entries: entries that the program has taken,
+ * and those in the CQ's ring. The next vipd writes the missing entries.
  */
 static uint32_t entries_of(const struct vipl__vi *vi, enum vip_queue which)
 {
@@ -358,8 +360,9 @@ static uint32_t entries_of(const struct vipl__vi *vi, enum vip_queue which)
 }
 
 /*
- * Which receives vipd has taken out of the table: see PastVi. Threads take completions, and
- * messages of the ring, meanwhile; that does not change it.
+ * Tell how the counts of receives, completions and ring messages belong together (PastVi,
+ * proto/control.proto). Other threads may take completions and messages meanwhile: recv_base does
+ * not change then.
  */
 static void fill_receives(struct vipl__vi *vi, bool ring, Vip__PastVi *past)
 {
@@ -377,7 +380,7 @@ static void fill_receives(struct vipl__vi *vi, bool ring, Vip__PastVi *past)
     past->ring_first = direct->first;
 }
 
-/* Tell vipd of a VI, with its ring or not. *ret_rebind: its connection waits for a rebind. */
+/* Tell vipd of a VI, with or without its ring. *ret_rebind: must its connection be bound anew? */
 static VIP_RETURN tell_vi_as(struct vipl__session *session, struct vipl__vi *vi, bool ring,
                              bool *ret_rebind)
 {
@@ -421,8 +424,8 @@ static VIP_RETURN tell_vi_as(struct vipl__session *session, struct vipl__vi *vi,
 }
 
 /*
- * The same, with its ring if vipd takes it. Without it, threads must first have done with the ring:
- * what they take from it counts receives.
+ * Tell vipd of a VI, with its ring if vipd accepts it. Without the ring, first stop all threads
+ * from taking ring messages, because each would change recv_base.
  */
 static VIP_RETURN tell_vi(struct vipl__session *session, struct vipl__vi *vi, bool *ret_rebind)
 {
@@ -450,7 +453,7 @@ static VIP_RETURN tell_rebind(struct vipl__session *session, unsigned index)
 
 /* ---- posting again ----------------------------------------------------------------------- */
 
-/* The first descriptor of a queue, as `posted` counts, that has not completed. */
+/* Number, as `posted` counts, of the queue's first descriptor that has not completed. */
 static uint32_t first_undone(struct vipl__queue *queue)
 {
     uint32_t posted = __atomic_load_n(&queue->posted, __ATOMIC_ACQUIRE), at, position;
@@ -469,14 +472,15 @@ static uint32_t first_undone(struct vipl__queue *queue)
     return at;
 }
 
-/* Post what is left of a queue. Under post_lock. false: the ring is full. */
+/* Post to vipd the descriptors of a queue that are not in the new submission ring yet. Under
+ * post_lock. False: the ring is full. */
 static bool post_rest(struct vipl__vi *vi, enum vip_queue which)
 {
     struct vipl__queue *queue = &vi->queue[which];
     uint32_t posted = __atomic_load_n(&queue->posted, __ATOMIC_RELAXED);
 
     if (which == VIP_Q_RECV && vi->session->direct)
-        queue->again = posted; /* vipd takes them out of the table */
+        queue->again = posted; /* nothing to post: vipd reads the table of receives */
     for (; queue->again != posted; queue->again++) {
         bool by_ring =
             (queue->how[queue->again & (VIP_DESC_PER_QUEUE_MAX - 1)] & VIPL__HOW_RING) != 0;
@@ -487,7 +491,7 @@ static bool post_rest(struct vipl__vi *vi, enum vip_queue which)
     return true;
 }
 
-/* One round over all queues, under post_lock. false: the ring is full. */
+/* Call post_rest for all queues, under post_lock. False: the submission ring is full. */
 static bool post_round(struct vipl__session *session)
 {
     for (unsigned i = 0; i < VIP_VI_MAX; i++) {
@@ -500,8 +504,8 @@ static bool post_round(struct vipl__session *session)
 }
 
 /*
- * Post everything again. then: posts go to vipd from now on, because no post lies behind any more.
- * false: vipd has taken nothing for long.
+ * Post again what has not completed. then: when all is posted, end the time without vipd: new posts
+ * go to vipd. False: the ring is full, and vipd has taken nothing for VIPL__SQ_FULL_NS.
  */
 static bool post_all(struct vipl__session *session, bool then)
 {
@@ -605,22 +609,22 @@ static enum next look(struct vipl__session *session, uint64_t deadline_ns)
         close(control);
     if (next != NEXT_GOES || tell_all(session))
         return next;
-    return hung_up(session->control_fd) ? NEXT_NONE : NEXT_NOT; /* is that vipd gone, too? */
+    return hung_up(session->control_fd) ? NEXT_NONE : NEXT_NOT; /* has this vipd ended, too? */
 }
 
-/* Threads have done with the replies of the last vipd. */
+/* Wait until all threads have recorded the replies of the last vipd (vipl__call_keep). */
 static void await_kept(struct vipl__session *session)
 {
     struct timespec pause = {.tv_nsec = 100000};
 
-    pthread_mutex_lock(&session->call_lock); /* a reply that was just read counts in `kept` now */
+    pthread_mutex_lock(&session->call_lock); /* after this, `kept` has every reply that was read */
     pthread_mutex_unlock(&session->call_lock);
     while (__atomic_load_n(&session->kept, __ATOMIC_SEQ_CST) != 0 && !vipl__closing(session))
         nanosleep(&pause, NULL);
 }
 
-/* A thread may have slept through what the last vipd has written, or through a ring's message: a
- * request to wake it may be lost with the last vipd. */
+/* Repeat what may be lost with the last vipd: its signals to CQs' file descriptors, requests to
+ * connect, and requests to wake threads for ring messages. */
 static void wake(struct vipl__session *session)
 {
     for (unsigned i = 0; i < VIP_CQ_MAX; i++)
@@ -633,7 +637,7 @@ static void wake(struct vipl__session *session)
         }
 }
 
-/* The reason alone: the text of a failed request begins with the name of the call. */
+/* The text of a failed request without its prefix `call`: only the reason. */
 static const char *without_call(const char *text)
 {
     size_t len = sizeof(call) - 1;

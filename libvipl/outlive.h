@@ -1,9 +1,9 @@
 /*
- * A session that outlives its vipd: it waits for the next vipd, makes everything anew there, and
- * posts again what has not completed.
+ * Sessions that go on after the end of their vipd. The library waits for the next vipd, tells it of
+ * all objects of the session, and posts again what has not completed.
  *
- * Owns: what the next vipd is told, and in which order. Does not own: what happens without a next
- * vipd (events.c), requests of other threads, which wait (call.c).
+ * Owns: what the library tells the next vipd, and in which order. Does not own: the end of a
+ * session without a next vipd (events.c), the wait of other threads' requests (call.c).
  */
 #ifndef LIBVIPL_OUTLIVE_H
 #define LIBVIPL_OUTLIVE_H
@@ -11,9 +11,10 @@
 #include "libvipl/session.h"
 
 /*
- * vipd is gone. Wait for the next one, for at most session->outlive_ns, and go on with it. Returns
- * true if the session goes on; false: it is over, or VipCloseNic runs. *ret_refusal: why the next vipd
- * does not go on with it; empty: there is none. Called by the provider thread only.
+ * vipd has ended. Wait for the next vipd, at most session->outlive_ns, and continue the session
+ * with it. Returns true if the session goes on; false: it is over, or VipCloseNic runs.
+ * *ret_refusal: why the next vipd refuses the session; unchanged if no vipd refuses. Only the
+ * provider thread calls this.
  */
 bool vipl__outlive(struct vipl__session *session, char *ret_refusal, size_t refusal_bytes);
 

@@ -4,9 +4,9 @@
  * (direct.h).
  *
  * This file checks the place of the descriptor (alignment, its own region) and the number of
- * outstanding descriptors. vipd checks the contents of the descriptor when its turn comes; the
- * descriptor's status shows the result. A post makes no system call while vipd is awake, and
- * allocates nothing.
+ * outstanding descriptors. vipd checks the contents of the descriptor when it processes the
+ * descriptor; the descriptor's status shows the result. A post makes no system call while vipd is
+ * awake, and allocates nothing.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -29,10 +29,10 @@ enum outcome {
     OVERRUN,    /* too many descriptors outstanding */
     RING_FULL,  /* vipd must first take posts out of the ring */
     /* Only with a table of receives: */
-    TABLED,   /* a receive is in the table; vipd gets no message */
-    NO_CONTS, /* the same, but its segments have no room in the table, so it will fail */
-    SENT,     /* a send went by the ring to the peer */
-    WAIT,     /* it may go by the ring once earlier sends have arrived */
+    TABLED,   /* the receive is in the table, not in the submission ring */
+    NO_CONTS, /* as TABLED, but the table has no room for its segments: the receive will fail */
+    SENT,     /* the send went by the ring to the peer */
+    WAIT,     /* wait for earlier sends, then try to send by the ring */
 };
 
 /* Data of a post that is not in its descriptor. */
@@ -51,14 +51,14 @@ static unsigned segments_of(const VIP_DESCRIPTOR *desc)
 {
     unsigned count = desc->CS.SegCount;
 
-    /* One more than allowed, which vipd refuses: an address segment and all data segments. */
+    /* Copy also one segment more than a descriptor may have; vipd then reports the error. */
     return count <= VIP_SEGS_PER_DESC_MAX + 1 ? count : 0;
 }
 
 /*
  * Spec 3.4: the descriptor lies in the region of the given handle, with the VI's protection tag. A
- * NULL tag on either side matches (3.5). This reads the descriptor only after its place was
- * checked.
+ * NULL tag of the region or of the VI matches every tag (3.5). Callers read the descriptor only if
+ * the result is true.
  */
 static bool in_region(const struct vipl__session *session, const struct vipl__vi *vi,
                       const VIP_DESCRIPTOR *desc, VIP_MEM_HANDLE handle)
@@ -95,7 +95,8 @@ static void write_continuation(struct vip_sq_slot *ring, uint32_t position,
     }
 }
 
-/* Write the message into the slots from `position` on; also before the first slot. */
+/* Write the message into the slots from `position` on; like the continuation, before the first
+ * slot. */
 static void write_message(struct vipl__session *session, const struct vipl__vi *vi,
                           const struct extra *extra, uint32_t position)
 {
@@ -115,9 +116,9 @@ static void write_message(struct vipl__session *session, const struct vipl__vi *
 }
 
 /*
- * Make the first slot of a descriptor; the functions above write further slots. After this the
- * descriptor is not read any more: once vipd sees the slot, another thread may get the descriptor
- * back and use it again.
+ * Make the first slot of a descriptor; write_continuation and write_message write further slots.
+ * Callers do not read the descriptor after this. Once vipd sees the slot, another thread may get
+ * the descriptor back and use it again.
  */
 static struct vip_sq_slot first_slot(const struct vipl__vi *vi, const VIP_DESCRIPTOR *desc,
                                      enum vip_queue which, unsigned seg_count,
@@ -165,8 +166,9 @@ static inline struct vip_sq_slot submission(struct vipl__session *session,
 }
 
 /*
- * The same for a receive that goes into the table (proto/direct.h). False if there is no room for
- * its segments; then the receive keeps its place in the queue and will fail.
+ * Make the first slot of a receive for the table (proto/direct.h), and write its continuation
+ * slots. False: the table has no room for these; then the receive takes its place in the queue and
+ * will fail.
  */
 static bool table_slot(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc, unsigned seg_count,
                        const struct extra *extra, struct vip_sq_slot *ret)
@@ -190,7 +192,7 @@ static bool table_slot(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc, unsigned
     return true;
 }
 
-/* Spec 3.3: a post clears Status, and Next and NextHandle are the library's. */
+/* A post clears Status, and Next and NextHandle, which belong to the library (spec 3.3). */
 static inline void clear(VIP_DESCRIPTOR *desc)
 {
     desc->CS.Status = 0;
@@ -214,7 +216,8 @@ static inline void enqueue(const struct vipl__session *session, struct vipl__que
     __atomic_store_n(&queue->posted, posted + 1, __ATOMIC_RELEASE);
 }
 
-/* What the next vipd must know of a descriptor, and is not in it. Under post_lock. */
+/* Keep the data of a post that are not in its descriptor: a next vipd needs them. Returns the
+ * descriptor's `how`. Under post_lock. */
 static __attribute__((noinline)) uint8_t keep(struct vipl__queue *queue, uint32_t posted,
                                               const struct extra *extra)
 {
@@ -231,7 +234,7 @@ static __attribute__((noinline)) uint8_t keep(struct vipl__queue *queue, uint32_
     return extra->flags;
 }
 
-/* Room for what keep() keeps; it is made once and never freed. false: no memory. */
+/* Make the memory that keep() writes to, once per queue; it is never freed. False: no memory. */
 static __attribute__((cold, noinline)) bool keeps(struct vipl__queue *queue, uint8_t flags)
 {
     void *mine, *none = NULL;
@@ -243,13 +246,13 @@ static __attribute__((cold, noinline)) bool keeps(struct vipl__queue *queue, uin
                   (flags & VIP_SQF_MSG) != 0 ? sizeof(*queue->message) : sizeof(*queue->imm));
     if (mine != NULL &&
         !__atomic_compare_exchange_n(at, &none, mine, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
-        free(mine); /* another thread was faster */
+        free(mine); /* another thread has made it */
     return mine != NULL;
 }
 
 /*
- * Send the descriptor to vipd by the submission ring. If vipd is gone, or does not know the VI,
- * only put the descriptor on its queue.
+ * Put the descriptor on its queue and into the submission ring; only on its queue if vipd is gone
+ * or has refused the VI.
  */
 static inline enum outcome post_by_vipd(struct vipl__vi *vi, VIP_DESCRIPTOR *desc,
                                         VIP_MEM_HANDLE region, enum vip_queue which,
@@ -277,7 +280,7 @@ static inline enum outcome post_by_vipd(struct vipl__vi *vi, VIP_DESCRIPTOR *des
 
 /* ---- sessions with a table of receives (direct.h) ------------------------------------------- */
 
-/* Put a receive into the table; vipd gets no message. */
+/* Put a receive into the table and on its queue; vipd reads the table when it needs a receive. */
 static enum outcome post_to_table(struct vipl__vi *vi, VIP_DESCRIPTOR *desc, VIP_MEM_HANDLE region,
                                   const struct extra *extra, uint32_t posted)
 {
@@ -395,9 +398,9 @@ static bool stage_segment(struct vipl__session *session, const VIP_DATA_SEGMENT 
 }
 
 /*
- * Copy data in staged regions out before vipd sees the post. vipd finds the faults of segments
- * itself, except one: the program has made memory inaccessible since the registration. Returns the
- * number of a segment with this fault; -1 = none.
+ * Copy data in staged regions out before vipd sees the post. vipd finds all errors of segments
+ * except one: memory that the program has made inaccessible since its registration. Returns the
+ * number of a segment with such memory; -1 = none.
  */
 static int stage(struct vipl__session *session, const VIP_DESCRIPTOR *desc, enum vip_queue which)
 {
@@ -415,7 +418,8 @@ static int stage(struct vipl__session *session, const VIP_DESCRIPTOR *desc, enum
     return bad_seg;
 }
 
-/* Call stage, if the descriptor lies in its region and so can be read. Otherwise -1. */
+/* Call stage if the descriptor lies in its region; only then it can be read. Otherwise return
+ * -1. */
 static int stage_if_readable(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc, VIP_MEM_HANDLE region,
                              enum vip_queue which)
 {
@@ -428,7 +432,7 @@ static int stage_if_readable(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc, VI
 }
 
 /*
- * Report a fault that no Status can show, asynchronously: VIP_ERROR_POST_DESC or
+ * Report an error for which there is no Status, as an asynchronous error: VIP_ERROR_POST_DESC or
  * VIP_ERROR_VI_OVERRUN.
  */
 static VIP_RETURN fault(VIP_VI_HANDLE handle, const char *call, VIP_DESCRIPTOR *desc,
@@ -455,8 +459,8 @@ static VIP_RETURN ring_full(const char *call)
         call, VIP_SQ_SLOTS);
 }
 
-/* A post after vipd's death, or on a refused VI, is flushed at once. Only the library can signal
- * that. */
+/* A post after vipd's death, or on a refused VI, completes as flushed at once. vipd cannot signal
+ * that, so the library does. */
 static void posted_to_the_dead(VIP_VI_HANDLE handle, enum vip_queue which, const char *call)
 {
     struct vipl__vi *vi = vipl__vi_enter(handle, call);
@@ -472,8 +476,8 @@ static void posted_to_the_dead(VIP_VI_HANDLE handle, enum vip_queue which, const
 }
 
 /*
- * True if the VI is connected and its connection lacks the features beyond VIPL 1.0. Without a
- * connection the descriptor is flushed in any case.
+ * Is the VI connected to a peer without VIP_FEATURE_IMM64_MSG? Without a connection this does not
+ * matter: the descriptor is flushed.
  */
 static bool peer_lacks(const struct vipl__vi *vi)
 {
@@ -484,10 +488,10 @@ static bool peer_lacks(const struct vipl__vi *vi)
 }
 
 /*
- * vipd looks for receives in the table only when a message needs one, but in Error state a receive
- * is flushed at once. The state is loaded after a full barrier. Either this load sees the Error
- * state, or vipd sees the receive: vipd looks again after it has published the state
- * (vipd/engine/state.c).
+ * In Error state a receive must be flushed at once, but vipd looks into the table only when a
+ * message needs a receive. So ask vipd to flush. The state is loaded after a full barrier. Either
+ * this load sees the Error state, or vipd sees the receive: vipd looks again after it has published
+ * the state (vipd/engine/state.c).
  */
 static __attribute__((noinline)) void tell_tabled(struct vipl__vi *vi)
 {
@@ -586,7 +590,8 @@ bool vipl__post_again(struct vipl__vi *vi, enum vip_queue which, uint32_t count)
     uint8_t how = queue->how[slot_of];
     const VIP_DESCRIPTOR *desc = queue->fifo[slot_of];
     struct extra extra = {.bad_seg = -1, .flags = how & VIP_SQF_KNOWN};
-    /* The completion of this one is an error: no region has handle 0. */
+    /* Posted instead if the descriptor's region is gone or its memory was not accessible: the
+     * reserved bits cause a format error. */
     struct vip_sq_slot slot = {.vi = vi->index,
                                .kind = which == VIP_Q_SEND ? VIP_SQ_SEND : VIP_SQ_RECV,
                                .control = VIP_CONTROL_RESERVED,

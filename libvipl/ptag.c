@@ -6,8 +6,8 @@
 #include "libvipl/session.h"
 
 /*
- * vipd does not know this tag of the program: the present vipd has refused it (refused.h). While
- * the next vipd is told of the tags, the list stays as it is. false: vipd may know it.
+ * Remove from the list a tag that the present vipd has refused and so does not know (refused.h).
+ * False: the list has no such tag, or vipd is away; then the list must not change.
  */
 static bool forget_refused(struct vipl__session *session, uint32_t number)
 {
@@ -23,7 +23,7 @@ static bool forget_refused(struct vipl__session *session, uint32_t number)
     return found;
 }
 
-/* Note a tag for the next vipd. false: no memory. */
+/* Add a tag to the list for the next vipd. False: no memory. */
 static bool remember(struct vipl__session *session, uint32_t number)
 {
     uint32_t *ptags;

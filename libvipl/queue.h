@@ -1,6 +1,4 @@
-/*
- * Work queues and completion queues of a session (session.h, which has the locks).
- */
+/* Work queues and completion queues of a session; session.h explains the locks. */
 #ifndef LIBVIPL_QUEUE_H
 #define LIBVIPL_QUEUE_H
 
@@ -20,7 +18,8 @@ struct vipl__session;
 struct vipl__vi;
 
 /*
- * Most work queues with a ring (direct.h) that one CQ may have: an empty CQ looks at all of them.
+ * Largest number of work queues with a ring (direct.h) on one CQ. A look at an empty CQ looks at
+ * all these rings, so more would make it slow.
  */
 #define VIPL__CQ_DIRECT_MAX 16
 
@@ -47,14 +46,14 @@ struct vipl__cq {
     struct vipl__cq_direct direct[VIPL__CQ_DIRECT_MAX];
     unsigned direct_count; /* atomic */
     unsigned direct_next;
-    unsigned direct_turn; /* looks at the CQ since the rings were looked at first */
+    unsigned direct_turn; /* looks at the CQ since a look that began with the rings */
     int fd[2]; /* VipxCQGetFd: the application's end (atomic), the sending end; -1 = none */
-    pthread_mutex_t fd_lock; /* held while a thread asks vipd for fd */
+    pthread_mutex_t fd_lock; /* a thread holds it while it asks vipd for fd */
     uint32_t fd_arm;         /* as published; fd_arm and fd_messages are under done_lock */
     uint32_t fd_messages;    /* messages to take out of fd; some may still be on their way */
 };
 
-#define VIPL__HOW_RING 0x80u /* send: it went by the ring */
+#define VIPL__HOW_RING 0x80u /* a send that went by the ring */
 #define VIPL__HOW_BAD  0x40u /* a segment's memory was not accessible */
 
 /* The bytes of a VipxPostWriteMessage. */
@@ -67,12 +66,12 @@ struct vipl__message {
 struct vipl__queue {
     uint32_t posted; /* atomic; number of descriptors ever posted; written under post_lock */
     /*
-     * send: atomic; `prod` will have this value when vipd has completed all sends that it got;
+     * send: atomic; `prod` has this value when vipd has completed all sends that went through vipd;
      * written under post_lock
      */
     uint32_t via;
     uint32_t direct_done;     /* send: atomic; sent by the ring; written under post_lock */
-    uint32_t direct_reported; /* send: of direct_done, reported by the CQ; under its done_lock */
+    uint32_t direct_reported; /* send: those of direct_done that the CQ reported; under its lock */
     uint32_t conts;           /* receive: next continuation of the table; under post_lock */
     uint32_t conts_used;      /* atomic; continuations of receives that were not returned yet */
     uint32_t done_lock __attribute__((aligned(64)));
@@ -84,19 +83,19 @@ struct vipl__queue {
     uint32_t reported;          /* CQ entries returned for this queue; under the CQ's done_lock */
     struct vip_comps_in comps;  /* vipd writes them; under done_lock */
     const uint32_t *prod;       /* futex word, vipd writes it */
-    uint32_t *waiters;          /* threads asleep on it, published to vipd */
+    uint32_t *waiters;          /* number of threads asleep on prod, published to vipd */
     struct vipl__cq *cq;        /* NULL = none */
     struct vipl__target target; /* VipSendNotify, VipRecvNotify */
     struct vipl__ahead *ahead;  /* take.h; NULL = never watched; under done_lock */
     VIP_DESCRIPTOR *fifo[VIP_DESC_PER_QUEUE_MAX]; /* posted and not returned; a ring by `posted` */
     struct vipl__origin {                         /* of each descriptor in fifo */
-        uint32_t region_epoch; /* the session's at the post; equal: no region changed */
+        uint32_t region_epoch; /* session->region_epoch at the post; if equal, no region changed */
         VIP_MEM_HANDLE region; /* the region that holds the descriptor */
     } origin[VIP_DESC_PER_QUEUE_MAX];
-    /* Of each descriptor in fifo: VIPL__HOW_* and VIP_SQF_*. */
+    /* For each descriptor in fifo: VIPL__HOW_* and VIP_SQF_*. */
     uint8_t how[VIP_DESC_PER_QUEUE_MAX];
-    /* What a descriptor does not have itself, by slot of fifo, for the next vipd; NULL: none had it.
-     * VIP_SQF_IMM64, VIP_SQF_MSG */
+    /* Data of posts with VIP_SQF_IMM64 or VIP_SQF_MSG that are not in the descriptor, by slot of
+     * fifo; kept for a next vipd. NULL: no post of the queue had such data. */
     uint64_t *imm;
     struct vipl__message *message;
 };

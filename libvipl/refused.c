@@ -1,4 +1,4 @@
-/* What the next vipd refuses (refused.h). */
+/* Objects that the next vipd refuses (refused.h). */
 #include "libvipl/refused.h"
 
 #include <stdio.h>
@@ -8,11 +8,11 @@
 #include "libvipl/error.h"
 #include "libvipl/vipl_ext.h"
 
-/* Report a refusal. what: the object, for the text. */
+/* Report vipd's refusal of an object as an asynchronous error. what: the object, for the text. */
 static void report(struct vipl__session *session, VIP_RESOURCE_CODE resource, VIP_ERROR_CODE code,
                    const struct vipl__vi *vi, const char *what)
 {
-    const char *reason = strchr(VipxLastError(), ':'); /* behind the name of the call */
+    const char *reason = strchr(VipxLastError(), ':'); /* the text after the name of the call */
     char why[VIPL__REASON_BYTES];
 
     snprintf(why, sizeof(why), "vipd has begun anew and refuses %.120s%.320s", what,
@@ -77,7 +77,7 @@ struct vipl__region *vipl__refused_region(struct vipl__session *session, VIP_MEM
 
     vipl__spin_lock(&session->post_lock);
     region = vipl__region_find(&session->regions, handle);
-    /* While vipd is away, only the provider thread changes the table. */
+    /* While vipd is away, only the provider thread may change the table. */
     if (region != NULL && !vipl__is_gone(session) && region->refused)
         region = vipl__region_take(&session->regions, handle);
     else
@@ -92,7 +92,7 @@ bool vipl__refused_disconnect(struct vipl__vi *vi)
 {
     uint32_t refused = VIPL__REFUSED;
 
-    /* It fails if the VI is Idle already. */
+    /* Does nothing if the VI is Idle already. */
     (void)__atomic_compare_exchange_n(&vi->refused, &refused, VIPL__REFUSED_IDLE, false,
                                       __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
     return refused != VIPL__TAKEN;

@@ -1,14 +1,14 @@
 /*
- * What the next vipd refuses (outlive.h): a region, a tag, a CQ, a listener or a VI that it has no
- * room for, or that needs another one of these. The program learns of each by an asynchronous
- * error with vipd's reason, and the rest goes on.
+ * Objects that the next vipd refuses (outlive.h): regions, tags, CQs, listeners and VIs. vipd
+ * refuses an object if it has no room for it, or if the object needs another refused object. For
+ * each the program gets an asynchronous error with vipd's reason; the other objects go on.
  *
- * A refused VI is in Error state, and everything that is posted on it completes as flushed, by this
- * library alone. vipd does not know it, so vipd may give its number to a new VI. Then VipCreateVi
- * fails until the program has destroyed the refused one. The same holds for CQs.
+ * A refused VI is in Error state; this library completes all its posts as flushed. vipd does not
+ * know the VI, so vipd may give the VI's number to a new VI. Then VipCreateVi fails until the
+ * program has destroyed the refused VI. The same holds for CQs.
  *
- * Owns: the mark of refused objects, their end. Does not own: what is told to the next vipd
- * (outlive.c), flushing (done.c, cq_take.c).
+ * Owns: the mark of refused objects, and their end. Does not own: what the library tells the next
+ * vipd (outlive.c), flushing (done.c, cq_take.c).
  */
 #ifndef LIBVIPL_REFUSED_H
 #define LIBVIPL_REFUSED_H
@@ -22,7 +22,7 @@ void vipl__refuse_region(struct vipl__session *session, struct vipl__region *reg
 void vipl__refuse_ptag(struct vipl__session *session, uint32_t number);
 void vipl__refuse_listener(struct vipl__session *session);
 
-/* Take a refused region out of the table. NULL: it is not refused, or a next vipd is being told. */
+/* Take a refused region out of the table. NULL: it is not refused, or vipd is away. */
 struct vipl__region *vipl__refused_region(struct vipl__session *session, VIP_MEM_HANDLE handle);
 
 /* VipDisconnect of a refused VI: it is Idle now. False: it is not refused. */

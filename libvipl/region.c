@@ -1,6 +1,4 @@
-/*
- * The region table (region.h).
- */
+/* The region table (region.h). */
 #include "libvipl/region.h"
 
 #include <errno.h>
@@ -60,7 +58,7 @@ struct vipl__region *vipl__region_take(struct vipl__regions *regions, VIP_MEM_HA
     while (regions->slots[hole].handle != handle)
         hole = (hole + 1) & regions->mask;
 
-    /* Close the hole: move every later entry of the run that may lie there into the hole. */
+    /* Close the hole: move each later entry whose search would pass the hole into the hole. */
     for (uint32_t i = (hole + 1) & regions->mask; regions->slots[i].handle != 0;
          i = (i + 1) & regions->mask) {
         uint32_t home = vipl__region_home(regions, regions->slots[i].handle);

@@ -12,7 +12,7 @@
 #include "libvipl/session.h"
 #include "libvipl/vipl_ext.h"
 
-/* Check attributes and turn them into vipd's; NULL means the default domain and no RDMA. */
+/* Check attributes and convert them for vipd. NULL means the default domain and no RDMA. */
 static VIP_RETURN check_attrs(const struct vipl__session *session, const char *call,
                               const VIP_MEM_ATTRIBUTES *attrs, Vip__MemAttributes *out)
 {
@@ -40,7 +40,7 @@ static int remember(struct vipl__session *session, struct vipl__region *region)
     int rc;
 
     vipl__spin_lock(&session->post_lock);
-    /* vipd may give the handle of a region again that it has refused. */
+    /* vipd can give a new region the handle of a refused region that is still in the table. */
     rc = vipl__region_find(&session->regions, region->handle) != NULL
              ? -EEXIST
              : vipl__region_add(&session->regions, region);
@@ -50,7 +50,7 @@ static int remember(struct vipl__session *session, struct vipl__region *region)
     return rc;
 }
 
-/* After success the caller calls vipl__call_kept. */
+/* Ask vipd to deregister. After success the caller calls vipl__call_kept. */
 static VIP_RETURN ask_deregister(struct vipl__session *session, VIP_MEM_HANDLE handle,
                                  uintptr_t addr)
 {
@@ -98,7 +98,7 @@ static VIP_RETURN ask_register(struct vipl__session *session, struct vipl__regio
     return VIP_SUCCESS;
 }
 
-/* The function `make` of struct vipl__mem_files. */
+/* Ask vipd for a memory file; the function `make` of struct vipl__mem_files. */
 static int make_file(void *ctx, size_t bytes)
 {
     int fd;
@@ -108,9 +108,7 @@ static int make_file(void *ctx, size_t bytes)
     return fd;
 }
 
-/*
- * Prepare and register the region. *ret_shared: true if vipd got memory that is shared from birth.
- */
+/* Prepare and register a region. *ret_shared: did vipd get memory that is shared from birth? */
 static VIP_RETURN try_register(struct vipl__session *session, struct vipl__region *region,
                                bool no_shared, Vip__MemAttributes *attributes, bool *ret_shared)
 {
@@ -151,9 +149,7 @@ static VIP_RETURN do_register(struct vipl__session *session, VIP_PVOID address, 
     if (attrs != NULL)
         region->attrs = *attrs;
     rc = try_register(session, region, false, &attributes, &shared);
-    /*
-     * A vipd that makes memory files itself refuses a file of another maker: then stage the memory.
-     */
+    /* A vipd that makes memory files itself refuses our file: then stage the memory instead. */
     if (rc == VIP_INVALID_PARAMETER && shared)
         rc = try_register(session, region, true, &attributes, &shared);
     if (rc != VIP_SUCCESS) {
@@ -222,13 +218,13 @@ VIP_RETURN VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
     rc = check_region(session, "VipDeregisterMem", VirtualAddress, MemoryHandle, NULL);
     if (rc == VIP_SUCCESS)
         rc = ask_deregister(session, MemoryHandle, (uintptr_t)VirtualAddress);
-    if (rc == VIP_INVALID_PARAMETER) { /* vipd does not know it; perhaps it has refused it */
+    if (rc == VIP_INVALID_PARAMETER) { /* vipd may have refused the region */
         pthread_mutex_lock(&session->region_lock);
         region = vipl__refused_region(session, MemoryHandle);
         pthread_mutex_unlock(&session->region_lock);
         rc = region != NULL ? VIP_SUCCESS : rc;
     } else if (rc == VIP_SUCCESS) {
-        /* region_lock: no staged copy may run while its memory goes away. */
+        /* Take region_lock: no staged copy may run while its memory is released. */
         pthread_mutex_lock(&session->region_lock);
         vipl__spin_lock(&session->post_lock);
         region = vipl__region_take(&session->regions, MemoryHandle);

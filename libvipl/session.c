@@ -24,8 +24,8 @@
 #include "libvipl/sleep.h"
 
 /*
- * Polls yield if there are fewer processors; otherwise two programs and two vipds would starve each
- * other.
+ * With fewer processors than this, polls yield: two programs and two vipds may then share too few
+ * processors.
  */
 #define YIELD_BELOW_CPUS 4
 
@@ -44,8 +44,8 @@
 #define OPEN_WAIT_MS_MAX 1000
 
 /*
- * Make the segment that libvipl writes, sealed so that it cannot shrink under vipd. Returns the fd
- * or a negative errno.
+ * Make the segment that libvipl writes. A seal ensures that it does not shrink while vipd uses it.
+ * Returns the fd or a negative errno.
  */
 static int app_segment(struct vipl__session *session)
 {
@@ -72,10 +72,7 @@ static int app_segment(struct vipl__session *session)
     return fd;
 }
 
-/*
- * Check and map the segment that vipd writes. Returns NULL, or the reason why the segment is
- * refused.
- */
+/* Check and map the segment that vipd writes. Returns NULL, or the reason for a refusal. */
 static const char *map_vipd_segment(struct vipl__session *session, int fd)
 {
     const struct vip_vipd_head *head = session->vipd;
@@ -141,7 +138,8 @@ static VIP_RETURN hold_arena(struct vipl__session *session, int *ret)
     return rc;
 }
 
-/* *again: was there a vipd before, in this call? Then another one may come. */
+/* Connect to vipd, or start it. *again: in, did a vipd end during this VipOpenNic? Then the next
+ * vipd may come, and the caller tries again; out, false if a new try is useless. */
 static VIP_RETURN connect_vipd(struct vipl__session *session, bool *again)
 {
     int fd, rc = vip_control_socket_path(session->socket_path, sizeof(session->socket_path));
@@ -212,7 +210,7 @@ static void take_nic_attributes(struct vipl__session *session, const Vip__OpenRe
     session->yield = open->cpus < YIELD_BELOW_CPUS;
 }
 
-/* vipd has no such device: replace its reason by one that lists the NICs. */
+/* vipd has no NIC of this name: replace vipd's reason by a text that lists the NICs. */
 static VIP_RETURN unknown_device(struct vipl__session *session, const char *device)
 {
     Vip__ShowRequest show = VIP__SHOW_REQUEST__INIT;
@@ -270,10 +268,10 @@ static VIP_RETURN ask_until_freed(struct vipl__session *session, const Vip__Requ
     }
 }
 
-/* What of the OpenReply is of use later in the opening. */
+/* Values of the OpenReply that open_once needs later. */
 struct opened {
     bool direct;         /* vipd offers rings */
-    uint64_t outlive_ns; /* for the session, once it has its provider thread */
+    uint64_t outlive_ns; /* session->outlive_ns, set with the start of the provider thread */
 };
 
 /* Send the OpenRequest and take over the contents of its reply. */
@@ -325,9 +323,7 @@ static VIP_RETURN ask_open(struct vipl__session *session, const char *device, co
     return rc;
 }
 
-/*
- * Release all parts of the session; no thread of the library or the application is in the session.
- */
+/* Release all parts of the session. No thread of library or application uses the session now. */
 static void release(struct vipl__session *session)
 {
     struct vipl__incoming *incoming;
@@ -403,8 +399,8 @@ static void reset(struct vipl__session *session)
 }
 
 /*
- * One try. *again: in, was there a vipd before, in this call; out, if the try fails: there was one,
- * and it has ended, so that the next one may open the NIC.
+ * Try once to open the NIC. *again: in, as for connect_vipd; out, if the try fails: has a vipd
+ * ended during VipOpenNic, so that the next vipd may open the NIC?
  */
 static VIP_RETURN open_once(const char *device, bool *again, struct vipl__session **ret)
 {
@@ -455,15 +451,14 @@ static VIP_RETURN open_once(const char *device, bool *again, struct vipl__sessio
                         "VipOpenNic: VIPL_STATUS_IN_MEMORY=1 needs Linux 5.16 or later");
         goto failed;
     }
-    session->outlive_ns =
-        opened.outlive_ns; /* from here on, the provider thread finds the next vipd */
+    session->outlive_ns = opened.outlive_ns; /* only the provider thread can find a next vipd */
     if (error == 0)
         error = vipl__events_start(session);
     if (error != 0) {
         rc = vipl__fail(VIP_ERROR_RESOURCE, "VipOpenNic: no provider thread: %s", strerror(error));
         goto failed;
     }
-    if (session->outlive_ns == 0) { /* no other vipd needs them */
+    if (session->outlive_ns == 0) { /* no next vipd will need the files */
         vipl__fd_close(&session->app_fd);
         vipl__fd_close(&session->vipd_fd);
         vipl__fd_close(&session->recv_fd);
@@ -508,10 +503,10 @@ static void invalidate(struct vipl__session *session)
 }
 
 /*
- * vipd did not confirm the end of the session, because the connection broke. It may still run and
- * place incoming bytes. The pages of our regions must not become private again before vipd has
- * stopped. vipd closes its end of the socket after it has freed the session; if vipd has died, the
- * kernel closes it.
+ * vipd did not confirm the end of the session, because the connection broke. So vipd may still
+ * place incoming bytes, and the pages of our regions must not become private again yet. Wait until
+ * vipd closes its end of the socket, after it has freed the session; if vipd has died, the kernel
+ * closes it.
  */
 static void await_end(struct vipl__session *session)
 {
@@ -532,7 +527,7 @@ void vipl__session_close(struct vipl__session *session)
     Vip__CloseRequest close_request = VIP__CLOSE_REQUEST__INIT;
     Vip__Request request = VIP__REQUEST__INIT;
 
-    /* Under the lock, so that no thread is between the creation of an object and its handle. */
+    /* Hold the lock: no thread may be between the creation of an object and that of its handle. */
     pthread_mutex_lock(&session->lock);
     __atomic_store_n(&session->closing, 1, __ATOMIC_SEQ_CST);
     invalidate(session);

@@ -1,10 +1,9 @@
 /*
  * One opened NIC handle inside the library: its connection to vipd, its shared segments, its VIs
- * and completion queues, and the tables that turn a handle of the application into one of these
- * objects.
+ * and completion queues, and the functions that find the object of an application's handle.
  *
- * Memory of sessions, VIs and CQs is never freed, only used again; the addresses of the shared
- * segments stay mapped. So a stale handle, or a call that races with VipCloseNic, finds an object
+ * Memory of sessions, VIs and CQs is never freed, only used again; the address ranges of the shared
+ * segments stay reserved. So a stale handle, or a call that races with VipCloseNic, finds an object
  * with another `handle` and is refused. This check needs no lock and touches no freed memory.
  *
  * Locks, in the order in which they may be taken:
@@ -41,7 +40,7 @@ struct vipl__connect;
 struct vipl__discovered;
 struct vipl__listener;
 
-/* Most NIC handles that a process can have open: a handle has 12 bits for the slot. */
+/* Largest number of open NIC handles of a process: a handle has 12 bits for the slot. */
 #define VIPL__SESSIONS_MAX 4096
 
 /* State of the one connection attempt that a VI can have. */
@@ -52,14 +51,14 @@ enum vipl__attempt {
     VIPL__ATTEMPT_DONE,    /* the result has come */
 };
 
-/* Longest ticket, in bytes, that is kept. */
+/* Longest ticket (doc/glossary.md), in bytes; longer tickets are not kept. */
 #define VIPL__TICKET_MAX 1024
 
 /* Does vipd know the object (refused.h)? */
 enum vipl__refused {
     VIPL__TAKEN = 0,
-    VIPL__REFUSED,      /* not; a VI is in Error state */
-    VIPL__REFUSED_IDLE, /* not; the VI is Idle since VipDisconnect */
+    VIPL__REFUSED,      /* vipd has refused the object; a VI is in Error state */
+    VIPL__REFUSED_IDLE, /* vipd has refused the VI; VipDisconnect made it Idle */
 };
 
 /* A VI. */
@@ -68,20 +67,20 @@ struct vipl__vi {
     struct vipl__session *session;
     uint16_t index;                   /* vipd's number */
     uint16_t uses;                    /* counts creations of this object: makes handles differ */
-    uint32_t generation;              /* vipd's; libvipl writes it into every posted slot */
+    uint32_t generation;              /* from vipd; libvipl writes it into every posted slot */
     uint32_t refused;                 /* atomic; enum vipl__refused; set under post_lock */
     uint32_t ptag;                    /* vipd's number, 0 = none; written under post_lock */
     VIP_PVOID user_data;              /* atomic; VipSetUserData */
     VIP_VI_ATTRIBUTES attrs;          /* under session->lock */
-    enum vipl__attempt attempt;       /* under session->lock, as the rest */
+    enum vipl__attempt attempt;       /* this and the next members: under session->lock */
     enum vip_rc attempt_rc;           /* result of the attempt */
-    char attempt_why[160];            /* the reason as text */
+    char attempt_why[160];            /* its reason as text */
     VIP_VI_ATTRIBUTES attempt_attrs;  /* of the remote VI, if attempt_rc is VIP_RC_SUCCESS */
-    struct vip_private attempt_data;  /* from the other side's application */
+    struct vip_private attempt_data;  /* private data from the other program */
     bool attempt_async;               /* the result waits for another call (attempt.c) */
-    bool attempt_cancelled;           /* VipDisconnect came: discard the result */
+    bool attempt_cancelled;           /* VipDisconnect was called: discard the result */
     unsigned attempt_waiters;         /* threads in a call that fetches the result */
-    bool attempt_sent;                /* vipd has answered its request */
+    bool attempt_sent;                /* vipd has answered the attempt's request */
     struct vipl__connect *connect;    /* the last connection request; NULL: none so far */
     int attempt_fd;                   /* eventfd of VipxConnectGetFd, -1 = none */
     uint8_t ticket[VIPL__TICKET_MAX]; /* of the connection, for the next vipd */
@@ -96,13 +95,13 @@ struct vipl__incoming {
     struct vipl__incoming *next;
     uint64_t wait_id;
     uint64_t conn_handle; /* vipd's */
-    uint32_t tells;       /* the session's when it came */
+    uint32_t tells;       /* session->tells when the request came */
     struct vip_addr remote;
     VIP_VI_ATTRIBUTES attrs; /* of the remote VI */
     struct vip_private data;
 };
 
-/* Most listeners of one NIC handle. */
+/* Largest number of listeners of one NIC handle. */
 #define VIPL__LISTENERS_MAX 256
 
 /* A connection handle: a connection request that the application has not answered. */
@@ -116,7 +115,7 @@ struct vipl__conn {
 enum vipl__vipd {
     VIPL__THERE = 0,
     VIPL__DEAD, /* vipd has gone for good */
-    VIPL__AWAY, /* vipd has gone; the next one may go on with the session (outlive.h) */
+    VIPL__AWAY, /* vipd has gone; a next vipd may continue the session (outlive.h) */
 };
 
 struct vipl__session {
@@ -128,13 +127,13 @@ struct vipl__session {
     uint32_t users;   /* atomic; threads inside a call that may take long */
     uint32_t gone;    /* atomic; enum vipl__vipd; changes under lock and post_lock */
     uint32_t refused; /* atomic; VIs and CQs that vipd has refused (refused.h) */
-    uint32_t trouble; /* atomic; 0: `gone` and `refused` are 0; set before these */
-    uint32_t lives;   /* atomic; vipds that went on with this session; changes with `gone` */
-    uint32_t tells;   /* changes when a vipd is gone, and when one begins to be told; under lock */
-    uint32_t kept;    /* atomic; threads between a reply and what they do with it (call.h) */
-    uint32_t closing; /* atomic; 1 = VipCloseNic is at work */
-    uint32_t broken;  /* atomic; 1 = this process could not go on with a vipd that is there */
-    uint32_t unanswered; /* atomic; 1 = a vipd has ended, or hung up, in place of a reply */
+    uint32_t trouble; /* atomic; 0 only if `gone` and `refused` are 0; set before them */
+    uint32_t lives;   /* atomic; counts the vipds that continued the session; changes with `gone` */
+    uint32_t tells;   /* counts calls of tell_anew (outlive.c); under lock */
+    uint32_t kept;    /* atomic; threads that still record a reply of vipd (vipl__call_keep) */
+    uint32_t closing; /* atomic; 1 = VipCloseNic runs */
+    uint32_t broken;  /* atomic; 1 = a system call of this process ended the connection to vipd */
+    uint32_t unanswered; /* atomic; 1 = vipd has closed the control socket without a reply */
 
     /* Shared segments. Their addresses stay reserved for this slot until the process ends. */
     void *app_base;                   /* the segment that libvipl writes */
@@ -154,11 +153,11 @@ struct vipl__session {
     void *recv_base;    /* the table; NULL = this object never had one; the address is kept */
     bool resolver;      /* the NIC has UDP addresses: the system's resolver knows them too */
     char socket_path[128];
-    /* For the next vipd (outlive.h). */
-    uint64_t outlive_ns;             /* how long it is awaited; 0: not at all */
+    /* Kept for the next vipd (outlive.h): */
+    uint64_t outlive_ns;             /* longest wait for the next vipd; 0: do not wait */
     int app_fd, vipd_fd;             /* the segments */
     int recv_fd;                     /* the table of receives, -1: none */
-    bool past_rings;                 /* the next vipd goes on with rings of VIs */
+    bool past_rings;                 /* the next vipd continues rings of VIs */
     char device[VIP_NIC_NAME_BYTES]; /* vipd's name of the NIC */
     uint32_t *ptags;                 /* vipd's numbers of the protection tags; under lock */
     uint32_t ptag_count;
@@ -169,25 +168,25 @@ struct vipl__session {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* an attempt ends, a request comes, vipd dies, or VipCloseNic runs */
     struct vipl__incoming *incoming; /* requests that no VipConnectWait has taken yet */
-    struct vipl__conn *conns;        /* handles that the application got; conn_slots of them */
+    struct vipl__conn *conns;        /* table of conn_slots connection handles of the application */
     uint32_t conn_slots;
     struct vipl__listener *listener[VIPL__LISTENERS_MAX]; /* listen.h */
     bool names_ready;                                     /* VipNSInit was called */
 
     pthread_mutex_t region_lock;
-    uint32_t staged;       /* atomic; number of staged regions; if 0, posts look for none */
+    uint32_t staged;       /* atomic; number of staged regions; if 0, posts do not search */
     uint32_t region_epoch; /* atomic, written under post_lock; counts deregistrations, new tags */
 
     uint32_t post_lock __attribute__((aligned(64)));
     uint32_t sq_position; /* next submission slot; under post_lock */
-    uint32_t sq_taken;    /* vipd's sq_cons as last loaded; under post_lock */
+    uint32_t sq_taken;    /* last loaded value of vipd's sq_cons; under post_lock */
     struct vipl__regions regions;
 
     pthread_t provider; /* reads the event socket */
     struct vipl__callbacks *callbacks;
     struct vipl__notify *notify;
     struct vipl__discovered *discovered; /* lists of VipQuerySystemManagementInfo; under lock */
-    /* Atomic; Done calls in a row that found nothing, if `yield`. Has its own cache line. */
+    /* Atomic; if `yield`: Done calls in a row that found nothing. In its own cache line. */
     uint32_t empty_polls __attribute__((aligned(64)));
 
     struct vipl__vi *vi[VIP_VI_MAX]
@@ -277,16 +276,16 @@ struct vipl__session *vipl__session_get(void);
 void vipl__session_put(struct vipl__session *session);
 
 /*
- * Close a descriptor that the child of a fork closes too, and set it to -1; nothing if it is -1.
- * Meanwhile another thread may fork: the number is -1 before it can be that of another file.
+ * Close a file descriptor and set *fd to -1; nothing if it is -1. The child of a fork closes *fd,
+ * too, and another thread may fork now. So *fd is -1 before the number can belong to another file.
  */
 void vipl__fd_close(int *fd);
 
 /* ---- the session (session.c, handle.c) ---------------------------------------------------- */
 
 /*
- * Connect to vipd and open `device`. If vipd ends during this call, ask the next one: the call waits
- * for it for about a second. Without a vipd at its beginning, the call fails at once. Outcomes:
+ * Connect to vipd and open `device`. If vipd ends during this call, wait about a second for the
+ * next vipd and ask it. If no vipd runs at the beginning, the call fails at once. Outcomes:
  * VIP_SUCCESS with *ret; another code, with its reason for VipxLastError.
  */
 VIP_RETURN vipl__session_open(const char *device, struct vipl__session **ret);
@@ -314,13 +313,13 @@ static inline bool vipl__is_gone(const struct vipl__session *session)
     return __atomic_load_n(&session->gone, __ATOMIC_ACQUIRE) != VIPL__THERE;
 }
 
-/* One word for posts and looks that need no more in ordinary times. */
+/* Is vipd gone, or has it refused an object? Fast paths test this one word; usually it is false. */
 static inline bool vipl__in_trouble(const struct vipl__session *session)
 {
     return __builtin_expect(__atomic_load_n(&session->trouble, __ATOMIC_ACQUIRE) != 0, 0);
 }
 
-/* Is there no vipd that knows this VI, and will there be none? */
+/* Is vipd gone for good, or has it refused the VI? Then the library flushes the VI's posts. */
 static inline bool vipl__vi_is_dead(const struct vipl__vi *vi)
 {
     return vipl__in_trouble(vi->session) &&
@@ -328,14 +327,14 @@ static inline bool vipl__vi_is_dead(const struct vipl__vi *vi)
             __atomic_load_n(&vi->refused, __ATOMIC_ACQUIRE) != VIPL__TAKEN);
 }
 
-/* May the session have VIs for which vipl__vi_is_dead holds? */
+/* May the session have VIs for which vipl__vi_is_dead is true? */
 static inline bool vipl__some_dead(const struct vipl__session *session)
 {
     return vipl__in_trouble(session) &&
            (vipl__is_dead(session) || __atomic_load_n(&session->refused, __ATOMIC_ACQUIRE) != 0);
 }
 
-/* Ring vipd's doorbell if it sleeps. Call after a full barrier. */
+/* Ring vipd's bell (the eventfd). The caller has found after a full barrier that vipd sleeps. */
 void vipl__doorbell(struct vipl__session *session);
 
 static inline void vipl__ring_bell(struct vipl__session *session)
@@ -349,7 +348,7 @@ static inline void vipl__ring_bell(struct vipl__session *session)
 #define VIPL__NEVER UINT64_MAX
 
 uint64_t vipl__now_ns(void);
-/* The time at which a limit of timeout_ms ends; VIPL__NEVER for VIP_INFINITE in either width. */
+/* The time at which a limit of timeout_ms ends; VIPL__NEVER for VIP_INFINITE and 0xFFFFFFFF. */
 uint64_t vipl__deadline(VIP_ULONG timeout_ms);
 
 #endif

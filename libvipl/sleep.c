@@ -1,5 +1,6 @@
 /*
- * Waiting (sleep.h): adaptive polling, then a futex on the word that vipd counts up.
+ * Waiting (sleep.h): poll for a time that adapts, then sleep by a futex on the word that vipd
+ * counts up.
  *
  * This process maps the segment of that word read-only; a shared futex works on such a mapping.
  */
@@ -18,10 +19,7 @@
 /* Polls between two reads of the clock. */
 #define POLLS_PER_LOOK 16
 
-/*
- * Polls that never succeed keep this share of the session's limit as budget: the limit divided by
- * 16.
- */
+/* Smallest budget of a poll that never succeeds: the session's limit divided by this number. */
 #define SPIN_FLOOR_SHARE 16
 
 /* Tries on a spin lock before a yield, which lets its holder run. */
@@ -87,14 +85,13 @@ static void futex_wait(const uint32_t *word, uint32_t expected, uint64_t deadlin
         ts.tv_nsec = (long)(left_ns % 1000000000ull);
         limit = &ts;
     }
-    /* The caller looks again after every return, so the reason does not matter. */
+    /* The caller looks again after every return, so the reason of the return does not matter. */
     syscall(SYS_futex, word, FUTEX_WAIT, expected, limit, NULL, 0);
 }
 
 /*
- * Poll until the budget is spent. A poll that succeeds doubles the budget, up to the session's
- * limit. A poll that fails halves the budget, so that a program that waits long soon sleeps at
- * once.
+ * Poll until the budget is over. Success doubles the budget, up to the session's limit. Failure
+ * halves it, so that a program that waits for long times soon sleeps at once.
  */
 static VIP_RETURN spin(struct vipl__session *session, struct vipl__sleeper *wait,
                        uint64_t deadline_ns)
@@ -135,15 +132,17 @@ static VIP_RETURN sleep_until(struct vipl__session *session, struct vipl__sleepe
     struct vip_app_head *head = session->app_base;
     VIP_RETURN rc;
 
-    /* Publish, look, sleep if `prod` has not changed since before the look. The kernel compares
-     * `prod` after a full barrier: either `prod` has changed, or vipd sees this waiter. */
+    /* Publish this waiter, load `prod`, look for an entry, sleep if `prod` has not changed since.
+     * The kernel compares `prod` after a full barrier: either `prod` has changed, or vipd sees this
+     * waiter. */
     __atomic_add_fetch(wait->waiters, 1, __ATOMIC_SEQ_CST);
     __atomic_add_fetch(&head->sleepers, 1, __ATOMIC_SEQ_CST);
     if (wait->sleepers_changed != NULL)
         wait->sleepers_changed(wait);
     for (;;) {
         uint32_t seen = __atomic_load_n(wait->prod, __ATOMIC_SEQ_CST); /* [completion LOOK] */
-        bool dead = vipl__is_dead(session); /* then the attempt takes flushed descriptors */
+        /* Load this before the attempt: if vipd dies later, there must be another attempt. */
+        bool dead = vipl__is_dead(session);
 
         rc = wait->attempt(wait);
         if (rc != VIP_NOT_DONE)

@@ -1,6 +1,6 @@
 /*
- * Waiting for vipd without losing a wake-up: poll for a while, then publish, look once more, sleep
- * (design of doc/shm-abi.md, "wake-ups").
+ * Waiting for vipd without losing a wake-up: poll for a while, then publish the waiter, look once
+ * more, and sleep (doc/shm-abi.md, "wake-ups").
  */
 #ifndef LIBVIPL_SLEEP_H
 #define LIBVIPL_SLEEP_H
@@ -49,7 +49,7 @@ static inline void vipl__polled(struct vipl__session *session, VIP_RETURN rc)
         return;
     if (rc == VIP_NOT_DONE)
         polls = __atomic_load_n(&session->empty_polls, __ATOMIC_RELAXED) + 1;
-    /* Two threads may lose a count; the limit is reached a little later then. */
+    /* Two threads at once may count only one call: then the yield comes a little later. */
     __atomic_store_n(&session->empty_polls, polls, __ATOMIC_RELAXED);
     if (__builtin_expect(polls >= VIPL__POLLS_PER_YIELD, 0))
         vipl__polls_yield(session);

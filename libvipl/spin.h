@@ -1,6 +1,6 @@
 /*
- * Spin locks, held for about ten instructions. They yield when contended, because their holder may
- * have lost its processor.
+ * Spin locks, held for about ten instructions. A thread that waits for long yields, because the
+ * holder may have lost its processor.
  */
 #ifndef LIBVIPL_SPIN_H
 #define LIBVIPL_SPIN_H
@@ -9,7 +9,7 @@
 
 #include "proto/fence.h"
 
-/* The lock is held: poll it, yielding (sleep.c). */
+/* Another thread holds the lock: poll the lock for a while, then yield (sleep.c). */
 void vipl__spin_contended(uint32_t *lock);
 
 static inline void vipl__spin_lock(uint32_t *lock)
@@ -25,9 +25,9 @@ static inline void vipl__spin_unlock(uint32_t *lock)
 }
 
 /*
- * Unlock, then a full barrier: stores before the barrier are visible before any load after it is
- * made. An atomic exchange is not enough: without LSE, arm64 makes two instructions of it, and a
- * later load may happen between these two.
+ * Unlock, then a full barrier: all earlier stores are visible before any later load is made. An
+ * atomic exchange is not enough: arm64 without LSE executes it as two instructions, and a later
+ * load may happen between these.
  */
 static inline void vipl__spin_unlock_full(uint32_t *lock)
 {

@@ -1,4 +1,4 @@
-/* Requests about a VI to vipd by the submission ring. */
+/* Requests to vipd about a VI, by the submission ring. */
 #include "libvipl/sq.h"
 
 #include <sched.h>

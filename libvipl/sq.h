@@ -1,4 +1,4 @@
-/* The submission ring of a session: room, and requests to vipd that are no descriptors. */
+/* The submission ring of a session: the check for room, and slots that are not new posts. */
 #ifndef LIBVIPL_SQ_H
 #define LIBVIPL_SQ_H
 
@@ -7,10 +7,7 @@
 /* How long, in ns, a post waits for a full submission ring; vipd empties it in microseconds. */
 #define VIPL__SQ_FULL_NS 1000000000ull
 
-/*
- * Is there room for `slots` slots? Loads vipd's position only if the last known position leaves no
- * room.
- */
+/* Is there room for `slots` slots? Loads vipd's position only if the last one leaves no room. */
 static inline bool vipl__sq_has_room(struct vipl__session *session, uint32_t slots)
 {
     if (session->sq_position + slots - session->sq_taken <= VIP_SQ_SLOTS)
@@ -26,9 +23,9 @@ static inline bool vipl__sq_has_room(struct vipl__session *session, uint32_t slo
 void vipl__ask(struct vipl__vi *vi, uint8_t ask);
 
 /*
- * Post descriptor number `count` of a queue (as `posted` counts) to the next vipd. A descriptor whose
- * region is gone, or whose memory was not accessible, completes with an error. Under post_lock.
- * false: the ring is full. (post.c)
+ * Post descriptor number `count` of a queue (as `posted` counts) to the next vipd (post.c). The
+ * descriptor completes with an error if its region is gone or its memory was not accessible. Under
+ * post_lock. False: the ring is full.
  */
 bool vipl__post_again(struct vipl__vi *vi, enum vip_queue which, uint32_t count);
 #endif

@@ -7,7 +7,7 @@
 
 #include "libvipl/session.h"
 
-/* Descriptors of a queue that show their status before they are taken (watched sessions). */
+/* Watched sessions only: the descriptors of a queue whose status was written before a Done call. */
 struct vipl__ahead {
     uint32_t next;                           /* next descriptor to fill in, as `posted` counts */
     uint32_t status[VIP_DESC_PER_QUEUE_MAX]; /* status filled in, 0 = none; by slot of fifo */
@@ -23,7 +23,7 @@ VIP_RETURN vipl__take_desc(struct vipl__vi *vi, uint64_t handle, enum vip_queue 
 
 /*
  * In a watched session: fill in every descriptor of the VI that has completed. The descriptors stay
- * on their queues (done.c). The caller holds no lock but notify's.
+ * on their queues (done.c). The caller may hold the lock of notify.c, but no other lock.
  */
 void vipl__fill_ahead(struct vipl__vi *vi);
 

@@ -1,6 +1,4 @@
-/*
- * VipCreateVi, VipDestroyVi, VipQueryVi, VipSetViAttributes (spec 2.2), and Giganet's user data.
- */
+/* VipCreateVi, VipDestroyVi, VipQueryVi, VipSetViAttributes (spec 2.2), and Giganet's user data. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +16,7 @@ static bool one_level(const struct vipl__session *session, VIP_RELIABILITY_LEVEL
            (level & session->nic.ReliabilityLevelSupport) != 0;
 }
 
-/* The checks that are possible here. vipd repeats them and checks the rest (ptag alive, QoS). */
+/* Check what the library knows. vipd repeats this and checks the rest (does the tag exist, QoS). */
 static VIP_RETURN check_attrs(const struct vipl__session *session, const char *call,
                               const VIP_VI_ATTRIBUTES *attrs, uint32_t *ret_ptag)
 {
@@ -71,7 +69,7 @@ static void init_queue(struct vipl__session *session, struct vipl__vi *vi, enum 
     __atomic_store_n(&queue->spin_ns, session->spin_ns, __ATOMIC_RELAXED);
 }
 
-/* The arguments of one VipCreateVi, checked. */
+/* The checked arguments of one VipCreateVi. */
 struct create {
     VIP_VI_ATTRIBUTES attrs;
     uint32_t ptag;
@@ -79,8 +77,8 @@ struct create {
 };
 
 /*
- * Make the `ahead` objects that a watched session needs; they live as long as the VI object. False:
- * no memory.
+ * Make the `ahead` objects (take.h) for a session with VIPL_STATUS_IN_MEMORY. Like the VI object
+ * they are never freed. False: no memory.
  */
 static bool ahead_made(struct vipl__vi *vi)
 {
@@ -94,8 +92,8 @@ static bool ahead_made(struct vipl__vi *vi)
     return ahead != NULL;
 }
 
-/* Make the object of a VI that vipd has created. NULL: no memory, or the object is in use. Under
- * session->lock. */
+/* Make the object of a VI that vipd has created. NULL: no memory, or a refused VI still uses the
+ * object. Under session->lock. */
 static struct vipl__vi *install(struct vipl__session *session, const struct create *create,
                                 const Vip__CreateViReply *reply)
 {
@@ -127,7 +125,7 @@ static struct vipl__vi *install(struct vipl__session *session, const struct crea
     for (unsigned q = 0; q < 2; q++) {
         struct vipl__queue *queue = &vi->queue[q];
 
-        /* Take both spin locks: a call with a stale handle may read these members now. */
+        /* Take both spin locks, because a call with a stale handle may read these members now. */
         vipl__spin_lock(&session->post_lock);
         vipl__spin_lock(&queue->done_lock);
         vi->ptag = create->ptag;
@@ -146,7 +144,7 @@ static struct vipl__vi *install(struct vipl__session *session, const struct crea
     return vi;
 }
 
-/* After success the caller calls vipl__call_kept. */
+/* Ask vipd to destroy a VI. After success the caller calls vipl__call_kept. */
 static VIP_RETURN ask_destroy(struct vipl__session *session, uint32_t index)
 {
     Vip__ViRequest destroy = VIP__VI_REQUEST__INIT;
@@ -204,7 +202,7 @@ static VIP_RETURN create_vi(struct vipl__session *session, const struct create *
     return rc;
 }
 
-/* Find the CQ of a handle of this session; NULL means no CQ. */
+/* Find the CQ of a handle of this session. The handle NULL means: no CQ. */
 static VIP_RETURN check_cq(struct vipl__session *session, VIP_CQ_HANDLE handle,
                            struct vipl__cq **ret_cq)
 {
@@ -257,7 +255,7 @@ static bool is_refused(const struct vipl__vi *vi)
     return __atomic_load_n(&vi->refused, __ATOMIC_ACQUIRE) != VIPL__TAKEN;
 }
 
-/* Spec 3.1: only an Idle VI with empty queues can be destroyed; otherwise it stays as it is. */
+/* Destroy an Idle VI with empty queues; leave any other VI as it is (spec 3.1). */
 static VIP_RETURN destroy_vi(struct vipl__vi *vi, uint64_t handle)
 {
     struct vipl__session *session = vi->session;
@@ -282,7 +280,7 @@ static VIP_RETURN destroy_vi(struct vipl__vi *vi, uint64_t handle)
     if (!refused)
         rc = ask_destroy(session, vi->index);
     if (rc == VIP_INVALID_PARAMETER && vipl__vi_is(vi, handle) && is_refused(vi)) {
-        refused = true; /* meanwhile */
+        refused = true; /* the next vipd has refused the VI meanwhile */
         rc = VIP_SUCCESS;
     }
     if (rc != VIP_SUCCESS)

@@ -1,9 +1,9 @@
 /*
  * VIPL 1.0: the VI Provider Library, the C interface of the Virtual Interface Architecture.
  *
- * Source-compatible with programs written for Intel's and for Giganet's header. The descriptor's
+ * Programs written for Intel's or Giganet's header compile with this header. The descriptor's
  * members have two spellings (CS/DS and Control/Data), which name the same 64 bytes. With VIPL095
- * only CS/DS exist. Valid C89 with GNU extensions, every later C, and C++.
+ * defined, only CS/DS exist. The header is valid C89 with GNU extensions, every later C, and C++.
  *
  * vipl_ext.h has the extensions, which other VIPL libraries do not have.
  */
@@ -90,12 +90,12 @@ typedef struct _VIP_NET_ADDRESS {
 
 /* ---- attributes ------------------------------------------------------------------------ */
 
-/* Exactly one bit on a VI, a set of bits in VIP_NIC_ATTRIBUTES. */
+/* A VI has exactly one of these bits; VIP_NIC_ATTRIBUTES has a set of them. */
 typedef VIP_USHORT VIP_RELIABILITY_LEVEL;
 #define VIP_SERVICE_UNRELIABLE         0x01
 #define VIP_SERVICE_RELIABLE_DELIVERY  0x02
 #define VIP_SERVICE_RELIABLE_RECEPTION 0x04
-/* Bits of the Giganet header. */
+/* Two more bits of Giganet's header; no NIC of this library supports them. */
 #define VIP_SERVICE_ACK (1 << 14)
 #define VIP_SERVICE_DFC (1 << 15)
 #define VIP_BASE_SERVICES                                                                          \
@@ -233,7 +233,8 @@ VIPL_EXTENSION typedef struct _VIP_DESCRIPTOR {
 #define VIP_STATUS_IMMEDIATE            0x00080000
 #define VIP_STATUS_RESERVED             0xFFF0FE00
 
-/* The sizes are part of the interface: programs put bytes right behind these structures. */
+/* The sizes are part of the interface, because programs put bytes directly behind these
+ * structures. */
 typedef char vipl_check_net_address[sizeof(VIP_NET_ADDRESS) == 6 ? 1 : -1];
 typedef char vipl_check_pvoid64[sizeof(VIP_PVOID64) == 8 ? 1 : -1];
 typedef char vipl_check_control_segment[sizeof(VIP_CONTROL_SEGMENT) == 32 ? 1 : -1];

@@ -1,6 +1,6 @@
 /*
  * Extensions of this VIPL library; other VIPL libraries do not have them. A portable program looks
- * them up at run time or does not use them.
+ * these functions up at run time (dlsym) or does not use them.
  */
 #ifndef VIPL_EXT_H
 #define VIPL_EXT_H
@@ -15,7 +15,7 @@ extern "C" {
  * The reason why the last failed VIPL call of this thread failed: the request, the limit or rule
  * that forbids it, where this limit is set, and what to do. The text belongs to this thread and is
  * valid until the thread's next failing call. Never NULL; "" if no call has failed yet. In a
- * handler of VipErrorCallback: what its error says, in words, until a call fails there.
+ * handler of VipErrorCallback, until a call of the handler fails: the reason of the reported error.
  */
 const char *VipxLastError(void);
 
@@ -58,19 +58,20 @@ VIP_RETURN VipxCheckMem(IN VIP_NIC_HANDLE NicHandle, IN VIP_PVOID VirtualAddress
  * one system call in vipd when the queue becomes non-empty, and one in this process when it becomes
  * empty. Other queues have no such cost.
  *
- * Only wait for it: do not read it, and do not close it; it ends with its queue or NIC handle.
- * Every call for one queue returns the same file descriptor. Outcomes: VIP_SUCCESS;
- * VIP_INVALID_PARAMETER (CQHandle is not a queue, Fd is NULL); VIP_ERROR_RESOURCE (64 queues of
- * this NIC handle have a file descriptor, or vipd has no more file descriptors).
+ * Only wait for the file descriptor: do not read or close it. It is valid until its queue is
+ * destroyed or its NIC handle is closed. Every call for one queue returns the same file descriptor.
+ * Outcomes: VIP_SUCCESS; VIP_INVALID_PARAMETER (CQHandle is not a queue, Fd is NULL);
+ * VIP_ERROR_RESOURCE (64 queues of this NIC handle have a file descriptor, or vipd has no more file
+ * descriptors).
  */
 VIP_RETURN VipxCQGetFd(IN VIP_CQ_HANDLE CQHandle, OUT int *Fd);
 
 /* ---- data ---------------------------------------------------------------------------------- */
 
 /*
- * The calls below need a vipd at both ends that supports them; the two vipds exchange this when
- * they set up the connection. If the other end does not support a call, the post returns
- * VIP_ERROR_NOT_SUPPORTED and nothing is posted.
+ * The calls below need a vipd at both ends that supports them. The two vipds tell each other what
+ * they support when they set up the connection. If the other end does not support a call, the post
+ * returns VIP_ERROR_NOT_SUPPORTED and nothing is posted.
  */
 
 /*
@@ -93,16 +94,16 @@ VIP_RETURN VipxGetImmediate64(IN const VIP_DESCRIPTOR *Descriptor, OUT VIP_UINT6
 
 /*
  * RDMA Write with message: VipPostSend of an RDMA Write (with data or without) that also consumes a
- * receive at the target. After all data of the write is in place, Bytes (1 to VIPX_MESSAGE_MAX)
- * bytes at Message are put into that receive. The call copies the message, so its memory need not
- * be registered.
+ * receive at the target. After all data of the write is in memory there, Bytes (1 to
+ * VIPX_MESSAGE_MAX) bytes from Message go into that receive. The call copies the message, so its
+ * memory need not be registered.
  *
  * At the target the receive completes with VIP_STATUS_OP_REMOTE_RDMA_WRITE and Length = Bytes; the
- * message is in its segments. Immediate data can go along (VIP_CONTROL_IMMEDIATE). The receive has
- * the same errors as for a send: no receive is posted, the receive is too short
- * (VIP_STATUS_LENGTH_ERROR), or its memory is not accessible. A write that is denied consumes the
- * receive with VIP_STATUS_RDMA_PROT_ERROR and delivers no message. At the sender, Length,
- * MaxTransferSize and the completion concern the write only; the message does not count.
+ * message is in its segments. Immediate data can go along (VIP_CONTROL_IMMEDIATE). The errors at
+ * the receive are those of a send: no receive is posted, the receive is too short
+ * (VIP_STATUS_LENGTH_ERROR), or its memory is not accessible. If the write is denied, the receive
+ * completes with VIP_STATUS_RDMA_PROT_ERROR and without the message. At the sender, Length,
+ * MaxTransferSize and the completion are about the write only, not about the message.
  *
  * Outcomes: those of VipPostSend; VIP_ERROR_NOT_SUPPORTED; VIP_INVALID_PARAMETER (Message, Bytes).
  * A descriptor that is not an RDMA Write completes with VIP_STATUS_FORMAT_ERROR. Any thread.
@@ -122,13 +123,12 @@ typedef struct {
 } VIPX_PRIVATE_DATA;
 
 /*
- * A listener takes connection requests for one discriminator from VipxListen to VipxListenClose,
- * whether or not a thread waits; so it also takes requests that come between two waits. It holds up
- * to Backlog requests until the program takes and answers these. A Backlog of 0 means
- * VIPX_BACKLOG_DEFAULT; a Backlog above VIPX_BACKLOG_MAX means VIPX_BACKLOG_MAX. Further requests
- * wait at their clients, within the client's time limit; they are never refused with VIP_NO_MATCH.
- * Several listeners and VipConnectWaits on one discriminator share the requests; each request goes
- * to one of them.
+ * A listener accepts connection requests for one discriminator from VipxListen to VipxListenClose,
+ * also while no thread waits. It holds up to Backlog requests until the program takes and answers
+ * these. A Backlog of 0 means VIPX_BACKLOG_DEFAULT; a Backlog above VIPX_BACKLOG_MAX means
+ * VIPX_BACKLOG_MAX. Further requests wait at their clients up to the client's time limit; they
+ * never fail with VIP_NO_MATCH. Several listeners and VipConnectWaits on one discriminator share
+ * the requests; each request goes to one of them.
  */
 typedef VIP_PVOID VIPX_LISTENER;
 #define VIPX_BACKLOG_DEFAULT 128
@@ -145,8 +145,8 @@ VIP_RETURN VipxListen(IN VIP_NIC_HANDLE NicHandle, IN VIP_NET_ADDRESS *LocalAddr
 
 /*
  * A file descriptor for poll, epoll or libev that is readable while a request waits in the
- * listener, and when vipd has ended. Only wait for it: do not read, write or close it. It is valid
- * until VipxListenClose. Outcomes: VIP_SUCCESS; VIP_INVALID_PARAMETER. Any thread.
+ * listener, and when vipd has ended. Only wait for the file descriptor: do not read, write or close
+ * it. It is valid until VipxListenClose. Outcomes: VIP_SUCCESS; VIP_INVALID_PARAMETER. Any thread.
  */
 VIP_RETURN VipxListenGetFd(IN VIPX_LISTENER Listener, OUT int *Fd);
 
@@ -162,9 +162,10 @@ VIP_RETURN VipxListenWait(IN VIPX_LISTENER Listener, IN VIP_ULONG Timeout,
                           OUT VIPX_PRIVATE_DATA *Data, OUT VIP_CONN_HANDLE *ConnHandle);
 
 /*
- * End a listener. Requests that the program has not taken are rejected (VIP_REJECT at the client);
- * connection handles that it has taken stay valid; threads in VipxListenWait return. VipCloseNic
- * does the same. Outcomes: VIP_SUCCESS; VIP_INVALID_PARAMETER. Any thread.
+ * End a listener. It rejects the requests that the program has not taken (VIP_REJECT at the
+ * client). Connection handles that the program got from the listener stay valid; threads in
+ * VipxListenWait return. VipCloseNic does the same. Outcomes: VIP_SUCCESS; VIP_INVALID_PARAMETER.
+ * Any thread.
  */
 VIP_RETURN VipxListenClose(IN VIPX_LISTENER Listener);
 
@@ -178,11 +179,11 @@ VIP_RETURN VipxConnectAccept(IN VIP_CONN_HANDLE ConnHandle, IN VIP_VI_HANDLE ViH
 VIP_RETURN VipxConnectReject(IN VIP_CONN_HANDLE ConnHandle, IN const VIPX_PRIVATE_DATA *Data);
 
 /*
- * The user of the program that asks to connect. *Uid comes from the kernel; no network carries it.
- * The client chooses the discriminator in RemoteAddr and the private data, but it cannot choose
- * *Uid. Outcomes: VIP_SUCCESS; VIP_ERROR_NOT_SUPPORTED (the client is on another host, so its user
- * is unknown); VIP_INVALID_PARAMETER (NULL, not a pending request any more); VIP_ERROR_RESOURCE
- * (vipd has ended). ConnHandle stays valid. Any thread.
+ * The user of the program that asks to connect. *Uid comes from this host's kernel, not from a
+ * packet. The client chooses the discriminator in RemoteAddr and the private data, but it cannot
+ * choose *Uid. Outcomes: VIP_SUCCESS; VIP_ERROR_NOT_SUPPORTED (the client is on another host, so
+ * its user is unknown); VIP_INVALID_PARAMETER (NULL, not a pending request any more);
+ * VIP_ERROR_RESOURCE (vipd has ended). ConnHandle stays valid. Any thread.
  */
 VIP_RETURN VipxConnectUser(IN VIP_CONN_HANDLE ConnHandle, OUT VIP_UINT32 *Uid);
 
@@ -200,12 +201,12 @@ VIP_RETURN VipxConnectStart(IN VIP_VI_HANDLE ViHandle, IN VIP_NET_ADDRESS *Local
                             IN VIP_ULONG Flags, IN const VIPX_PRIVATE_DATA *Data);
 
 /*
- * Fetch the result of VipxConnectStart or VipConnectPeerRequest, once, without waiting.
- * RemoteViAttribs is written with VIP_SUCCESS. Data is written with every result: the private data
- * of the other program's accept, reject or peer request. Both may be NULL. Outcomes: VIP_NOT_DONE
- * (still under way); what VipConnectRequest or VipConnectPeerWait returns; VIP_INVALID_STATE (no
- * attempt is under way: never started, fetched already, or cancelled by VipDisconnect);
- * VIP_INVALID_PARAMETER; VIP_ERROR_RESOURCE (vipd has ended). Any thread.
+ * Fetch the result of VipxConnectStart or VipConnectPeerRequest without waiting. A result can be
+ * fetched once. RemoteViAttribs is written with VIP_SUCCESS. Data is written with every result: the
+ * private data of the other program's accept, reject or peer request. Both may be NULL. Outcomes:
+ * VIP_NOT_DONE (still under way); what VipConnectRequest or VipConnectPeerWait returns;
+ * VIP_INVALID_STATE (no attempt is under way: never started, fetched already, or cancelled by
+ * VipDisconnect); VIP_INVALID_PARAMETER; VIP_ERROR_RESOURCE (vipd has ended). Any thread.
  */
 VIP_RETURN VipxConnectFinish(IN VIP_VI_HANDLE ViHandle, OUT VIP_VI_ATTRIBUTES *RemoteViAttribs,
                              OUT VIPX_PRIVATE_DATA *Data);
@@ -213,9 +214,9 @@ VIP_RETURN VipxConnectFinish(IN VIP_VI_HANDLE ViHandle, OUT VIP_VI_ATTRIBUTES *R
 /*
  * A file descriptor for poll, epoll or libev. It is readable from the end of an attempt of
  * VipxConnectStart or VipConnectPeerRequest until its result is fetched, and when vipd ends during
- * the attempt. Only wait for it. All attempts of the VI have the same file descriptor; it is valid
- * until VipDestroyVi. Outcomes: VIP_SUCCESS; VIP_INVALID_PARAMETER; VIP_ERROR_RESOURCE (no file
- * descriptor). Any thread.
+ * the attempt. Only wait for the file descriptor. All attempts of the VI have the same one; it is
+ * valid until VipDestroyVi. Outcomes: VIP_SUCCESS; VIP_INVALID_PARAMETER; VIP_ERROR_RESOURCE (no
+ * file descriptor). Any thread.
  */
 VIP_RETURN VipxConnectGetFd(IN VIP_VI_HANDLE ViHandle, OUT int *Fd);
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Make the manual pages: man/*.scd through scdoc, and those that vipd prints of its tables. A line
-# "@proto NAME..." becomes the prototypes of these functions as the headers have them.
+# Make the manual pages by scdoc: from man/*.scd, and from the pages that vipd prints from its tables. A
+# line "@proto NAME..." becomes the prototypes of these functions, as they are in the headers.
 # usage: build.sh VIPD_PROGRAM OUTPUT_DIR
 set -eu
 cd "$(dirname "$0")/.."

@@ -1,7 +1,7 @@
 /*
  * Addresses of endpoints are IP socket addresses, because ofi_rxm and both MPI libraries use these.
- * An address consists of the IPv4 address of the host's NIC, and a port that makes our
- * discriminator. vipd's own UDP port is not part of the address; all hosts use the same UDP port. A
+ * An address consists of the IPv4 address of the host's NIC, and a port, which is part of the
+ * discriminator. vipd's UDP port is not part of the address, because it is the same on all hosts. A
  * NIC without a medium (loop) has the address 127.0.0.1.
  */
 #include <string.h>
@@ -21,8 +21,8 @@ void via_addr_from_host(const uint8_t *host, struct sockaddr_in *ret)
         memcpy(&ret->sin_addr, host, sizeof(ret->sin_addr));
 }
 
-/* The reverse of via_addr_from_host. The port in a host address is vipd's UDP port, so take the
- * port from our NIC, `own`. */
+/* The reverse of via_addr_from_host. A host address contains vipd's UDP port; take this port from
+ * the address of our NIC, `own`. */
 static void addr_to_host(const struct sockaddr_in *addr, const VIP_NIC_ATTRIBUTES *own,
                          uint8_t *host)
 {

@@ -1,7 +1,7 @@
 /*
- * Address vectors: socket addresses with keys, numbered in the order of insertion. The program gets
- * the number in both kinds of vectors (FI_AV_TABLE and FI_AV_MAP). A number is not used again after
- * a removal, so endpoints may keep the peer that they found under a number.
+ * Address vectors: socket addresses with keys, numbered in the order of insertion. In both kinds of
+ * vectors (FI_AV_TABLE and FI_AV_MAP) this number is the fi_addr_t. It is not used again after a
+ * removal, so endpoints may remember which peer belongs to a number.
  */
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -14,7 +14,7 @@
 #include "ofi/rdm.h"
 
 /* Insert an address and return its number. FI_ADDR_NOTAVAIL: the address is not IPv4, or no memory.
- * Under lock. */
+ * Under av->lock. */
 static fi_addr_t insert_one(struct via_av *av, const struct via_name *name)
 {
     if (name->at.sin_family != AF_INET)
@@ -170,7 +170,7 @@ int via_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av *
     struct via_domain *domain = via_container(fid, struct via_domain, fid);
     struct via_av *av;
 
-    /* Events and vectors shared by several processes are not supported. */
+    /* Two things are not supported: insertion with events, and vectors of several processes. */
     if (attr == NULL || attr->name != NULL || (attr->flags & FI_EVENT) != 0 ||
         attr->rx_ctx_bits != 0)
         return attr == NULL ? -FI_EINVAL : -FI_ENOSYS;

@@ -12,7 +12,7 @@
 
 /* ---- settings.c ---- */
 
-/* The values of FI_VIA_*, read once; settings.c has a help text for each. */
+/* The values of FI_VIA_* in the environment; settings.c has a help text for each. */
 struct via_settings {
     char *nic;
     int credit_batch;
@@ -30,16 +30,16 @@ struct via_settings {
 extern struct via_settings via_settings;
 void via_settings_read(void);
 
-/* A negative libfabric error for a VIPL code. */
+/* The libfabric error (negative, or 0) for a VIPL code. */
 int via_errno(VIP_RETURN code);
 uint64_t via_now_ns(void);
 
 /* ---- addr.c ---- */
 
 /*
- * The address of an endpoint that matches tags, as the program sees it: its socket address, and the
- * key that callers must have (job/key.h). An MPI library passes the address on through the
- * launcher. A key of zeros means no key.
+ * The address of an endpoint of the second kind for the program: its socket address, and the key
+ * that callers must have (job/key.h). An MPI library sends this address to the other processes
+ * through the launcher. A key of zeros means: no key.
  */
 struct via_name {
     struct sockaddr_in at;
@@ -49,8 +49,8 @@ struct via_name {
 
 /* A socket address with port 0 for VIPL's host address (6 bytes). */
 void via_addr_from_host(const uint8_t *host, struct sockaddr_in *ret);
-/* Copy an address for fi_getname and fi_getpeer. Outcomes: 0; -FI_ETOOSMALL: the copy is cut.
- * *bytes is the full length. */
+/* Copy an address for fi_getname and fi_getpeer. *bytes: room, then the full length. Outcomes: 0;
+ * -FI_ETOOSMALL: only a part was copied. */
 int via_addr_copy(const struct sockaddr_in *name, void *addr, size_t *bytes);
 /* The same, with the key if the domain's addresses have one. */
 int via_name_copy(const struct via_domain *domain, const struct via_name *name, void *addr,
@@ -62,7 +62,7 @@ union via_net_address {
 };
 void via_net_address(const struct sockaddr_in *addr, const VIP_NIC_ATTRIBUTES *own,
                      union via_net_address *ret);
-/* The reverse of via_net_address; the port is 0 if the discriminator is not ours. */
+/* The reverse of via_net_address; the port is 0 if the provider has not made the discriminator. */
 void via_net_address_read(const VIP_NET_ADDRESS *net, struct sockaddr_in *ret);
 
 /* ---- info.c ---- */
@@ -85,7 +85,7 @@ int via_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **re
 int via_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **ret,
                 void *context);
 extern struct fi_ops_mr via_mr_ops;
-/* Get a registered range that contains this one, with at least these rights. Release it with
+/* Find or register a range that contains this range and has at least these rights. End its use with
  * via_region_put. */
 int via_region_get(struct via_domain *domain, const void *buf, size_t len, uint64_t rights,
                    struct via_region **ret);
@@ -94,7 +94,7 @@ void via_mr_cache_drop(struct via_domain *domain);
 
 /* ---- eq.c ---- */
 
-/* Queue an event. The event queue takes info over and copies data. */
+/* Queue an event. The event queue frees info later, and copies data. */
 void via_eq_put(struct via_eq *eq, uint32_t event, fid_t fid, struct fi_info *info,
                 const void *data, size_t bytes);
 /* Queue an error of an endpoint. */
@@ -106,22 +106,22 @@ int via_eq_trywait(struct via_eq *eq);
 
 /* ---- cq.c ---- */
 
-/* A queue without a table of calls: cq_ops.c adds it for the program. Outcomes: 0; negative
+/* Make a queue. For a queue of the program, cq_ops.c adds the table of calls. Outcomes: 0; negative
  * error. */
 int via_cq_make(struct via_domain *domain, struct via_cq **ret);
-/* Free the queue, when no endpoint is bound to it any more. */
+/* Free a queue to which no endpoint is bound any more. */
 void via_cq_free(struct via_cq *cq);
 /* Bind an endpoint with queues of `operations` entries. Outcomes: 0; negative error. */
 int via_cq_bind(struct via_cq *cq, size_t operations);
 /* Queue a completion for the program. */
 void via_cq_tell(struct via_cq *cq, const struct via_comp *comp);
-/* The same under cq->lock, without raising soft_fd. */
+/* The same under cq->lock, without a change of soft_fd. */
 void via_cq_put(struct via_cq *cq, const struct via_comp *comp);
-/* A completion or a message is lost, or a peer's data are invalid: from now on reads of all
- * completion queues fail. */
+/* For a lost completion or message, or invalid data of a peer: from now on reads of all completion
+ * queues fail. */
 void via_cqs_fail(struct via_domain *domain, const char *why);
 /* Take the oldest completion out of the list of a queue without soft_fd; under cq->lock. The
- * completion is valid until the next one is put. NULL: the list is empty. */
+ * completion is valid until the next via_cq_put. NULL: the list is empty. */
 const struct via_comp *via_cq_take(struct via_cq *cq);
 /* Make soft_fd readable while the list has entries or `signaled` is set. Under cq->lock. */
 void via_cq_signal(struct via_cq *cq);
@@ -133,71 +133,71 @@ int via_cq_trywait(struct via_cq *cq);
 
 /* ---- reap.c ---- */
 
-/* Take one entry from VIPL's queue; false: the queue was empty. Under cq->lock. */
+/* Handle one entry of VIPL's queue; false: the queue is empty. Under cq->lock. */
 bool via_reap_cq(struct via_cq *cq);
-/* Take one completed descriptor from the endpoint; false: there was none. Under both locks. */
+/* Handle one completed descriptor of the endpoint; false: none. Under cq->lock and ep->lock. */
 bool via_reap_ep(struct via_ep *ep, bool receive);
-/* Take all completions from the queue of the endpoint's sends. Without locks. */
+/* Handle all completions in the queue of the endpoint's sends. Without locks. */
 void via_reap_sends(struct via_ep *ep);
-/* Report as cancelled all operations that were never posted or never completed. Under both
- * locks. */
+/* Report as cancelled all operations that were never posted or never completed. Under the locks of
+ * both queues and ep->lock. */
 void via_reap_cancel(struct via_ep *ep);
 void via_cqs_lock(struct via_ep *ep);
 void via_cqs_unlock(struct via_ep *ep);
 
 /* ---- cm.c ---- */
 
-/* Outcomes: 0; negative error, and nothing is left to free. */
+/* Outcomes: 0; negative error: then there is nothing to free. */
 int via_cm_start(struct via_fabric *fabric);
-/* Sleep until a listener or an attempt has news, and handle them. For the fabric's thread; without
- * locks. false: via_cm_stop was called, or the sleep does not work. */
+/* Sleep until a connection request has come or an attempt to connect has a result, and handle
+ * these. For the fabric's thread; without locks. false: via_cm_stop was called, or an error. */
 bool via_cm_round(struct via_fabric *fabric);
-/* Let the thread of the rounds end, and wait for the threads that accept. */
+/* Make via_cm_round return false, and wait for the end of the threads that accept. */
 void via_cm_stop(struct via_fabric *fabric);
 /* Free fabric->cm, after the last round. */
 void via_cm_free(struct via_fabric *fabric);
 int via_cm_listen(struct via_pep *pep);
 void via_cm_unlisten(struct via_pep *pep);
-/* Start to connect; the outcome comes as an event. The caller has filled ep->cm_data. */
+/* Start to connect, with ep->cm_data as private data. The outcome comes as an event. */
 int via_cm_connect(struct via_ep *ep);
 int via_cm_accept(struct via_ep *ep);
-/* Stop connecting or accepting; return when no thread works on the endpoint any more. */
+/* Stop connecting or accepting. Returns when no other thread uses the endpoint for that. */
 void via_cm_cancel(struct via_ep *ep);
 
 /* ---- ep_state.c ---- */
 
-/* The connection is made, with this hello of its peer: queue events, set the state. Any thread.
- * false: the connection has already ended. */
+/* The connection is made; hello is that of the peer. Set the state and queue events. Any thread.
+ * false: the connection has ended already. */
 bool via_ep_connected(struct via_ep *ep, const struct via_hello *hello, const void *data);
-/* The connection ended, but not by a call of this side. */
+/* The connection has ended, but not by a call of this side: set the state and queue an event. */
 void via_ep_lost(struct via_ep *ep, const char *why);
 void via_error_handler(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error);
 
 /* ---- hello.c ---- */
 
-/* Private data for the other side: our hello, then the program's data. */
+/* Make private data for the other side: our hello, then the program's data. */
 void via_hello_write(struct via_ep *ep, const void *param, size_t bytes, VIPX_PRIVATE_DATA *ret);
 /* false: the private data do not come from this provider. */
 bool via_hello_read(const VIPX_PRIVATE_DATA *data, struct via_hello *ret);
 
 /* ---- request.c ---- */
 
-/* Reject a request and free fi_info.handle. NULL: do nothing. */
+/* Reject the request with this fi_info.handle, and free it. NULL: do nothing. */
 void via_request_drop(fid_t handle);
 
 /* ---- ep.c ---- */
 
 int via_ep_enable(struct via_ep *ep);
-/* Wait until all sent data has arrived, at most FI_VIA_LINGER, and end the connection. */
+/* Wait until all sent data have arrived, at most FI_VIA_LINGER. Then end the connection. */
 void via_ep_disconnect(struct via_ep *ep);
-/* End an endpoint that was enabled. On return, all its operations are reported. */
+/* End an enabled endpoint. On return, all its operations have their completions. */
 void via_ep_dismantle(struct via_ep *ep);
 
 /* ---- post.c: under ep->lock unless a comment says otherwise ---- */
 
 /* May a send be accepted now? 0 or a negative error. */
 ssize_t via_post_may_send(struct via_ep *ep);
-/* The next descriptor of a queue, cleared, and its via_op. */
+/* The next descriptor of the queue of sends or receives, cleared, and its via_op. */
 VIP_DESCRIPTOR *via_post_tx(struct via_ep *ep, struct via_op **ret_op);
 VIP_DESCRIPTOR *via_post_rx(struct via_ep *ep, struct via_op **ret_op);
 /* Put local memory into a descriptor, from segment `at` on. 0; -FI_EINVAL: not registered. */
@@ -206,24 +206,25 @@ int via_post_segments(VIP_DESCRIPTOR *desc, unsigned at, const struct iovec *iov
 /* Put one piece of local memory into segment `at`. */
 void via_post_segment(VIP_DESCRIPTOR *desc, unsigned at, const void *addr, size_t bytes,
                       VIP_MEM_HANDLE handle);
-/* Fill the address segment of an RDMA descriptor; copy data into the inject slot. */
+/* Fill the address segment of an RDMA descriptor. */
 void via_post_remote(VIP_DESCRIPTOR *desc, uint16_t control, uint64_t addr, uint32_t handle);
+/* Copy data into the inject slot of the next send, and put the slot into segment `at`. */
 void via_post_inject(struct via_ep *ep, VIP_DESCRIPTOR *desc, unsigned at, const void *buf,
                      size_t bytes);
-/* Accept the last descriptor of via_post_tx, and post all sends that have credits. consumes: this
- * send uses up a receive of the peer. */
+/* Queue the last descriptor of via_post_tx, and post all queued sends that have credits. consumes:
+ * the send uses up a receive of the peer. */
 void via_post_send(struct via_ep *ep, bool consumes);
 ssize_t via_post_recv(struct via_ep *ep, VIP_DESCRIPTOR *desc);
-/* Post the sends that have credits. */
+/* Post the queued sends that have credits. */
 void via_post_push(struct via_ep *ep);
-/* These three without ep->lock: list an endpoint that waits for credits, push the sends of all
- * listed endpoints, remove an endpoint from the list. */
+/* Without ep->lock: put an endpoint into the list of those that wait for credits; post the sends of
+ * all listed endpoints that have credits; remove an endpoint from the list. */
 void via_post_wait(struct via_ep *ep);
 void via_post_push_all(struct via_domain *domain);
 void via_post_wait_no_more(struct via_ep *ep);
 /* Send credits to the peer, if a batch is full or ep->tell_now is set. */
 void via_post_credits(struct via_ep *ep);
-/* Receives that the peer has posted since the start, as far as we know. */
+/* The number of receives that the peer has posted, as far as we know. */
 uint64_t via_post_told(const struct via_ep *ep);
 void via_post_bye(struct via_ep *ep);
 size_t via_iov_bytes(const struct iovec *iov, size_t count);

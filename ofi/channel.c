@@ -2,15 +2,15 @@
  * Channels: records in rings, RDMA Reads of offered messages, answers (rdm.h has the protocol).
  * channel_done.c handles their completions.
  *
- * The sender tracks the peer's ring: it counts its records and stores where each one ended. Every
- * receive that the peer has posted beyond the first VIA_CHANNEL_RECVS means that one more record is
- * out of the ring. The sender writes from a copy of the ring, at the same offset: a place that is
- * free in the ring is also free in the copy. Records do not wrap: the rest at the end of the ring
- * stays empty.
+ * The sender knows which parts of the peer's ring are free. It counts its records and stores the
+ * end of each record. The peer first posts VIA_CHANNEL_RECVS receives; each further receive means
+ * that one more record is out of the ring. The sender makes a record in its copy of the ring, at
+ * the same offset, and the RDMA Write reads it there. A record does not continue at the start of
+ * the ring: if it does not fit at the end, the rest of the ring stays empty.
  *
- * Answers and reads without room wait in lists, and their channel in the list of busy channels;
- * every read of a completion queue tries these again. New messages without room do not wait: the
- * call returns -FI_EAGAIN, and the program tries again.
+ * If there is no room for an answer or a read, it waits in a list, and its channel is in the list
+ * of busy channels. Every read of a completion queue tries to post these. If there is no room for a
+ * new message, the call returns -FI_EAGAIN, and the program calls again.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,9 +25,9 @@ static size_t record_bytes(size_t bytes)
 /* ---- sending --------------------------------------------------------------------------------- */
 
 /*
- * Find the place where a record of `bytes` bytes can begin, counted like channel->head. false: no
- * room in the ring, or no receive of the peer. Under ep->lock, as all functions of this section
- * except via_channel_post.
+ * Find the place where a record of `bytes` bytes can begin, as a count like channel->head. false:
+ * no room in the ring, or no receive of the peer is left. Under ep->lock, as all functions of this
+ * section except via_channel_post.
  */
 static bool find_place(const struct via_channel *channel, size_t bytes, uint64_t *ret)
 {
@@ -105,7 +105,7 @@ ssize_t via_channel_post(struct via_channel *channel, struct via_head *head, con
     return rc;
 }
 
-/* ---- answers and reads, which may wait ------------------------------------------------------- */
+/* ---- answers and reads ----------------------------------------------------------------------- */
 
 static void mark_busy(struct via_channel *channel)
 {
@@ -124,7 +124,7 @@ void via_channel_answer(struct via_rdm *rdm, struct via_peer *peer, uint64_t id)
         via_send_answered(rdm, peer, id, 0);
         return;
     }
-    /* A peer that has ended awaits no answer. */
+    /* The peer has ended: it needs no answer. */
     if (peer->channel == NULL)
         return;
     answer = malloc(sizeof(*answer));
@@ -161,7 +161,7 @@ static bool send_answer(struct via_channel *channel)
     return true;
 }
 
-/* Start to fetch; transfer.c continues a read that is longer than one descriptor can carry. */
+/* Start the first waiting read as a transfer (transfer.c). false: no room. */
 static bool start_read(struct via_channel *channel)
 {
     struct via_want *want = channel->reads;
@@ -188,7 +188,7 @@ static bool start_read(struct via_channel *channel)
     return true;
 }
 
-/* Post the waiting answers and reads. true: none waits any more. */
+/* Post the waiting answers and reads of a channel. true: nothing waits any more. */
 static bool go_on(struct via_channel *channel)
 {
     bool done;
@@ -231,8 +231,8 @@ ssize_t via_channel_receive(struct via_channel *channel)
     return via_post_recv(channel->ep, desc);
 }
 
-/* posted: the low half of the peer's count of receives. It is either slightly ahead of our value,
- * or old. */
+/* posted: the low 32 bits of the peer's count of receives. Ignore an old value, which is below
+ * ours. */
 static void learn_credit(struct via_ep *ep, uint32_t posted)
 {
     uint32_t more = posted - (uint32_t)ep->peer_posted;
@@ -251,7 +251,7 @@ void via_channel_taken(struct via_channel *channel, uint32_t posted, size_t byte
     pthread_mutex_lock(&ep->lock);
     learn_credit(ep, posted);
     channel->untold_bytes += record_bytes(bytes);
-    /* Long records fill the ring before a batch of credits is full: send credits now. */
+    /* Long records fill the ring after few messages: send credits before a batch is full. */
     if (channel->untold_bytes >= channel->ring_bytes / 4) {
         channel->untold_bytes = 0;
         ep->tell_now = true;

@@ -1,15 +1,15 @@
 /*
- * The completions of channels. reap.c puts them into the list of their completion queue, the core.
- * This file takes them out: a record of the peer goes to matching or to the send that it answers,
- * an RDMA Read to the receive that it fills, and another send of ours to the program.
+ * The completions of channels. reap.c puts them into the list of the core; this file takes them
+ * out. For a record of the peer it calls match.c, or sends.c for an answer. An RDMA Read completes
+ * the receive that it has filled. Other completions are those of the program's sends.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "ofi/rdm.h"
 
-/* Handle the record at this place of the ring. Its head is copied once, because the peer can change
- * it. false: the record is invalid. */
+/* Handle the record at offset `at` of the ring. Copy its head first, because the peer can change
+ * the ring. false: the record is invalid. */
 static bool take_record(struct via_channel *channel, size_t at)
 {
     const char *data = channel->in + at + sizeof(struct via_head);
@@ -43,12 +43,12 @@ static bool take_record(struct via_channel *channel, size_t at)
     return true;
 }
 
-/* A receive of a channel is used up. */
+/* A receive of a channel has completed. */
 static void received(const struct via_comp *comp)
 {
     struct via_channel *channel = comp->context;
 
-    /* The channel has ended; peer.c handles that. */
+    /* The channel has ended, which peer.c handles. */
     if (comp->err != 0)
         return;
     if ((comp->flags & FI_REMOTE_CQ_DATA) == 0 ||

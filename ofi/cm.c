@@ -1,10 +1,10 @@
 /*
- * Connections being made. The fabric's thread calls via_cm_round, which sleeps on the descriptors
- * of all listeners and of all attempts to connect (vipl_ext.h), and turns results into events.
- * VipxConnectAccept waits for the client, so it runs in separate threads. They are started on
- * demand, at most FI_VIA_CM_THREADS.
+ * Making connections. The fabric's thread calls via_cm_round, which sleeps on the descriptors of
+ * all listeners and of all attempts to connect (vipl_ext.h), and makes events of the results.
+ * VipxConnectAccept waits for the client, so separate threads call it: at most FI_VIA_CM_THREADS,
+ * started when they are needed.
  *
- * Calls that do not block are made under cm.lock, so that an endpoint in the lists is not freed.
+ * Calls of VIPL that do not wait are made under cm.lock, so that the endpoint is not freed.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,13 +14,13 @@
 
 #include "ofi/calls.h"
 
-/* Interval between requests to a host without a listener yet: 10 ms. */
+/* Interval between requests to a host that has no listener yet: 10 ms. */
 #define RETRY_NS 10000000ull
 
-/* Most requests that one round takes. */
+/* Most requests of clients that one round handles. */
 #define ROUND_MAX 16
 
-/* Time from the first "no listener" answer during which requests are repeated: 5 s. */
+/* After the first answer "no listener", requests are repeated for this time: 5 s. */
 #define ABSENT_NS 5000000000ull
 
 static struct via_cm *cm_of(struct via_ep *ep)
@@ -89,7 +89,7 @@ static bool tell_request(struct via_pep *pep, const VIP_NET_ADDRESS *from,
     return true;
 }
 
-/* Requests to reject after cm.lock is released: a reject waits for vipd's answer. */
+/* Requests to reject after cm.lock is released, because a reject waits for vipd's answer. */
 struct rejects {
     VIP_CONN_HANDLE conn[ROUND_MAX];
     unsigned count;
@@ -108,15 +108,15 @@ static void take_request(struct via_fabric *fabric, struct via_pep *pep, struct 
             rejects->conn[rejects->count++] = conn;
         return;
     }
-    /* vipd has ended: the descriptor would stay readable for ever, so do not watch it any more. */
+    /* vipd has ended. Its descriptors stay readable for ever, so do not watch this one any more. */
     if (code != VIP_TIMEOUT && VipxListenGetFd(pep->listener, &fd) == VIP_SUCCESS)
         unwatch(&fabric->cm, fd);
 }
 
 /*
- * Take one request of each of ROUND_MAX listeners; each then moves to the end of the list. The
- * descriptors of the other requests stay readable, so the next round follows at once. Between
- * rounds the lock is free.
+ * Take one request of each of the first ROUND_MAX listeners, and move these listeners to the end of
+ * the list. If more requests wait, their descriptors stay readable, and the next round follows at
+ * once. Other threads can get cm.lock between two rounds.
  */
 static void take_requests(struct via_fabric *fabric, struct rejects *rejects)
 {
@@ -169,7 +169,7 @@ void via_cm_unlisten(struct via_pep *pep)
 
 /* ---- attempts to connect --------------------------------------------------------------------- */
 
-/* Under cm->lock, as the functions up to look_at. */
+/* Under cm->lock, as all functions up to look_at. */
 static VIP_RETURN start_attempt(struct via_ep *ep, uint64_t now_ns)
 {
     union via_net_address local, remote;
@@ -206,8 +206,8 @@ static void stop_attempt(struct via_ep *ep)
 }
 
 /*
- * The error is always FI_ECONNREFUSED: ofi_rxm takes no other error for the end of an attempt, and
- * would wait for ever. prov_errno has VIPL's code.
+ * An attempt has failed. The error is always FI_ECONNREFUSED, because ofi_rxm waits for ever after
+ * any other error. prov_errno has VIPL's code.
  */
 static void refused(struct via_ep *ep, VIP_RETURN code, const VIPX_PRIVATE_DATA *data)
 {
@@ -215,7 +215,7 @@ static void refused(struct via_ep *ep, VIP_RETURN code, const VIPX_PRIVATE_DATA 
     bool said = code == VIP_REJECT && via_hello_read(data, &hello);
 
     VIA_INFO(FI_LOG_EP_CTRL, "connecting failed: %s\n", VipxLastError());
-    /* A peer that rejects is alive. After any other outcome ofi_rxm would try for ever. */
+    /* After a reject the peer still runs. After any other outcome ofi_rxm would try for ever. */
     if (code != VIP_REJECT && via_settings.loss_fatal)
         __atomic_store_n(&ep->domain->fabric->lost, 1, __ATOMIC_RELEASE);
     __atomic_store_n(&ep->state, VIA_EP_ENABLED, __ATOMIC_RELEASE);
@@ -223,7 +223,7 @@ static void refused(struct via_ep *ep, VIP_RETURN code, const VIPX_PRIVATE_DATA 
                      said ? data->Data + sizeof(hello) : NULL, said ? hello.user_bytes : 0);
 }
 
-/* The other vipd has no listener: should we repeat the request? */
+/* The other host has no listener: should we repeat the request? */
 static bool asks_again(struct via_ep *ep, uint64_t now_ns)
 {
     if (ep->cm_absent_ns == 0)
@@ -231,7 +231,7 @@ static bool asks_again(struct via_ep *ep, uint64_t now_ns)
     return now_ns + RETRY_NS < ep->cm_absent_ns && now_ns + RETRY_NS < ep->cm_deadline_ns;
 }
 
-/* Check one attempt, and finish it if it is over. */
+/* Look for the result of one attempt, and finish the attempt if there is one. */
 static void look_at(struct via_ep *ep, uint64_t now_ns)
 {
     VIPX_PRIVATE_DATA data = {0};
@@ -286,7 +286,7 @@ int via_cm_connect(struct via_ep *ep)
     return via_errno(code);
 }
 
-/* Milliseconds until the next attempt starts; -1: no attempt waits. */
+/* Milliseconds until the next request must be repeated; -1: no request must be repeated. */
 static int retry_ms(struct via_cm *cm, uint64_t now_ns)
 {
     uint64_t next_ns = UINT64_MAX;
@@ -311,7 +311,7 @@ bool via_cm_round(struct via_fabric *fabric)
     pthread_mutex_lock(&cm->lock);
     timeout_ms = retry_ms(cm, via_now_ns());
     pthread_mutex_unlock(&cm->lock);
-    /* Ignore which descriptor is ready: its object may no longer exist. */
+    /* Do not use which descriptor is ready, because its object may be closed already. */
     epoll_wait(cm->epoll_fd, events, 8, timeout_ms);
     pthread_mutex_lock(&cm->lock);
     runs = !cm->stop && (read(cm->wake_fd, &count, sizeof(count)) >= 0 || errno == EAGAIN);
@@ -330,7 +330,7 @@ bool via_cm_round(struct via_fabric *fabric)
 
 /* ---- accepting ------------------------------------------------------------------------------- */
 
-/* One accept. The caller holds the lock; it is released during VipxConnectAccept. */
+/* Accept one request. Under cm->lock, which is released during VipxConnectAccept. */
 static void accept_one(struct via_cm *cm, struct via_ep *ep)
 {
     struct via_request *request = ep->cm_request;
@@ -349,7 +349,7 @@ static void accept_one(struct via_cm *cm, struct via_ep *ep)
         via_eq_put(ep->eq, FI_SHUTDOWN, &ep->fid.fid, NULL, NULL, 0);
     }
     ep->cm_request = NULL;
-    /* A request that could not be accepted still waits for an answer. */
+    /* If the accept failed, the client still waits for an answer: reject. */
     if (code == VIP_SUCCESS)
         free(request);
     else
@@ -391,7 +391,7 @@ int via_cm_accept(struct via_ep *ep)
         rc = -pthread_create(&cm->worker[cm->workers], NULL, accept_thread, cm);
         cm->workers += rc == 0;
     }
-    /* If no new thread could start, an existing thread makes the accept. */
+    /* If no new thread can start, an existing thread makes the accept. */
     if (cm->workers > 0) {
         rc = 0;
         for (end = &cm->accepting; *end != NULL; end = &(*end)->cm_next)

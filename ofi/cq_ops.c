@@ -1,7 +1,7 @@
 /*
- * The calls of the program on a completion queue: open, read, wait, close. A read first does the
- * work that fills the queue: it posts sends that wait for credits, takes completions of VIPL, and
- * drives endpoints of the second kind.
+ * The calls of the program on a completion queue: open, read, wait, close. A read first does other
+ * work: it posts sends that wait for credits, takes completions of VIPL, and drives endpoints of
+ * the second kind (via_rdm_progress).
  */
 #include <errno.h>
 #include <poll.h>
@@ -15,9 +15,9 @@
 #include "ofi/rdm.h"
 
 /*
- * The longest sleep, in ms, of a blocking read while a send waits for credits: credits wake no
- * thread. It also holds with an endpoint of the second kind: its channels have another queue, which
- * wakes no thread here.
+ * The longest sleep, in ms, of a blocking read while a send waits for credits, because credits wake
+ * no thread. Also the longest sleep if there is an endpoint of the second kind: its channels have
+ * another queue, the core, which does not wake this thread.
  */
 #define WAITING_MS 1
 
@@ -30,7 +30,7 @@ static const size_t entry_bytes[] = {
     [FI_CQ_FORMAT_TAGGED] = sizeof(struct fi_cq_tagged_entry),
 };
 
-/* Copy the entry: each format is a prefix of the next one. */
+/* Copy a completion to the program. Each format of entries is the start of the next format. */
 static void deliver(const struct via_cq *cq, const struct via_comp *comp, void *buf, size_t index)
 {
     struct fi_cq_tagged_entry entry = {
@@ -45,7 +45,7 @@ static void deliver(const struct via_cq *cq, const struct via_comp *comp, void *
     memcpy((char *)buf + index * entry_bytes[cq->format], &entry, entry_bytes[cq->format]);
 }
 
-/* After a fatal loss (FI_VIA_LOSS_FATAL), or without vipd, nothing completes any more. */
+/* Does nothing complete any more, because vipd has ended or after a loss (FI_VIA_LOSS_FATAL)? */
 static bool is_lost(const struct via_cq *cq)
 {
     return __atomic_load_n(&cq->domain->fabric->lost, __ATOMIC_RELAXED) != 0;
@@ -57,7 +57,7 @@ static bool waiting(const struct via_cq *cq)
     return __atomic_load_n(&cq->domain->waiting_count, __ATOMIC_ACQUIRE) != 0;
 }
 
-/* Endpoints of the second kind progress only here, when the program reads a queue. */
+/* Drive the endpoint of the second kind. Its data move only while the program reads a queue. */
 static void progress(struct via_cq *cq)
 {
     if (__atomic_load_n(&cq->rdm, __ATOMIC_RELAXED) == NULL)
@@ -92,7 +92,7 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
         deliver(cq, comp, buf, (size_t)done++);
         cq->fifo_out++;
     }
-    /* count = 0 only asks whether an entry exists. */
+    /* With count 0 the program only asks whether there is an entry. */
     if (count == 0 && cq->fifo_in != cq->fifo_out)
         rc = 0;
     if (cq->soft_fd >= 0)
@@ -302,12 +302,12 @@ static int cq_close(struct fid *fid)
 static int cq_control(struct fid *fid, int command, void *arg)
 {
     struct via_cq *cq = via_container(fid, struct via_cq, fid.fid);
-    /* No descriptor with an endpoint of the second kind: its messages would not make the descriptor
-     * readable. */
+    /* With an endpoint of the second kind there is no descriptor, because its messages would not
+     * make the descriptor readable. */
     bool may = __atomic_load_n(&cq->rdm, __ATOMIC_RELAXED) == NULL;
     int rc;
 
-    /* ofi_rxm asks for the wait object first; a queue with a wait object has a descriptor. */
+    /* ofi_rxm asks for the kind of the wait object before it asks for the descriptor. */
     if (command == FI_GETWAITOBJ) {
         *(enum fi_wait_obj *)arg = cq->wait_obj == FI_WAIT_NONE ? FI_WAIT_NONE
                                    : may                        ? FI_WAIT_FD
@@ -354,8 +354,8 @@ int via_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq *
         return -FI_ENOSYS;
     if (attr->format > FI_CQ_FORMAT_TAGGED || attr->wait_cond != FI_CQ_COND_NONE)
         return -FI_ENOSYS;
-    /* Ignore attr->size, which is a worst case (ofi_rxm: 262,144): the queue grows as endpoints are
-     * bound. */
+    /* Ignore attr->size, which is often far too large (ofi_rxm: 262,144). The queue grows with each
+     * endpoint that is bound to it. */
     rc = via_cq_make(domain, &cq);
     if (rc != 0)
         return rc;

@@ -1,6 +1,4 @@
-/*
- * A domain: one protection tag of the fabric's NIC, with the memory registered under it.
- */
+/* A domain: one protection tag of the fabric's NIC, and the memory registered with this tag. */
 #include <stdlib.h>
 #include <string.h>
 

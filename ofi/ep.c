@@ -1,11 +1,11 @@
 /*
- * The VI of an endpoint. fi_enable makes it, because VIA binds queues to completion queues for
- * life. Its level is Reliable Reception, so that a send is complete when its data are in the peer's
- * memory.
+ * The VI of an endpoint. fi_enable makes the VI, because the completion queues must be known then:
+ * a VI cannot change them. Its level is Reliable Reception, so that a send is complete when its
+ * data are in the peer's memory.
  *
- * Owns: the slab of an endpoint, and the order of its start and end. At the end, the file waits
- * until sent data have arrived, and tells the peer that the end is orderly. Every posted operation
- * gets a completion, done or cancelled (FI_ECANCELED), before fi_close returns.
+ * Owns: the slab of an endpoint, its start and its end. At the end, this file waits until sent data
+ * have arrived, and writes own_bye to the peer. Before fi_close returns, every posted operation
+ * gets a completion: done or cancelled (FI_ECANCELED).
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -13,9 +13,9 @@
 
 #include "ofi/calls.h"
 
-#define CONTROL_BYTES 4096 /* a page of its own, since the peer may write to it */
+#define CONTROL_BYTES 4096 /* the control page is a whole page, because the peer may write to it */
 
-/* Longest time, in ns, for vipd to return posted descriptors; on a busy machine it takes
+/* Longest wait, in ns, until vipd has returned the posted descriptors. On a busy machine this takes
  * seconds. */
 #define DRAIN_NS 30000000000ull
 
@@ -46,7 +46,7 @@ static int slab_make(struct via_ep *ep)
     struct via_domain *domain = ep->domain;
     VIP_MEM_ATTRIBUTES own = {.Ptag = domain->ptag};
     VIP_MEM_ATTRIBUTES open = {.Ptag = domain->ptag, .EnableRdmaWrite = VIP_TRUE};
-    /* After the sends: two descriptors, for credits and for own_bye. */
+    /* Two descriptors more than sends: for the writes of own_posted and of own_bye. */
     size_t tx_bytes = (ep->tx_size + 2) * VIA_DESC_BYTES, rx_bytes = ep->rx_size * VIA_DESC_BYTES;
     VIP_PVOID memory;
 
@@ -133,7 +133,7 @@ static void pause_at(unsigned look)
         usleep(100);
 }
 
-/* Take completions. true: sends (if `all` is set, also receives) are not completed yet. */
+/* Handle completions. true: not all sends (if `all` is set, also receives) have completed yet. */
 static bool reap_and_look(struct via_ep *ep, bool all)
 {
     bool out;
@@ -173,7 +173,7 @@ void via_ep_disconnect(struct via_ep *ep)
     VipDisconnect(ep->vi);
 }
 
-/* All posted descriptors come back flushed; via_reap_cancel reports those that do not. */
+/* Wait until all posted descriptors have come back; via_reap_cancel reports those that do not. */
 static void drain(struct via_ep *ep)
 {
     uint64_t end_ns = via_now_ns() + DRAIN_NS;
@@ -210,7 +210,7 @@ void via_ep_dismantle(struct via_ep *ep)
     gone = VipDestroyVi(ep->vi) == VIP_SUCCESS;
     pthread_mutex_unlock(&ep->lock);
     via_cqs_unlock(ep);
-    /* If VipDestroyVi failed, a stalled vipd may still write to the slab: keep the slab. */
+    /* If VipDestroyVi has failed, vipd may still write to the slab: do not free the slab. */
     if (gone || __atomic_load_n(&ep->domain->fabric->lost, __ATOMIC_RELAXED) != 0)
         slab_free(ep);
     else

@@ -9,7 +9,7 @@ bool via_ep_connected(struct via_ep *ep, const struct via_hello *hello, const vo
     bool stands;
 
     pthread_mutex_lock(&ep->lock);
-    /* A channel's first records may have arrived earlier, with a higher count (rdm.h). */
+    /* Keep a higher count: records of a channel may have arrived already (rdm.h). */
     if (ep->peer_posted < hello->posted)
         ep->peer_posted = hello->posted;
     ep->peer_control = hello->control;
@@ -22,7 +22,7 @@ bool via_ep_connected(struct via_ep *ep, const struct via_hello *hello, const vo
     pthread_mutex_unlock(&ep->lock);
     via_eq_put(ep->eq, FI_CONNECTED, &ep->fid.fid, NULL, data,
                data == NULL ? 0 : hello->user_bytes);
-    /* The connection ended before FI_CONNECTED was queued. */
+    /* The connection has ended before FI_CONNECTED was queued. */
     if (!stands)
         via_eq_put(ep->eq, FI_SHUTDOWN, &ep->fid.fid, NULL, NULL, 0);
     return stands;

@@ -12,7 +12,7 @@
 #include "ofi/calls.h"
 #include "ofi/nosys.h"
 
-/* One event. fi_eq_read copies its data after the head of the entry. */
+/* One event. fi_eq_read copies `data` behind a struct fi_eq_cm_entry. */
 struct via_event {
     struct via_event *next;
     uint32_t event;
@@ -25,7 +25,7 @@ struct via_event {
     uint8_t data[];
 };
 
-/* Free an event that will not be read, and reject its request. */
+/* Free an event that the program will not read. If it has a connection request, reject this. */
 static void event_drop(struct via_event *event)
 {
     if (event->info != NULL) {
@@ -43,7 +43,7 @@ static void append(struct via_eq *eq, struct via_event *event)
     event->next = NULL;
     *eq->end = event;
     eq->end = &event->next;
-    /* The write may fail because the counter is full, but then fd is readable already. */
+    /* If the write fails because the counter is full, fd is readable already. */
     if (__atomic_fetch_add(&eq->waiting, 1, __ATOMIC_RELEASE) == 0 &&
         write(eq->fd, &one, sizeof(one)) < 0)
         VIA_WARN(FI_LOG_CORE, "eventfd: errno %d\n", errno);
@@ -136,7 +136,7 @@ static ssize_t deliver(const struct via_event *event, void *buf, size_t len)
     size_t need = event->raw ? event->bytes : sizeof(head) + event->bytes;
 
     if (len < need) {
-        /* Cut data that do not fit, but never the head. */
+        /* Data that do not fit are cut; the head is never cut. */
         if (event->raw || len < sizeof(head))
             return -FI_ETOOSMALL;
         need = len;
@@ -190,7 +190,7 @@ static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint6
         buf->data = 0;
         buf->err = event->err;
         buf->prov_errno = event->prov_errno;
-        /* If the caller gives no buffer, point to ours. */
+        /* If the caller gives no buffer, give it the address of our buffer. */
         if (buf->err_data == NULL || buf->err_data_size == 0) {
             buf->err_data = bytes > 0 ? eq->err_data : NULL;
             buf->err_data_size = bytes;

@@ -24,7 +24,7 @@ static int fabric_close(struct fid *fid)
     return 0;
 }
 
-/* May the program sleep on the descriptors of these queues now? */
+/* May the program sleep on the descriptors of these queues now? 0 or -FI_EAGAIN. */
 static int trywait(struct fid_fabric *fid, struct fid **fids, int count)
 {
     int rc = 0;
@@ -64,7 +64,7 @@ static struct fi_ops_fabric fabric_ops = {
     .trywait = trywait,
 };
 
-/* The fabric's thread: makes connections and channels, also while the program computes. */
+/* The fabric's thread. It makes connections and channels even while the program computes. */
 static void *connect_thread(void *arg)
 {
     struct via_fabric *fabric = arg;
@@ -75,7 +75,7 @@ static void *connect_thread(void *arg)
     return NULL;
 }
 
-/* Open the NIC and start the thread. Outcomes: 0; negative error, and nothing stays open. */
+/* Open the NIC and start the thread. Outcomes: 0; negative error: then nothing stays open. */
 static int start(struct via_fabric *fabric, const char *nic_name)
 {
     VIP_RETURN code = VipOpenNic(nic_name, &fabric->nic);

@@ -1,7 +1,6 @@
 /*
- * Request and accept carry a struct via_hello in VIPL's private data. With it each side tells the
- * other the address of its control page, and its number of posted receives. The program's own data
- * follow.
+ * Request and accept have private data of VIPL: a struct via_hello, then data of the program. The
+ * hello contains the address of the sender's control page, and its number of posted receives.
  */
 #include <string.h>
 

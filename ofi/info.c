@@ -1,6 +1,6 @@
 /*
- * The attributes of the provider: fi_getinfo, with one entry per NIC of FI_VIA_NIC and kind of
- * endpoint.
+ * fi_getinfo: the attributes of the provider. The answer has an entry for each NIC of FI_VIA_NIC
+ * and each kind of endpoint.
  */
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -15,20 +15,20 @@
     (FI_MSG | FI_RMA | FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 #define CAPS_RDM    (FI_MSG | FI_TAGGED | FI_SEND | FI_RECV | FI_DIRECTED_RECV)
 #define CAPS_DOMAIN (FI_LOCAL_COMM | FI_REMOTE_COMM)
-/* VIA keeps the order of sends and RDMA Writes; later operations may overtake RDMA Reads. */
+/* VIA keeps the order of sends and RDMA Writes. But later operations may overtake RDMA Reads. */
 #define ORDER (FI_ORDER_SAS | FI_ORDER_SAW | FI_ORDER_WAS | FI_ORDER_WAW)
 #define OP_FLAGS                                                                                   \
     (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)
 #define MR_MODE  (FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
 #define NICS_MAX 16
-/* The program may use all 64 bits of a tag: libfabric's notation for fields of one bit. */
+/* libfabric's notation for a tag of 64 fields of one bit: the program may use all 64 bits. */
 #define TAG_FORMAT 0xaaaaaaaaaaaaaaaaull
 
-/* Most bytes of one operation. Long RDMA is cut for VIPL, so only the size of a region limits an
- * operation. */
+/* Most bytes of one operation. transfer.c cuts long RDMA, so in practice only the size of a region
+ * limits an operation. */
 #define MESSAGE_MAX ((size_t)1 << 36)
 
-/* The two kinds of endpoints, first and second. */
+/* What the provider offers for a kind of endpoint; offers[] has the first and the second kind. */
 struct offer {
     enum fi_ep_type type;
     uint64_t caps, order, op_flags;
@@ -76,7 +76,7 @@ static size_t inject_bytes(const struct offer *offer)
     return offer->type == FI_EP_RDM ? via_eager_bytes() : (size_t)via_settings.inject_bytes;
 }
 
-/* Results of VipQueryNic. They are kept, because each MPI process calls fi_getinfo ten times. */
+/* Results of VipQueryNic. They are kept, because an MPI process calls fi_getinfo ten times. */
 static struct {
     pthread_mutex_t lock;
     unsigned count;
@@ -110,7 +110,7 @@ static void query(const char *name)
     VipCloseNic(nic);
 }
 
-/* Query the NICs. Without a NIC so far, each call queries again: vipd may start later. Under
+/* Query the NICs, if none is known yet: vipd may have started since the last call. Under
  * known.lock. */
 static void query_all(void)
 {
@@ -166,7 +166,7 @@ static bool ep_fits(const struct fi_ep_attr *ep, const struct offer *offer)
                           ep->tx_ctx_cnt <= 1 && ep->rx_ctx_cnt <= 1 && ep->auth_key_size == 0);
 }
 
-/* Does the program support our modes: sends from registered memory, and for RDMA our keys? */
+/* Does the program do what this kind needs: register memory of sends, use our keys for RDMA? */
 static bool mr_fits(const struct fi_info *hints, const struct offer *offer)
 {
     int mode = hints->domain_attr->mr_mode;
@@ -192,7 +192,7 @@ static bool domain_fits(const struct fi_info *hints, const struct offer *offer,
             mr_fits(hints, offer) && domain->mr_key_size <= sizeof(VIP_MEM_HANDLE) &&
             domain->cq_data_size <= offer->cq_data_bytes &&
             (!is_msg || domain->cq_data_size == 0 || (hints->mode & FI_RX_CQ_DATA) != 0) &&
-            /* Matching makes progress only while the program reads a queue. */
+            /* Data of the second kind of endpoints move only while the program reads a queue. */
             (is_msg || domain->data_progress != FI_PROGRESS_AUTO) && domain->mr_iov_limit <= 1 &&
             domain->max_ep_stx_ctx == 0 && domain->max_ep_srx_ctx == 0 &&
             (domain->caps & ~CAPS_DOMAIN) == 0 && domain->auth_key_size == 0);
@@ -223,7 +223,7 @@ static bool fits(const struct fi_info *hints, const struct offer *offer,
 
 /* ---- the answer ------------------------------------------------------------------------------ */
 
-/* The capabilities that the program asks for, and those that they imply. */
+/* The capabilities that the program asks for, and the capabilities that these imply. */
 static uint64_t answer_caps(uint64_t asked, const struct offer *offer)
 {
     uint64_t caps = asked & offer->caps;
@@ -324,7 +324,7 @@ static void fill_domain(struct fi_info *info, const struct fi_info *hints,
         return;
     if (offer->type == FI_EP_RDM)
         info->domain_attr->av_type = asked->av_type;
-    /* Grant the program's modes: domain_fits has refused modes that are stronger than ours. */
+    /* Return the modes that the program asks for: domain_fits refuses modes that we do not have. */
     if (asked->threading != FI_THREAD_UNSPEC)
         info->domain_attr->threading = asked->threading;
     if (asked->control_progress != FI_PROGRESS_UNSPEC)
@@ -347,7 +347,7 @@ static void *copy_address(const struct via_name *name, bool keyed, size_t *ret_b
     return copy;
 }
 
-/* The fi_info of an offer. If the family of src or dest is 0, there is no such address. NULL: no
+/* Make the fi_info of an offer. If the family of dest is 0, there is no destination. NULL: no
  * memory. */
 static struct fi_info *describe(const VIP_NIC_ATTRIBUTES *nic, const struct fi_info *hints,
                                 const struct offer *offer, const struct via_name *src,
@@ -411,8 +411,8 @@ static int take_address(const void *addr, size_t bytes, struct via_name *ret)
     return ret->at.sin_family == AF_INET ? 0 : -FI_ENODATA;
 }
 
-/* Find the source and the destination of the call. The family is 0 if the call gives no such
- * address. */
+/* Find the source and the destination in the parameters of fi_getinfo. If there is none, its family
+ * is 0. */
 static int addresses(const char *node, const char *service, uint64_t flags,
                      const struct fi_info *hints, struct via_name *src, struct via_name *dest)
 {
@@ -427,7 +427,7 @@ static int addresses(const char *node, const char *service, uint64_t flags,
     if (rc == 0 && (node != NULL || service != NULL)) {
         bool source = (flags & FI_SOURCE) != 0;
 
-        /* A service without a node is a source only with FI_SOURCE, as in other providers. */
+        /* Ignore a service without a node and without FI_SOURCE, as other providers do. */
         if (source || node != NULL)
             rc = resolve(node, service, flags, source ? &src->at : &dest->at);
     }

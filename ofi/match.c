@@ -1,11 +1,11 @@
 /*
- * Matching has a list of receives that wait for a message, and a list of early messages, which no
- * receive has taken yet. Both lists keep the order of arrival. So each message goes to the oldest
- * receive that takes it, and each receive gets the oldest message. Tagged messages have their own
- * pair of lists. The early messages of each peer are also in a list of that peer.
+ * Matching of messages and receives. There is a list of receives that wait for a message, and a
+ * list of early messages, which wait for a receive. Both are in the order of arrival. A message
+ * goes to the oldest matching receive, a receive gets the oldest matching message. Tagged messages
+ * have a pair of lists of their own. Early messages are also in a list of their peer.
  *
- * Early messages are copied out of the ring at once. A program can fill the memory of another
- * program with early messages; MPI allows this.
+ * Early messages are copied out of the ring at once. There is no limit, so a program can fill the
+ * memory of another program with them; MPI allows this.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +57,7 @@ void via_match_fetched(struct via_rdm *rdm, struct via_want *want, int err, int 
 {
     if (want->region != NULL)
         via_region_put(rdm->domain, want->region);
-    /* Answer also after an error: the sender need not keep the data any longer. */
+    /* Answer even after an error, so that the sender need not keep the data any longer. */
     via_channel_answer(rdm, want->from, want->head.id);
     finish(rdm, want, &want->head, err, prov_errno);
 }
@@ -69,7 +69,7 @@ static void fetch(struct via_rdm *rdm, struct via_want *want)
     size_t bytes = want->head.bytes < want->len ? want->head.bytes : want->len;
 
     if (want->from->is_self || bytes == 0) {
-        /* Both buffers are in this program. */
+        /* The message is from this endpoint: the data are in memory of this program. */
         if (bytes > 0)
             memcpy(want->buf, (const void *)(uintptr_t)want->offer.addr, bytes);
         via_match_fetched(rdm, want, 0, 0);
@@ -150,7 +150,7 @@ static void remove_early(struct via_rdm *rdm, struct via_early *early)
     list_remove(&early->peer->earlies[early->head.tagged], early, VIA_OF_PEER);
 }
 
-/* Find the oldest early message that `want` takes. NULL: there is none. */
+/* Find the oldest early message that matches `want`. NULL: there is none. */
 static struct via_early *find_early(struct via_rdm *rdm, const struct via_want *want, bool tagged)
 {
     enum via_early_list_kind kind = want->peer == NULL ? VIA_OF_ALL : VIA_OF_PEER;

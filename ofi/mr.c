@@ -1,18 +1,18 @@
 /*
- * Memory regions. MPI registers its buffers for each large message, and a registration costs as
- * much as sending 20 KB. So the domain keeps unused regions, most recently used first. A kept
- * region serves any range inside it that needs no more rights.
+ * Memory regions. MPI registers its buffers for each large message, and a registration takes as
+ * long as sending 20 KB. So the domain keeps regions that are not used any more. A later
+ * registration of a range inside a kept region uses this region, if its rights are sufficient.
  *
- * A program may unmap memory that it has deregistered, and the C library may reuse the addresses
- * with other pages. The provider does not watch unmapping. Before each reuse it asks libvipl
- * (VipxCheckMem) whether the region still is the memory at its addresses. This takes a microsecond.
+ * A program may unmap memory that it has deregistered, and the C library may use the addresses
+ * again for other pages. So before each reuse of a region, the provider asks libvipl (VipxCheckMem)
+ * whether the region still is the memory at its addresses. This takes a microsecond.
  */
 #include <stdlib.h>
 
 #include "ofi/calls.h"
 #include "ofi/nosys.h"
 
-/* 2 GiB. While a domain has more bytes registered, it does not keep unused regions. */
+/* While a domain has more than this registered (2 GiB), it does not keep unused regions. */
 #define KEEP_BYTES_MAX ((size_t)2 << 30)
 
 static void forget(struct via_domain *domain, struct via_region *region)
@@ -30,7 +30,7 @@ static bool intact(const struct via_domain *domain, const struct via_region *reg
            VIP_SUCCESS;
 }
 
-/* Remove *link from the list. Under domain->lock, as the functions up to sweep. */
+/* Remove *link from the list. Under domain->lock, as all functions up to sweep. */
 static struct via_region *take(struct via_domain *domain, struct via_region **link)
 {
     struct via_region *region = *link;
@@ -81,8 +81,8 @@ static bool too_much(const struct via_domain *domain)
 }
 
 /*
- * Keep the regions within the limits: drop the oldest unused ones first. Also check one other
- * region per call, because unmapped memory stays occupied while it is registered.
+ * Drop the least recently used regions without users until the limits are kept. Also check one
+ * region per call, and drop it if its memory is unmapped: such memory is freed only then.
  */
 static void sweep(struct via_domain *domain)
 {

@@ -1,6 +1,6 @@
 /*
- * fi_send, fi_recv and their variants: each is one VIA send or receive. A send uses up a receive of
- * the peer, so it needs a credit. Messages are not cut: they have at most MaxTransferSize bytes.
+ * fi_send, fi_recv and their variants. Each call posts one send or receive of VIA, so a message has
+ * at most MaxTransferSize bytes. A send uses up a receive of the peer, so it needs a credit.
  */
 #include "ofi/calls.h"
 
@@ -74,10 +74,10 @@ struct send {
     void *context;
     uint64_t flags; /* FI_INJECT: copy; FI_REMOTE_CQ_DATA: data is valid; FI_COMPLETION */
     uint64_t data;
-    bool silent; /* fi_inject: reports no completion */
+    bool silent; /* fi_inject: no completion */
 };
 
-/* Gather the data into the inject slot, piece by piece. */
+/* Copy all pieces of the data into the inject slot. */
 static void copy(struct via_ep *ep, VIP_DESCRIPTOR *desc, const struct send *send)
 {
     char all[4096]; /* the largest FI_VIA_INJECT */

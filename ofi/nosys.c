@@ -1,4 +1,4 @@
-/* See nosys.h. */
+/* Functions for calls that VIA does not support: they return -FI_ENOSYS. */
 #include "ofi/nosys.h"
 
 int via_no_close(struct fid *fid)

@@ -1,6 +1,6 @@
 /*
- * Stubs for calls without a counterpart in VIA: they return -FI_ENOSYS. libfabric calls through its
- * tables without a check, so each entry needs a function of its own type.
+ * Functions for calls that VIA does not support: they return -FI_ENOSYS. libfabric does not check
+ * the pointers in its tables, so each entry of a table needs a function.
  */
 #ifndef OFI_NOSYS_H
 #define OFI_NOSYS_H

@@ -1,15 +1,15 @@
 /*
- * Peers and their channels. The first message to a peer makes its channel. This file uses the calls
- * of the first kind of endpoints for that, with an event queue of its own.
+ * Peers and their channels. The first message to a peer makes its channel, by the calls of
+ * endpoints of the first kind, with an event queue of our own.
  *
- * The calling and the called endpoint prove to each other that they know the key of the called one
- * (job/key.h), which is part of its address. A program without the key is refused before memory is
- * allocated for it.
+ * The calling and the called endpoint prove to each other that they know the key of the called
+ * endpoint (job/key.h), which is part of its address. A caller without the key is refused before
+ * any memory is allocated for it.
  *
- * Both peers may call at once. Then the request of the peer with the lower address counts: that
- * peer refuses the other request, and the other peer gives up its own request when the lower peer's
- * request comes. Each read of a completion queue handles events, and so does the fabric's thread.
- * So a program that computes accepts channels too.
+ * If both peers call at the same time, only the request of the peer with the lower address counts.
+ * That peer refuses the other request. The other peer gives up its own request when it gets the
+ * request that counts. Reads of completion queues and the fabric's thread handle the events, so
+ * channels are made even while the program computes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ struct via_channel_hello {
     uint16_t unused;
     uint32_t ring_bytes, ring_handle;
     uint64_t ring;
-    struct job_proof proof; /* made with the key of the called endpoint; zeros: no key */
+    struct job_proof proof; /* made with the key of the called endpoint; no key: zeros */
 };
 _Static_assert(sizeof(struct via_channel_hello) == 40, "no padding");
 _Static_assert(sizeof(struct via_channel_hello) <= VIA_CM_DATA_MAX, "it fits");
@@ -37,17 +37,16 @@ struct via_claim {
     uint32_t caller_host, called_host;
     uint16_t caller_port, called_port;
     uint32_t zero;
-    struct via_channel_hello said; /* hello of the prover, with a proof of zeros */
+    struct via_channel_hello said; /* the hello with the proof; in this copy the proof is zeros */
 };
 
-/* Why a channel was refused: the only byte of a reject's data. */
+/* The reason of a refusal. A reject has it as its only byte of data. */
 enum via_refusal {
-    VIA_REFUSE_MISFIT = 1, /* another version or other settings, or the peer is dead */
-    VIA_REFUSE_AGAIN,      /* both called at once, or the previous channel has not ended */
+    VIA_REFUSE_MISFIT = 1, /* wrong version, settings or proof, or the peer counts as dead */
+    VIA_REFUSE_AGAIN,      /* both have called, or the last channel has not ended: call again */
 };
 
-/* The order of addresses: the lower address wins. Any order works if both sides use the same
- * one. */
+/* Compare addresses. Any order is good if both sides use the same order. */
 static int compare(const struct sockaddr_in *a, const struct sockaddr_in *b)
 {
     if (a->sin_addr.s_addr != b->sin_addr.s_addr)
@@ -98,7 +97,7 @@ static struct via_peer *resolve(struct via_rdm *rdm, fi_addr_t index)
         return peer;
     }
     grown = realloc(rdm->by_addr, room * sizeof(struct via_peer *));
-    /* If there is no memory for the table, each call searches for the peer. */
+    /* Without memory for the table, each later call searches for the peer again. */
     if (grown == NULL)
         return peer;
     memset(grown + rdm->by_addr_count, 0, (room - rdm->by_addr_count) * sizeof(struct via_peer *));
@@ -151,14 +150,14 @@ static void rings_free(struct via_channel *channel)
     if (channel->out_handle != 0)
         gone =
             VipDeregisterMem(fabric->nic, channel->out, channel->out_handle) == VIP_SUCCESS && gone;
-    /* If deregistering failed, a stalled vipd may still write to the rings: keep them. */
+    /* If VipDeregisterMem has failed, vipd may still write to the rings: do not free them. */
     if (!gone && __atomic_load_n(&fabric->lost, __ATOMIC_RELAXED) == 0)
         VIA_WARN(FI_LOG_EP_CTRL, "VipDeregisterMem: %s; a ring is not freed\n", VipxLastError());
     else if (channel->in != NULL)
         VipxFreeMem(channel->in);
 }
 
-/* End a channel. On return, its operations have failed and are reported. */
+/* End a channel. On return, all its operations have a completion. */
 static void channel_close(struct via_channel *channel, enum via_peer_state state)
 {
     struct via_rdm *rdm = channel->rdm;
@@ -172,8 +171,7 @@ static void channel_close(struct via_channel *channel, enum via_peer_state state
     peer->channel = NULL;
     peer->state = state;
     pthread_mutex_unlock(&rdm->core->lock);
-    /* fi_close takes core->lock itself. It leaves all completions of the endpoint in the core's
-     * list. */
+    /* fi_close takes core->lock. It puts all completions of the endpoint into the core's list. */
     if (ep != NULL)
         fi_close(&ep->fid.fid);
     pthread_mutex_lock(&rdm->core->lock);
@@ -192,7 +190,7 @@ static void channel_close(struct via_channel *channel, enum via_peer_state state
     free(channel);
 }
 
-/* Open an endpoint for the channel, and post all its receives. */
+/* Open the endpoint of the channel, and post all its receives. */
 static int open_ep(struct via_channel *channel, struct fi_info *info)
 {
     struct via_rdm *rdm = channel->rdm;
@@ -201,7 +199,7 @@ static int open_ep(struct via_channel *channel, struct fi_info *info)
 
     if (rc != 0)
         return rc;
-    /* Now the endpoint owns the request. */
+    /* The endpoint frees the request from now on. */
     info->handle = NULL;
     channel->ep = via_container(fid, struct via_ep, fid);
     channel->ep->inject_bytes = 0;
@@ -219,8 +217,8 @@ static int open_ep(struct via_channel *channel, struct fi_info *info)
     return rc;
 }
 
-/* Make a channel that is ready to connect. NULL: that failed, and a message is logged. info: the
- * info of the request, or rdm->channel_info. */
+/* Make a channel that is ready to connect. info: that of the peer's request, or rdm->channel_info.
+ * NULL: an error, which is logged. */
 static struct via_channel *channel_make(struct via_rdm *rdm, struct via_peer *peer,
                                         struct fi_info *info, enum via_peer_state state)
 {
@@ -281,7 +279,7 @@ static void prove(const struct job_key *key, enum job_role role, const struct so
         said->proof = job_prove(key, role, &claim, sizeof(claim));
 }
 
-/* Is the hello proved? If there is no key, no proof is needed. */
+/* Does the hello have the right proof? Without a key, every hello is right. */
 static bool proved(const struct job_key *key, enum job_role role, const struct sockaddr_in *caller,
                    const struct sockaddr_in *called, const struct via_channel_hello *said)
 {
@@ -302,7 +300,7 @@ static struct via_channel_hello hello_of(const struct via_channel *channel)
     };
 }
 
-/* Both ends need the same settings, because the sender tracks the receiver's ring. */
+/* Read a hello. false: its settings are not ours, but both rings must have the same size. */
 static bool hello_fits(const void *data, size_t bytes, struct via_channel_hello *ret)
 {
     if (bytes < sizeof(*ret))
@@ -327,7 +325,7 @@ static void refuse(struct via_rdm *rdm, struct fi_info *info, enum via_refusal w
     fi_reject(&rdm->pep->fid, info->handle, &reason, sizeof(reason));
 }
 
-/* Decide about a request of this peer: 0: accept it; otherwise an enum via_refusal. */
+/* Decide about a request of this peer. 0: accept it; otherwise an enum via_refusal. */
 static int refusal(const struct via_rdm *rdm, const struct via_peer *peer)
 {
     switch (peer->state) {
@@ -345,9 +343,9 @@ static int refusal(const struct via_rdm *rdm, const struct via_peer *peer)
 }
 
 /*
- * Find the calling peer; NULL: refuse it. vipd gives the host of the caller. The hello gives the
- * port, and the proof covers it. The caller is never this endpoint, which needs no channel to
- * itself.
+ * Check a request and find the peer that calls. NULL: refuse the request. The caller's host is from
+ * vipd; its port is from the hello, and the proof covers it. A request with our own address is
+ * refused: an endpoint has no channel to itself.
  */
 static struct via_peer *asking(struct via_rdm *rdm, const struct fi_info *info, const void *data,
                                size_t bytes, struct via_channel_hello *ret)
@@ -385,7 +383,7 @@ static void requested(struct via_rdm *rdm, struct fi_info *info, const void *dat
         refuse(rdm, info, (enum via_refusal)why);
         return;
     }
-    /* The peer's request wins over ours. Our channel has sent no message yet. */
+    /* The peer's request counts, ours does not. Our channel has sent no message yet: close it. */
     if (peer->channel != NULL)
         channel_close(peer->channel, VIA_PEER_ACCEPTING);
     channel = channel_make(rdm, peer, info, VIA_PEER_ACCEPTING);
@@ -406,7 +404,7 @@ static void connected(struct via_channel *channel, const void *data, size_t byte
     struct via_rdm *rdm = channel->rdm;
     struct via_channel_hello hello;
 
-    /* The accepting side has read the hello in the request. */
+    /* We have called: read the hello of the answer. (A called side has read it in the request.) */
     if (channel->peer->state == VIA_PEER_CONNECTING) {
         if (!hello_fits(data, bytes, &hello) ||
             !proved(&channel->peer->key, JOB_ANSWERS, &rdm->own, &channel->peer->addr, &hello)) {
@@ -434,8 +432,8 @@ static void refused(struct via_channel *channel, const struct fi_eq_err_entry *e
     channel_close(channel, again ? VIA_PEER_NEW : VIA_PEER_DEAD);
 }
 
-/* The other end has closed the channel, orderly or not, or has given up a request that we were
- * accepting. */
+/* The connection of a channel has ended: the peer has closed it, or is lost, or has given up its
+ * request while we accepted it. */
 static void ended(struct via_channel *channel)
 {
     bool orderly = channel->peer->state == VIA_PEER_ACCEPTING ||
@@ -481,8 +479,8 @@ static bool event(struct via_rdm *rdm)
 
 void via_peer_events(struct via_rdm *rdm)
 {
-    /* Look again after the unlock: a thread that found the lock taken has left its event to this
-     * thread. */
+    /* Look again after the unlock: another thread may have found the lock taken, and does not
+     * handle the event that it saw. */
     while (via_eq_trywait(rdm->eq) != 0 && pthread_mutex_trylock(&rdm->cm_lock) == 0) {
         while (event(rdm))
             continue;

@@ -1,12 +1,12 @@
 /*
  * Passive endpoints: an address of this host, and a listener on the discriminator of its port.
  *
- * Ports are numbers of 16 bits, because ofi_rxm and MPI exchange such ports. VIPL lets several
- * programs listen at one discriminator, and its free numbers are longer. So a TCP socket bound to
- * the port reserves it: the kernel gives the port to no other program, and frees the port when this
- * program ends. No data go through that socket. But a VIPL program of another user needs no port to
- * wait at such a discriminator. So if the discriminator is taken and the program has not chosen the
- * port, the next port is tried.
+ * Ports have 16 bits, because ofi_rxm and MPI exchange such ports. The discriminators of
+ * VipxNewDiscriminator are longer, and VIPL lets several programs of a user listen at one
+ * discriminator. So a TCP socket reserves the port: while it is bound, the kernel gives the port to
+ * no other program. The socket carries no data. But a VIPL program of another user may wait at the
+ * same discriminator without such a socket. In this case the provider tries another port, unless
+ * the program has chosen the port.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,8 +18,8 @@
 #include "ofi/calls.h"
 #include "ofi/nosys.h"
 
-/* Reserve own.sin_port, or any free port if it is 0. Outcomes: 0, and own.sin_port is reserved;
- * negative error. */
+/* Reserve the port own.sin_port; if this is 0, reserve a free port and set own.sin_port. Outcomes:
+ * 0; negative error. */
 static int reserve_port(struct via_pep *pep)
 {
     struct sockaddr_in addr = pep->own;
@@ -31,8 +31,7 @@ static int reserve_port(struct via_pep *pep)
         return -errno;
     rc = bind(pep->port_fd, (struct sockaddr *)&addr, sizeof(addr));
     if (rc < 0 && errno == EADDRNOTAVAIL) {
-        /* The address belongs to vipd's network namespace, and this network namespace does not have
-         * it. */
+        /* vipd runs in another network namespace: its address does not exist in this one. */
         addr.sin_addr.s_addr = htonl(INADDR_ANY);
         rc = bind(pep->port_fd, (struct sockaddr *)&addr, sizeof(addr));
     }
@@ -48,7 +47,7 @@ static int reserve_port(struct via_pep *pep)
     return 0;
 }
 
-/* Most ports that are tried if other programs hold their discriminators. */
+/* Most ports to try if other programs wait at their discriminators. */
 #define PORT_TRIES 64
 
 static VIP_RETURN listen_at_port(struct via_pep *pep)
@@ -64,7 +63,7 @@ static VIP_RETURN listen_at_port(struct via_pep *pep)
     return code;
 }
 
-/* Outcomes: 0, and the endpoint has its port and its listener; negative error. */
+/* Give the endpoint a port and a listener. Outcomes: 0; negative error. */
 static int listen_somewhere(struct via_pep *pep)
 {
     in_port_t chosen = pep->own.sin_port;
@@ -79,7 +78,7 @@ static int listen_somewhere(struct via_pep *pep)
         rc = via_errno(code);
         if (code == VIP_SUCCESS)
             break;
-        /* Keep the refused port reserved, so that the kernel gives another one. */
+        /* Keep the refused port reserved, so that the kernel gives another port. */
         refused[count++] = pep->port_fd;
         pep->port_fd = -1;
         pep->own.sin_port = chosen;
@@ -115,7 +114,7 @@ static int pep_reject(struct fid_pep *fid, fid_t handle, const void *param, size
     memcpy(data.Data, &hello, sizeof(hello));
     if (bytes > 0)
         memcpy(data.Data + sizeof(hello), param, bytes);
-    /* Ignore a failure: it means that the client has ended meanwhile. */
+    /* Ignore a failure: the client has ended meanwhile. */
     VipxConnectReject(request->conn, &data);
     free(request);
     return 0;

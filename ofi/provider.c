@@ -1,10 +1,10 @@
 /*
- * The provider's entry point. libfabric calls fi_prov_ini once when it loads the DSO, and the
- * function `cleanup` at its end.
+ * The provider's entry point. libfabric calls fi_prov_ini once when it loads the shared library,
+ * and via_provider.cleanup at the end of the process.
  */
 #include "ofi/calls.h"
 
-/* libfabric's macro is a function head without a prototype. */
+/* A prototype of fi_prov_ini: libfabric's macro is the head of this function. */
 FI_EXT_INI;
 
 FI_EXT_INI

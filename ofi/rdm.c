@@ -1,8 +1,8 @@
 /*
  * Endpoints of the second kind: start, end, and progress (rdm.h has the design).
  *
- * At the end of an endpoint, it first sends the pending answers, so that no sender waits for the
- * answer to a message that was received. Then each channel ends like other endpoints (ep.c).
+ * When an endpoint is closed, it first sends its waiting answers, so that the senders of received
+ * messages do not wait for ever. Then it closes each channel, like other endpoints (ep.c).
  */
 #include <arpa/inet.h>
 #include <sched.h>
@@ -37,7 +37,7 @@ void via_rdm_events_all(struct via_fabric *fabric)
 
 /* ---- enable ---------------------------------------------------------------------------------- */
 
-/* Make the fi_info of channels. NULL: no memory, or the NIC is missing. */
+/* Make the fi_info for channels. NULL: no memory, or the NIC is missing. */
 static struct fi_info *channel_info(const struct via_rdm *rdm)
 {
     const struct via_fabric *fabric = rdm->domain->fabric;
@@ -59,7 +59,7 @@ static struct fi_info *channel_info(const struct via_rdm *rdm)
     return info;
 }
 
-/* Open the passive endpoint for peers, and the queues of channels. */
+/* Open the passive endpoint that peers call, and the queues of channels. */
 static int open_parts(struct via_rdm *rdm)
 {
     struct fi_eq_attr eq_attr = {0};
@@ -230,8 +230,8 @@ static int bind_cq(struct via_rdm *rdm, struct via_cq *cq, uint64_t flags)
         ((flags & FI_TRANSMIT) != 0 && rdm->tx_cq != NULL) ||
         ((flags & FI_RECV) != 0 && rdm->rx_cq != NULL))
         return -FI_EINVAL;
-    /* The descriptor of cq would not become readable for messages: channels have another queue, the
-     * core. */
+    /* Channels have another queue, the core. So messages would not make the descriptor of cq
+     * readable. */
     if (cq->wait_obj == FI_WAIT_FD)
         return -FI_ENOSYS;
     if ((flags & FI_TRANSMIT) != 0) {
@@ -263,7 +263,7 @@ static int rdm_bind(struct fid *fid, struct fid *other, uint64_t flags)
         __atomic_add_fetch(&rdm->av->users, 1, __ATOMIC_RELAXED);
         return 0;
     case FI_CLASS_EQ:
-        /* Accepted but unused: channels are internal, and cause no events for the program. */
+        /* The queue is not used: channels are internal, and cause no events for the program. */
         return 0;
     default:
         return -FI_ENOSYS;
@@ -343,9 +343,9 @@ static struct fi_ops_cm rdm_cm_ops = {
 };
 
 /*
- * Set the address to listen at, and the key that callers must have. If the program chose the port,
- * callers know only the port, so there is no key. A plain socket address has no room for a key
- * either.
+ * Set the address to listen at, and the key that callers must have. There is no key in two cases:
+ * if the program has chosen the port, callers may know only host and port; and a plain socket
+ * address has no room for a key.
  */
 static int take_address(struct via_rdm *rdm, const struct via_domain *domain,
                         const struct fi_info *info)

@@ -1,4 +1,4 @@
-/* A request to connect that the program has not answered. */
+/* Connection requests that the program has not answered. */
 #include <stdlib.h>
 
 #include "ofi/calls.h"

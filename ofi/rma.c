@@ -1,6 +1,6 @@
 /*
- * fi_read, fi_write and their variants. Short data of fi_inject_write are copied into one
- * descriptor; all other operations are transfers (transfer.c).
+ * fi_read, fi_write and their variants. fi_inject_write, and FI_INJECT, copy their short data and
+ * post one descriptor; all other operations are transfers (transfer.c).
  */
 #include "ofi/calls.h"
 
@@ -36,7 +36,7 @@ static void prepare(struct via_transfer *transfer, const struct rdma *rdma, size
     }
 }
 
-/* Post an RDMA Write of short data, and copy the data at once. */
+/* Copy short data into the inject slot, and post an RDMA Write of the slot. */
 static void inject(struct via_ep *ep, const struct rdma *rdma, const struct via_op *what)
 {
     bool imm = (rdma->flags & FI_REMOTE_CQ_DATA) != 0;

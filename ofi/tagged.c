@@ -1,9 +1,9 @@
 /*
  * fi_tsend, fi_trecv, fi_send, fi_recv and their variants on endpoints of the second kind. A
- * message up to the eager limit is copied into the peer's ring at once. Of a longer message only
- * the address is sent; the send completes when the receiver has fetched the data. With
- * FI_DELIVERY_COMPLETE or FI_MATCH_COMPLETE, a short send also completes only when a receive has
- * taken the message.
+ * message up to the eager limit is written into the peer's ring. For a longer message only its
+ * address is written (an offer); the send completes when the receiver has fetched the data. With
+ * FI_DELIVERY_COMPLETE or FI_MATCH_COMPLETE, a short send, too, completes only when a receive has
+ * matched the message.
  */
 #include <stdlib.h>
 
@@ -79,8 +79,8 @@ static ssize_t send_message(struct fid_ep *fid, const struct via_message *msg)
 
 /* ---- receiving ------------------------------------------------------------------------------- */
 
-/* Carry out FI_PEEK, FI_CLAIM or FI_DISCARD. Only FI_CLAIM alone takes the want over. Under
- * core->lock. */
+/* Do FI_PEEK, FI_CLAIM or FI_DISCARD. After 0 the caller must free `want`, except for FI_CLAIM
+ * alone. Under core->lock. */
 static ssize_t search(struct via_rdm *rdm, struct via_want *want, bool tagged, uint64_t flags)
 {
     if ((flags & FI_PEEK) == 0)
@@ -136,7 +136,7 @@ static uint64_t tx_flags(struct fid_ep *fid)
     return via_container(fid, struct via_rdm, fid)->tx_op_flags;
 }
 
-/* Messages have one piece or none (iov_limit is 1). */
+/* The piece of a message, which has one piece or none (iov_limit is 1). */
 static struct iovec one_piece(const struct iovec *iov, size_t count)
 {
     return count > 0 ? iov[0] : (struct iovec){0};

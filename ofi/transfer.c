@@ -1,8 +1,8 @@
 /*
- * Transfers: RDMA of any length. A transfer is cut into RDMA descriptors of at most
- * MaxTransferSize. Only the last one reports a completion. If the send queue has no room for all
- * pieces, reap.c posts more as earlier ones complete. Meanwhile other sends are refused, to keep
- * the order of operations.
+ * Transfers: RDMA of any length. A transfer is cut into pieces: RDMA descriptors of at most
+ * MaxTransferSize bytes. Only the last piece reports a completion. If the send queue has no room
+ * for all pieces, reap.c posts the others when earlier pieces complete. Until the last piece is
+ * posted, other sends are refused, so that the order of operations is kept.
  */
 #include "ofi/calls.h"
 

@@ -1,25 +1,25 @@
 /*
- * The objects that the files of the libfabric provider `via` share, and what guards their members.
+ * The objects of the libfabric provider `via`, and the locks that guard their members.
  *
  *   provider.c  entry point                     settings.c  settings, errors, the clock
  *   info.c      answers of fi_getinfo           addr.c      addresses of endpoints and hosts
  *   fabric.c    fabric = one opened NIC         domain.c    domain = one protection tag
  *   mr.c        memory regions and their cache  eq.c        event queues
  *   cq.c        completion queues               cq_ops.c    the program's calls on them
- *   reap.c      from VIPL's completions to libfabric's
+ *   reap.c      completions of VIPL become completions of libfabric
  *   pep.c       passive endpoints               cm.c        connections being made
  *   ep.c        the VI of an endpoint           ep_ops.c    the program's calls on endpoints
  *   ep_state.c  connections made and lost       hello.c     private data of request and accept
  *   request.c   unanswered requests             post.c      descriptors, credits
  *   transfer.c  RDMA of any length              msg.c, rma.c  the calls that move data
- *   nosys.c     calls that VIA has nothing for
+ *   nosys.c     calls that VIA does not support
  *
- * Endpoints of the second kind (FI_EP_RDM), which reach any number of peers, build on these
- * endpoints: rdm.h.
+ * Endpoints here are connected to one peer (FI_EP_MSG). Endpoints of the second kind (FI_EP_RDM,
+ * rdm.h) reach any number of peers; they use endpoints of the first kind.
  *
  * Of the rest of the project the provider uses only vipl.h, vipl_ext.h and job/key.h. Lock order:
- * cm.lock, fabric.lock, cq.lock (of two, the lower address first), domain.wait_lock, ep.lock,
- * eq.lock.
+ * cm.lock, fabric.lock, cq.lock (if two: the one with the lower address first), domain.wait_lock,
+ * ep.lock, eq.lock.
  */
 #ifndef OFI_VIA_H
 #define OFI_VIA_H
@@ -44,17 +44,17 @@
 #include <vipl_ext.h>
 
 #define VIA_IOV_MAX   4    /* most local pieces of one operation; ofi_rxm needs 4 */
-#define VIA_QUEUE_MAX 1000 /* most operations of a queue; VIPL allows 1024, and some are ours */
+#define VIA_QUEUE_MAX 1000 /* most operations of a queue: VIPL allows 1024, we also need some */
 #define VIA_QUEUE     256  /* operations of a queue unless the program asks for another number */
 
-/* Bytes of a descriptor with its segments: one for remote memory, VIA_IOV_MAX for local memory. */
+/* Bytes of a descriptor with one segment for remote memory and VIA_IOV_MAX for local memory. */
 #define VIA_DESC_BYTES 128
 _Static_assert(sizeof(VIP_CONTROL_SEGMENT) + (1 + VIA_IOV_MAX) * sizeof(VIP_DATA_SEGMENT) <=
                    VIA_DESC_BYTES,
                "a descriptor has room for all segments");
 
-/* Most bytes that a program can send to its peer while they connect: VIPL has 64 bytes, and 16 of
- * these are ours. */
+/* Most bytes that a program can send to its peer while they connect. VIPL has room for 64 bytes;
+ * struct via_hello takes 16 of these. */
 #define VIA_CM_DATA_MAX 48
 
 #define via_container(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
@@ -71,12 +71,12 @@ struct via_cm {
     pthread_cond_t work;   /* an accept is to be made, or stop is set */
     pthread_cond_t change; /* an accept is over */
     bool stop;
-    int epoll_fd;              /* descriptors of listeners and attempts, and wake_fd */
-    int wake_fd;               /* the lists below have changed */
+    int epoll_fd;              /* watches listeners, attempts to connect, and wake_fd */
+    int wake_fd;               /* eventfd: wakes the fabric's thread when `stop` is set */
     struct via_pep *listening; /* passive endpoints with a listener */
     struct via_ep *connecting; /* endpoints after fi_connect */
-    struct via_ep *accepting;  /* endpoints after fi_accept that no thread has taken */
-    unsigned workers, idle;    /* threads for accepts: all threads, and the threads without work */
+    struct via_ep *accepting;  /* endpoints after fi_accept that still wait for a thread */
+    unsigned workers, idle;    /* number of threads for accepts; number of these without work */
     pthread_t *worker;         /* array of via_settings.cm_threads */
 };
 
@@ -84,27 +84,27 @@ struct via_cm {
 
 struct via_fabric {
     struct fid_fabric fid;
-    uint32_t users; /* atomic; objects opened from it */
+    uint32_t users; /* atomic; number of objects that were opened from it and are not closed */
     VIP_NIC_HANDLE nic;
     VIP_NIC_ATTRIBUTES attrs;
     struct sockaddr_in addr;  /* address of this host, with port 0 */
-    uint32_t lost;            /* atomic; 1 = vipd has ended */
-    pthread_mutex_t lock;     /* guards the list */
+    uint32_t lost;            /* atomic; 1: reads of completion queues fail (no vipd, or a loss) */
+    pthread_mutex_t lock;     /* guards eps */
     struct via_ep *eps;       /* enabled endpoints, for the error handler */
-    pthread_mutex_t rdm_lock; /* guards the list; taken before all others */
-    struct via_rdm *rdms;
+    pthread_mutex_t rdm_lock; /* guards rdms; a thread takes it before all other locks */
+    struct via_rdm *rdms;     /* enabled endpoints of the second kind */
     struct via_cm cm;
-    pthread_t thread; /* makes connections: runs via_cm_round */
+    pthread_t thread; /* the fabric's thread: makes connections, runs via_cm_round */
 };
 
-/* A registered range. Several memory regions of the program may use one. */
+/* A registered range. Several memory regions of the program may use the same range. */
 struct via_region {
-    struct via_region *next; /* of its domain, most recently used first */
+    struct via_region *next; /* in domain->regions, most recently used first */
     uintptr_t addr;
     size_t bytes;
     uint64_t rights; /* some of FI_REMOTE_READ and FI_REMOTE_WRITE */
     VIP_MEM_HANDLE handle;
-    unsigned users; /* open memory regions that use it */
+    unsigned users; /* number of memory regions and operations that use it now */
 };
 
 struct via_domain {
@@ -115,9 +115,9 @@ struct via_domain {
     bool keyed;           /* addresses are struct via_name, otherwise struct sockaddr_in */
     pthread_mutex_t lock; /* guards the regions */
     struct via_region *regions;
-    unsigned region_count, swept; /* swept: number of kept regions checked so far */
+    unsigned region_count, swept; /* swept: number of regions that sweep has checked so far */
     size_t region_bytes;
-    pthread_mutex_t wait_lock; /* guards the list */
+    pthread_mutex_t wait_lock; /* guards `waiting` */
     struct via_ep *waiting;    /* endpoints with sends that wait for credits */
     uint32_t waiting_count;    /* atomic */
 };
@@ -137,10 +137,10 @@ struct via_eq {
     struct via_fabric *fabric;
     pthread_mutex_t lock;
     struct via_event *first, **end;
-    uint32_t waiting;                  /* atomic; events in the list */
+    uint32_t waiting;                  /* atomic; number of events in the list */
     enum fi_wait_obj wait_obj;         /* FI_WAIT_NONE or FI_WAIT_FD */
     int fd;                            /* readable while there are events */
-    uint8_t err_data[VIA_CM_DATA_MAX]; /* data of the error that was read last */
+    uint8_t err_data[VIA_CM_DATA_MAX]; /* data of the error that fi_eq_readerr returned last */
 };
 
 /* A completion for the program. If err is not 0, fi_cq_readerr reports it. */
@@ -157,55 +157,55 @@ struct via_comp {
 struct via_cq {
     struct fid_cq fid;
     struct via_domain *domain;
-    uint32_t users;            /* atomic; endpoints bound to it */
-    enum fi_wait_obj wait_obj; /* as the program asked: none, any, or a descriptor */
-    pthread_mutex_t rdm_lock;  /* guards rdm and keeps it alive; taken before all others */
-    struct via_rdm *rdm;       /* endpoint of the second kind; NULL: none */
+    uint32_t users;            /* atomic; number of endpoints bound to it */
+    enum fi_wait_obj wait_obj; /* what the program asked for: none, any, or a descriptor */
+    pthread_mutex_t rdm_lock;  /* guards rdm, also while rdm is driven; taken before other locks */
+    struct via_rdm *rdm;       /* the endpoint of the second kind that reads drive, or NULL */
     enum fi_cq_format format;
     VIP_CQ_HANDLE cq;
     pthread_mutex_t lock;
-    VIP_ULONG entries;     /* wanted size of VIPL's queue; grows as endpoints are bound */
-    struct via_comp *fifo; /* completions taken from VIPL and not yet read */
-    uint32_t fifo_size, fifo_in, fifo_out; /* size: a power of two; in and out only count up */
+    VIP_ULONG entries;     /* wanted size of VIPL's queue; grows with each bound endpoint */
+    struct via_comp *fifo; /* completions that the program has not read yet */
+    uint32_t fifo_size, fifo_in, fifo_out; /* size: a power of two; in and out: counts */
     uint32_t signaled;                     /* atomic; fi_cq_signal was called */
-    int epoll_fd; /* result of FI_GETWAIT, watches soft_fd and VIPL's CQ; -1: not made yet */
+    int epoll_fd; /* descriptor for FI_GETWAIT; watches soft_fd and VIPL's CQ; -1: not made yet */
     int soft_fd;  /* an eventfd, readable while fifo is not empty or signaled is set */
     bool soft_raised;
 };
 
 /* ---- endpoints ------------------------------------------------------------------------------- */
 
-/* The page into which the peer writes by RDMA, and from which we write to the peer's page. */
+/* The control page. The peer writes peer_... by RDMA; we write own_... to the peer's page. */
 struct via_control {
-    uint64_t peer_posted; /* receives that the peer has posted since the start: our credits */
-    uint64_t peer_bye;    /* not 0: the peer has closed in order */
+    uint64_t peer_posted; /* number of receives that the peer has posted: our credits */
+    uint64_t peer_bye;    /* not 0: the peer closes the connection in the normal way */
     uint64_t unused[6];
-    uint64_t own_posted; /* source of the write to the peer's peer_posted */
-    uint64_t own_bye;    /* source of the write to the peer's peer_bye */
+    uint64_t own_posted; /* written to peer_posted of the peer */
+    uint64_t own_bye;    /* written to peer_bye of the peer */
 };
 
 /* The provider's part of the private data of request and accept; the program's part follows. */
 struct via_hello {
     uint8_t version;    /* VIA_HELLO_VERSION */
     uint8_t user_bytes; /* 0 to VIA_CM_DATA_MAX */
-    uint16_t posted;    /* receives that the sender has posted so far */
-    uint32_t handle;    /* memory handle of the control page; `control` is the page's address */
-    uint64_t control;
+    uint16_t posted;    /* number of receives that the sender has posted so far */
+    uint32_t handle;    /* memory handle of the sender's control page */
+    uint64_t control;   /* address of this page */
 };
 _Static_assert(sizeof(struct via_hello) + VIA_CM_DATA_MAX == VIPX_PRIVATE_DATA_MAX, "they fit");
 #define VIA_HELLO_VERSION 1
 
-/* One posted operation; it belongs to the descriptor with the same index. */
+/* One posted operation: that of the descriptor with the same index. */
 struct via_op {
     void *context;
     void *buf;
     size_t len;
-    uint64_t flags; /* flags of the completion; 0: report no completion, not even an error */
-    bool is_piece;  /* a piece of a transfer, but not the last one: no completion */
-    bool consumes;  /* uses up a receive of the peer */
+    uint64_t flags; /* flags of the completion; 0: report neither a completion nor an error */
+    bool is_piece;  /* a piece of a transfer, but not the last piece: no completion */
+    bool consumes;  /* the operation uses up a receive of the peer */
 };
 
-/* A connection request reported to the program: fi_info.handle. */
+/* A connection request of another program; the program gets it as fi_info.handle. */
 struct via_request {
     struct fid fid;
     VIP_CONN_HANDLE conn;
@@ -213,7 +213,7 @@ struct via_request {
     struct via_hello hello;
 };
 
-/* RDMA longer than one descriptor can carry: the rest that is still to be posted. */
+/* RDMA of any length (transfer.c): the part that is not posted yet. */
 struct via_transfer {
     bool active;
     uint16_t control; /* VIP_CONTROL_OP_* */
@@ -223,17 +223,17 @@ struct via_transfer {
     uint64_t remote;
     uint32_t remote_handle;
     size_t left;
-    bool imm_valid; /* immediate data go with the last piece */
+    bool imm_valid; /* the last piece carries immediate data */
     uint32_t imm;
     struct via_op op; /* completion of the last piece */
 };
 
 enum via_ep_state {
-    VIA_EP_NEW,     /* fi_endpoint */
-    VIA_EP_ENABLED, /* it has a VI */
-    VIA_EP_PENDING, /* connect or accept is under way */
+    VIA_EP_NEW,     /* without a VI */
+    VIA_EP_ENABLED, /* with a VI */
+    VIA_EP_PENDING, /* fi_connect or fi_accept was called, and has no result yet */
     VIA_EP_CONNECTED,
-    VIA_EP_DOWN, /* FI_SHUTDOWN was queued, or fi_shutdown was called */
+    VIA_EP_DOWN, /* the connection has ended, or this side is ending it */
 };
 
 struct via_ep {
@@ -249,9 +249,9 @@ struct via_ep {
     pthread_mutex_t lock; /* guards all following members except the cm_ members */
     uint32_t state;       /* enum via_ep_state; atomic, written under lock */
     VIP_VI_HANDLE vi;
-    struct via_ep *next; /* of fabric->eps, under fabric->lock */
+    struct via_ep *next; /* in fabric->eps, under fabric->lock */
 
-    /* One piece of memory: control page, descriptors of sends, of receives, inject slots. */
+    /* One piece of memory with control page, descriptors of sends and receives, inject slots. */
     char *slab;
     size_t slab_bytes;
     VIP_MEM_HANDLE control_handle, slab_handle;
@@ -259,16 +259,16 @@ struct via_ep {
     char *tx_desc, *rx_desc, *inject;
     struct via_op *tx_op, *rx_op;
 
-    /* Sends accepted, posted to VIPL, completed since the start. Unposted ones wait for credits. */
+    /* Counts of sends: accepted, posted to VIPL, completed. Sends not posted wait for credits. */
     uint64_t tx_in, tx_posted, tx_out;
-    uint64_t rx_in, rx_out; /* receives posted and completed since the start */
-    uint64_t consumed;      /* receives of the peer that our sends have used up */
-    uint64_t peer_posted;   /* receives that the peer had posted when it connected */
-    uint64_t published;     /* value of rx_in that was last sent to the peer */
-    bool publishing;        /* the write of published is under way */
-    bool saying_bye;        /* the write of own_bye is under way */
+    uint64_t rx_in, rx_out; /* counts of receives since the start: posted, completed */
+    uint64_t consumed;      /* number of the peer's receives that our sends have used up */
+    uint64_t peer_posted;   /* the peer's count of posted receives, from its hello or its records */
+    uint64_t published;     /* value of rx_in that we have sent to the peer last */
+    bool publishing;        /* the RDMA Write of own_posted is under way */
+    bool saying_bye;        /* the RDMA Write of own_bye is under way */
     uint32_t refuse_count;  /* for via_settings.refuse_every */
-    bool tell_now;          /* send credits before the next batch is full */
+    bool tell_now;          /* send credits at the next chance, without waiting for a full batch */
     struct via_transfer transfer;
     uint64_t peer_control;
     uint32_t peer_handle;
@@ -283,8 +283,8 @@ struct via_ep {
     bool cm_connecting, cm_accepting; /* in one of the lists */
     bool cm_busy;                     /* a thread is in VipxConnectAccept */
     int cm_fd; /* descriptor of VipxConnectGetFd, in the epoll set; -1: none */
-    uint64_t cm_deadline_ns, cm_retry_ns; /* cm_retry_ns is 0 while an attempt is under way */
-    uint64_t cm_absent_ns; /* until this time a missing listener is no error; 0: not set yet */
+    uint64_t cm_deadline_ns, cm_retry_ns; /* time of the next attempt; 0: one is under way */
+    uint64_t cm_absent_ns; /* until then we call again if there is no listener; 0: not set yet */
     VIPX_PRIVATE_DATA cm_data;
 };
 
@@ -296,7 +296,7 @@ struct via_pep {
     struct sockaddr_in own;
     int port_fd; /* a bound socket that reserves the port; -1: none */
     VIPX_LISTENER listener;
-    struct via_pep *cm_next; /* of cm.listening */
+    struct via_pep *cm_next; /* in cm.listening */
 };
 
 #endif

@@ -3,9 +3,9 @@
 #   daemons_begin [BIN]            a working folder ($WORK); BIN has vipd, vipperf, vipctl (or build tree)
 #   daemon_start NAME ADDRESS PORT [CONFIG LINES...]   vipd with runtime dir $WORK/NAME; waits for it
 #   daemon_stop NAME [SIGNAL]      stop it and wait for its end; the result is its exit status
-#   daemon_again NAME WAY [PAUSE]  end it by SIGKILL, SIGTERM or takeover, and start another one in its place (after a
-#                                  signal PAUSE seconds later). Its supervisor (tests/lib/supervisor.py, in DAEMON_AS)
-#                                  does the same: the ways are `supervised` (ended in order) and `crashed` (killed)
+#   daemon_again NAME WAY [PAUSE]  replace it by another vipd. WAY is takeover, or SIGKILL or SIGTERM (then the other one
+#                                  starts PAUSE seconds later). With tests/lib/supervisor.py in DAEMON_AS, WAY is
+#                                  `supervised` (the supervisor ends vipd in order) or `crashed` (vipd is killed)
 #   daemon_takeover NAME           start another vipd in its place (vipd --takeover); waits for both
 #   in_host NAME COMMAND...        run a command as a program of that host (VIPD_RUNTIME_DIR, namespace)
 #   start_in NAME LOG COMMAND...   the same in the background, tracked; the command's own pid is in $STARTED
@@ -13,9 +13,9 @@
 #   for_others BUILD PROGRAM...    copy the programs to $OTHERS: other users may have no access to the build tree
 #   daemons_end                    stop everything that was started, by process id; remove $WORK
 #
-# Set NETNS_<NAME> to run a host inside a network namespace, DAEMON_NIC to other lines of the NIC than
-# those for UDP (ADDRESS and PORT mean nothing then), DAEMON_AS to a command in front of vipd, VIP_THREADS to
-# the [engine] threads of every vipd, whatever its lines say.
+# Variables: NETNS_<NAME>: the network namespace of a host; DAEMON_NIC: the lines of the NIC, instead of UDP at ADDRESS
+# and PORT; DAEMON_AS: a command in front of vipd; VIP_THREADS: [engine] threads of every vipd, which overrides the
+# CONFIG LINES.
 
 # shellcheck source=/dev/null
 . "$(dirname "${BASH_SOURCE[0]}")/own.sh"
@@ -45,25 +45,25 @@ in_host() {
     VIPD_RUNTIME_DIR=$WORK/$name $(host_prefix "$name") "$@"
 }
 
-# Not `in_host ... &`: its pid would be that of a shell, which passes no signals on.
+# Not `in_host ... &`: $! would be the pid of a shell, which does not pass signals on to the command.
 start_in() {
     local name=$1 log=$2
     shift 2
-    : >"$log" # an older log of that name must not be read meanwhile
+    : >"$log" # the caller must not read an older log of this name
     # shellcheck disable=SC2046
     VIPD_RUNTIME_DIR=$WORK/$name $(host_prefix "$name") "$@" >"$log" 2>&1 </dev/null &
     STARTED=$!
     track $STARTED
 }
 
-# Number of vipd of NAME that were ready. A killed vipd leaves its socket behind, and a supervisor always listens: only
-# the log shows when the next vipd is ready.
+# How many vipd of NAME have been ready so far. Only the log shows when the next vipd is ready: a killed vipd leaves
+# its socket behind, and a supervisor always listens.
 daemon_lives() {
     touch "$WORK/$1.log"
     grep -c ' ready on ' "$WORK/$1.log"
 }
 
-# daemon_await NAME LIVES: wait until there are more than LIVES
+# daemon_await NAME LIVES: wait until daemon_lives prints more than LIVES
 daemon_await() {
     for _ in $(seq 1200); do
         [ "$(daemon_lives "$1")" -gt "$2" ] && return 0
@@ -73,7 +73,7 @@ daemon_await() {
     return 1
 }
 
-# The vipd of NAME with its configuration; the other words are further options.
+# daemon_run NAME [OPTION...]: start the vipd of NAME with its configuration and these options.
 daemon_run() {
     local name=$1 lives
     shift
@@ -116,7 +116,7 @@ daemon_takeover() {
         fi
         wait "${DAEMON_PID[$1]}"
         DAEMON_PID[$1]=$before
-        # On a very busy machine vipd may not come to answer in time; it goes on then.
+        # On a very busy machine the running vipd may not answer in time and goes on. Then try again.
         [ "$(grep -c ' within 1 s' "$WORK/$1.log")" -gt "$answers" ] || break
     done
     echo "no vipd took over from that of $1:" >&2
@@ -181,7 +181,7 @@ track() { TRACKED+=("$1"); }
 
 daemons_end() {
     local pid name
-    # A child that is not a program yet may run the traps of its parent.
+    # A child of bash that has not started its program yet may run its parent's traps.
     [ "$BASHPID" = $$ ] || return
     for pid in ${TRACKED+"${TRACKED[@]}"}; do
         kill -CONT "$pid" 2>/dev/null # a test may have stopped it

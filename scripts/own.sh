@@ -1,4 +1,4 @@
-# What a test has for itself beside others that run at the same time. Sourced by bash.
+# Ports, seeds and folders that a test has for itself while other tests run. Sourced by bash.
 #
 #   port_take          sets $port: this port and the nine after it belong to this process, and to what it starts,
 #                      until all of them have ended. Call it in the shell that uses the ports, not in $(...).

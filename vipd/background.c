@@ -28,7 +28,7 @@ int background_begin(void)
     }
     if (pid > 0) {
         close(ends[1]);
-        /* One byte: the child is ready. End of file: it has ended and has printed why. */
+        /* One byte: the child is ready. End of file: the child has ended and has printed why. */
         _exit(read(ends[0], &byte, 1) == 1 ? EXIT_SUCCESS : EXIT_FAILURE);
     }
     close(ends[0]);

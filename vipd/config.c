@@ -56,7 +56,7 @@ struct vipd_config *vipd_config_default(void)
 
     if (!config)
         return NULL;
-    config->engine = ENG_CONFIG_DEFAULT; /* also for members without a key */
+    config->engine = ENG_CONFIG_DEFAULT; /* sets the members without a key, too */
     set_standards(config, NULL);
     config->nic_count = 1;
     nic_default(&config->nics[0], "vip0");
@@ -120,7 +120,7 @@ static struct vipd_name *name_find(struct vipd_config *config, const char *name)
     return NULL;
 }
 
-/* host = address, or several separated by commas. */
+/* Add a line of [names]: host = address, or several addresses separated by commas. */
 static void add_name(struct vipd_config *config, const struct config_value *value, unsigned file)
 {
     static const char want[] = "want an address, such as 192.0.2.7, 127.0.0.2:4794, 2001:db8::7, "
@@ -187,7 +187,7 @@ static void unknown_section(struct config_errors *errors, const struct config_en
     config_error(errors, entry->line, "unknown section [%s]; there are %s", entry->section, list);
 }
 
-/* section: as the table of keys has it. */
+/* section: its name in the table of keys, which is "nic" for [nic:NAME]. */
 static void unknown_key(struct config_errors *errors, const struct config_entry *entry,
                         const char *section)
 {
@@ -228,7 +228,7 @@ static void apply_entry(struct vipd_config *config, const struct config_entry *e
     if (strncmp(section, "nic:", 4) == 0) {
         nic = nic_find(config, section + 4);
         if (!nic)
-            return; /* its section was refused */
+            return; /* the section of this NIC was refused */
         section = "nic";
     } else if (!config_section_known(section)) {
         return; /* the section was refused */
@@ -240,7 +240,7 @@ static void apply_entry(struct vipd_config *config, const struct config_entry *e
         set_key(config, &value, file, key, nic);
 }
 
-/* First the sections of all files, so that keys find their NIC. */
+/* Apply the sections of a file. This comes before all keys, because a key must find its NIC. */
 static void apply_sections(struct vipd_config *config, const struct config_scan *scan,
                            unsigned file, struct config_errors *errors)
 {
@@ -258,7 +258,7 @@ static void apply_sections(struct vipd_config *config, const struct config_scan 
 
 /* ---- rules between keys ------------------------------------------------------------------ */
 
-/* Where the later of two keys was set, for an error about both; all zero if both are defaults. */
+/* The file and line of the later of two keys of [reliability]; zeroes: both are defaults. */
 static struct vipd_origin later_of(const struct vipd_config *config, const char *a, const char *b)
 {
     struct vipd_origin first = config->origin[config_key_find("reliability", a) - config_keys];
@@ -269,7 +269,7 @@ static struct vipd_origin later_of(const struct vipd_config *config, const char 
     return first.line > second.line ? first : second;
 }
 
-/* Two keys of [reliability]: `small` must not exceed `large`; strict: it must be less. */
+/* Report two keys of [reliability] if `small` is larger than `large`; strict: also if equal. */
 static void check_order(const struct vipd_config *config, struct config_errors *errors,
                         const char *small, uint64_t small_ns, const char *large, uint64_t large_ns,
                         bool strict)
@@ -301,7 +301,7 @@ static void check_together(const struct vipd_config *config, struct config_error
 
 /* ---- files ------------------------------------------------------------------------------- */
 
-/* One file while all are read. */
+/* One file of the configuration, while vipd reads all files. */
 struct layer {
     struct config_scan scan;
     econf_file *econf;

@@ -1,12 +1,11 @@
 /*
  * The configuration of vipd: its files, their defaults and their errors.
  *
- * Owns: the files, the sections, the rules between keys, and the rule that a bad file starts
- * nothing. Does not own: the keys (vipd/config_keys.h), what a value does.
+ * Owns: the files, the sections, the rules between keys, and the rule that vipd does not start with
+ * a bad file. Does not own: the keys (vipd/config_keys.h), what a value does.
  *
- * libeconf reads the values. But libeconf silently merges a repeated section or key and takes
- * indented lines for continuations. So vipd/config_scan.c looks at the lines first and refuses
- * both.
+ * libeconf reads the values. But libeconf silently merges a repeated section or key, and treats
+ * indented lines as continuations. So vipd/config_scan.c checks the lines first and refuses these.
  */
 #ifndef VIPD_CONFIG_H
 #define VIPD_CONFIG_H
@@ -22,12 +21,12 @@
 #include "vipd/link/kinds.h"
 #include "vipd/log.h"
 
-#define VIPD_NICS_MAX      16   /* NICs of one vipd; each costs every turn of the loop a call */
+#define VIPD_NICS_MAX      16   /* NICs of one vipd; each turn of the loop calls all its NICs */
 #define VIPD_NAMES_MAX     4096 /* entries of [names] */
 #define VIPD_NAME_ADDR_MAX 8    /* addresses of one name */
 #define VIPD_LISTENS_MAX   256  /* entries of [listen]; each wait is compared with every entry */
 #define VIPD_ALIASES_MAX   32   /* configured aliases of one NIC */
-/* default UDP port of a NIC; names without a port get that of the first NIC over UDP */
+/* default UDP port of a NIC; a name without a port gets the port of the first NIC over UDP */
 #define VIPD_PORT_DEFAULT 4794
 
 /* EtherType of vipd's frames: the first of the two that the IEEE reserves for experiments. */
@@ -35,11 +34,11 @@
 
 #define VIPD_GROUP_BYTES                                                                           \
     33 /* name of a user or a group with its terminating zero; Linux allows 32 characters */
-#define VIPD_USER      "vipd" /* the default of [daemon] user: need not exist */
+#define VIPD_USER      "vipd" /* the default of [daemon] user; this user need not exist */
 #define VIPD_FILES_MAX 64     /* files that one configuration is read from */
 
-/* For vipd_origin.file: the files now have another value, which takes effect after a restart of
- * vipd. */
+/* A number for vipd_origin.file: the value is in force, but the files now have another value, which
+ * takes effect after a restart of vipd. */
 #define VIPD_FILE_BEFORE (VIPD_FILES_MAX + 1)
 
 /* Where a value comes from. */
@@ -59,16 +58,16 @@ enum vipd_wait {
 /* One [nic:NAME]. */
 struct vipd_nic_config {
     char name[VIP_NIC_NAME_BYTES];
-    enum link_kind link;   /* as config_nics_settle leaves it: link = udp can become LINK_UDP6 */
-    struct link_keys keys; /* the keys that belong to its link */
+    enum link_kind link;   /* config_nics_settle can change LINK_UDP (link = udp) to LINK_UDP6 */
+    struct link_keys keys; /* values of the keys that only some kinds of links have */
     char faults_text[256]; /* the value of `faults` as written; empty = no faults */
     struct link_faults faults;
     bool aliases_given; /* false: the NIC has the historical names (vipd/names.h) */
     unsigned alias_count;
     char aliases[VIPD_ALIASES_MAX][VIP_NIC_NAME_BYTES];
     unsigned line; /* line of the NIC's section, for messages; 0 = in no file */
-    unsigned file; /* its number, as in vipd_origin */
-    struct vipd_origin origin[CONFIG_KEYS_MAX]; /* by number of the key (vipd/config_keys.h) */
+    unsigned file; /* number of the file with this line, as in vipd_origin */
+    struct vipd_origin origin[CONFIG_KEYS_MAX]; /* of each value, by index into config_keys */
 };
 
 /* One line of [names]. */
@@ -111,13 +110,13 @@ struct vipd_config {
     uint64_t idle_exit_ns; /* 0 = never */
     enum vipd_log_level log_level;
 
-    /* [engine]; its other keys are in `engine` */
+    /* [engine]; the other keys of this section are in the member `engine` */
     enum vipd_wait wait;
     uint64_t spin_ns;
     char cpus[CPUS_TEXT_BYTES]; /* processors that vipd runs on; empty = all that it may use */
     uint64_t threads; /* threads that drive NICs; 1 = one thread does everything; 0 = auto */
 
-    /* [reliability]; its other keys are in `engine` */
+    /* [reliability]; the other keys of this section are in the member `engine` */
     uint64_t keepalive_ns;
     uint64_t peer_dead_ns;
     uint64_t accept_timeout_ns;
@@ -173,13 +172,13 @@ struct vipd_config_source {
 struct vipd_config *vipd_config_read(const struct vipd_config_source *source, char *errors,
                                      size_t errors_bytes);
 
-/* The same for one file (and its drop-ins). */
+/* As vipd_config_read, for one file and its drop-ins. */
 struct vipd_config *vipd_config_load(const char *path, char *errors, size_t errors_bytes);
 
 /* The name of a file by the number in vipd_origin. */
 const char *vipd_config_file(const struct vipd_config *config, unsigned number);
 
-/* Harmless on NULL. */
+/* NULL is allowed. */
 void vipd_config_free(struct vipd_config *config);
 
 #endif

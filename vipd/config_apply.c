@@ -87,8 +87,8 @@ static uint64_t idle_limit_ns(const struct vipd *vipd)
     return vipd->config->idle_exit_ns ? vipd->config->idle_exit_ns : vipd->idle_exit_ns;
 }
 
-/* End vipd if no program has used it for idle_exit, or set the timer for the time when that may
- * be. */
+/* End vipd if no program has had a NIC open for idle_exit. Otherwise set the timer again, for the
+ * earliest time when this may be true. */
 static void on_idle_timer(void *ctx)
 {
     struct vipd *vipd = ctx;

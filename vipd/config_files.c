@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* In this order: a file of a later folder wins. */
+/* In this order: values in a later folder replace those in an earlier one. */
 static const char *const system_dirs[] = {VIPD_VENDOR_DIR, "/run/vipd", "/etc/vipd"};
 
 /* Paths of the drop-ins found so far, one per file name; sorted by name when all are found. */
@@ -124,7 +124,7 @@ static int take_drop_ins(struct drop_ins *found, struct vipd_config *config,
     return r;
 }
 
-/* vipd.conf of each folder that has one, then the drop-ins of all folders. */
+/* Add vipd.conf of each folder that has one, then the drop-ins of all folders. */
 static int add_dirs(const char *const *dirs, unsigned count, const char *root,
                     struct vipd_config *config, struct config_errors *errors)
 {

@@ -5,8 +5,8 @@
  * /etc/vipd, then the drop-ins in vipd.conf.d of these three folders, in the order of their names.
  * If several folders have a drop-in of the same name, only the one in the last folder counts. If
  * that one is empty, no drop-in of this name counts. If the source says so (of_user),
- * $XDG_CONFIG_HOME/vipd/vipd.conf (~/.config) and its drop-ins follow. These files are for a vipd
- * that an ordinary user started, not for a vipd that root started and that changed its user then.
+ * $XDG_CONFIG_HOME/vipd/vipd.conf (~/.config) and its drop-ins follow. A vipd that an ordinary user
+ * starts reads these files. A vipd that root starts does not, even if it changes its user later.
  * With a named file: that file and the drop-ins in NAME.d. A later file wins over an earlier one,
  * key by key.
  *
@@ -19,7 +19,7 @@
 #include "vipd/config_scan.h"
 
 #ifndef VIPD_VENDOR_DIR
-#define VIPD_VENDOR_DIR "/usr/lib/vipd" /* the build says where it will be installed */
+#define VIPD_VENDOR_DIR "/usr/lib/vipd" /* if the build does not define it */
 #endif
 
 /* Fill config->files, file_count and path. Outcomes: 0 (errors->count may be above 0); -ENOMEM. */

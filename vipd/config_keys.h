@@ -49,7 +49,7 @@ enum config_class {
     CONFIG_RESTART, /* only when vipd is started again */
 };
 
-/* One key: where its value goes and which values are sensible. */
+/* One key: where its value is stored, and which values are allowed. */
 struct config_key {
     const char *section; /* "nic" stands for every [nic:NAME] */
     const char *name;
@@ -57,18 +57,18 @@ struct config_key {
     enum config_class class;
     bool of_link;  /* a key of [nic:NAME] that only some kinds of links have (vipd/link/kinds.h) */
     size_t offset; /* of the value in struct vipd_config, or in vipd_nic_config for "nic" */
-    uint64_t min, max;    /* both included; numbers only */
+    uint64_t min, max;    /* bounds of a number, both included */
     const char *standard; /* the default as it is written in the file */
     const char *help;     /* what the key is for, in full sentences */
 };
 
-/* One section, in the order of the reference. */
+/* One section. The table has the sections in the order of the printed reference. */
 struct config_section {
     const char *name; /* "nic:NAME" for the NICs */
     const char *help;
 };
 
-#define CONFIG_KEYS_MAX 96 /* keys in the table; sizes the arrays with one vipd_origin per key */
+#define CONFIG_KEYS_MAX 96 /* most keys in the table; length of arrays with an entry per key */
 
 extern const struct config_key config_keys[];
 extern const unsigned config_key_count;

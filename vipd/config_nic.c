@@ -1,4 +1,4 @@
-/* [nic:NAME] by link, and the addresses of [names]; see config_nic.h. */
+/* Keys of [nic:NAME] that depend on the link, and addresses of [names]; see config_nic.h. */
 #include "vipd/config_nic.h"
 
 #include <ctype.h>
@@ -38,7 +38,7 @@ int config_paths_parse(const char *text, struct vipd_nic_config *nic)
 
 int config_ethertype_parse(const char *text, uint64_t *ret)
 {
-    /* IPv4, ARP, IPv6 and VLAN tags: a peer's network stack would take such frames for its own. */
+    /* IPv4, ARP, IPv6 and VLAN tags: a peer's network stack would process such frames. */
     static const uint16_t taken[] = {0x0800, 0x0806, 0x86dd, 0x8100, 0x88a8};
     unsigned value = 0;
 
@@ -55,7 +55,7 @@ int config_ethertype_parse(const char *text, uint64_t *ret)
         if (value == taken[i])
             return -EINVAL;
     }
-    if (value < 0x0600) /* below, the field is the frame's length (IEEE 802.3) */
+    if (value < 0x0600) /* a smaller number is the frame's length (IEEE 802.3) */
         return -EINVAL;
     *ret = value;
     return 0;
@@ -82,7 +82,8 @@ int config_own_address_parse(const char *text, struct vipd_nic_config *nic)
     return link_kind_row(LINK_UDP)->path(text, &nic->keys) ? 0 : -EINVAL;
 }
 
-/* The first of several paths is what a NIC with one path has. A bad word is reported later. */
+/* Set the key of one path (address, interface) to the first of several paths. check_paths reports a
+ * bad word later. */
 static void settle_first_path(struct vipd_nic_config *nic)
 {
     const struct link_kind_row *row = link_kind_row(nic->link);
@@ -110,8 +111,8 @@ void config_nics_settle(struct vipd_config *config)
     }
 }
 
-/* The port for names without a port: that of the first NIC that has one. Hosts usually have the
- * same port. */
+/* The port for names without a port: the port of the first NIC over UDP. All hosts usually use one
+ * port. */
 static uint16_t default_port(const struct vipd_config *config)
 {
     for (unsigned i = 0; i < config->nic_count; i++) {
@@ -130,7 +131,7 @@ int config_address_parse(const struct vipd_config *config, const char *word, str
 
     if (link_addr_scope(word, host, scope) < 0)
         return -EINVAL;
-    /* The formats of the kinds differ, so their order does not matter. */
+    /* Each kind has another format, so the order of the attempts does not matter. */
     while (link_kind_row(kind)->only_host || link_addr_parse_as(kind, host, port, addr) < 0) {
         if (++kind == LINK_KINDS)
             return -EINVAL;
@@ -164,8 +165,8 @@ static void check_keys(const struct vipd_config *config, const struct vipd_nic_c
                      lacks);
 }
 
-/* What a path of the one NIC and a path of the other have in common and must not; NULL: nothing.
- * For a NIC itself: what two of its paths have. */
+/* What a path of NIC a and a path of NIC b have in common but must not have; NULL: nothing. If a
+ * and b are one NIC, this compares its paths with each other. */
 static const char *clash_of(const struct vipd_nic_config *a, const struct vipd_nic_config *b)
 {
     const struct link_kind_row *row = link_kind_row(a->link);

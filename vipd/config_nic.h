@@ -24,11 +24,12 @@ int config_own_address_parse(const char *text, struct vipd_nic_config *nic);
 int config_address_parse(const struct vipd_config *config, const char *word,
                          struct vipd_name *name);
 
-/* Called when all keys of the NICs have been read: choose IPv4 or IPv6 for link = udp. */
+/* Called when all keys of the NICs are read: take the first of several paths as address or
+ * interface, and choose IPv4 or IPv6 for link = udp. */
 void config_nics_settle(struct vipd_config *config);
 
-/* Report keys that the kind of a NIC's link does not have, keys that it needs and that are missing,
- * and NICs that exclude each other. */
+/* Report keys that the kind of a NIC's link does not have, missing keys, wrong paths, and NICs that
+ * exclude each other. */
 void config_nics_check(const struct vipd_config *config, struct config_errors *errors);
 
 #endif

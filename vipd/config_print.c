@@ -79,7 +79,7 @@ static void print_key(FILE *out, const struct config_key *key)
     fprintf(out, "#%s =%s%s\n\n", key->name, *value ? " " : "", value);
 }
 
-/* The keys that stand below the sample of a kind; LINK_KINDS: below no sample. */
+/* Print the keys below the sample of a kind; LINK_KINDS: the keys below no sample. */
 static void print_nic_keys(FILE *out, enum link_kind kind)
 {
     for (unsigned i = 0; i < config_key_count; i++)
@@ -255,7 +255,7 @@ void vipd_config_print_manual(FILE *out)
 
 /* ---- values in force --------------------------------------------------------------------- */
 
-/* A walk over all values from number `from` on. */
+/* The state of vipd_config_each: a walk over all values from number `from` on. */
 struct walk {
     const struct vipd_config *config;
     bool (*visit)(void *ctx, const struct vipd_config_value *value);
@@ -281,7 +281,7 @@ static void give_key(struct walk *walk, unsigned k, const struct vipd_nic_config
                                       .line = at->line};
     char text[VALUE_BYTES], section[VIP_NIC_NAME_BYTES + 8];
 
-    /* Count rows of earlier pages without formatting them: every page walks over all rows. */
+    /* Only count the values before `from`: a reader gets pages, and each page is a new walk. */
     if (walk->stop || walk->number < walk->from) {
         walk->number++;
         return;
@@ -303,7 +303,7 @@ void vipd_config_name_text(const struct vipd_name *name, char *buf, size_t buf_b
         const char *scope = name->scope[i], *end;
 
         link_addr_format_as(name->kind[i], &name->addr[i], addr, sizeof(addr));
-        /* An interface stands behind the address proper: [fe80::7%eth1]:4794. */
+        /* The interface follows the address, before the port: [fe80::7%eth1]:4794. */
         end = addr + strcspn(addr, "]");
         used += (size_t)snprintf(buf + used, buf_bytes - used, "%s%.*s%s%s%s", i ? ", " : "",
                                  (int)(end - addr), addr, scope[0] ? "%" : "", scope, end);

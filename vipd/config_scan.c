@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define LINES_MAX 20000 /* lines of a file; a longer file is no configuration that people write */
+#define LINES_MAX 20000 /* most lines of a file; a longer file is probably no configuration */
 
 void config_error(struct config_errors *errors, unsigned line, const char *format, ...)
 {
@@ -70,7 +70,7 @@ static int append(struct config_scan *scan, unsigned line, const char *section, 
 {
     struct config_entry *grown, *e;
 
-    if ((scan->count & (scan->count - 1)) == 0) { /* full at each power of two */
+    if ((scan->count & (scan->count - 1)) == 0) { /* 0 or a power of two: no room is left */
         size_t room = scan->count == 0 ? 1 : scan->count * 2;
 
         grown = realloc(scan->entries, room * sizeof(*grown));
@@ -85,7 +85,7 @@ static int append(struct config_scan *scan, unsigned line, const char *section, 
     return 0;
 }
 
-/* "[name]", with nothing but a comment behind it. */
+/* Scan a line "[name]". Only a comment may follow the name. */
 static int scan_section(struct config_scan *scan, struct config_errors *errors, unsigned line,
                         char *text, char section[CONFIG_WORD_BYTES])
 {

@@ -130,7 +130,7 @@ static void set_cpus(const struct config_value *value, char *ret)
     if (!none && !cpus_valid(value->text))
         config_value_bad(value, "want numbers of processors, such as 2,3 or 8-11, or 'auto'");
     else
-        strncpy(ret, none ? "" : value->text, CPUS_TEXT_BYTES); /* it fits; zeroes the rest */
+        strncpy(ret, none ? "" : value->text, CPUS_TEXT_BYTES); /* fills the rest with zeroes */
 }
 
 char *config_next_word(char **text)

@@ -1,7 +1,7 @@
 /*
  * The processors that vipd runs on, [engine] cpus.
  *
- * Owns: how a list of them is written. Does not own: which thread does what (vipd/host.c).
+ * Owns: the format of a list of processors. Does not own: which thread does what (vipd/host.c).
  */
 #ifndef VIPD_CPUS_H
 #define VIPD_CPUS_H
@@ -15,7 +15,7 @@
 bool cpus_valid(const char *text);
 
 /*
- * Run the calling thread, and those that it makes, on these processors only; "" changes nothing.
+ * Run the calling thread, and threads that it makes, on these processors only; "" changes nothing.
  * text is valid. Outcomes: 0; -errno, and err says which processors vipd may use.
  */
 int cpus_take(const char *text, char *err, size_t err_bytes);

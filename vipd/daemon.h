@@ -36,14 +36,14 @@ struct owners;
 
 /* Why a connection of an application ended; each is counted and shown. */
 enum client_end {
-    CLIENT_END_NONE = 0,  /* it has not ended */
+    CLIENT_END_NONE = 0,  /* the connection has not ended */
     CLIENT_END_CLOSED,    /* VipCloseNic, or a tool that hung up */
     CLIENT_END_DIED,      /* hang-up without a close request, or the process is gone */
     CLIENT_END_MALFORMED, /* a message that cannot be understood, or is too large */
-    CLIENT_END_FDS,       /* not the number of descriptors that the message type wants */
-    CLIENT_END_REOPEN,    /* a second open */
-    CLIENT_END_REPLIES,   /* does not read its replies */
-    CLIENT_END_EVENTS,    /* does not read its events */
+    CLIENT_END_FDS,       /* a message with a wrong number of descriptors */
+    CLIENT_END_REOPEN,    /* a second request to open a NIC */
+    CLIENT_END_REPLIES,   /* the program does not read replies */
+    CLIENT_END_EVENTS,    /* the program does not read events */
     CLIENT_END_RING,      /* the submission ring's structure is broken */
     CLIENT_END_PLACED,    /* confirms bytes that vipd did not ask it to place */
     CLIENT_END_INTERNAL,  /* vipd lacked memory or descriptors */
@@ -61,7 +61,7 @@ enum client_end {
 struct vipd_counters {
 #define VIP_STAT_OF_VIPD(member, name) uint64_t member;
 #include "proto/stats.def"
-    uint64_t ended[CLIENT_ENDS]; /* connections, by reason */
+    uint64_t ended[CLIENT_ENDS]; /* ended connections, by reason */
 };
 
 /* One NIC as configured and as running. */
@@ -76,21 +76,21 @@ struct vipd {
     struct vipd_config_source source; /* files that a reload reads */
     /* result of the last reload (vipd/reload.c), NULL before the first */
     struct vipd_config *reloaded;
-    struct vipd_pending *pending;  /* changes of that reload that wait for a restart */
+    struct vipd_pending *pending;  /* changes of the last reload that wait for a restart */
     bool log_level_fixed;          /* the command line has set the log level */
-    uint32_t admin_gid, open_gid;  /* groups of these keys; VIPD_NO_GID: no such group */
+    uint32_t admin_gid, open_gid;  /* of [daemon] admin_group, open_group; VIPD_NO_GID: no group */
     bool draining;                 /* no new sessions and connections (vipctl drain) */
     struct vipd_timer *idle_timer; /* timer of [daemon] idle_exit, or NULL */
     uint64_t idle_exit_ns;         /* --idle-exit, used if [daemon] idle_exit is 0; 0 = never */
     uint64_t used_ns;              /* when a session opened or ended last */
     struct vipd_loop *loop;
     const char *runtime_dir;
-    const struct runtime *runtime;   /* its lock and socket, or NULL (vipd/runtime.h) */
+    const struct runtime *runtime;   /* lock and socket in runtime_dir, or NULL (vipd/runtime.h) */
     struct known_paths *known_paths; /* of other hosts, in a file, or NULL (vipd/known_paths.h) */
     uint32_t paths_learned;          /* atomic; 1 = the file is out of date */
     struct owners *owners;           /* of discriminators, in a file, or NULL (vipd/owners.h) */
-    struct handover *handover;       /* the next vipd takes over, or NULL (vipd/handover.h) */
-    struct ticket_key ticket_key; /* seals what programs keep for the next life (vipd/ticket.h) */
+    struct handover *handover;       /* to a vipd that takes over, or NULL (vipd/handover.h) */
+    struct ticket_key ticket_key;    /* seals the tickets that programs keep (vipd/ticket.h) */
     struct fd_store
         *fd_store;       /* sockets that the service manager keeps, or NULL (vipd/fd_store.h) */
     uint64_t epoch;      /* this life of vipd, random */
@@ -106,7 +106,7 @@ struct vipd {
     bool held_back_timed; /* held_back_timer runs */
     struct vipd_timer *held_back_timer; /* made when it is first needed */
     uint64_t next_session_id;           /* number of the last session; counts from 1, for people */
-    struct turns turns;                 /* whose requests are served next */
+    struct turns turns;                 /* which programs' requests are served next */
     struct vipd_counters counters;
     pthread_mutex_t shared; /* held briefly: the holder takes no other lock and never waits */
     struct vipd_log_limit client_log; /* limits the lines that clients cause; shared */
@@ -121,7 +121,7 @@ struct vipd {
     bool taken_due;                /* vipd has worked since that look */
 };
 
-/* Count something that worker threads count too. */
+/* Add 1 to a counter to which worker threads also add. */
 static inline void vipd_count(uint64_t *counter)
 {
     (void)__atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);

@@ -1,10 +1,10 @@
 /*
  * A lock that threads get in the order in which they ask for it.
  *
- * A thread that holds it nearly all the time checks between two pieces of work whether another
- * thread waits (one load). If so, the holder gives the lock away and asks for it again. Then the
- * waiting thread gets the lock first, whatever the scheduler does. With an ordinary mutex the first
- * thread would nearly always get the lock back itself.
+ * It is for a thread that has the lock nearly all the time. Between two pieces of work this thread
+ * checks whether another thread waits (one load). If so, it gives the lock away and asks for it
+ * again. Then the waiting thread gets the lock first, whatever the scheduler does. With an ordinary
+ * mutex the first thread would nearly always get the lock back itself.
  *
  * Owns: the order. Does not own: what the lock protects. From any thread; not recursive.
  */
@@ -22,10 +22,10 @@ struct fair_lock {
 };
 
 void fair_lock_init(struct fair_lock *lock);
-/* No thread may have it or wait for it. */
+/* No thread may have the lock or wait for it. */
 void fair_lock_deinit(struct fair_lock *lock);
 
-/* Wait until all threads that asked before have had it. */
+/* Get the lock, after all threads that asked for it before. */
 void fair_lock_take(struct fair_lock *lock);
 void fair_lock_give(struct fair_lock *lock);
 

@@ -27,7 +27,7 @@ static uint64_t inode_of(int fd)
     return fstat(fd, &st) < 0 ? 0 : (uint64_t)st.st_ino;
 }
 
-/* The entry of this name, such as "vip0" or, for its second path, "vip0+2". */
+/* The entry of this name, such as "vip0"; a new one if there is none. NULL: the table is full. */
 static struct fd_store_sock *entry(struct fd_store *fd_store, const char *name)
 {
     struct fd_store_sock *sock;
@@ -46,7 +46,7 @@ static struct fd_store_sock *entry(struct fd_store *fd_store, const char *name)
     return sock;
 }
 
-/* A NIC's name has no plus sign. */
+/* Name of an entry: "vip0", for the second path "vip0+2". No name of a NIC has a plus sign. */
 static void name_path(const char *nic, unsigned path, char ret[FD_STORE_NIC_BYTES])
 {
     int used = snprintf(ret, FD_STORE_NIC_BYTES, "%s", nic);
@@ -273,10 +273,10 @@ void fd_store_opened(void *ctx, int sock)
     if (fd_store->inode != 0 && inode_of(sock) == fd_store->inode) {
         fd_store->used = true;
         if (fd_store->stored)
-            return; /* it is there: no moment without it */
+            return; /* the service manager has this socket and must keep it all the time */
     }
     forget(fd_store);
-    /* FDPOLL=0: systemd must not drop the socket because an ICMP error waits at it. */
+    /* FDPOLL=0: systemd must not drop the socket after an ICMP error. */
     snprintf(text, sizeof(text), "FDSTORE=1\nFDPOLL=0\nFDNAME=" PREFIX "%s", fd_store->nic);
     fd_store->stored = sd_pid_notify_with_fds(0, 0, text, &sock, 1) > 0;
 }

@@ -1,9 +1,9 @@
 /*
- * Sockets that the service manager keeps while vipd is away. A UDP port above 1023 belongs to the
- * first process that binds it. If vipd gave up its port for a moment, any user could take the port
- * and speak for this host. So systemd holds a duplicate of each NIC's socket (its descriptor
- * store), and the next vipd gets it back, bound. Without a service manager nothing is kept, but a vipd
- * that takes over (vipd/takeover.h) gets the sockets from the running one.
+ * Sockets that the service manager keeps until the next vipd starts. A UDP port above 1023 belongs
+ * to the first process that binds it. If vipd gave up its port for a moment, any user could bind
+ * the port and send as this host. So systemd holds a duplicate of each NIC's socket in its
+ * descriptor store, and the next vipd gets this bound socket. Without a service manager no socket
+ * is kept, but a vipd that takes over (vipd/takeover.h) gets the sockets of the running one.
  *
  * Owns: the descriptors that vipd was started with, their names, what is stored. Called by main.c,
  * start.c, takeover.c and handover.c.
@@ -41,10 +41,10 @@ struct fd_store {
 /* Name of the lock among the sockets that a running vipd hands over. */
 #define TAKEOVER_LOCK "lock"
 
-/* Nothing is inherited. */
+/* Set *ret to a store without inherited sockets. */
 void fd_store_init(struct fd_store *ret);
 
-/* Take over one descriptor under its name. false: vipd cannot use it, and it stays the caller's. */
+/* Take over one descriptor under its name. false: vipd cannot use it; the caller still owns it. */
 bool fd_store_take(struct fd_store *fd_store, const char *name, int fd);
 
 /* The name of a NIC's socket. */
@@ -63,7 +63,7 @@ int fd_store_inherit(struct fd_store *ret, char *err, size_t err_bytes);
  * is full, so this socket is not kept. */
 struct fd_store_sock *fd_store_of(struct fd_store *fd_store, const char *nic, unsigned path);
 
-/* Is it the entry of one of the first `paths` paths of this NIC? */
+/* Does the entry belong to one of the first `paths` paths of this NIC? */
 bool fd_store_is_of(const struct fd_store_sock *sock, const char *nic, unsigned paths);
 
 /* ctx: a fd_store_sock. The NIC has this socket now: give a duplicate of it to the service manager,
@@ -75,8 +75,7 @@ void fd_store_opened(void *ctx, int sock);
  * because there is no such NIC; NULL: none. */
 const struct fd_store_sock *fd_store_unused(const struct fd_store *fd_store);
 
-/* Close the inherited sockets that no NIC has taken, and have the service manager drop these,
- * too. */
+/* Close the inherited sockets that no NIC has taken, and remove them from the service manager. */
 void fd_store_forget_rest(struct fd_store *fd_store);
 
 /* A NIC's address is in use: close the inherited sockets that no NIC has taken yet. false: this

@@ -26,8 +26,8 @@ struct handover {
     int sock;  /* to the next vipd */
     pid_t pid; /* of the next vipd */
     struct vipd_watch *watch;
-    struct vipd_timer *late; /* the next vipd has had its time */
-    bool going;              /* this vipd has said that it stops */
+    struct vipd_timer *late; /* ends the time in which the next vipd must be ready */
+    bool going;              /* this vipd has sent STOPPING */
 };
 
 static int say_message(const struct vipd *vipd, Vip__Takeover *message, Vip__Takeover__Step step,
@@ -48,7 +48,7 @@ static int say(const struct vipd *vipd, Vip__Takeover__Step step, const char *na
     return say_message(vipd, &message, step, fd);
 }
 
-/* Hear nothing more. */
+/* Wait no longer for the next vipd: neither for a message, nor for the end of its time. */
 static void hush(struct vipd *vipd)
 {
     vipd_watch_free(vipd->handover->watch);
@@ -96,8 +96,8 @@ static void on_word(void *ctx, unsigned events)
 }
 
 /*
- * The next vipd stands still, or takes too long. It has the sockets, and may go on later: it must not
- * begin then, even if this vipd has ended.
+ * The next vipd is not ready after READY_S. It has the sockets and may be ready later. But then it
+ * must not begin, even if this vipd has ended. So send GAVE_UP.
  */
 static void on_late(void *ctx)
 {
@@ -111,7 +111,7 @@ static void on_late(void *ctx)
     end(vipd);
 }
 
-/* Why this vipd hands over to nobody; NULL: it may. */
+/* Why this vipd cannot hand over its sockets; NULL: it can. */
 static const char *obstacle(const struct vipd *vipd, uid_t uid)
 {
     if (getenv("NOTIFY_SOCKET"))
@@ -131,7 +131,7 @@ static const char *obstacle(const struct vipd *vipd, uid_t uid)
     return NULL;
 }
 
-/* All sockets are sent; what is left to say is which NICs have none. */
+/* Say that all sockets are sent (ALL), and which NICs have no socket. */
 static int send_nics(const struct vipd *vipd)
 {
     Vip__Takeover message = VIP__TAKEOVER__INIT;

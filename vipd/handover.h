@@ -13,21 +13,21 @@
 #include "vipd/daemon.h"
 
 /*
- * Begin: all sockets wait at the other end of *ret_sock, which is the caller's. uid: the user that the
- * next vipd is going to be; pid: its process, for the log. When the next vipd is ready, the loop stops
- * (vipd_host_stop). If the next vipd goes away before, or is not ready within 10 s, this one goes on.
- * Outcomes: 0; a negative errno with a sentence in err.
+ * Begin: send all sockets through a socket pair. *ret_sock is the end for the next vipd; the caller
+ * owns it. uid: the user of the next vipd; pid: its process, for the log. When the next vipd is
+ * ready, the loop stops (vipd_host_stop). If the next vipd ends before, or is not ready within 10
+ * s, this one goes on. Outcomes: 0; a negative errno with a sentence in err.
  */
 int handover_begin(struct vipd *vipd, uid_t uid, pid_t pid, int *ret_sock, char *err,
                    size_t err_bytes);
 
-/* Has a next vipd the sockets, so that it may go on with them? Then their names stay. */
+/* Has a next vipd the sockets? Then this one must not remove the name of the listening socket. */
 bool handover_begun(const struct vipd *vipd);
 
-/* This vipd ends. If a next vipd has the sockets already, tell it so: it begins when it is ready. */
+/* This vipd begins to stop. If a next vipd has the sockets, tell it so (STOPPING). */
 void handover_stop(struct vipd *vipd);
 
-/* This vipd has ended all: tell the next one, if there is one. */
+/* This vipd has closed its sessions and NICs. If a next vipd has the sockets, tell it so (GO). */
 void handover_go(struct vipd *vipd);
 
 #endif

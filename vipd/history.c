@@ -58,8 +58,8 @@ static uint32_t count_of(const struct history_user *user, bool errors)
 }
 
 /*
- * The user that loses an event (or an error) to a new one of `own`: the user that has most of
- * these. It is `own` itself unless another user has more than `own` will have.
+ * The user whose oldest event (or error) makes room for a new one of `own`: the user that has most
+ * of these. This is `own` itself, unless another user has more than `own` has with the new one.
  */
 static struct history_user *user_with_most(struct history *history, struct history_user *own,
                                            bool errors)
@@ -68,7 +68,7 @@ static struct history_user *user_with_most(struct history *history, struct histo
     uint32_t most_count = count_of(own, errors);
 
     if (most_count > 0) /* else `own` has nothing to lose */
-        most_count++;   /* the new one */
+        most_count++;   /* count the new one, too */
     for (uint32_t i = 0; i < history->user_count; i++) {
         struct history_user *user = &history->users[i];
 
@@ -80,7 +80,7 @@ static struct history_user *user_with_most(struct history *history, struct histo
     return most;
 }
 
-/* A user that has nothing left is forgotten; this may move the entry of another user. */
+/* Remove a user without events and errors. This may move the entry of another user. */
 static void user_settle(struct history *history, struct history_user *user)
 {
     if (user->events == 0 && user->errors == 0)
@@ -122,7 +122,7 @@ static struct history_error *error_entry(struct history *history, uid_t uid, enu
     return oldest;
 }
 
-/* Take the oldest event of this user out. Returns its index in history->events. */
+/* Remove the oldest event of this user. Returns its index in history->events. */
 static uint32_t event_drop(struct history *history, struct history_user *user)
 {
     struct history_place *place = history->places;

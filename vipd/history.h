@@ -19,15 +19,15 @@
 #define HISTORY_TEXT_BYTES 256
 #define HISTORY_KEY_BYTES  48
 #define HISTORY_NO_VI      UINT32_MAX
-/* Most users with entries: one for each event, one for each error, and a new user, which is added
- * before the oldest entry of another user makes room. */
+/* Largest number of users with entries: each event and each error may have another user. 1 more: a
+ * new user is added before the oldest entry of another user is removed. */
 #define HISTORY_USERS (HISTORY_EVENTS + HISTORY_ERRORS + 1)
 
 /* Kinds of events; names in history.c. Errors are also kept as distinct errors. */
 enum history_kind {
     HISTORY_OPEN,       /* a program opened a NIC */
     HISTORY_CLOSE,      /* a program closed its NIC, or vipd stopped */
-    HISTORY_DIED,       /* a program ended without a close, or vipd ended it: then it is an error */
+    HISTORY_DIED,       /* a program ended without a close; or vipd ended it, which is an error */
     HISTORY_CONNECTED,  /* a connection was established */
     HISTORY_REFUSED,    /* a request of a program was refused: an error */
     HISTORY_CONN_ERROR, /* an attempt to connect failed: an error */
@@ -103,8 +103,8 @@ void history_free(struct history *history);
 void history_note(struct history *history, uint64_t wall_ns, enum history_kind kind, bool is_error,
                   const struct history_who *who, const char *key, const char *text);
 
-/* The first event from number `from` on, or NULL: there is none (yet). Numbers go up; those of
- * events that have made room are missing. */
+/* The first event from number `from` on, or NULL: there is none (yet). Numbers go up; numbers of
+ * removed events are missing. */
 const struct history_event *history_event_from(const struct history *history, uint64_t from);
 
 const char *history_kind_name(enum history_kind kind);

@@ -4,15 +4,15 @@
  * While a NIC has work its turns follow each other. The descriptors (control sockets, bells) are
  * looked at only from time to time, because a look is a system call. Without work the loop spins
  * for a budget and then sleeps. Before a sleep every NIC publishes "asleep" to its sessions and
- * looks once more (nic_try_sleep). So either that look sees a posting, or the program rings the
- * bell.
+ * looks for postings once more (nic_try_sleep). So either vipd sees a posting, or the program sees
+ * "asleep" and rings the bell.
  *
- * With worker threads there is one more loop of the same kind for each of them, a worker, with its
- * share of the NICs. A worker holds its own lock except while it sleeps, and lets other threads
- * have it between two turns. The loop that vipd_host_new made then has no NICs: it is the control
- * loop. It sleeps until a descriptor or a timer of its own has something, takes the locks of all
- * workers, calls its callbacks and `between`, and gives the locks back. So its callbacks find all
- * NICs standing still and need no locks of their own.
+ * With worker threads each thread has such a loop of its own, a worker, with its share of the NICs.
+ * A worker has its own lock except while it sleeps. Between two turns it gives the lock to threads
+ * that wait for it. The loop that vipd_host_new made then has no NICs: it is the control loop. It
+ * sleeps until one of its descriptors or timers is ready. Then it takes the locks of all workers,
+ * calls its callbacks and `between`, and gives the locks back. So during its callbacks all NICs
+ * stand still, and the callbacks need no locks of their own.
  */
 #include "vipd/host.h"
 
@@ -38,20 +38,20 @@
 #define CPUS_TO_SPIN_ALONE 4u
 
 /* Longest work without a yield, in ns, with fewer processors than CPUS_TO_SPIN_ALONE. A program
- * that waits for its messages may need the processor while another program keeps vipd at work. */
+ * that waits for its messages may need the processor while another program keeps vipd busy. */
 #define WORK_NS_MAX 10000ull
 
 #define NEVER UINT64_MAX
 
 struct vipd_watch {
-    ev_io io; /* first: libev's callbacks get its address */
+    ev_io io; /* must be first: libev's callbacks get the address of this member */
     struct vipd_loop *loop;
     vipd_watch_fn *fn;
     void *ctx;
 };
 
 struct vipd_timer {
-    ev_timer timer; /* first: libev's callbacks get its address */
+    ev_timer timer; /* must be first: libev's callbacks get the address of this member */
     struct vipd_loop *loop;
     vipd_timer_fn *fn;
     void *ctx;
@@ -62,18 +62,18 @@ struct vipd_loop {
     struct vipd_host_config config;
     ev_check check; /* runs first after a sleep: reads the clock */
     ev_signal term, intr, hup;
-    ev_io timer_io;    /* timerfd below */
+    ev_io timer_io;    /* watches timer_fd */
     int timer_fd;      /* precise, unlike libev's own timers over epoll */
     uint64_t timer_ns; /* time for which timer_fd is set; NEVER: it is not set */
     uint64_t now_ns;
     uint64_t polled_ns; /* end of the last look at the descriptors */
     uint64_t poll_took_ns;
-    unsigned poll_calls; /* descriptors that had something at that look */
+    unsigned poll_calls; /* number of descriptors that were ready at that look */
     uint64_t idle_ns;    /* time since which there has been nothing to do */
-    uint64_t worked_ns;  /* last turn of a NIC that did something */
-    uint64_t gave_ns;    /* last yield, nap or turn without work */
+    uint64_t worked_ns;  /* time of the last turn of a NIC that did something */
+    uint64_t gave_ns;    /* time of the last yield, nap or turn without work */
     bool stop;
-    bool activity; /* a descriptor had something since the last turn */
+    bool activity; /* a descriptor was ready since the last turn */
     struct gap gap;
     unsigned nic_count;
     struct nic *nics[VIPD_NICS_MAX];
@@ -81,19 +81,19 @@ struct vipd_loop {
     struct vipd_loop_stats stats;
     uint64_t told_turns; /* stats.turns at the last call of vipd_host_alive */
 
-    /* Members of the control loop. Without workers it does everything itself. */
+    /* Members of the control loop. Without workers this loop also drives the NICs. */
     struct vipd_loop *workers[VIPD_NICS_MAX];
     unsigned worker_count, workers_running;
     unsigned next_worker; /* index of the worker that gets the next NIC */
-    uint64_t rest_ns;     /* nap after the last pass, for the NICs; 0: none */
+    uint64_t rest_ns;     /* length of the nap after the last pass; 0: no nap */
 
-    /* Members of a worker, for the holder of `lock`. `thread`, and `wake` after set-up, need no
-     * lock. */
+    /* Members of a worker. Only the thread that has `lock` uses them. Exceptions: `thread`, and
+     * `wake` after set-up. */
     struct vipd_loop *control; /* NULL: this is no worker */
     struct fair_lock lock;
     pthread_t thread;
-    bool sleeping;  /* in epoll_wait, or just before or after it */
-    bool told_work; /* the control loop knows that this worker works, until a pass finds it idle */
+    bool sleeping;      /* in epoll_wait, or just before or after it */
+    bool told_work;     /* the control loop knows of this worker's work; a pass may clear this */
     uint64_t told_busy; /* stats.busy at the last pass */
 
     ev_async wake; /* other threads wake a worker, or a control loop with workers */
@@ -249,7 +249,7 @@ static void on_timer_fd(struct ev_loop *ev, ev_io *io, int revents)
 
     (void)ev;
     (void)revents;
-    /* The read only silences the timer; nic_turn knows what is due. */
+    /* The read only makes the descriptor unreadable again; nic_turn does what is due. */
     if (read(loop->timer_fd, &expirations, sizeof(expirations)) == sizeof(expirations))
         loop->timer_ns = NEVER;
 }
@@ -261,7 +261,7 @@ static void on_nic_fd(void *ctx, unsigned events)
     (void)events;
 }
 
-/* libev calls these two around its epoll_wait: a worker that sleeps does not hold its lock. */
+/* libev calls these two functions before and after epoll_wait: a sleeping worker has no lock. */
 static void worker_give(struct ev_loop *ev)
 {
     struct vipd_loop *loop = ev_userdata(ev);
@@ -450,11 +450,11 @@ static void poll_descriptors(struct vipd_loop *loop)
 
     loop->stats.polls++;
     loop->poll_calls = 0;
-    /* Before the look: a long look is a gap itself, and its account begins here. */
+    /* Read the kernel's account of this thread before: a long look is a gap itself. */
     gap_look(&loop->gap, loop->now_ns);
     ev_run(loop->ev, EVRUN_NOWAIT);
     if (loop->control)
-        start_ns = loop->now_ns; /* set by on_check: leaves out the time of the control loop */
+        start_ns = loop->now_ns; /* on_check has read the clock after the wait for the lock */
     loop->now_ns = vipd_clock_now();
     loop->polled_ns = loop->now_ns;
     loop->poll_took_ns = loop->now_ns - start_ns;
@@ -494,7 +494,7 @@ static void arm_timer(struct vipd_loop *loop, uint64_t deadline_ns)
         at.it_value.tv_sec = (time_t)(deadline_ns / 1000000000ull);
         at.it_value.tv_nsec = (long)(deadline_ns % 1000000000ull);
         if (deadline_ns == 0)
-            at.it_value.tv_nsec = 1; /* 0 would disarm it */
+            at.it_value.tv_nsec = 1; /* 0 would disarm the timer */
     }
     VIP_ASSERT(timerfd_settime(loop->timer_fd, TFD_TIMER_ABSTIME, &at, NULL) == 0);
     loop->timer_ns = deadline_ns;
@@ -506,7 +506,7 @@ static void wake_nics(struct vipd_loop *loop, unsigned count)
         nic_awake(loop->nics[i]);
 }
 
-/* Returns whether it slept: the check watcher has read the clock then. */
+/* Sleep, unless there is work. Returns whether the loop slept; then now_ns is fresh. */
 static bool sleep_until_needed(struct vipd_loop *loop)
 {
     uint64_t deadline;
@@ -541,7 +541,7 @@ static bool sleep_until_needed(struct vipd_loop *loop)
     return slept;
 }
 
-/* Let a thread run that waits for this processor; if none does, the call returns at once. */
+/* Let a thread run that waits for this processor. If none waits, the call returns at once. */
 static void give_away(struct vipd_loop *loop)
 {
     sched_yield();
@@ -567,7 +567,7 @@ void vipd_host_set_wait(struct vipd_loop *loop, enum vipd_wait wait, uint64_t sp
         vipd_host_set_wait(loop->workers[i], wait, spin_ns);
 }
 
-/* For a worker, between two turns: if the control loop waits for the lock, let it have the NICs. */
+/* For a worker, between two turns: if the control loop waits for the lock, give the lock to it. */
 static void make_way(struct vipd_loop *worker)
 {
     if (!fair_lock_wanted(&worker->lock))
@@ -580,7 +580,7 @@ static void make_way(struct vipd_loop *worker)
     worker->gap.requests_ns += worker->now_ns;
 }
 
-/* The NICs stay awake: programs need not ring the bell, the next turn takes their postings. */
+/* Pause without a sleep of the NICs: programs need not ring the bell for a posting. */
 static void nap(struct vipd_loop *loop, uint64_t ns)
 {
     struct timespec ts = {.tv_nsec = (long)ns};
@@ -588,13 +588,13 @@ static void nap(struct vipd_loop *loop, uint64_t ns)
     loop->stats.naps++;
     if (loop->control)
         fair_lock_give(&loop->lock);
-    (void)nanosleep(&ts, NULL); /* a signal may end it early: no harm */
+    (void)nanosleep(&ts, NULL); /* a signal may end the nap early */
     if (loop->control)
         fair_lock_take(&loop->lock);
     loop->gave_ns = loop->now_ns;
 }
 
-/* A worker has something to do again. */
+/* Tell the control loop that a worker has work again. */
 static void tell_work(struct vipd_loop *worker)
 {
     worker->told_work = true;
@@ -611,7 +611,8 @@ static void run_turns(struct vipd_loop *loop)
     for (;;) {
         bool worked;
 
-        /* A turn or the end follows, so no sleep misses what the control loop did. */
+        /* A turn (or the end) follows, so the worker sees the control loop's changes before a
+         * sleep. */
         if (loop->control)
             make_way(loop);
         if (loop->stop)
@@ -625,7 +626,7 @@ static void run_turns(struct vipd_loop *loop)
             loop->idle_ns = loop->now_ns;
         loop->activity = false;
         if (!worked)
-            loop->gave_ns = loop->now_ns; /* the loop spins or sleeps next: both yield */
+            loop->gave_ns = loop->now_ns; /* the loop spins or sleeps next, and so yields */
         else if (loop->config.cpus < CPUS_TO_SPIN_ALONE &&
                  loop->now_ns - loop->gave_ns >= WORK_NS_MAX)
             give_away(loop);
@@ -722,7 +723,7 @@ static void workers_stop(struct vipd_loop *loop)
         VIP_ASSERT(pthread_join(loop->workers[--loop->workers_running]->thread, NULL) == 0);
 }
 
-/* Only the control loop gets signals. Threads inherit privileges: drop these before. */
+/* Start the workers' threads, which block all signals. They have the caller's privileges. */
 static int workers_start(struct vipd_loop *loop)
 {
     sigset_t all, before;

@@ -26,11 +26,10 @@ struct vipd_host_config {
     uint64_t spin_ns;
     unsigned cpus;    /* processors this process may use */
     unsigned workers; /* threads that drive the NICs, at most VIPD_NICS_MAX; 0: the loop does */
-    /* Called after every turn; with workers at the end of every pass of the control loop. It frees
-     * what has ended; any object may be freed within this call. worked: the turn did something, or,
-     * with workers, some turn since the last pass did. A worker that begins to work after a pass
-     * causes the next pass. Returns whether the call itself did something: then the loop does not
-     * sleep before the next turn. */
+    /* Called after every turn; with workers at the end of every pass of the control loop. Frees
+     * objects that have ended. worked: the turn (with workers: any turn since the last pass) did
+     * something. A worker that begins to work after a pass causes the next pass. Returns whether
+     * the call itself did something: then the loop does not sleep before the next turn. */
     bool (*between)(void *ctx, bool worked);
     void (*on_hup)(void *ctx); /* SIGHUP came; NULL: it is ignored */
     void *ctx;
@@ -38,13 +37,13 @@ struct vipd_host_config {
 
 /* Outcomes: 0; -ENOMEM or another negative errno. */
 int vipd_host_new(const struct vipd_host_config *config, struct vipd_loop **ret);
-/* All watches and timers must be gone. Harmless on NULL. */
+/* All watches and timers must have been freed. NULL is allowed. */
 void vipd_host_free(struct vipd_loop *loop);
 
 /*
- * Let the loop, or one of its workers, serve a NIC. The NIC stays the caller's and must outlive the
- * loop's run. *ret is the loop that serves the NIC: watches of the NIC's sessions belong to that
- * loop. Do not call it while the loop runs. Outcomes: 0; -ENOMEM.
+ * Let the loop, or one of its workers, serve a NIC. The caller owns the NIC, and keeps it while the
+ * loop runs. *ret is the loop that serves the NIC: watches of the NIC's sessions belong to that
+ * loop. Do not call this function while the loop runs. Outcomes: 0; -ENOMEM.
  */
 int vipd_host_add_nic(struct vipd_loop *loop, struct nic *nic, struct vipd_loop **ret);
 /* Stop serving NICs (they are about to be closed). */
@@ -61,7 +60,7 @@ void vipd_host_set_wait(struct vipd_loop *loop, enum vipd_wait wait, uint64_t sp
 int vipd_host_run(struct vipd_loop *loop);
 void vipd_host_stop(struct vipd_loop *loop);
 
-/* Have `between` called soon. From any thread, also while the loop runs. */
+/* Make the loop call `between` soon. From any thread, also while the loop runs. */
 void vipd_host_call(struct vipd_loop *loop);
 
 /* Has every worker (the loop itself, if there are none) taken a turn since the last call? */

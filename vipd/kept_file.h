@@ -1,8 +1,8 @@
 /*
  * Files in the runtime directory that a vipd leaves for the next one.
  *
- * Owns: which files vipd reads, and that a new file replaces the old one as a whole. Does not own:
- * the contents. Called by owners.c, known_paths.c and ticket.c.
+ * Owns: the choice of files that vipd trusts, and the replacement of an old file as a whole. Does
+ * not own: the contents. Called by owners.c, known_paths.c and ticket.c.
  */
 #ifndef VIPD_KEPT_FILE_H
 #define VIPD_KEPT_FILE_H
@@ -12,9 +12,9 @@
 #include <sys/types.h>
 
 /*
- * Read an array of entries. user: vipd's user, besides the present one. Returns the number of whole
- * entries, at most `most`; *ret is the caller's to free, NULL for 0. A file that is not of one of the
- * two users, that others may open, or that has a second name, counts as none.
+ * Read an array of entries. Returns the number of whole entries, at most `most`. The caller frees
+ * *ret, which is NULL for 0. A file counts as missing if it belongs neither to this process's user
+ * nor to `user`, if others may open it, or if it has a second name.
  */
 uint32_t kept_file_read(int dir_fd, const char *name, uid_t user, size_t entry_bytes, uint32_t most,
                         void **ret);

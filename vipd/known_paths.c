@@ -13,12 +13,12 @@
 #include "vipd/log.h"
 #include "vipd/nic/nic.h"
 
-/* A number of the format: another version of vipd ignores the file. */
+/* Number of the file's format. A vipd with another number ignores the file. */
 #define MAGIC 0x31485441u
 
 #define ENTRIES_MAX (PATH_HOSTS_MAX * (VIP_PATHS_MAX - 1u) * VIPD_NICS_MAX)
 
-/* From the first news until the file is written: hosts are learned in groups. */
+/* Time from the first new address until the file is written: addresses come in groups. */
 #define SOON_NS 1000000000ull
 
 /* One address of a host. The file is an array of these. */
@@ -28,7 +28,7 @@ struct entry {
     char nic[VIP_NIC_NAME_BYTES];
     uint8_t name_len, addr_len;
     uint8_t name[VIP_HOST_ADDR_BYTES_MAX], addr[VIP_HOST_ADDR_BYTES_MAX];
-    uint8_t kind; /* enum link_kind: addresses of other kinds mean something else */
+    uint8_t kind; /* enum link_kind of both addresses */
     uint8_t zero[5];
 };
 _Static_assert(sizeof(struct entry) == 128, "format of the file");

@@ -1,10 +1,10 @@
 /*
  * Log lines of vipd: one line per event on stderr, with its level in front. Under systemd the level
- * travels as the journal's "<N>" prefix instead.
+ * is the journal's prefix "<N>" instead.
  *
  * Owns: formatting, the threshold, and the cleaning of text that applications supplied. Does not
- * own: what is worth a line. Any thread may write lines; only one thread at a time may change the
- * level or use a limit.
+ * own: which events are logged. Any thread may write lines; only one thread at a time may change
+ * the level or use a limit.
  */
 #ifndef VIPD_LOG_H
 #define VIPD_LOG_H
@@ -28,7 +28,7 @@ bool vipd_log_level_parse(const char *word, enum vipd_log_level *ret);
 /* The word of a level. */
 const char *vipd_log_level_name(enum vipd_log_level level);
 
-/* Write one line; longer than 1 KiB is cut. errno is kept. Never waits: a line that stderr does not
+/* Write one line, cut to 1 KiB. errno does not change. Never waits: a line that stderr does not
  * take at once is lost. */
 void vipd_log(enum vipd_log_level level, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -39,8 +39,8 @@ void vipd_log(enum vipd_log_level level, const char *format, ...)
 #define vipd_debug(...)   vipd_log(VIPD_LOG_DEBUG, __VA_ARGS__)
 
 /*
- * A limit against floods: any user can cause log lines, but must not fill the disk. Starts zeroed;
- * 20 lines at once, then one each second.
+ * A limit against floods: any user can cause log lines, but must not fill the disk. It allows 20
+ * lines at once, then one each second. A zeroed struct is a fresh limit.
  */
 struct vipd_log_limit {
     uint64_t refilled_ns; /* time up to which tokens were given back */
@@ -48,12 +48,10 @@ struct vipd_log_limit {
     uint64_t suppressed;  /* lines dropped since the last line that was written */
 };
 
-/*
- * May one more line be written? *ret_suppressed (with true) says how many were dropped before it.
- */
+/* May one more line be written? If so, *ret_suppressed is the number of lines dropped before it. */
 bool vipd_log_allow(struct vipd_log_limit *limit, uint64_t now_ns, uint64_t *ret_suppressed);
 
-/* Write one line within a limit; a line before it says how many were dropped. */
+/* Write one line if the limit allows it; before it, a line with the number of dropped lines. */
 void vipd_log_limited(struct vipd_log_limit *limit, uint64_t now_ns, enum vipd_log_level level,
                       const char *format, ...) __attribute__((format(printf, 4, 5)));
 

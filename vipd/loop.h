@@ -16,26 +16,26 @@ struct vipd_loop;
 struct vipd_watch;
 struct vipd_timer;
 
-/* Events of a watch, or'ed. A hang-up shows as both. */
+/* Events of a watch, or'ed. After a hang-up a watch reports both. */
 #define VIPD_READ  1u
 #define VIPD_WRITE 2u
 
 typedef void vipd_watch_fn(void *ctx, unsigned events);
 typedef void vipd_timer_fn(void *ctx);
 
-/* Watch fd for events (0 = paused). fd stays the caller's, which frees the watch before it closes
- * fd. NULL: out of memory. */
+/* Watch fd for events (0 = paused). The caller owns fd, and frees the watch before it closes fd.
+ * NULL: out of memory. */
 struct vipd_watch *vipd_watch_new(struct vipd_loop *loop, int fd, unsigned events,
                                   vipd_watch_fn *fn, void *ctx);
 void vipd_watch_set(struct vipd_watch *watch, unsigned events);
-/* Harmless on NULL. */
+/* NULL is allowed. */
 void vipd_watch_free(struct vipd_watch *watch);
 
 /* A timer for rare events, only of the loop that vipd_host_new made; it may be milliseconds late.
  * NULL: out of memory. */
 struct vipd_timer *vipd_timer_new(struct vipd_loop *loop, vipd_timer_fn *fn, void *ctx);
 void vipd_timer_start(struct vipd_timer *timer, uint64_t after_ns);
-/* Harmless on NULL. */
+/* NULL is allowed. */
 void vipd_timer_free(struct vipd_timer *timer);
 
 /* CLOCK_MONOTONIC as of this turn of the loop. The time of another loop may be older. */

@@ -245,13 +245,13 @@ static int drop_privileges(const struct vipd_user *user, struct runtime *runtime
 static int listen_somewhere(const struct vipd *vipd, struct runtime *runtime, char *err,
                             size_t err_bytes)
 {
-    if (vipd->fd_store->listener < 0) /* a vipd that takes over has one */
+    if (vipd->fd_store->listener < 0) /* a vipd that takes over has an inherited listener */
         return runtime_listen(runtime, (mode_t)vipd->config->socket_mode, err, err_bytes);
     runtime->sock = vipd->fd_store->listener;
     return 0;
 }
 
-/* All is open: the vipd that runs may end now. */
+/* This vipd is ready. If it takes over: let the running vipd end, then use its directory. */
 static int relieve(struct vipd *vipd, struct takeover *takeover, const struct vipd_user *user,
                    struct runtime *runtime, char *err, size_t err_bytes)
 {
@@ -294,7 +294,7 @@ static int serve(struct vipd *vipd, struct takeover *takeover, const struct vipd
         client_listener_free(listener);
         return r;
     }
-    vipd_settle(vipd); /* the log level too: log_level_fixed is set now */
+    vipd_settle(vipd); /* again: now log_level_fixed is set */
     vipd_info("vipd " VIP_VERSION " ready on %s",
               runtime->socket_path[0] ? runtime->socket_path : "the service manager's socket");
     background_ready(runtime->dir);
@@ -309,7 +309,7 @@ static int serve(struct vipd *vipd, struct takeover *takeover, const struct vipd
     return r;
 }
 
-/* Without the key of the last life, no connection of that life goes on; that is no reason to stop. */
+/* Without the key of the last life no connection of that life goes on, but vipd starts. */
 static int load_ticket_key(struct vipd *vipd, const struct runtime *runtime,
                            const struct vipd_user *user, char *err, size_t err_bytes)
 {
@@ -327,8 +327,8 @@ static int load_ticket_key(struct vipd *vipd, const struct runtime *runtime,
     return 0;
 }
 
-/* Take the runtime directory and the sockets: free ones, the service manager's, or those of the vipd
- * that runs. */
+/* Get the runtime directory and inherited sockets: from the service manager, or from the running
+ * vipd (--takeover). */
 static int inherit(const struct options *options, const char *dir, uid_t user,
                    struct fd_store *fd_store, struct runtime *runtime, struct takeover *takeover,
                    char *err, size_t err_bytes)
@@ -361,7 +361,7 @@ static const char *unfit(const struct options *options, const struct vipd_config
     return NULL;
 }
 
-/* The NIC of a socket; NULL: no socket. */
+/* The name of a socket's NIC; NULL if sock is NULL. */
 static const char *nic_of(const struct fd_store_sock *sock)
 {
     return sock ? sock->nic : NULL;
@@ -388,8 +388,8 @@ static const char *missing_nic(const struct vipd_config *config, const struct fd
     return takeover_missing(takeover, config);
 }
 
-/* Refuse to take over because of a NIC of which `what` is true; NULL: there is none. 0; -EPERM with a
- * sentence in err. */
+/* Refuse to take over because of the NIC `nic`; `what` says why. Outcomes: 0: nic is NULL; -EPERM
+ * with a sentence in err. */
 static int refuse_for(const char *nic, const char *what, char *err, size_t err_bytes)
 {
     if (!nic)
@@ -437,7 +437,7 @@ static int run(const struct options *options, const struct vipd_config *config)
         vipd.idle_exit_ns = options->idle_exit_ns;
         vipd.source = options->source;
         vipd.log_level_fixed = options->log_level_given;
-        if (!fd_store.in_use) /* else the running vipd still writes it */
+        if (!fd_store.in_use) /* else the running vipd still writes the file of owners */
             owners_begin(&vipd, runtime.dir_fd, user.found ? user.uid : geteuid());
         r = load_ticket_key(&vipd, &runtime, &user, err, sizeof(err));
         if (r == 0 && fd_store.in_use)

@@ -53,7 +53,7 @@ static bool unnumbered_mean(const struct vipd_config *config, unsigned nic, size
     return (int)nic == first;
 }
 
-/* The NIC's number in the names above; -1 for loop. */
+/* The number of a NIC in the names of `numbered`; -1: its link is loop. */
 static int historical_number(const struct vipd_config *config, unsigned nic)
 {
     int number = 0;
@@ -149,7 +149,7 @@ static bool scope_fits(const struct vipd_nic_config *nic, const char *scope)
            (link_addr_scope(nic->keys.address, text, own) == 0 && strcmp(own, scope) == 0);
 }
 
-/* Address number `index` that a NIC can use among those of a name. */
+/* Address number `index` among the addresses of a name that the NIC can use. */
 static bool pick(const struct vipd_name *name, const struct vipd_nic_config *nic, unsigned index,
                  struct link_addr *ret)
 {
@@ -167,7 +167,7 @@ static bool literal(const struct vipd_nic_config *nic, const char *name, struct 
 {
     char text[LINK_TEXT_BYTES], scope[LINK_SCOPE_BYTES];
 
-    /* libvipl asks the system's resolver next, which takes IPv4 addresses. */
+    /* Next libvipl asks the system's resolver, which also reads IPv4 addresses. */
     if (link_kind_row(nic->link)->ip_version == 4)
         return false;
     return link_addr_scope(name, text, scope) == 0 && scope_fits(nic, scope) &&
@@ -187,7 +187,7 @@ static bool is_this_host(const char *name)
     return link_host_match(own, name);
 }
 
-/* The entry of a host: the one with this name, or the first one that matches; NULL. */
+/* The entry of a host: the entry with this name, else the first that matches; NULL: none. */
 static const struct vipd_name *entry_of(const struct vipd_config *config, const char *name)
 {
     const struct vipd_name *found = NULL;

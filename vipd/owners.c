@@ -11,10 +11,10 @@
 #include "vipd/kept_file.h"
 #include "vipd/log.h"
 
-/* A number of the format: another version of vipd ignores the file. */
+/* Number of the file's format. A vipd with another number ignores the file. */
 #define OWNERS_MAGIC 0x314e574fu
 
-/* Most entries of a file that are believed. */
+/* Largest number of entries of a file. */
 #define OWNERS_MAX 65536u
 
 /* One entry. The file is an array of these; zeroes are a free place. */
@@ -29,11 +29,11 @@ struct entry {
 _Static_assert(sizeof(struct entry) == 256, "format of the file");
 
 struct owners {
-    /* Of its own: its holder waits for the disk, if the runtime directory is on one. */
+    /* A lock of its own, because a thread that has it may wait for the disk. */
     pthread_mutex_t lock;
     int fd;
     uint32_t count; /* places ever used */
-    uint32_t *free; /* numbers of free places, and how many; room for `count` of them */
+    uint32_t *free; /* numbers of free places */
     uint32_t free_count, free_room;
     bool named; /* the file has taken the place of the last vipd's */
     int error;  /* negative errno of the first entry that could not be written; 0: none */
@@ -176,7 +176,7 @@ void owners_begin(struct vipd *vipd, int dir_fd, uid_t user)
     }
     if (r == 0) {
         VIP_ASSERT(pthread_mutex_init(&owners->lock, NULL) == 0);
-        vipd->owners = owners; /* what is reserved now is written, too */
+        vipd->owners = owners; /* before reserve(), which writes to the new file */
     } else {
         free(owners);
     }

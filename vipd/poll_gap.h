@@ -10,12 +10,12 @@
 
 #include "vipd/config.h"
 
-/* The time between two looks at the descriptors. It is at least POLL_EVERY_NS: short for a control
- * message, long compared with the system call. After a look that took longer, the time is the
- * length of that look. If the NICs had work in the last POLL_BUSY_FOR_NS, it is POLL_GAP times that
- * length. It is then POLL_GAP_MANY times that length if POLL_MANY descriptors or more had
- * something, as with programs that send requests without pause. The most is POLL_GAP_NS_MAX: a look
- * that took very long was itself interrupted. */
+/* The time between two looks at the descriptors is at least POLL_EVERY_NS. This is short for a
+ * control message, and long compared with the system call. After a longer look the time is the
+ * length of that look. If the NICs had work in the last POLL_BUSY_FOR_NS, the time is POLL_GAP
+ * times this length. With POLL_MANY or more ready descriptors it is then POLL_GAP_MANY times this
+ * length: such programs send requests without pause. The time is at most POLL_GAP_NS_MAX, because a
+ * very long look was probably interrupted. */
 #define POLL_EVERY_NS    50000ull
 #define POLL_GAP         4u
 #define POLL_GAP_MANY    10u
@@ -32,8 +32,8 @@
  * sleep on the descriptors would end at once if requests wait there. */
 #define NAP_NS 100000ull
 
-/* Time from a look at the descriptors to the next one. took_ns: length of the look. calls:
- * descriptors that had something. since_work_ns: time since a NIC had something to do. */
+/* Time from a look at the descriptors to the next look. took_ns: length of the look. calls: number
+ * of descriptors that were ready. since_work_ns: time since a NIC had something to do. */
 static inline uint64_t poll_gap_ns(uint64_t took_ns, unsigned calls, uint64_t since_work_ns)
 {
     uint64_t least_ns = since_work_ns < POLL_QUIET_AFTER_NS ? POLL_EVERY_NS : POLL_QUIET_NS;

@@ -33,8 +33,8 @@ int vipd_user_find(const char *name, bool must, struct vipd_user *ret, char *err
     return 0;
 }
 
-/* Empty the bounding set, the most that a program started later can get. Without CAP_SETPCAP it
- * stays as it is; then only no_new_privs protects. */
+/* Empty the bounding set: the capabilities that a program started later can get. Without
+ * CAP_SETPCAP this set does not change; then only no_new_privs protects. */
 static int empty_bounding_set(void)
 {
     for (unsigned long cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
@@ -63,7 +63,7 @@ int vipd_privilege_drop(const struct vipd_user *user, bool *ret_had)
         return -errno;
     for (unsigned i = 0; i < _LINUX_CAPABILITY_U32S_3; i++)
         *ret_had = *ret_had || data[i].permitted || data[i].inheritable;
-    /* If this is not allowed, the capability that vipd would keep goes with the others. */
+    /* If this fails, the change of the user also removes CAP_LINUX_IMMUTABLE. */
     (void)prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0);
     r = empty_bounding_set();
     if (r == 0 && user->found)

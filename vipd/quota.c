@@ -14,7 +14,7 @@
 
 static const struct {
     const char *key, *noun;
-    size_t limit_off; /* into struct vipd_config */
+    size_t limit_off; /* offset of the limit in struct vipd_config */
 } quotas[QUOTAS] = {
     [QUOTA_VIS] = {"vis_per_uid", "VIs", offsetof(struct vipd_config, vis_per_uid)},
     [QUOTA_CQS] = {"cqs_per_uid", "completion queues", offsetof(struct vipd_config, cqs_per_uid)},
@@ -119,7 +119,7 @@ static uint64_t limit_of(const struct vipd *vipd, enum quota quota)
     if (quota == QUOTA_REGISTER_BYTES)
         return quota_register_bytes(vipd);
     memcpy(&limit, (const char *)vipd->config + quotas[quota].limit_off, sizeof(limit));
-    /* vipd keeps a descriptor per file (vipd/registry/taken.h): one user has a quarter of these. */
+    /* vipd keeps a descriptor per file (taken.h): one user may have a quarter of descriptors. */
     if (quota == QUOTA_MAPPED_FILES && limit > descriptors_max() / 4)
         limit = descriptors_max() / 4;
     return limit;

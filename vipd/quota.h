@@ -20,7 +20,7 @@ enum quota {
     QUOTA_REGIONS,
     QUOTA_REGISTER_BYTES, /* in whole pages, and twice for staged regions (registry_held_bytes) */
     QUOTA_MAPPED_BYTES,   /* address space of vipd for the user's memory files */
-    QUOTA_MAPPED_FILES,   /* mappings of these files: a process has 65530 mappings in all */
+    QUOTA_MAPPED_FILES,   /* mappings of these files: a process may have 65530 mappings in all */
     QUOTA_WAITS,    /* VipConnectWait, listeners, unanswered requests, own peer-to-peer requests */
     QUOTA_CONNECTS, /* connections being made, from either side */
     QUOTAS,
@@ -38,7 +38,7 @@ struct quota_view {
     uint64_t used, max;
 };
 void quota_look(const struct vipd *vipd, uid_t uid, enum quota quota, struct quota_view *ret);
-/* The same for each limit per user. visit is called once per key of [limits]. */
+/* As quota_look, for all limits per user: calls visit for each key ..._per_uid of [limits]. */
 void quota_each(const struct vipd *vipd, uid_t uid,
                 void (*visit)(void *ctx, const struct quota_view *view), void *ctx);
 

@@ -145,7 +145,8 @@ static void diff_all(struct diff *diff, const struct vipd_config *from,
 
 /* ---- values that can be in force --------------------------------------------------------- */
 
-/* The old NIC with its live keys (the aliases) updated. `found`: the NIC in the files, or NULL. */
+/* Copy the old NIC, with new values of its live keys (the aliases). `found`: the NIC as the files
+ * have it now, or NULL. */
 static void keep_nic(struct vipd_nic_config *ret, const struct vipd_nic_config *old,
                      const struct vipd_nic_config *found)
 {
@@ -205,7 +206,7 @@ static int keep_restart_keys(struct vipd_config *config, const struct vipd_confi
 
 /* ---- reload ------------------------------------------------------------------------------ */
 
-/* Nothing in here can fail: this is the step from the old configuration to the new one. */
+/* Change from the old configuration to the new one. No part of this can fail. */
 static void apply(struct vipd *vipd, struct vipd_config *config, struct vipd_pending *pending)
 {
     struct vipd_config *old = vipd->reloaded;
@@ -238,7 +239,7 @@ int vipd_reload(struct vipd *vipd, bool dry_run, vipd_change_fn *visit, void *ct
     diff.visit = visit;
     diff.ctx = ctx;
     r = pending.failed ? -ENOMEM : 0;
-    /* Before the change: the comparison needs the old values. */
+    /* Compare now: after the change the old values are gone. */
     if (r == 0)
         diff_all(&diff, vipd->config, config);
     if (r == 0 && !dry_run)

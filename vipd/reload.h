@@ -26,7 +26,7 @@
 int vipd_reload(struct vipd *vipd, bool dry_run, vipd_change_fn *visit, void *ctx, char *errors,
                 size_t errors_bytes);
 
-/* The same for SIGHUP: faults and differences go to the log. */
+/* As vipd_reload, for SIGHUP: writes faults and differences to the log. */
 void vipd_reload_logged(struct vipd *vipd);
 
 /* Free what reloads have made. */

@@ -26,10 +26,10 @@ struct pending_list {
     bool failed;
 };
 
-/* Add a copy of the change if it waits for a restart; ctx: a pending_list. A vipd_change_fn. */
+/* A vipd_change_fn; ctx: a pending_list. Adds a copy of a change that waits for a restart. */
 void pending_add(void *ctx, const struct vipd_change *change);
 
-/* Harmless on NULL. */
+/* NULL is allowed. */
 void pending_free(struct vipd_pending *list);
 
 /* Visit the changes of the last reload that wait for a restart. */

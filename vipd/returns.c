@@ -10,10 +10,11 @@
 #include "vipd/daemon.h"
 #include "vipd/history.h"
 
-/* Time after the first program of an earlier life, if the grace time is shorter or over. */
+/* Shortest time from the return of the first program to the report; also the time between two
+ * checks whether connections still wait. */
 #define SETTLE_NS 1000000000ull
 
-/* With vipd->shared held. */
+/* The caller has the mutex vipd->shared. */
 static void count(struct returns *returns, bool handle, const char *why)
 {
     for (unsigned i = 0; i < RETURN_REASONS; i++) {
@@ -39,7 +40,7 @@ static void add_text(char *text, size_t bytes, const char *more)
     snprintf(text + used, bytes - used, "%s", more);
 }
 
-/* ": 2 the other end did not answer in time, 1 ..." of one kind of reasons. */
+/* Add one kind of reasons: ": 2 because the other end did not answer in time, 1 because ...". */
 static void add_reasons(const struct returns *returns, bool handle, char *text, size_t bytes)
 {
     const char *before = ": ";
@@ -88,7 +89,8 @@ static void describe(const struct returns *returns, char *text, size_t bytes)
     }
 }
 
-/* End of the grace time for programs that came, and of the rebinds that they began in it. */
+/* times = 1: end of the grace time, in which programs may come back. times = 2: end of the time for
+ * the rebinds that they have begun in the grace time. */
 static uint64_t end_ns(const struct vipd *vipd, unsigned times)
 {
     return vipd->started_ns + times * vipd->config->outlive_ns;

@@ -1,6 +1,6 @@
 /*
  * What became of the connections of an earlier life of vipd: how many came back, how many did not,
- * and why. At the end of the grace time one line of the log and one event say it.
+ * and why. After the grace time vipd reports this in one line of the log and in one event.
  *
  * Owns: struct returns of struct vipd. Does not own: the connections (vipd/nic/rebind.c). The
  * functions take the mutex vipd->shared; all but return_ended belong to the control loop.
@@ -25,25 +25,25 @@ struct return_reason {
 };
 
 struct returns {
-    struct vipd_timer *timer; /* NULL: no program of an earlier life has come, or all is told */
-    uint64_t back, waiting;   /* connections */
+    struct vipd_timer *timer; /* NULL: no program of an earlier life has come (or no memory) */
+    uint64_t back, waiting;   /* numbers of connections: bound anew; still waiting for this */
     struct return_reason reason[RETURN_REASONS];
     uint64_t other; /* connections and NIC handles with further reasons */
-    bool told;
+    bool told;      /* the report has been made */
     char later[RETURN_LATERS][RETURN_TEXT_BYTES]; /* reasons to wait, each logged once */
 };
 
 /* A program of an earlier life of vipd has come. */
 void return_begin(struct vipd *vipd);
-/* Its NIC handle is refused. */
+/* The NIC handle of such a program is refused. */
 void return_refused(struct vipd *vipd, const char *why);
-/* It must ask again later. The first program with this reason makes a line of the log. */
+/* Such a program must ask again later. The first program with this reason makes a line of the log. */
 void return_later(struct vipd *vipd, const char *why);
-/* One of its connections waits to be bound anew; return_ended follows. */
+/* A connection of such a program waits to be bound anew; return_ended follows. */
 void return_waits(struct vipd *vipd);
-/* Such a connection was bound anew (why NULL), or is lost. */
+/* A waiting connection was bound anew (why is NULL), or is lost for this reason. */
 void return_ended(struct vipd *vipd, const char *why);
-/* A connection is lost that has not waited. */
+/* A connection is lost without a wait. */
 void return_lost(struct vipd *vipd, const char *why);
 /* vipd ends: free the timer. */
 void returns_deinit(struct vipd *vipd);

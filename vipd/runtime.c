@@ -14,9 +14,9 @@
 
 /*
  * Connections that wait in the queue of the socket while vipd is busy. If the queue is full, a
- * program that connects waits until there is room, and programs that connect without waiting get in
- * before it. So this is what the kernel allows (net.core.somaxconn), which is more than the threads
- * that one user has. systemd/vipd.socket has the same.
+ * program that connects waits until there is room; programs that connect without waiting can take
+ * this room first. So the queue has the length that the kernel allows (net.core.somaxconn), which
+ * is more than the number of threads of one user. systemd/vipd.socket has the same number.
  */
 #define BACKLOG 4096
 
@@ -61,9 +61,9 @@ static long read_owner(int fd)
 
 /*
  * A process that can open the file can lock it and keep vipd from starting, so only vipd's user may
- * open it. A file that an older vipd made readable for others is replaced, unless its lock is held.
- * So is a file with a second name: the directory's owner could link any file there, and vipd would
- * overwrite it.
+ * open it. Unless a process has its lock, a file that others may open is replaced. A file with a
+ * second name is replaced, too: the directory's owner could link any file there, and vipd would
+ * overwrite that file.
  */
 static int open_lock(const struct runtime *runtime)
 {
@@ -86,7 +86,7 @@ static int write_pid(int fd)
     char pid[32];
     int n = snprintf(pid, sizeof(pid), "%ld\n", (long)getpid());
 
-    errno = ENOSPC; /* for a write that is cut short */
+    errno = ENOSPC; /* the error if the write is cut short */
     return ftruncate(fd, 0) < 0 || pwrite(fd, pid, (size_t)n, 0) != n ? -errno : 0;
 }
 
@@ -156,7 +156,7 @@ static int check_dir(const struct runtime *runtime, uid_t user, char *err, size_
     return 0;
 }
 
-/* Make the directory if it is missing, open it and judge it. */
+/* Make the directory if it is missing, open it, and check its owner and mode. */
 static int open_dir(const char *dir, uid_t user, struct runtime *ret, char *err, size_t err_bytes)
 {
     int r;
@@ -209,7 +209,7 @@ void runtime_own(struct runtime *runtime)
     snprintf(runtime->socket_path, sizeof(runtime->socket_path), "%.90s/vipd.sock", runtime->dir);
 }
 
-/* Give a file only if it has no second name, which could be that of any file of the system. */
+/* Give a file to `user`, unless it has a second name: it may be a link to any other file. */
 static int give_file(int dir_fd, const char *name, uid_t user)
 {
     int fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC), r = 0;
@@ -292,7 +292,7 @@ void runtime_leave(struct runtime *runtime)
 
 void runtime_close(struct runtime *runtime)
 {
-    /* Relative to dir_fd: vipd's user now may lack access to the whole path. */
+    /* Relative to dir_fd, because the present user may have no access to the whole path. */
     if (runtime->socket_path[0] != '\0')
         unlinkat(runtime->dir_fd, "vipd.sock", 0);
     if (runtime->dir_fd >= 0)

@@ -1,9 +1,9 @@
 /*
- * The runtime directory: the socket that applications connect to, and the lock that keeps a second
- * vipd away from it.
+ * The runtime directory: the socket to which applications connect, and the lock by which only one
+ * vipd uses the directory.
  *
- * Owns: which directory, its files. Does not own: the messages of the socket. Used by main.c and
- * tests.
+ * Owns: the choice of the directory, the socket and the lock in it. Does not own: the messages of
+ * the socket. Used by main.c and tests.
  */
 #ifndef VIPD_RUNTIME_H
 #define VIPD_RUNTIME_H
@@ -36,15 +36,15 @@ int runtime_default_dir(char *buf, size_t buf_bytes, char *err, size_t err_bytes
 int runtime_open(const char *dir, uid_t user, struct runtime *ret, char *err, size_t err_bytes);
 
 /*
- * The same, but the vipd that runs there has handed over its lock. It still uses the directory until
- * runtime_own. lock_fd is the runtime's in any case.
+ * As runtime_open, with the lock that the running vipd has handed over. The running vipd uses the
+ * directory until runtime_own. *ret owns lock_fd in any case.
  */
 int runtime_take(const char *dir, uid_t user, int lock_fd, struct runtime *ret, char *err,
                  size_t err_bytes);
 
 /*
- * Note in the lock which process uses the directory now; name the listening socket that was taken over
- * (runtime->sock), which runtime_close then removes. A pid that cannot be written does not matter.
+ * This process now uses the directory: write its pid into the lock (a failure does not matter).
+ * From now on runtime_close removes the name of the listening socket.
  */
 void runtime_own(struct runtime *runtime);
 
@@ -61,10 +61,10 @@ int runtime_give(struct runtime *runtime, uid_t user, char *err, size_t err_byte
  */
 int runtime_listen(struct runtime *runtime, mode_t mode, char *err, size_t err_bytes);
 
-/* Another vipd has the socket: runtime_close must not remove it. */
+/* Another vipd has the socket: runtime_close must not remove the socket's name. */
 void runtime_leave(struct runtime *runtime);
 
-/* Remove the socket, release the lock. */
+/* Remove the socket's name, close the socket, release the lock. */
 void runtime_close(struct runtime *runtime);
 
 #endif

@@ -83,7 +83,7 @@ static int open_again(const struct vipd *vipd, const struct link_kind_row *row,
     return r;
 }
 
-/* The link of one path of a NIC. */
+/* Open the link of one path of a NIC. */
 static int open_path(const struct vipd *vipd, const struct vipd_nic_config *config,
                      const struct link_keys *keys, unsigned path, struct link **ret, char *err,
                      size_t err_bytes)
@@ -154,7 +154,7 @@ static int open_paths(struct vipd *vipd, const struct vipd_nic_config *config, s
     return 0;
 }
 
-/* The link of one NIC, faults included. */
+/* Open the link of one NIC, faults included. */
 static int open_link(struct vipd *vipd, const struct vipd_nic_config *config, struct link **ret,
                      char *err, size_t err_bytes)
 {
@@ -240,10 +240,10 @@ static void on_hup(void *ctx)
 }
 
 /*
- * Number of threads to drive the NICs; 0: the thread that serves programs does it too. With `auto`
- * there are such threads only if there is more than one NIC, and two processors for each thread,
- * one of them for programs. More threads have a cost: each control message has to stop and wake
- * them.
+ * Number of worker threads, which drive the NICs; 0: the thread that serves programs also drives
+ * them. With `auto` there are workers only if vipd has several NICs. Each worker then has two
+ * processors, one of them for programs. Workers have a cost: each control message must stop and
+ * wake them.
  */
 static unsigned count_workers(const struct vipd_config *config, unsigned cpus)
 {
@@ -275,7 +275,7 @@ int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct
     memset(ret, 0, sizeof(*ret));
     VIP_ASSERT(pthread_mutex_init(&ret->shared, NULL) == 0);
     ret->config = config;
-    ret->log_level_fixed = true; /* until the caller says otherwise */
+    ret->log_level_fixed = true; /* until the caller sets it */
     ret->runtime_dir = runtime_dir;
     ret->fd_store = fd_store;
     ret->cpus = host.cpus;
@@ -290,7 +290,7 @@ int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct
         snprintf(err, err_bytes, "the event loop cannot be made: %s", strerror(-r));
         return r;
     }
-    (void)mallopt(M_ARENA_MAX, 1); /* one heap for all threads, so that memory_heap is all of it */
+    (void)mallopt(M_ARENA_MAX, 1); /* one heap: the statistic memory_heap counts all threads */
     ret->undertaker = undertaker_new();
     if (host.workers > 0) {
         vipd_info("%u NIC%s driven by %u thread%s", config->nic_count,
@@ -315,7 +315,7 @@ int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct
     r = guard_install();
     if (r < 0)
         vipd_warning("a missing page of shared memory would end vipd: %s", strerror(-r));
-    ret->history = history_new(); /* if it is NULL, nothing is noted */
+    ret->history = history_new(); /* NULL (no memory): nothing is noted */
     if (!fd_store || !fd_store->in_use)
         ret->stats_file = stats_file_open(ret);
     vipd_settle(ret);

@@ -15,7 +15,7 @@ struct notify {
     uint64_t interval_ns;
 };
 
-/* "vip0 up; 3 programs; draining" */
+/* "vip0 up; 3 NIC handles open; draining" */
 static void status_text(const struct vipd *vipd, char *buf, size_t buf_bytes)
 {
     uint64_t sessions = 0;
@@ -43,7 +43,7 @@ static void tell(const struct vipd *vipd, const char *state)
 
 /*
  * Report to the watchdog only if the loop, or each worker, has taken a turn since the last report.
- * An idle worker takes a turn, too, each time after the control loop has made it stand still.
+ * An idle worker also takes a turn after each pass of the control loop.
  */
 static void on_timer(void *ctx)
 {

@@ -16,7 +16,7 @@ struct notify;
  * times per interval, with a line of status. Outcomes: NULL: there is no watchdog, or no memory.
  */
 struct notify *notify_ready(struct vipd *vipd);
-/* Stopping; harmless on NULL. The loop must still exist. */
+/* Report that vipd stops. notify may be NULL. The loop must still exist. */
 void notify_stopping(struct notify *notify);
 
 #endif

@@ -19,8 +19,8 @@
 #include "vipd/loop.h"
 
 #define ANSWER_NS     1000000000u /* limit of the time until an answer of the running vipd */
-#define SLOW_NS       1000000000u /* time of its stop after which the log says that it takes long */
-#define SLOW_AGAIN_NS 10000000000ull /* interval of such lines */
+#define SLOW_NS       1000000000u /* time until the log says that the running vipd stops slowly */
+#define SLOW_AGAIN_NS 10000000000ull /* time until the log says this again */
 
 static int send_step(int sock, Vip__Takeover__Step step)
 {
@@ -33,7 +33,7 @@ static int send_step(int sock, Vip__Takeover__Step step)
 
 /* ---- asking ------------------------------------------------------------------------------ */
 
-/* A vipd that stands still must not hold this one up. */
+/* Limit each wait for an answer, because the running vipd may stand still. */
 static void limit_waits(int sock)
 {
     struct timeval limit = {.tv_sec = ANSWER_NS / 1000000000u};
@@ -95,7 +95,7 @@ static bool take(const Vip__Takeover *message, int fd, struct fd_store *fd_store
     return true;
 }
 
-/* Keep what the running vipd says of NICs without a socket. false: no memory, or it makes no sense. */
+/* Keep the running vipd's list of NICs without a socket. false: no memory, or too many NICs. */
 static bool take_nics(const Vip__Takeover *message, struct takeover *ret)
 {
     if (message->n_nics > VIPD_NICS_MAX)
@@ -140,7 +140,7 @@ static int take_all(struct fd_store *fd_store, struct takeover *ret)
     }
 }
 
-/* The other end of the socket pair was made by the running vipd. */
+/* Find the process of the running vipd, which made the socket pair. Outcomes: 0; negative errno. */
 static int find_peer(struct takeover *ret)
 {
     struct ucred peer;
@@ -161,7 +161,7 @@ int takeover_ask(const char *dir, uid_t user, struct fd_store *fd_store, struct 
 
     *ret = (struct takeover){.sock = -1, .pidfd = -1, .lock_fd = -1};
     if (snprintf(path, sizeof(path), "%s/vipd.sock", dir) >= (int)sizeof(path))
-        path[0] = '\0'; /* longer than any socket's path */
+        path[0] = '\0'; /* dir is too long for a socket's path */
     control = vip_control_connect(path);
     if (control < 0) {
         snprintf(err, err_bytes,
@@ -221,17 +221,17 @@ void takeover_free(struct takeover *takeover)
         close(takeover->sock);
     if (takeover->pidfd >= 0)
         close(takeover->pidfd);
-    takeover->sock = takeover->pidfd = -1; /* runtime_take has lock_fd */
+    takeover->sock = takeover->pidfd = -1; /* struct runtime owns lock_fd */
 }
 
 /* ---- its end ----------------------------------------------------------------------------- */
 
-/* What the running vipd has said. */
+/* The messages that came from the running vipd. */
 struct word {
-    bool stopping; /* it ends, and cannot change its mind */
-    bool go;       /* it has ended */
-    bool gave_up;  /* it has given this vipd up */
-    bool over;     /* it says no more */
+    bool stopping; /* STOPPING: it ends in any case */
+    bool go;       /* GO: it has ended */
+    bool gave_up;  /* GAVE_UP: this vipd was not ready in time */
+    bool over;     /* no more messages come */
 };
 
 /* Receive a message, if there is one. */
@@ -265,8 +265,8 @@ static int rest_ms(uint64_t due_ns)
 }
 
 /*
- * Wait until something has happened, or due_ns. Returns whether the running vipd has died. Its last
- * word has been heard then.
+ * Wait for a message, for the death of the running vipd, or until due_ns; receive the message.
+ * Returns whether the running vipd has died.
  */
 static bool await_word(struct takeover *takeover, uint64_t due_ns, struct word *word)
 {
@@ -281,11 +281,11 @@ static bool await_word(struct takeover *takeover, uint64_t due_ns, struct word *
 
 int takeover_finish(struct takeover *takeover, char *err, size_t err_bytes)
 {
-    uint64_t due_ns = vipd_clock_now() + ANSWER_NS; /* first of its word, then of the next line */
+    uint64_t due_ns = vipd_clock_now() + ANSWER_NS; /* limit for STOPPING, then for a log line */
     bool stopping = false;
     struct word word = {0};
 
-    (void)send_step(takeover->sock, VIP__TAKEOVER__STEP__READY); /* fails if it is gone */
+    (void)send_step(takeover->sock, VIP__TAKEOVER__STEP__READY); /* fails if that vipd is dead */
     while (!word.gave_up) {
         bool died = await_word(takeover, due_ns, &word);
 
@@ -304,7 +304,7 @@ int takeover_finish(struct takeover *takeover, char *err, size_t err_bytes)
             due_ns = vipd_clock_now() + SLOW_AGAIN_NS;
             continue;
         }
-        /* From here on it cannot send; a word that it has sent before still counts. */
+        /* From here on the running vipd cannot send; an earlier message of it still counts. */
         (void)shutdown(takeover->sock, SHUT_RD);
         hear(takeover, &word);
         if (!word.stopping)

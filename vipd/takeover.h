@@ -1,16 +1,16 @@
 /*
- * The next vipd takes over from the one that runs (`vipd --takeover`). It gets the lock of the runtime
- * directory, the listening socket and the sockets of the NICs from it, opens its NICs while the
- * running one still serves, and begins when that one has ended. The programs then come back by
- * themselves, as after any end of vipd. vipd/handover.h is the side of the running vipd.
+ * The next vipd takes over from the running vipd (`vipd --takeover`). The next vipd gets the lock
+ * of the runtime directory, the listening socket and the sockets of the NICs. It opens its NICs
+ * while the running vipd still serves. It begins when the running vipd has ended. The programs then
+ * claim their sessions, as after any end of vipd. vipd/handover.h is the side of the running vipd.
  *
  *     running vipd                     next vipd
  *                  <-- Request.takeover        (vipd.sock)
  *     Reply, one end of a socket pair -->
  *     SOCKET ... SOCKET, ALL -->               (socket pair; proto/control.proto, Takeover)
  *                                              opens its NICs
- *                  <-- READY                   (within 10 s, or GAVE_UP --> and the running one goes on)
- *     STOPPING -->                             until here the next vipd may fail: nothing has changed
+ *                  <-- READY                   (within 10 s; else GAVE_UP -->, and no takeover)
+ *     STOPPING -->                             (if the next vipd ends before, nothing changes)
  *     ends its sessions and NICs
  *     GO -->                                   begins
  *
@@ -30,34 +30,35 @@ struct takeover {
     int pidfd;     /* of the running vipd */
     int lock_fd;   /* the lock of the runtime directory, for runtime_take */
     pid_t pid;     /* of the running vipd */
-    bool draining; /* the running vipd was drained when it said its last word */
+    bool draining; /* the last message said that the running vipd is drained */
     unsigned nic_count;
-    char *nics[VIPD_NICS_MAX]; /* of the running vipd, as takeover_nic writes them */
+    char *nics[VIPD_NICS_MAX]; /* the running vipd's NICs without a socket, by takeover_nic */
 };
 
 /* Bytes of the text of a NIC, with its terminating zero. */
 #define TAKEOVER_NIC_BYTES 512
 
-/* The text by which two vipd compare a NIC whose link has no socket to pass: "vip1 ether eth1". False:
- * its link has one, which tells more. */
+/* The text by which two vipd compare a NIC without a socket to hand over: "vip1 ether eth1". false:
+ * the NIC has a socket, and its address is compared instead. */
 bool takeover_nic(const struct vipd_nic_config *nic, char ret[TAKEOVER_NIC_BYTES]);
 
-/* A NIC of the running vipd that the configuration does not have as it is there; NULL: none. */
+/* A NIC without a socket of the running vipd that is missing or different in this configuration;
+ * NULL: none. */
 const char *takeover_missing(const struct takeover *takeover, const struct vipd_config *config);
 
 /*
- * Ask the vipd that runs in `dir` for its sockets; user: the user that this vipd is going to be. Each
- * answer must come within 1 s. Outcomes: 0; a negative errno with a sentence in err. *ret can be given
- * to takeover_free in any case.
+ * Ask the vipd that runs in `dir` for its sockets. user: the user that this vipd will become. Each
+ * answer must come within 1 s. Outcomes: 0; a negative errno with a sentence in err. *ret can be
+ * given to takeover_free in any case.
  */
 int takeover_ask(const char *dir, uid_t user, struct fd_store *fd_store, struct takeover *ret,
                  char *err, size_t err_bytes);
 
 /*
- * This vipd is ready: wait until the running one has ended. Nothing but its word or its death is
- * taken for this end. It takes as long as it takes; the log says so after 1 s, and again every 10 s.
- * Outcomes: 0; -ETIMEDOUT with a sentence in err: it has not begun to stop within 1 s, or it has
- * given this one up, and will not stop for it any more.
+ * This vipd is ready: wait until the running vipd has ended, which only GO or its death shows. The
+ * wait has no limit; the log reports the wait after 1 s, and again every 10 s. Outcomes: 0;
+ * -ETIMEDOUT with a sentence in err: the running vipd has not begun to stop within 1 s, or has sent
+ * GAVE_UP; it goes on.
  */
 int takeover_finish(struct takeover *takeover, char *err, size_t err_bytes);
 

@@ -10,7 +10,7 @@
 
 #include "vipd/kept_file.h"
 
-/* Goes up with each change of struct ticket: another version does not open it. */
+/* Add 1 with each change of struct ticket: a vipd does not open tickets of another version. */
 #define TICKET_VERSION 1
 
 _Static_assert(sizeof(struct ticket_key) == crypto_secretbox_KEYBYTES, "secretbox");
@@ -23,7 +23,7 @@ int ticket_init(void)
     return sodium_init() < 0 ? -EIO : 0;
 }
 
-/* Does the open file hold a key that only vipd's user can have written? */
+/* Read the key. false: the open file has no key, or another user can have written it. */
 static bool key_read(int fd, uid_t user, struct ticket_key *ret)
 {
     struct stat st;
@@ -63,7 +63,7 @@ bool ticket_open(const struct ticket_key *key, const uint8_t *bytes, size_t len,
     const uint8_t *nonce;
     struct ticket ticket;
 
-    if (len != TICKET_BYTES || bytes[0] != TICKET_VERSION) /* an empty one may be NULL */
+    if (len != TICKET_BYTES || bytes[0] != TICKET_VERSION) /* len 0: bytes may be NULL */
         return false;
     nonce = bytes + 1;
     if (crypto_secretbox_open_easy((uint8_t *)&ticket, nonce + crypto_secretbox_NONCEBYTES,

@@ -1,6 +1,6 @@
 /*
- * Tickets: what a program keeps for the next life of vipd, so that a connection goes on. The program
- * can neither read nor change a ticket, because vipd alone has the key.
+ * Tickets. A program keeps a ticket for the next life of vipd, so that a connection goes on. The
+ * program can neither read nor change a ticket, because vipd alone has the key.
  *
  * Owns: the key and its file, sealing and opening. Does not own: when a ticket is made and taken
  * (vipd/client/), what the NIC does with its contents (nic_vi_restore).
@@ -22,7 +22,7 @@ struct ticket_key {
     uint8_t bytes[32];
 };
 
-/* Contents. */
+/* Contents of a ticket. */
 struct ticket {
     uint64_t uid, pid, start_ticks; /* the program: only this process may come back with it */
     char nic[VIP_NIC_NAME_BYTES];
@@ -30,21 +30,21 @@ struct ticket {
     struct nic_vi_checkpoint vi;
 };
 
-/* Bytes of a sealed ticket: version, nonce, contents, and 16 bytes that prove the key. */
+/* Bytes of a sealed ticket: version, nonce, 16 bytes that authenticate it, contents. */
 #define TICKET_BYTES (1 + 24 + 16 + sizeof(struct ticket))
 
 /* Call before the other functions. Outcomes: 0; -EIO: libsodium does not work here. */
 int ticket_init(void);
 /*
- * Read the key of the runtime directory dir_fd, or make one. A file that is no key of vipd's user
- * (`user` or the present one), that others may open, or that has a second name, is replaced: then no
- * earlier ticket opens. Outcomes: 0; a negative errno: *ret is a new key, which the next life of vipd
- * will not have.
+ * Read the key in the runtime directory dir_fd, or make a key. The file is replaced if it belongs
+ * neither to `user` nor to this process's user, if others may open it, or if it has a second name.
+ * Then no earlier ticket opens. Outcomes: 0; a negative errno: *ret is a new key, which the next
+ * life of vipd will not have.
  */
 int ticket_key_load(int dir_fd, uid_t user, struct ticket_key *ret);
 void ticket_seal(const struct ticket_key *key, const struct ticket *ticket,
                  uint8_t ret[TICKET_BYTES]);
-/* false: not sealed with this key by this version of vipd; *ret is unchanged. */
+/* Open a ticket. false: it was not sealed with this key and version; *ret is unchanged. */
 bool ticket_open(const struct ticket_key *key, const uint8_t *bytes, size_t len,
                  struct ticket *ret);
 

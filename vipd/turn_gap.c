@@ -29,8 +29,7 @@ void gap_begin(struct gap *gap, uint64_t now_ns)
     gap_deinit(gap);
     gap->from_ns = now_ns;
     gap->requests_ns = 0;
-    /* The descriptor is never 0, which is standard input: gap_deinit takes 0 for a zeroed
-     * struct. */
+    /* The descriptor is never 0, which is standard input. So 0 means a zeroed struct. */
     gap->account = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
     sample(gap, now_ns, &gap->last);
 }

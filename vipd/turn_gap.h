@@ -26,13 +26,13 @@
 struct gap_sample {
     uint64_t at_ns;
     uint64_t cpu_ns, wait_ns;        /* processor time; time in which it waited for a processor */
-    uint64_t voluntary, involuntary; /* times it gave its processor away; times it lost it */
+    uint64_t voluntary, involuntary; /* how often the thread gave up, or lost, its processor */
     bool known;
 };
 
 struct gap {
     uint64_t from_ns;     /* begin of the last turn, or the time for which the next turn was due */
-    uint64_t requests_ns; /* time spent on descriptors, that is on requests, since from_ns */
+    uint64_t requests_ns; /* time spent on ready descriptors (requests) since from_ns */
     int account;          /* descriptor of /proc/thread-self/schedstat; -1: none */
     struct gap_sample last;
     struct vipd_log_limit limit;
@@ -40,7 +40,7 @@ struct gap {
 
 /* Begin to measure. Call it in the thread that takes the turns. A later call begins anew. */
 void gap_begin(struct gap *gap, uint64_t now_ns);
-/* Harmless on a zeroed one. */
+/* A zeroed struct is allowed. */
 void gap_deinit(struct gap *gap);
 
 /* Read the kernel's account if the last reading is GAP_SAMPLE_NS old. Call it where a few

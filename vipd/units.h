@@ -11,7 +11,7 @@
 
 /* Outcomes of each: 0 and *ret; -EINVAL: not that kind of number; -ERANGE: too large. */
 
-/* A time: digits, at most 9 decimals, and ns, us, ms or s. Only 0 may go without unit. */
+/* A time: digits, at most 9 decimals, and ns, us, ms or s. Only 0 needs no unit. */
 int vipd_parse_duration(const char *text, uint64_t *ret_ns);
 
 /* A size: digits and optionally K, M or G (powers of 1024). */

@@ -1,5 +1,5 @@
 /*
- * The SPMD part of AMMPI by its old name; see am_amx.h.
+ * The SPMD functions of am_amx.h by their names in AMMPI.
  */
 #ifndef VIPAM_AMMPI_SPMD_H
 #define VIPAM_AMMPI_SPMD_H

@@ -1,5 +1,5 @@
 /*
- * The SPMD part of AMUDP by its old name; see am_amx.h.
+ * The SPMD functions of am_amx.h by their names in AMUDP.
  */
 #ifndef VIPAM_AMUDP_SPMD_H
 #define VIPAM_AMUDP_SPMD_H

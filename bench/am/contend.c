@@ -31,7 +31,7 @@ static eb_t own_bundle;
 struct service {
     pthread_t thread;
     eb_t bundle;
-    int clients, quits; /* the thread ends when all its clients have quit */
+    int clients, quits; /* the thread ends when each of its clients has sent QUIT */
 };
 static struct service service[CLIENTS_MAX];
 static int services;
@@ -55,10 +55,7 @@ static void on_quit(void *token, int which)
     DO(AM_Reply0(token, ANSWER));
 }
 
-/*
- * Data that a client needs: the server's endpoint for this client, and the service of this
- * endpoint.
- */
+/* What a client must know: the server's endpoint for this client, and its index in service[]. */
 struct card {
     en_t name;
     int service;
@@ -114,7 +111,7 @@ static void quit(int which)
         DO(AM_WaitSema(own_bundle));
 }
 
-/* Ask for `seconds` with a full window. Returns the number of answers. */
+/* Send requests for `seconds`, always WINDOW of them under way. Returns the number of answers. */
 static int ask_for(double seconds)
 {
     double end = now_us() + 1e6 * seconds;

@@ -6,8 +6,8 @@
  *
  * o_s is the time of a request call when credits are available. o_r is the time of the poll that
  * finds a reply and runs its handler. g is the time per request when requests are sent as fast as
- * credits allow. L is the rest of half a round trip (rtt/2 - o_s - o_r). All are medians, in
- * microseconds. Process 1 polls.
+ * credits allow. L is the rest of half a round trip (rtt/2 - o_s - o_r). All values are medians, in
+ * microseconds. Process 1 polls for requests.
  */
 #include "bench/am/pair.h"
 
@@ -45,7 +45,7 @@ static double round_trip(double *sample, int rounds)
     return median(sample, rounds);
 }
 
-/* Measure the call alone, pause until the answer must have come, then measure the poll alone. */
+/* Measure the request call alone. Pause until its answer has come. Then measure the poll alone. */
 static void overheads(double *sample, int rounds, double rtt, double *o_s, double *o_r)
 {
     double *receive = sample + rounds, begin;
@@ -86,7 +86,7 @@ static double gap(double *sample, int rounds)
     return median(sample, bursts);
 }
 
-/* MB/s of long messages of `size` bytes; the messages go to several places in turn. */
+/* MB/s of long messages of `size` bytes, which are written to SLOTS places in turn. */
 static double bandwidth(char *source, size_t size)
 {
     int count = (int)((size_t)(16 << 20) / (size + 16384)) + SLOTS;

@@ -6,9 +6,9 @@
  *   amrun -n 2 am_parts [ROUNDS]
  *
  * One message is a request call with a free credit, and the poll that finds the reply and runs its
- * handler. The time between these two calls is not counted. Process 1 sleeps, so that two
- * processors are enough for both processes and vipd. The time of the accounting itself is measured
- * and subtracted from each part.
+ * handler. The time between these two calls is not counted. Process 1 sleeps between requests, so
+ * two processors are enough for both processes and vipd. The program measures the time that the
+ * accounting itself takes, and subtracts this time from each part.
  */
 #include "bench/am/pair.h"
 
@@ -36,7 +36,7 @@ static double ticks_per_ns(void)
     return (double)parts.ticks[AM_PART_OUTSIDE] / (end - begin) / 1e3;
 }
 
-/* The time that the accounting takes for one change of the part, in ticks. */
+/* The time, in ticks, that the accounting takes each time the part changes. */
 static double change_ticks(void)
 {
     enum { CHANGES = 1000, TRIES = 101 };
@@ -63,10 +63,8 @@ static void take(double ticks[AM_PARTS], double change)
         ticks[i] += (double)now.ticks[i] - change * (double)now.ends[i];
 }
 
-/*
- * Send one message; get its ticks by part. Returns 0 if the reply was late: then the poll that
- * found it must not count.
- */
+/* Send one message; get its ticks by part. Returns 0 if one poll was not enough, because the reply
+ * came late: then the message must not count. */
 static int message(double ticks[AM_PARTS], double change, double pause_us)
 {
     double begin = now_us();
@@ -89,7 +87,7 @@ static int message(double ticks[AM_PARTS], double change, double pause_us)
     return 0;
 }
 
-/* The usual round trip, in microseconds. */
+/* Send WARM_UP requests. Returns the median round trip, in microseconds. */
 static double warm_up(void)
 {
     double sample[WARM_UP];

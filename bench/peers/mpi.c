@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define SAMPLES_MAX 1000000
-#define WARM        20 /* exchanges before the measured ones: they connect and register memory */
+#define WARM        20 /* first exchanges, not measured: they connect and register memory */
 #define WINDOW      16 /* messages of a stream under way */
 
 enum { TAG_DATA = 1, TAG_STOP = 2 };

@@ -1,13 +1,13 @@
 /*
- * What the operations of Split-C cost between processes 0 and 1, for bench/suite/splitc.py: one "name value" line
- * each, microseconds (us per operation) or MB/s. Process 1 serves in a barrier meanwhile.
+ * The times of Split-C's operations between processes 0 and 1, for bench/suite/splitc.py. Prints a
+ * line "name value" for each, in us per operation or MB/s. Process 1 serves meanwhile in a barrier.
  *
- *   amrun -n 2 ops [OPERATIONS] [BYTES]      per median; of bulk transfers per size and kind
+ *   amrun -n 2 ops [OPERATIONS] [BYTES]      for each median; for each size and kind of transfer
  *
- * local_T: a read through a global pointer to this process. read_T, write_T: blocking, the median of single
- * ones. get_T, put_T, store_T: issued one after another, then completed; time per operation, median of ten such
- * series. get_issue: the call alone. get_take: sync() alone, when the answer has been here for a while. get_whole: get
- * and sync. bulk_..._N: transfers of N bytes, MB/s.
+ * local_T: read by a global pointer to this process. read_T, write_T: median of single blocking
+ * operations. get_T, put_T, store_T: a series is issued, then completed; time per operation, median
+ * of ten series. get_issue: the get alone. get_take: sync() alone, after the answer has come.
+ * get_whole: get and sync(). bulk_..._N: transfers of N bytes, in MB/s.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ static double median(int n)
     return sample[n / 2];
 }
 
-/* Finer than get_seconds, whose seconds since 1970 leave a double 0.24 us. */
+/* The time in steps finer than those of get_seconds, which are 0.24 us. */
 static double now_us(void)
 {
     struct timespec now;
@@ -45,7 +45,7 @@ static double now_us(void)
     return now.tv_sec * 1e6 + now.tv_nsec * 1e-3;
 }
 
-/* Each single operation is timed. */
+/* Measure the time of each single operation. */
 #define SINGLE(name, statement)                                                                    \
     {                                                                                              \
         for (k = -count / 10; k < count; k++) {                                                    \
@@ -58,7 +58,7 @@ static double now_us(void)
         printf("%s %.4f\n", name, median(count));                                                  \
     }
 
-/* A series of operations is timed together with what completes it. */
+/* Measure the time of a series of operations and of the statement that completes the series. */
 #define PIPED(name, statement, finish)                                                             \
     {                                                                                              \
         for (s = -1; s < SERIES; s++) {                                                            \
@@ -99,7 +99,7 @@ OPERATIONS(long)
 OPERATIONS(float)
 OPERATIONS(double)
 
-/* The parts of a get, as far as this side can see them. */
+/* Measure the parts of a get that this process executes. */
 static void parts_of_a_get(int *global theirs)
 {
     double *issue = malloc(count * sizeof(double)), *take = malloc(count * sizeof(double)), whole, start;
@@ -112,7 +112,7 @@ static void parts_of_a_get(int *global theirs)
         x := *theirs;
         issue[k] = now_us() - start;
         while (now_us() < start + 3 * whole)
-            sched_yield(); /* whoever brings the answer may need this processor */
+            sched_yield(); /* vipd or process 1 may need this processor for the answer */
         start = now_us();
         sync();
         take[k] = now_us() - start;

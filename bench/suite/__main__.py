@@ -1,5 +1,5 @@
 """The measuring program of bench/run: measures in interleaved rounds, then writes results.json,
-CSV, plots and a report. The script bench/run installs and builds before."""
+CSV, plots and a report. Before this, the script bench/run installs packages and builds."""
 
 import argparse
 import json
@@ -53,7 +53,7 @@ def main():
             for measurement in measurements:
                 runner.measure(measurement)
             print(f"round {number} of {rounds} done, {time.time() - started:.0f} s", flush=True)
-            time.sleep(0.2)  # until our own daemons sleep
+            time.sleep(0.2)  # until the vipd of the measurements sleep
             described["others"].append(machine.others(0.5))
     results = {
         "tool": "bench/run",

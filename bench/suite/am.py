@@ -1,6 +1,6 @@
-"""Active Messages: raw VIPL, both designs, the parts of the overhead, and servers with many
-clients. The programs are in bench/am. Each run of a program gives several values, so the value of a
-measurement is a dictionary."""
+"""The group "am": raw VIPL, Active Messages in both designs (VARIANTS), the parts of the overhead,
+and servers with many clients. The programs are in bench/am. A program prints several values, so the
+value of a measurement is a dictionary."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ SIZES = [4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576]
 VARIANTS = {"v1": "1", "v3": "3"}
 CLIENTS = {False: [1, 2, 4, 8, 16, 32, 64], True: [1, 4, 16]}
 SERVERS = {"one": "one endpoint", "own": "an endpoint each", "threads": "an endpoint and a thread each"}
-# In series with limited connections the server has one connection for this many clients.
+# In series with limited connections the server has one connection for 8 clients.
 LIMIT = 8
 SECONDS = {False: "1", True: "0.3"}
 ROUNDS = {False: "4000", True: "500"}

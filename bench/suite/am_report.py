@@ -11,9 +11,9 @@ from report import number, present
 
 MIB = 1048576
 
-# "An Analysis of VI Architecture Primitives" (2001) and "Design Challenges of Virtual Networks"
-# (1999), on other machines: shares can be compared, times cannot. Figures that we could not get are
-# absent.
+# Figures of "An Analysis of VI Architecture Primitives" (2001) and "Design Challenges of Virtual
+# Networks" (1999). They are of other machines, so compare shares only, not times. Figures that were
+# not available are absent.
 PUBLISHED = {
     "half_rtt": "30", "delta": "5.4 (18 % of the whole)", "limited": "0.5 to 0.75",
 }
@@ -46,7 +46,7 @@ class Found:
 
 
 def best(found, server):
-    """The measured client count with the most answers."""
+    """The number of clients with which the server gave the most answers."""
     counts = [x for (series, x) in found.rows if series == server and found.value(server, x, "answers")]
     return max(counts, key=lambda x: found.value(server, x, "answers")) if counts else None
 

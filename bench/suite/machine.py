@@ -5,7 +5,7 @@ import platform
 import subprocess
 import time
 
-# If more processors than this are busy in a pause of ours, the report calls the machine noisy.
+# If other programs use more processors than this while bench/run pauses, the report says so.
 QUIET_PROCESSORS = 0.15
 
 
@@ -39,7 +39,7 @@ def _busy_ticks():
 
 
 def others(seconds):
-    """Number of processors that are busy (or taken by the hypervisor) during a pause of ours."""
+    """Number of processors that are busy (or taken by the hypervisor) while bench/run pauses."""
     before = _busy_ticks()
     time.sleep(seconds)
     return round((_busy_ticks() - before) / os.sysconf("SC_CLK_TCK") / seconds, 3)

@@ -22,8 +22,8 @@ MILLISECONDS = {False: "100", True: "50"}
 # record.
 RAW_BYTES = 48
 
-# veth: ranks in namespaces do not find their launcher. So the ranks stay outside, and only their
-# vipd are inside. Open MPI's TCP cannot be measured between namespaces for the same reason.
+# veth: a rank in a namespace cannot reach its launcher. So the ranks run outside of the namespaces,
+# and only their vipd run inside. For the same reason Open MPI's TCP cannot be measured there.
 NETWORKS = {"loop": "both ranks at one vipd", "udp": "two vipd on one host", "veth": "two vipd in two namespaces"}
 RXM, NATIVE, TCP, FABRIC_TCP = "VIA, ofi_rxm", "VIA, native", "TCP", "libfabric tcp;ofi_rxm"
 SHARED, MPICH_SHARED = "shared memory", "MPICH, shared memory"
@@ -35,7 +35,7 @@ SERIES = {
 
 
 def _launch(build, series):
-    """The command line before the program's name."""
+    """The part of the command line before the program's name."""
     open_mpi = ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "-n", "2"]
     viampirun = os.path.join(build, "ofi", "viampirun")
     return {
@@ -56,7 +56,7 @@ def _job(network, command, program, quick):
               'export VIPD_RUNTIME_DIR; exec "$0" "$@"')
     sizes = ["lat", *LAT_SIZES[quick], "bw", *BW_SIZES[quick]]
     text = peers.output(command + ["sh", "-c", script, program, MILLISECONDS[quick]] + [str(size) for size in sizes],
-                        # Waiting processes yield: with vipd there are more of them than processors.
+                        # A waiting rank yields: ranks and vipd may outnumber the processors.
                         {"OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1",
                          "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "VIPD_RUNTIME_DIR": network.runtime_dir})
     values = {name: float(value) for name, value in re.findall(r"^(\w+) ([\d.]+)$", text, re.MULTILINE)}

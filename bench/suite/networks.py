@@ -1,5 +1,4 @@
-"""The hosts of the measurements: bench/hosts starts them, and stops them when we close its
-input."""
+"""The hosts of the measurements. bench/hosts starts them, and stops them when its input ends."""
 
 import os
 import subprocess

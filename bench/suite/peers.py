@@ -11,7 +11,7 @@ import time
 
 from runner import Measurement, PATIENCE_S
 
-# Seconds until a server listens, as a rule. A client that comes too early tries again.
+# Time in seconds after which a server usually listens. A client that starts too early tries again.
 START_S = 0.3
 TRIES = 5
 
@@ -117,8 +117,8 @@ def _libfabric(make, network):
                 iterations = "2000" if kind == "lat" else "200"
                 common = ["fi_pingpong", "-e", "rdm", "-p", provider, "-I", iterations, "-S", str(size)]
                 out = _pair(network, common + ["-B", port], common + ["-P", port, network.address_b])
-                # Columns: bytes #sent #ack total time MB/sec usec/xfer Mxfers/sec. In a ping-pong
-                # one message is under way at a time, also for its MB/s.
+                # Columns: bytes #sent #ack total time MB/sec usec/xfer Mxfers/sec. A ping-pong has
+                # only one message under way.
                 column = r"(?:\S+\s+){6}" if kind == "lat" else r"(?:\S+\s+){5}"
                 return _number("^" + column + r"([\d.]+)",
                                out.strip().splitlines()[-1])
@@ -163,7 +163,7 @@ def _sockperf(make, network):
 
 
 def _mpi(make, network):
-    """MPI on one host only: ranks in two network namespaces do not find their launcher."""
+    """MPI on one host only, because a rank in a network namespace cannot reach its launcher."""
     if network.name == "veth":
         return
     local = network.name == "loop"
@@ -183,7 +183,7 @@ def _mpi(make, network):
             continue
         for kind, size in [("lat", 64), ("bw", 1048576)]:
             def measure(launcher=tuple(launcher), program=program, kind=kind, size=size):
-                # The output is "lat_64 1.5", or with bw_.
+                # The output is "lat_64 1.5" or "bw_64 1.5".
                 return float(output([*launcher, program, "200", kind, str(size)],
                                      {"OMPI_MCA_mpi_yield_when_idle": "1"}).split()[-1])
             make.add(f"{name} {'shared memory' if local else 'tcp'}", network, kind, size, measure)

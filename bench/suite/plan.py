@@ -49,8 +49,8 @@ LINK_NETWORKS = ["veth", "ether", "xdp", "udp9000", "ether9000"]
 
 
 def _half_us(document):
-    """None if the time was over before the first round trip, as on a busy machine: that is not a
-    result of 0 us."""
+    """Half of the median round trip in us. None: on a busy machine the time may end before the
+    first round trip; vipperf then prints 0."""
     median_ns = document["results"][0]["half_rtt_ns"]["p50"]
     return median_ns / 1000 if median_ns > 0 else None
 
@@ -206,7 +206,7 @@ def _vis(make, network):
 
 
 def _calls(make, network):
-    """All calls in one measurement, because one run of `vipperf cost` measures all of them."""
+    """Add all calls as one measurement, because one run of `vipperf cost` measures all of them."""
     argv = [make.vipperf, "cost", "--iters", "50" if make.quick else "200"]
 
     def all_calls(document):
@@ -216,8 +216,8 @@ def _calls(make, network):
 
 
 def make(networks, top, folder, only, quick):
-    """Returns the measurements, and a list of what cannot be measured here, with reasons. `folder`:
-    for results."""
+    """Returns the measurements, and a list of the measurements that are not possible here, with
+    reasons. `folder`: for results."""
     maker = Maker(networks, quick)
     absent = [{"what": f"network {name}", "why": why} for name, why in networks.absent.items()]
     groups = {"lat": _latency, "bw": _bandwidth, "both": _both, "rate": _rates, "vis": _vis}

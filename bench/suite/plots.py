@@ -18,7 +18,7 @@ def points(results, group, network, series):
 
 
 def cpu_points(results, network, series):
-    """Points of processor time of all processes per message of a stream, over the message size."""
+    """Points of a plot: processor time of all processes per message of a stream, by size."""
     found = []
     for row in results["measurements"]:
         if (row["group"], row["network"], row["series"]) != ("bw", network, series) or not row["messages"]:

@@ -22,7 +22,7 @@ class Results:
         return self.by_key.get(key)
 
     def first(self, *keys):
-        """The first key that was measured: a floor need not be on the same network."""
+        """The measurement of the first of these keys that was measured, or None."""
         for key in keys:
             if key in self.by_key:
                 return self.by_key[key]

@@ -1,5 +1,5 @@
-"""bench/run restarts: for how long no message arrives around an end of vipd, under checked traffic
-between two hosts, beside the start-up of a vipd process. bench/restarts makes the values."""
+"""bench/run restarts: the time without messages around an end of vipd, under checked traffic of two
+hosts, compared with the start-up time of a vipd process. bench/restarts measures the values."""
 
 import argparse
 import json
@@ -18,7 +18,7 @@ ENDS = {"SIGKILL": "killed (SIGKILL)", "SIGTERM": "stopped (SIGTERM)", "takeover
 
 
 def quantile(values, share):
-    """The smallest value that at least this share of the values does not exceed."""
+    """The smallest value such that at least this share of the values is not larger."""
     ordered = sorted(values)
     return ordered[math.ceil(share * len(ordered)) - 1]
 

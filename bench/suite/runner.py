@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 
-# Limit of the time of one run, in seconds; a run that takes longer has failed.
+# Longest time of one run, in seconds. A longer run counts as failed.
 PATIENCE_S = 60
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -21,7 +21,7 @@ class Measurement:
         self.values = []       # one per round, None if that round failed
         self.cpu_app_s = []    # processor time of the applications
         self.cpu_vipd_s = []   # processor time of both vipd
-        self.messages = []     # number of messages in this processor time
+        self.messages = []     # number of messages that took this processor time
         self.gib = []          # bytes of these messages, in GiB
 
     def as_dict(self):

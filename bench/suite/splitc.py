@@ -1,7 +1,7 @@
-"""The group "splitc": the times of the operations of Split-C beside raw VIPL and Active Messages,
-the parts of a get, bulk bandwidth over size, and the examples with more processes. Most
-measurements are one run of a program that prints "name value" lines, kept as a dictionary. Their
-rounds are interleaved with those of the other groups."""
+"""The group "splitc": the times of the operations of Split-C compared with raw VIPL and Active
+Messages, the parts of a get, bulk bandwidth by size, and the examples with more processes. Most
+measurements are one run of a program that prints "name value" lines; the value is a dictionary of
+these lines. Their rounds are interleaved with those of the other groups."""
 
 import os
 import re
@@ -21,13 +21,12 @@ REQUEST_BYTES = 48
 SIZES = [64 * 4**k for k in range(8)]
 RAW_SIZES = [1024, 16384, 65536, 1048576]
 # The time that Split-C adds to a half round trip of VIA, from the summary of "An Analysis of VI
-# Architecture Primitives ..." (2002). Its machines had four processors of 550 MHz and another
-# network.
+# Architecture Primitives ..." (2002). The machines of that paper had four processors of 550 MHz.
 PUBLISHED_MAPPING_US = 5.4
 
-# program: (arguments for a number of processes, pattern of its result lines, True if a larger value
-# is better). The pattern's first group is the name of the value. The work is the same for every
-# number of processes; a printed time is per item of one process.
+# program: (its arguments for a number of processes, a pattern of its result lines, True if a larger
+# value is better). The pattern's first group is the name of the value. The whole work is the same
+# for every number of processes; a printed time is per item of one process.
 EXAMPLES = {
     "mm": (lambda procs, quick: ["4", "16" if quick else "64"], r"(mm): .* ([\d.]+) MFLOP/s", True),
     "radix": (lambda procs, quick: [str((12000 if quick else 120000) // procs)], r"(radix): .* ([\d.]+) us per key",
@@ -200,7 +199,7 @@ def _write_parts(out, group):
     print(f"| get and sync | {number(whole)} | not at hand |", file=out)
     print(f"| raw VIPL, a round trip of {REQUEST_BYTES} bytes | {number(raw)} | not at hand |", file=out)
     if None not in (whole, half):
-        # Negative if raw VIPL's program does more work than ours around the same messages.
+        # Negative if the program of raw VIPL does more work per message than that of Split-C.
         print(f"| Split-C's part of half of it | {whole / 2 - half:.3g} | {PUBLISHED_MAPPING_US} |", file=out)
 
 

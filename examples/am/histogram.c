@@ -1,7 +1,7 @@
 /*
- * A distributed histogram: each process has many numbers and owns a part of the buckets. A process
- * sends each number to the owner of its bucket, in batches, by medium messages. Handlers are
- * atomic, so they add without locks.
+ * A distributed histogram: each process has many numbers and owns some of the buckets. It sends
+ * each number to the process that owns the number's bucket, in batches, by medium messages.
+ * Handlers of an endpoint run one after the other, so they need no locks.
  *
  *   amrun -n 4 histogram [NUMBERS]
  */
@@ -17,7 +17,7 @@
 #define BATCH   512
 
 static int me, procs;
-static int count[BUCKETS]; /* of this process's buckets: bucket % procs == me */
+static int count[BUCKETS]; /* used for this process's buckets: bucket % procs == me */
 static int under_way;
 
 static void die(const char *what, int code)
@@ -50,8 +50,8 @@ static void on_done(void *token)
 }
 
 /*
- * Draw the next number. Every process draws the same sequence from the same state, so that check()
- * can count again.
+ * Draw the next number. The same first state always gives the same numbers, so that check() can
+ * count the numbers of all processes.
  */
 static unsigned draw(unsigned *state)
 {

@@ -1,6 +1,6 @@
 /*
- * A small key-value store. Every process serves a share of the keys and is a client of all
- * processes; two processes keep each key. Then one process goes out of service: it sets its tag to
+ * A small key-value store. Two processes (the keepers) store each key. Every process is a keeper of
+ * some keys and a client of all processes. Then one process ends its service: it sets its tag to
  * AM_NONE. So requests to this process come back to handler 0 of their sender, and the sender asks
  * the other keeper.
  *
@@ -14,10 +14,10 @@
 enum { PUT = 1, STORED, GET, VALUE, NO_VALUE };
 
 #define VALUE_MAX 200
-#define TABLE     4096 /* entries of one process's table; more than it needs */
+#define TABLE     4096 /* entries of the table of a process; more than the process needs */
 
 struct entry {
-    int key; /* 0 = the entry is free */
+    int key; /* 0: the entry is free */
     int len;
     char value[VALUE_MAX];
 };
@@ -25,7 +25,7 @@ struct entry {
 static struct entry table[TABLE];
 static int me, procs;
 static int stored, came_back;
-static int answer_key, answer_len; /* of the running get; -1 = no value, -2 = returned */
+static int answer_key, answer_len; /* answer to get(); length -1: no value, -2: it came back */
 static char answer[VALUE_MAX];
 
 static void die(const char *what, int code)
@@ -96,8 +96,8 @@ static void on_no_value(void *token, int key)
 }
 
 /*
- * A request came back: the keeper is out of service. Handlers may not send, so get() asks the other
- * keeper.
+ * A request came back: the keeper has ended its service. A handler may not send a request, so get()
+ * asks the other keeper later.
  */
 static void on_returned(int status, op_t opcode, void *token)
 {

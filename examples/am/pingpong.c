@@ -1,10 +1,10 @@
 /*
- * Two processes send a short message back and forth; then one sends long messages to the other.
+ * Two processes send a short message back and forth; then process 0 sends long messages.
  *
  *   amrun -n 2 pingpong [ROUNDS]
  *
- * Process 0 prints half a round trip and the bandwidth. If it is the only process, it sends to
- * itself. Processes after the second do nothing.
+ * Process 0 prints the time of half a round trip, and the bandwidth. If it is the only process, it
+ * sends to itself. Processes 2, 3 and so on do nothing.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 #define GOT  4
 
 #define BLOCK (1 << 20) /* bytes of a long message */
-#define SLOTS 8         /* blocks under way; each has its own place */
+#define SLOTS 8         /* most blocks under way; each has a place of its own */
 
 static volatile int pongs, got;
 
@@ -110,7 +110,7 @@ static void bandwidth(eb_t bundle, ep_t ep, int to, int blocks)
 
         if (i == 0)
             begin = seconds();
-        /* Asynchronous: the source must not change until the answer has come. */
+        /* The request is asynchronous: do not change the source until the answer has come. */
         while ((code = AM_RequestXferAsync1(ep, to, (uintptr_t)slot * BLOCK, DATA,
                                             source + (size_t)slot * BLOCK, BLOCK, i)) ==
                AM_ERR_IN_USE)

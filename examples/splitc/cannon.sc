@@ -1,7 +1,7 @@
 /*
- * Cannon's matrix multiply: a q by q torus of blocks. In each of q rounds every process multiplies
- * its two blocks and stores them to its neighbours. If PROCS is not a square, the processes beyond
- * q * q do nothing.
+ * Cannon's matrix multiply: q by q processes in a torus, each with a block of both matrices. In
+ * each of q rounds every process multiplies its two blocks and stores them to its neighbours. If
+ * PROCS is not a square, the processes from q * q on do nothing.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static void fill(block_t *block, int bi, int bj, double (*of)(int, int))
 
 int splitc_main()
 {
-    /* Each has two halves: the process multiplies one, the neighbour stores into the other. */
+    /* a and b have two blocks per process: one is multiplied, a neighbour stores the other. */
     block_t *spread a = all_spread_malloc(PROCS, 2 * sizeof(block_t));
     block_t *spread b = all_spread_malloc(PROCS, 2 * sizeof(block_t));
     block_t c;

@@ -1,14 +1,14 @@
 /*
- * EM3D: electromagnetic waves on a graph of E and H nodes, the example of the Split-C papers. Each
- * node's value is computed from the values of its neighbours: E from H, then H from E. The graph is
- * random, and a part of its edges leads to nodes of other processes.
+ * EM3D: electromagnetic waves on a graph of E and H nodes, the example of the Split-C papers. In
+ * each step the program computes the value of each E node from its neighbours, which are H nodes,
+ * then the H nodes from the E nodes. The graph is random; some edges lead to other processes.
  *
  *   em3d [NODES PER PROCESS] [EDGES PER NODE] [PERCENT REMOTE] [STEPS]
  *
- * The same problem is solved five times: with a read of each neighbour when it is needed (simple),
- * with one read of each remote value (ghost), with gets that overlap (get), with stores by the
- * owners (store), and with one bulk store per pair of processes (bulk). All five results must equal
- * the result of one process that works alone.
+ * The program solves the same problem five times: with a read of each neighbour when it is needed
+ * (simple), with one read of each remote value (ghost), with gets that overlap (get), with stores
+ * by the owners (store), and with one bulk store per pair of processes (bulk). All five results
+ * must equal the result of one process that computes all nodes.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,13 +16,13 @@
 
 typedef struct {
     int degree;
-    int *to;        /* numbers of the neighbours, over all processes */
-    double *weight; /* of each edge */
+    int *to;        /* numbers of the neighbours; a number names a node of any process */
+    double *weight; /* weight of each edge */
 } node_t;
 
 typedef struct {
     node_t *node;           /* nodes of this process */
-    double *spread value;   /* node i of process p is block p, element i */
+    double *spread value;   /* of node i of process p: block p, element i */
     double *spread old;     /* values before the first step */
 } side_t;
 
@@ -35,7 +35,7 @@ typedef struct {
 static int nodes = 60, edges = 5, percent = 30, steps = 4;
 static side_t side[2];
 
-/* Process p's node i of a side; numbers are over all processes. */
+/* The process of node n, and the node's index there; n numbers the nodes of all processes. */
 #define OWNER(n) ((n) / nodes)
 #define INDEX(n) ((n) % nodes)
 
@@ -128,11 +128,11 @@ static void simple_half(int w)
     barrier();
 }
 
-/* ---- ghosts: local copies of the remote values, one of each ---- */
+/* ---- ghosts: one local copy of each remote value ---- */
 
 static int ghosts[2];           /* number of ghosts */
-static ghost_t *ghost[2];       /* remote nodes of side w that this process uses, by number */
-static double **source[2];      /* for each edge of side !w: place of its value */
+static ghost_t *ghost[2];       /* [w]: remote nodes of side w that this process uses, by number */
+static double **source[2];      /* [w]: for each edge of side !w, the address of its value here */
 
 static int by_number(const void *a, const void *b)
 {
@@ -201,17 +201,17 @@ static void get_half(int w)
     compute_half(w);
 }
 
-/* ---- stores: the owner sends what others use ---- */
+/* ---- stores: the owner of a node stores its value to the processes that use it ---- */
 
 typedef struct {
-    int index;              /* of the owner's node */
-    double *global where;   /* the user's ghost */
+    int index;              /* index of the node in its owner */
+    double *global where;   /* the ghost in the process that uses the value */
 } order_t;
 
 static int orders[2];
 static order_t *order[2];
 
-/* Every process reads the lists of ghosts of all other processes, only during the set-up. */
+/* Every process reads the lists of ghosts of all other processes. This is part of the set-up. */
 static void make_orders(void)
 {
     int w, p, k;
@@ -258,7 +258,7 @@ static void store_half(int w)
     compute_half(w);
 }
 
-/* ---- bulk: one block per pair, gathered by the owner and scattered by the user ---- */
+/* ---- bulk: one block per pair of processes; its receiver distributes the values ---- */
 
 static double *spread inbox;    /* in each process: room for the values of each other process */
 
@@ -284,7 +284,7 @@ static void bulk_half(int w)
     compute_half(w);
 }
 
-/* ---- one process alone, for comparison ---- */
+/* ---- all nodes in one process, for comparison ---- */
 
 static double *alone(int *ret_all)
 {

@@ -1,8 +1,8 @@
 /*
- * Fourier transform of n points. With a cyclic layout the first steps need only points of one
- * process; with a blocked layout the last steps do. So: compute, change the layout with bulk gets,
- * compute. PROCS must be a power of two and its square at most n; otherwise the program only prints
- * a message.
+ * Fourier transform of n points. In a cyclic layout the first steps need only points of the same
+ * process; in a blocked layout the last steps need only these. So the program computes, changes the
+ * layout with bulk gets, and computes again. PROCS must be a power of two and its square at most n;
+ * otherwise the program only prints a message.
  */
 #include <math.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ static complex_t root(long k, long n)
 }
 
 /*
- * Transform n points in place; `distance` elements separate two points. The result is in
+ * Transform n points in place; the points are x[0], x[distance] and so on. The result is in
  * bit-reversed order.
  */
 static void transform(complex_t *x, int n, int distance)
@@ -62,9 +62,9 @@ static int reversed(int i, int n)
 }
 
 /*
- * n = p * m. Process c has column c (points c, c + p, ...). Each process transforms the m points of
- * its column and multiplies them by factors. Then it transforms the p points of each of its m / p
- * rows across the columns.
+ * With p processes, n = p * m. Process c has column c (points c, c + p, ...). Each process
+ * transforms the m points of its column and multiplies them by factors. Then it gets m / p rows,
+ * with one point of each column, and transforms the p points of each row.
  */
 static void all_fft(int n, complex_t X[n]::, complex_t Y[PROCS]::[n / PROCS])
 {

@@ -1,7 +1,7 @@
 /*
- * Heat in a bar whose ends have fixed temperatures, once with a static and once with an automatic
- * spread array. Element i of a spread array lies in process i mod PROCS, so both neighbours are
- * remote. The program shows remote reads, and gets that overlap.
+ * Heat in a bar whose ends have fixed temperatures: first with static spread arrays and remote
+ * reads, then with automatic spread arrays and gets that overlap. Element i of a spread array is in
+ * process i mod PROCS, so both neighbours of an element are in other processes.
  */
 #include <math.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /*
  * Measures the operations between processes 0 and 1, in microseconds per operation, and the rate of
- * bulk transfers by size. Single reads and writes give the median, because one late wake-up would
- * spoil the mean. All other operations give the mean, because they overlap. Meanwhile process 1
- * waits in a barrier and serves.
+ * bulk transfers for each size. For single remote reads and writes it prints the median, because
+ * one late wake-up would make the mean too large. For all other operations it prints the mean.
+ * Process 1 waits in all_store_sync and serves process 0.
  *
  *   measure [REPETITIONS]
  */

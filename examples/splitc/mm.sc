@@ -1,7 +1,7 @@
 /*
- * Blocked matrix multiply: C = A * B, blocks of b by b elements spread over the processes. The
- * processes compute blocks of C in turn. A process gets the next pair of blocks of A and B while it
- * multiplies the last pair.
+ * Blocked matrix multiply: C = A * B, in blocks of b by b elements that are spread over the
+ * processes. Each process computes the blocks of C that it has. While it multiplies a pair of
+ * blocks of A and B, it gets the next pair.
  */
 #include <stdio.h>
 #include <stdlib.h>

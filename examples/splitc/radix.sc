@@ -1,7 +1,7 @@
 /*
- * Radix sort of 32-bit keys, 8 bits at a time. In each pass every process counts its keys per
- * digit. A sum over digits and processes gives the place of each key. Then each key is stored to
- * its place.
+ * Radix sort of 32-bit keys, with digits of 8 bits. In each pass every process counts its keys of
+ * each digit. Sums over digits and processes give the place of each key. Then the process stores
+ * each of its keys to this place.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static unsigned draw(unsigned *seed)
     return *seed ^ *seed >> 16;
 }
 
-/* counts[d] becomes the number of the first place for digit d of this process. */
+/* counts[d] is the number of this process's keys with digit d; it becomes their first place. */
 static void all_places(int counts[BUCKETS])
 {
     int table[BUCKETS]::[PROCS];
@@ -27,7 +27,7 @@ static void all_places(int counts[BUCKETS])
     for (d = 0; d < BUCKETS; d++)
         table[d][MYPROC] :- counts[d];
     all_store_sync();
-    /* The digits of one process are not consecutive, so every process needs the totals. */
+    /* A place also depends on the totals of all lower digits, so every process gets all totals. */
     {
         int totals[BUCKETS]::, local[BUCKETS];
 

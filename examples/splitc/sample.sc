@@ -1,6 +1,7 @@
 /*
- * Sample sort. Splitters from a sample divide the keys among the processes. Each process sends
- * every other process its share in one bulk store, and sorts the keys that it has received.
+ * Sample sort. Keys from a sorted sample (splitters) divide the range of keys among the processes.
+ * Each process sends the keys of each range to its process in one bulk store, and sorts the keys
+ * that it has received.
  */
 #include <stdio.h>
 #include <stdlib.h>

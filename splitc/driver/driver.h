@@ -1,13 +1,13 @@
 /*
- * splitcc in parts: options.c parses the command line, run.c runs programs, splitcc.c handles the
- * files.
+ * The parts of splitcc: options.c parses the command line, run.c runs programs, splitcc.c handles
+ * the files.
  */
 #ifndef SPLITC_DRIVER_DRIVER_H
 #define SPLITC_DRIVER_DRIVER_H
 
 #include <stdbool.h>
 
-/* A list of words that ends with NULL. Grows; not freed, since splitcc is short-lived. */
+/* A growing list of words with NULL at its end. Not freed, because splitcc runs a short time. */
 struct words {
     char **items;
     int count, cap;
@@ -21,15 +21,15 @@ char *words_format(const char *format, ...) __attribute__((format(printf, 1, 2))
 /* An array of `count` NULLs. */
 char **words_array(int count);
 
-/* The last stage for each file. */
+/* The stage after which splitcc stops with each file. */
 enum stage { STAGE_LINK, STAGE_PREPROCESS, STAGE_TRANSLATE, STAGE_ASSEMBLER, STAGE_OBJECT };
 
-/* An input file, or a word that keeps its place among the files when linking (-l, -Wl). */
+/* An input file; or an option of the linker (-l, -Wl), whose place among the files matters. */
 struct input {
     char *name;
     bool is_split_c;
     bool is_file;
-    const char *language; /* for gcc, from "-x"; NULL: gcc takes it from the suffix */
+    const char *language; /* for gcc, from "-x"; NULL: gcc finds it by the suffix of the name */
 };
 
 struct options {
@@ -50,20 +50,20 @@ struct options {
 /* Parse the command line. Returns 0, or -1 after a message. */
 int options_parse(struct options *o, int argc, char **argv);
 
-/* From now on SIGINT, SIGTERM and SIGHUP end the running program, and splitcc removes its files. */
+/* From now on SIGINT, SIGTERM and SIGHUP end the running program, and then splitcc itself. */
 void run_begin(void);
 /*
  * Run a program and wait for it. Returns its exit status, or 1 if it could not start or was killed.
- * If a signal has asked splitcc to end, exits with 128 + the signal's number.
+ * If splitcc has got one of the signals of run_begin, it exits with 128 + the signal's number.
  */
 int run(const struct options *o, const struct words *command);
 
 /* Paths of the parts of this installation or build; none is NULL after paths_find. */
 struct paths {
     char *sc1;     /* the translator */
-    char *include; /* has split-c/ */
-    char *lib;     /* has libsplitc.a */
-    char *vipl;    /* has libvipl.a */
+    char *include; /* the folder that contains split-c/ */
+    char *lib;     /* libsplitc.a */
+    char *vipl;    /* libvipl.a */
 };
 
 void paths_find(struct paths *p);

@@ -1,6 +1,6 @@
 /*
- * The command line, which is that of gcc. splitcc knows which options take a separate word, and
- * which stage each option belongs to. Unknown options go to every stage of gcc.
+ * The command line, with the options of gcc. This file knows which options have their argument in
+ * the next word, and to which stage an option belongs. Other options go to every stage of gcc.
  */
 #include "splitc/driver/driver.h"
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Memory is not freed before the program ends; the list keeps it reachable for leak checkers. */
+/* The memory of splitcc, never freed. It is in a list, so leak checkers do not report it. */
 struct kept {
     struct kept *next;
     _Alignas(max_align_t) char data[];
@@ -162,7 +162,7 @@ static bool depend_option(struct options *o, char **argv, int *i)
     return true;
 }
 
-/* Options for the linker; they keep their place among the files. */
+/* Options for the linker. They become inputs, so that they keep their place among the files. */
 static bool link_option(struct options *o, char **argv, int *i)
 {
     static const char *const apart[] = {"-L", "-l", "-Xlinker", "-T", "-u", "-z", "-e", NULL};

@@ -1,6 +1,6 @@
 /*
- * Runs the other programs, and finds the parts of splitcc: beside the program (in a build folder)
- * or in the installation.
+ * Runs gcc and sc1. Finds the other parts of splitcc: beside splitcc in a build folder, or in the
+ * folders of the installation.
  */
 #include "splitc/driver/driver.h"
 
@@ -17,7 +17,7 @@
 
 extern char **environ;
 
-/* The signal that asks splitcc to end, or 0; and the running program, or 0. */
+/* The signal that has asked splitcc to end, or 0. The process id of the running program, or 0. */
 static volatile sig_atomic_t asked_to_end;
 static volatile pid_t running;
 
@@ -39,13 +39,13 @@ void run_begin(void)
             sigaction(numbers[i], &action, NULL);
 }
 
-/* Wait for the program; returns its status, as of waitpid. */
+/* Wait for the program. Returns the status that waitpid gives. */
 static int wait_for(pid_t pid)
 {
     int status;
 
     running = pid;
-    /* A signal may have arrived before the handler had this pid. */
+    /* If a signal came before `running` was set, the handler could not end the program. */
     if (asked_to_end)
         kill(pid, SIGTERM);
     while (waitpid(pid, &status, 0) < 0)

@@ -68,7 +68,7 @@ static char *output_name(const char *input, const char *suffix)
                         suffix);
 }
 
-/* The preprocessor writes dependencies, but does not know the object's name: pass the name. */
+/* The options for dependencies. The preprocessor does not know the object's name: pass it (-MT). */
 static void add_dependencies(const struct options *o, struct words *w, const char *input,
                              const char *object)
 {
@@ -146,7 +146,7 @@ static int compile(const struct options *o, const char *input, const char *outpu
     return run(o, &w);
 }
 
-/* Run one Split-C file up to the last stage; *ret_object is the input of the linker. */
+/* Do all stages of one Split-C file, except linking. *ret_object: the name of its object file. */
 static int do_file(const struct options *o, const struct paths *p, const char *input,
                    char **ret_object)
 {
@@ -172,7 +172,7 @@ static int do_file(const struct options *o, const struct paths *p, const char *i
     return status ? status : compile(o, c, object);
 }
 
-/* If nothing is linked: pass the files that are not Split-C to gcc. */
+/* For -c, -S, -E and --translate: give the files that are not Split-C to gcc. */
 static int do_rest(const struct options *o)
 {
     static const char *const flags[] = {[STAGE_PREPROCESS] = "-E",

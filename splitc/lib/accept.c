@@ -1,7 +1,7 @@
 /*
- * Connection requests of other processes. If two processes call each other at the same time, the
- * request of the lower rank counts: the lower rank rejects the request of the higher rank, and the
- * higher rank accepts. A request without the right proof is rejected and changes no state.
+ * Connection requests of other processes. If two processes call each other at the same time, only
+ * the request of the lower rank counts: the process with the lower rank rejects the other request.
+ * A request without the right proof is rejected and changes no state.
  */
 #include "splitc/lib/rt.h"
 
@@ -11,8 +11,8 @@
 #include "job/job.h"
 #include "splitc/lib/hello.h"
 
-/* Most requests answered in one call, so that a flood of requests does not stop the process's own
- * work. */
+/* Most requests that rt_accept answers in one call, so that very many requests do not stop the work
+ * of the program. */
 #define ANSWERS_AT_ONCE 64
 
 static VIP_NET_ADDRESS *make_address(const unsigned char *host, uint16_t host_len, uint64_t number)
@@ -58,8 +58,8 @@ void rt_listen(void)
 }
 
 /*
- * Give up our own attempt. Its VI and receives stay until the end, because completions of the
- * receives may still be in the queue.
+ * Give up our own connection request. Its VI and receives stay until the end of the process: the
+ * completion queue may still have entries of these receives.
  */
 static void drop_attempt(struct rt_peer *peer)
 {
@@ -68,14 +68,14 @@ static void drop_attempt(struct rt_peer *peer)
     peer->attempt = NULL;
 }
 
-/* Accept with our proof. false: no connection, and the caller gets a reject. */
+/* Accept with our proof. false: there is no connection. */
 static bool accept_with_proof(VIP_CONN_HANDLE conn, VIP_VI_HANDLE vi, const struct rt_hello *hello)
 {
     VIPX_PRIVATE_DATA data = rt_hello_answer(hello);
     VIP_RETURN code = VipxConnectAccept(conn, vi, &data);
 
-    /* After a timeout the handle is no longer valid. After other failures the caller still waits
-     * for an answer. */
+    /* After a timeout `conn` is no longer valid. After other failures the caller still waits for an
+     * answer, so reject. */
     if (code != VIP_SUCCESS && code != VIP_TIMEOUT)
         VipConnectReject(conn);
     return code == VIP_SUCCESS;
@@ -91,8 +91,8 @@ static void answer_bulk(VIP_CONN_HANDLE conn, struct rt_peer *peer, const struct
         VipConnectReject(conn);
         return;
     }
-    /* On failure the peer has ended. The VI stays: completions of its receives may still be in the
-     * queue. */
+    /* If the accept fails, the peer has ended. The VI stays, because the completion queue may still
+     * have entries of its receives. */
     if (accept_with_proof(conn, vi, hello))
         rt_connected_bulk(peer, vi);
 }
@@ -122,11 +122,11 @@ static void answer(VIP_CONN_HANDLE conn, const VIP_NET_ADDRESS *from, const VIPX
         rt_connected(peer, vi);
         return;
     }
-    /* The VI stays until the end, like that of a dropped attempt. */
+    /* The VI stays until the end of the process, as in drop_attempt. */
     VipDisconnect(vi);
 }
 
-/* Check our requests for VIs for RDMA, and finish the answered ones. */
+/* Finish those of our connection requests for RDMA that have an answer. */
 static void finish_bulk(void)
 {
     for (int i = 0; i < sc_procs; i++) {
@@ -162,7 +162,7 @@ void rt_accept(void)
     if (!rt.listener)
         return;
     if (!rt_connecting()) {
-        /* No process of the job calls any more: vipd refuses later requests at once. */
+        /* All processes are connected. vipd refuses requests of other programs from now on. */
         VipxListenClose(rt.listener);
         rt.listener = NULL;
         return;

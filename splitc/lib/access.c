@@ -1,6 +1,6 @@
 /*
- * Read, write, get, put and store of objects in other processes; the local cases are inline in
- * split-c/runtime.h.
+ * Read, write, get, put and store of objects in other processes. For objects in this process, the
+ * inline functions of split-c/runtime.h do these.
  */
 #include "splitc/lib/rt.h"
 
@@ -11,7 +11,7 @@ static size_t piece(size_t left)
     return left < RT_DATA_MAX ? left : RT_DATA_MAX;
 }
 
-/* Get a buffer for a request, and take a credit for the request. */
+/* Wait for a credit for a request, and get a buffer for it. */
 static struct rt_buffer *request(struct rt_peer *peer, enum rt_type type, uint64_t addr,
                                  size_t bytes, struct rt_op *op)
 {

@@ -1,6 +1,6 @@
 /*
- * Replies to requests, and the credits that they carry back. Small replies are kept, and leave
- * together at the end of a poll.
+ * Replies to requests, and the return of credits. Small replies to a peer are kept until the end of
+ * a poll, and leave in one message.
  */
 #include "splitc/lib/rt.h"
 

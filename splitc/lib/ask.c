@@ -1,4 +1,4 @@
-/* Questions to the owner of a word (owner.c). */
+/* Requests of atomic operations to the process that owns the word (owner.c). */
 #include "splitc/lib/rt.h"
 
 uint64_t rt_ask(sc_ptr word, int kind, uint64_t arg, int value)

@@ -1,7 +1,5 @@
-/*
- * Atomic operations. The process that owns the word carries them out (owner.c); it may be this
- * process.
- */
+/* Atomic operations. The process that owns the word, which may be this process, does them
+ * (owner.c). */
 #include "splitc/lib/library.h"
 
 #include <sched.h>

@@ -1,4 +1,4 @@
-/* Bulk transfers: by RDMA or in messages to other processes; memmove in this process. */
+/* Bulk transfers: to other processes by RDMA or in messages, within this process by memmove. */
 #include "splitc/lib/library.h"
 
 #include <string.h>

@@ -1,12 +1,12 @@
 /*
- * The VIs between this process and each peer, one for messages and one for RDMA: made with their
- * receives, counted when connected, disconnected at the end.
+ * The VIs between this process and each peer, one for messages and one for RDMA. The file makes
+ * them with their receives, counts the connected ones, and disconnects all at the end.
  */
 #include "splitc/lib/rt.h"
 
 #include <stdlib.h>
 
-/* Registered memory for `count` buffers. */
+/* Allocate and register memory for `count` buffers. */
 static struct rt_buffer *buffers(int count, int rank, VIP_MEM_HANDLE *ret_handle)
 {
     VIP_MEM_ATTRIBUTES attrs = {0};
@@ -36,7 +36,7 @@ struct rt_peer *rt_peer_record(int rank)
     return peer;
 }
 
-/* Post the receives; this must happen before the first message can arrive. */
+/* Make and post the receives of a new VI. */
 static void post_all(struct rt_peer *peer, VIP_VI_HANDLE vi)
 {
     struct rt_buffer *receives = buffers(RT_RECEIVES, peer->rank, &peer->receive_memory);
@@ -60,7 +60,7 @@ VIP_VI_HANDLE rt_new_vi(struct rt_peer *peer)
     return vi;
 }
 
-/* Reliable Reception: a completed RDMA Write is in memory. */
+/* The level is Reliable Reception, so a completed RDMA Write is in the peer's memory. */
 VIP_VI_HANDLE rt_new_bulk_vi(struct rt_peer *peer)
 {
     VIP_VI_ATTRIBUTES attrs = {0};

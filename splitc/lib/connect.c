@@ -1,7 +1,7 @@
 /*
- * Connections that this process requests, when it first needs a peer. The process whose request
- * counts (accept.c) then requests a second VI, for RDMA, and does not wait for the answer. Until
- * that VI is connected, or if it is refused, all data go in messages.
+ * Connections that this process requests when it first needs a peer. The process whose request
+ * succeeds then requests the connection of a second VI, for RDMA, and does not wait for the answer.
+ * Until the second VI is connected, or if it is refused, messages carry all data.
  */
 #include "splitc/lib/rt.h"
 
@@ -12,7 +12,7 @@ static VIP_RETURN ask(struct rt_peer *peer, VIP_VI_HANDLE vi, bool bulk)
 {
     VIPX_PRIVATE_DATA data = rt_hello_make(peer->rank, bulk);
 
-    /* No process waits for a VI for RDMA, so its request has no timeout. */
+    /* Nothing waits for the connection of a VI for RDMA, so its request has no timeout. */
     return VipxConnectStart(vi, rt.addresses[sc_myproc], rt.addresses[peer->rank],
                             bulk ? VIP_INFINITE : RT_CONNECT_MS, 0, &data);
 }
@@ -53,7 +53,7 @@ static void connect_to(struct rt_peer *peer)
             return;
         }
         if (code == VIP_REJECT && sc_myproc > peer->rank)
-            asked = false; /* the peer's own request to us is on the way */
+            asked = false; /* the peer has rejected because its own request counts: wait for that */
         else if (code != VIP_NOT_DONE)
             rt_fatal("cannot connect to process %d: %s", peer->rank, VipxLastError());
         rt_accept();
@@ -76,7 +76,7 @@ struct rt_peer *rt_peer(int rank)
     peer = rt_peer_record(rank);
     if (peer->state == RT_UNKNOWN)
         connect_to(peer);
-    /* The progress thread, or an outer call on this stack, may be connecting already. */
+    /* The progress thread, or a call of rt_peer further up this stack, may be in connect_to. */
     while (peer->state != RT_CONNECTED) {
         rt_accept();
         rt_wait();

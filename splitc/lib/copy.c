@@ -1,9 +1,9 @@
-/* Copies into memory that another thread may read meanwhile. */
+/* Copies to memory that another thread may read at the same time. */
 #include "splitc/lib/rt.h"
 
 #include <string.h>
 
-/* An aligned word must be written as a whole; memcpy does not guarantee that. */
+/* An aligned word must be written by one store. memcpy does not guarantee that. */
 void rt_copy(void *to, const void *from, size_t bytes)
 {
     uintptr_t at = (uintptr_t)to;

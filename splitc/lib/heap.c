@@ -1,7 +1,7 @@
 /*
- * Memory of spread arrays: the two heaps and the stack in the region (region.c). The heaps keep
- * their lists outside the region. Addresses depend only on the order of calls, so processes that
- * call in the same order get the same addresses without messages.
+ * Memory of spread arrays: the two heaps and the stack in the region (region.c). The lists of
+ * blocks are outside the region. An address depends only on the earlier calls, so processes that
+ * make the same calls in the same order get the same addresses without messages.
  */
 #include "splitc/lib/library.h"
 
@@ -79,8 +79,8 @@ static void give_back(struct block *heap, const char *start)
         }
 }
 
-/* Bytes that an array needs in each process, rounded up. SIZE_MAX: blocks is negative, or the array
- * is larger than the heap. */
+/* Bytes that an array needs in each process, rounded up to ALIGN_BYTES. SIZE_MAX: `blocks` is
+ * negative, or the array is larger than the heap. */
 static size_t share(long blocks, size_t block_bytes)
 {
     size_t per_process = ((size_t)blocks + (size_t)sc_procs - 1) / (size_t)sc_procs, bytes;
@@ -161,8 +161,8 @@ void sc_spread_static(sc_ptr *array, long blocks, size_t block_bytes)
     *array = sc_base(start);
 }
 
-/* The translator's output registers static spread arrays in this section. The section is absent if
- * the program has no such arrays. */
+/* For each static spread array, the translator's output has a function in the section sc_statics,
+ * which allocates the array. The section is absent if the program has no such arrays. */
 extern void (*const __start_sc_statics[])(void) __attribute__((weak));
 extern void (*const __stop_sc_statics[])(void) __attribute__((weak));
 

@@ -1,6 +1,6 @@
 /*
- * The private data of a connection request and of its answer. The calling and the called process
- * prove to each other that they belong to the job (job/key.h), because any program may call.
+ * The private data of a connection request and of its answer. The two processes prove to each other
+ * that they belong to the job (job/key.h), because any program of the network may call.
  */
 #include "splitc/lib/hello.h"
 #include "splitc/lib/rt.h"

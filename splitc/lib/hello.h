@@ -1,8 +1,8 @@
 /*
  * The data that the processes of a job exchange to connect. Each process sends a card through the
- * launcher, and a hello in the private data of a connection request. The answer carries a proof.
+ * launcher. A connection request has a struct rt_hello as private data, its answer a proof.
  *
- * Owns: the layouts. Used by hello.c and accept.c, and by tests that call without a right proof.
+ * Used by hello.c and accept.c, and by tests that send requests without a right proof.
  */
 #ifndef SPLITC_LIB_HELLO_H
 #define SPLITC_LIB_HELLO_H
@@ -21,7 +21,7 @@ struct rt_card {
 
 /* Private data of a connection request. The private data of the answer are a struct job_proof. */
 struct rt_hello {
-    int32_t rank; /* of the caller */
+    int32_t rank; /* rank of the caller */
     int32_t bulk; /* 1: the VI is for RDMA */
     struct job_proof proof;
 };

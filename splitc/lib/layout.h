@@ -8,27 +8,27 @@
 
 /* Most requests under way between two processes, in each direction. */
 #define RT_CREDITS 32
-/* When a process owes this many credits, it gives them back in a separate message. */
+/* A process that owes this many credits gives them back by a separate message. */
 #define RT_CREDITS_AT_ONCE (RT_CREDITS / 4)
-/* Most RDMA Writes of stores that the target has not taken yet, in each direction. They have their
- * own credits. */
+/* Most RDMA Writes of stores that the target has not counted yet, in each direction. They have
+ * credits of their own. */
 #define RT_NOTICES RT_CREDITS
-/* Receives of a VI: requests, replies to our requests, and messages with credits only. */
+/* Receives of a VI: for requests, for replies to our requests, for messages with credits only. */
 #define RT_RECEIVES (2 * RT_CREDITS + (RT_CREDITS + RT_NOTICES) / RT_CREDITS_AT_ONCE)
 #define RT_SENDS    (RT_CREDITS + 16)
-/* Most bytes of data in one message, as in the paper's runtime. */
+/* Most bytes of data in one message; the number in the paper that doc/split-c.md names. */
 #define RT_DATA_MAX 4096
 
 enum rt_type {
-    RT_READ,    /* -> RT_DATA */
-    RT_DATA,    /* the reply to a read */
-    RT_WRITE,   /* -> RT_DONE; puts too */
-    RT_DONE,    /* the reply to a write */
-    RT_STORE,   /* no reply */
-    RT_ATOMIC,  /* -> RT_VALUE */
-    RT_VALUE,   /* the reply to an atomic operation */
+    RT_READ,    /* a read or get; reply: RT_DATA */
+    RT_DATA,    /* the reply to RT_READ */
+    RT_WRITE,   /* a write or put; reply: RT_DONE */
+    RT_DONE,    /* the reply to RT_WRITE */
+    RT_STORE,   /* a store; no reply */
+    RT_ATOMIC,  /* an atomic operation; reply: RT_VALUE */
+    RT_VALUE,   /* the reply to RT_ATOMIC */
     RT_COLLECT, /* a step of a collective operation; no reply */
-    RT_CREDIT,  /* carries only credits; takes no credit */
+    RT_CREDIT,  /* only returns credits; needs no credit itself */
     RT_ANSWERS  /* several small replies, each a struct rt_answer */
 };
 
@@ -38,25 +38,25 @@ enum rt_kind {
     RT_KIND_EXCHANGE,
     RT_KIND_SWAP,
     RT_KIND_CALL,
-    RT_KIND_REGION = 100 /* the handle of a chunk of the spread heap */
+    RT_KIND_REGION = 100 /* asks for the memory handle of a chunk of the spread heap */
 };
 
-/* Before the data of every message. Little-endian, since both hosts are. */
+/* The head of every message. Little-endian, the byte order of all supported machines. */
 struct rt_header {
     uint8_t type;    /* enum rt_type */
     uint8_t kind;    /* a store: its epoch; an atomic operation: its enum rt_kind */
     uint8_t credits; /* credits for requests that the receiver gets back */
-    uint8_t notices; /* credits for stores by RDMA */
+    uint8_t notices; /* credits for stores by RDMA that the receiver gets back */
     uint32_t bytes;  /* number of bytes read, written or carried */
-    uint64_t addr;   /* at the target of a request */
+    uint64_t addr;   /* address in the process that gets the request */
     uint64_t op;     /* address of the requester's struct rt_op; the reply repeats it */
-    uint64_t to;     /* address at the requester for the data; the reply repeats it */
+    uint64_t to;     /* address for the data in the requester's memory; the reply repeats it */
     uint64_t value;  /* operands and results of atomic operations */
 };
 
 /* One of several replies in a message. */
 struct rt_answer {
-    uint64_t op, to; /* as the request had them */
+    uint64_t op, to; /* copied from the request */
     uint64_t value;  /* value of RT_VALUE, or the bytes of RT_DATA */
     uint32_t type;   /* RT_DATA, RT_DONE or RT_VALUE */
     uint32_t bytes;

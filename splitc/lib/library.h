@@ -1,17 +1,17 @@
 /*
- * The C declarations of the functions in split-c.h and atomic.h: a global or spread pointer is a
- * sc_ptr. Those headers describe the functions.
+ * The functions of split-c.h and atomic.h, declared for C: global and spread pointers are of type
+ * sc_ptr. The two headers describe the functions.
  */
 #ifndef SPLITC_LIB_LIBRARY_H
 #define SPLITC_LIB_LIBRARY_H
 
 #include "splitc/lib/rt.h"
 
-/* A program may define its own functions with these names; they replace ours. */
+/* A program may define functions with these names; then they replace those of the library. */
 #define LIBRARY __attribute__((weak))
 
 void barrier(void) LIBRARY;
-void splitc_sync(void) __asm__("sync") LIBRARY; /* the C library's sync() is declared by unistd.h */
+void splitc_sync(void) __asm__("sync") LIBRARY; /* in C, unistd.h declares another sync() */
 int is_sync(void) LIBRARY;
 void all_store_sync(void) LIBRARY;
 void store_sync(int bytes) LIBRARY;

@@ -1,18 +1,18 @@
 /*
  * Messages and their credits.
  *
- * A request takes a credit, which is a receive that the other process has posted for it. The credit
- * comes back with any message of the other process, at the latest with a separate message when
- * RT_CREDITS_AT_ONCE credits are owed. Replies take no credit: for each request under way, this
- * process has a receive for its reply. So serving a request never waits for the other process, and
- * two processes that both wait for credits serve each other.
+ * A request uses up a credit. A credit stands for a receive that the other process has posted. Each
+ * message of the other process gives back the credits that it owes; when it owes
+ * RT_CREDITS_AT_ONCE, it sends a separate message. Replies need no credit: this process has posted
+ * a receive for the reply to each of its requests. So serving a request never waits for the other
+ * process, and two processes that both wait for credits serve each other.
  */
 #include "splitc/lib/rt.h"
 
 #include <string.h>
 #include <time.h>
 
-/* Nanoseconds from the loss of a connection to our message about the loss (rt_lost). */
+/* rt_lost waits this many ns before its message. */
 #define CAUSE_FIRST_NS 200000000
 
 void rt_lost(const struct rt_peer *peer)
@@ -21,7 +21,7 @@ void rt_lost(const struct rt_peer *peer)
 
     if (rt.leaving || rt.ended)
         return;
-    /* The launcher should first report the end of that process; our message ends the job too. */
+    /* Wait, so that the launcher first reports the cause: the end of the other process. */
     nanosleep(&a_while, NULL);
     rt_fatal("the connection to process %d is lost", peer->rank);
 }

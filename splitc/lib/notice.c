@@ -1,6 +1,6 @@
 /*
- * Notices of stores by RDMA: the immediate data of their RDMA Writes, with the number of bytes
- * stored and the epoch. Each notice uses up a receive of the target's VI for RDMA; credits count
+ * Notices of stores by RDMA. A notice is the immediate data of the RDMA Write: the number of bytes
+ * and the epoch. It uses up a receive of the target's VI for RDMA. Credits (rt_peer.notices) count
  * these receives.
  */
 #include "splitc/lib/rt.h"

@@ -1,6 +1,6 @@
 /*
- * Operations that only the owner of a word carries out, one after the other, while it serves
- * messages; and the question for the handle of a chunk of the owner's heap.
+ * Atomic operations on words of this process, done one after the other while the process serves
+ * messages. A request for the handle of a chunk of the spread heap counts as such an operation.
  */
 #include "splitc/lib/rt.h"
 

@@ -3,13 +3,12 @@
 
 #include <sched.h>
 
-/* Polls between two checks of the listener while messages keep arriving. */
-#define POLLS_PER_ACCEPT 64
-/* Longest sleep in ms: SLEEP_CONNECTING_MS while connections may come, otherwise SLEEP_MS. */
-#define SLEEP_CONNECTING_MS 1
-#define SLEEP_MS            100
+/* Every this many polls, rt_poll also looks for connection requests. */
+#define POLLS_PER_ACCEPT    64
+#define SLEEP_CONNECTING_MS 1   /* longest sleep while connection requests may come */
+#define SLEEP_MS            100 /* longest sleep at other times */
 
-/* Handle one entry of the queue. Returns false if no receive had completed. */
+/* Handle an entry of the completion queue. Returns false if no receive of the VI has completed. */
 static bool take(VIP_VI_HANDLE vi)
 {
     struct rt_peer *peer = VipGetUserData(vi);
@@ -22,7 +21,7 @@ static bool take(VIP_VI_HANDLE vi)
     if (code == VIP_NOT_DONE)
         return false;
     if (code != VIP_SUCCESS) {
-        /* Receives of a dropped attempt also complete with an error: ignore those. */
+        /* Ignore errors of another VI: receives of a dropped connection request end with errors. */
         if (peer->state == RT_CONNECTED && peer->vi == vi)
             rt_lost(peer);
         return true;
@@ -32,8 +31,8 @@ static bool take(VIP_VI_HANDLE vi)
     return true;
 }
 
-/* Serve the messages that have arrived, and answer. The number is limited, so that a busy peer
- * cannot hold the program here. */
+/* Serve and answer the messages that have arrived. At most RT_RECEIVES in one call, so that the
+ * program continues even if a peer sends all the time. */
 static void take_all(void)
 {
     VIP_VI_HANDLE vi;
@@ -61,8 +60,8 @@ void rt_poll(void)
     take_all();
 }
 
-/* RDMA operations complete on the send queues of several VIs, and no call waits for several
- * queues. */
+/* RDMA operations complete on the send queues of several VIs. No call of VIPL waits for several
+ * queues, so poll them. */
 static void wait_for_rdma(void)
 {
     bool any = rt_rdma_progress();
@@ -80,7 +79,7 @@ void rt_wait(void)
 
     if (rt.threaded) {
         rt_yield();
-        sleep_ms = 1; /* this thread holds the lock meanwhile */
+        sleep_ms = 1; /* short, because the progress thread cannot have the lock meanwhile */
     }
     if (rt.slices_busy) {
         wait_for_rdma();

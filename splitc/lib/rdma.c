@@ -1,9 +1,9 @@
 /*
- * Large transfers by RDMA Write and RDMA Read, on a separate VI, between registered copies here and
- * the spread heap of the peer. With Reliable Reception a completed RDMA Write is in the target's
- * memory. So a put needs no reply, and takes no time of the target process. The writes of a store
- * carry immediate data: they tell the target the number of bytes stored, and each uses up a receive
- * there (notice.c). With SPLITC_RDMA=0 all data go in messages.
+ * Large transfers by RDMA Write and RDMA Read, on a separate VI, between a registered copy of the
+ * data in this process and the spread heap of the peer. With Reliable Reception a completed RDMA
+ * Write is in the target's memory. So a put needs no reply, and the target process does nothing.
+ * The RDMA Writes of a store carry immediate data with the number of bytes (notice.c). With
+ * SPLITC_RDMA=0 messages carry all data.
  */
 #include "splitc/lib/rt.h"
 
@@ -21,7 +21,7 @@ bool rt_rdma_possible(void)
            rt.nic_attrs.MaxTransferSize >= RT_SLICE_BYTES;
 }
 
-/* The handle of the peer's chunk with this address. 0: RDMA is not possible there. */
+/* The handle of the peer's chunk that contains this address. 0: the chunk has none, so no RDMA. */
 static VIP_MEM_HANDLE region_of(struct rt_peer *peer, sc_ptr p)
 {
     char *start;
@@ -36,7 +36,7 @@ static VIP_MEM_HANDLE region_of(struct rt_peer *peer, sc_ptr p)
     return peer->regions[chunk];
 }
 
-/* Get a slice for the next operation. While all slices are under way, serve other processes. */
+/* Get a free slice. While all slices are under way, serve other processes. */
 static struct rt_slice *free_slice(struct rt_peer *peer)
 {
     struct rt_slice *slice;
@@ -55,8 +55,8 @@ static size_t piece(uint64_t addr, size_t left)
     return bytes < to_end ? bytes : to_end;
 }
 
-/* Is there a VI for RDMA? If not, first check for a request of the peer and for an answer to our
- * request. */
+/* Is the VI for RDMA connected? If not, first look for the peer's connection request, and for an
+ * answer to our own. */
 static bool ready(const struct rt_peer *peer)
 {
     if (rt.rdma && !peer->bulk)

@@ -13,8 +13,8 @@
 #define OR(a, b)  ((a) | (b))
 #define XOR(a, b) ((a) ^ (b))
 
-/* Combine the slots of all processes: each process fills its own slot and leaves zero bytes in the
- * others. */
+/* Combine the slots of all processes. In the slots of one process, all are zero bytes except its
+ * own slot. */
 static void combine_slots(void *all, const void *one, size_t bytes)
 {
     unsigned char *a = all;
@@ -37,8 +37,9 @@ static void gather(void *slots, size_t slot_bytes, const void *mine)
 }
 
 /*
- * to_one: only process 0 needs the result. scan: process i gets the combination of 0 to i. `work`
- * is unsigned where signed overflow wraps.
+ * The functions of one type and operation. all_reduce_to_one: only process 0 needs the result.
+ * all_scan: process i gets the combination of processes 0 to i. work: the type for the operation;
+ * unsigned where overflow of a signed type must wrap.
  */
 #define REDUCTIONS(name, type, work, op)                                                           \
     type all_reduce_to_all_##name(type value) LIBRARY;                                             \
@@ -105,7 +106,7 @@ REDUCTIONS(dmult, double, double, MUL)
 REDUCTIONS(dmin, double, double, MIN)
 REDUCTIONS(dmax, double, double, MAX)
 
-/* Process 0 contributes its value, the others zero bytes. */
+/* Give the value of process 0 to all: combine it with zero bytes of all other processes. */
 static void broadcast(void *value, size_t bytes)
 {
     rt_enter();

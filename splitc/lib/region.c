@@ -4,7 +4,7 @@
  * spread_malloc (heap.c).
  *
  * For RDMA a process registers its part of the common heap in chunks, each when another process
- * asks for it.
+ * asks for the chunk's handle.
  */
 #include "splitc/lib/rt.h"
 
@@ -13,11 +13,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Far from the addresses that Linux gives to programs, libraries, stacks and sanitizers. */
+/* Far from the addresses that Linux uses for programs, libraries, stacks and sanitizers. */
 #define REGION_ADDRESS 0x200000000000ull
 /*
- * Address space of the common heap in GB, unless SPLITC_HEAP sets another size. The stack gets a
- * quarter of this size, the heap of each process a sixteenth. Linux adds pages at the first access.
+ * Address space of the common heap in GB, unless SPLITC_HEAP sets another size. The stack has a
+ * quarter of this size, each process's heap a sixteenth. Only pages in use take memory.
  */
 #define HEAP_GB     64
 #define HEAP_GB_MAX 1024
@@ -25,7 +25,7 @@
 /* Handles of the chunks of this process's part of the common heap, by number; 0: not registered. */
 static VIP_MEM_HANDLE *own;
 
-/* The sizes are the same in all processes: one launcher gives all of them their environment. */
+/* All processes get the same environment from the launcher, so they choose the same sizes. */
 static void choose_sizes(struct rt_region *region)
 {
     const char *wanted = getenv("SPLITC_HEAP");
@@ -85,7 +85,7 @@ uint64_t rt_region_here(uint64_t addr)
         return 0;
     if (!own)
         own = rt_region_table();
-    /* If registration fails (the NIC has limits), the transfer goes in messages. */
+    /* If registration fails, for example at a limit of the NIC, messages carry the data. */
     if (!own[chunk] &&
         VipRegisterMem(rt.nic, start, RT_CHUNK_BYTES, &attrs, &own[chunk]) != VIP_SUCCESS)
         own[chunk] = 0;

@@ -1,6 +1,6 @@
 /*
- * Parts that all files use: the state of the runtime, its lock, and the end of the job with a
- * message.
+ * The state of the runtime, its lock, and the end of the job with a message. All files of the
+ * runtime use these.
  */
 #include "splitc/lib/rt.h"
 

@@ -1,6 +1,6 @@
 /*
- * Handling of received messages. The receive is posted again after its contents are used and before
- * the reply leaves. The reply tells the other process that it may send again.
+ * Handling of received messages. The receive is posted again before the reply leaves, because the
+ * other process may send its next message as soon as it has the reply.
  */
 #include "splitc/lib/rt.h"
 
@@ -11,7 +11,7 @@ static void *address(uint64_t number)
     return (void *)(uintptr_t)number;
 }
 
-/* Handle a reply: data for the requester's memory, a value, or only "done". */
+/* Handle a small reply to one of our requests: data for our memory, a value, or only "done". */
 static void take_answer(const struct rt_answer *answer)
 {
     struct rt_op *op = address(answer->op);

@@ -1,6 +1,6 @@
 /*
- * RDMA operations under way. Each is a slice, with its registered copy of the data. They complete
- * on the send queue of the VI for RDMA.
+ * RDMA operations under way. Each has a slice: its descriptor and a registered copy of the data. An
+ * operation completes on the send queue of the VI for RDMA.
  */
 #include "splitc/lib/rt.h"
 
@@ -76,7 +76,7 @@ static bool reap(struct rt_peer *peer, bool wait)
         return false;
     if (code != VIP_SUCCESS)
         rt_lost(peer);
-    if (!desc) { /* the job is ending: no operation completes any more */
+    if (!desc) { /* rt_lost has returned, so the job ends: no operation completes any more */
         rt.slices_busy -= peer->slices_busy;
         peer->slices_busy = 0;
         return false;

@@ -1,6 +1,6 @@
 /*
  * Start and end of a Split-C process. main joins the job, sets up memory and the NIC, and calls
- * splitc_main; the end of the process waits for all processes.
+ * splitc_main. After that the process waits for the end of all processes.
  */
 #include "splitc/lib/rt.h"
 
@@ -13,12 +13,12 @@
 
 #include "job/job.h"
 
-/* A process that calls exit(0) waits this many seconds for the other processes to finish too. */
+/* A process that calls exit(0) waits this many seconds until the other processes also end. */
 #define EXIT_GRACE_S 10
 
 static pthread_t progress_thread;
 
-/* Programs may declare it with any return type; the returned value is ignored. */
+/* The program's main function. It may have any return type; its value is ignored. */
 extern int splitc_main(int argc, char **argv);
 
 /* The progress thread: serves other processes while the program computes. */
@@ -74,7 +74,7 @@ static void wait_for_all(int seconds_max)
 static void leave(void)
 {
     rt_enter();
-    /* A process that has left the launcher's barrier may disconnect before this one leaves it. */
+    /* Another process may leave the launcher's barrier first and disconnect: that is no error. */
     rt.leaving = true;
     if (sc_procs > 1) {
         for (int i = 0; i < sc_procs; i++)
@@ -103,7 +103,7 @@ static void at_exit(int code, void *unused)
     fflush(stdout);
     rt.leaving = true;
     if (code == 0 && sc_procs > 1) {
-        /* If all processes end in this way, no process should cut off the output of another. */
+        /* Wait for the others: when this process ends, their connections break and end the job. */
         wait_for_all(EXIT_GRACE_S);
     }
     rt.ended = true;
@@ -119,7 +119,7 @@ static void at_exit(int code, void *unused)
 
 static void ignore_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
 {
-    /* Ignore the error: a broken connection also shows as an error of its receives, on both VIs. */
+    /* Ignore the error: if a connection breaks, its receives also complete with an error. */
     (void)context;
     (void)error;
 }

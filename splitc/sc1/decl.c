@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* An older declaration of a function may have more information about its parameters. */
+/* The type of a function: that of the old declaration if only it has parameter types. */
 static struct type *merged(const struct symbol *old, struct type *type)
 {
     if (old && old->kind == SYM_OBJECT && type->kind == TYPE_FUNCTION && !type->prototyped &&
@@ -51,7 +51,7 @@ static void initialise(struct unit *u, const struct specs *specs, struct declara
         symbol->type = type;
 }
 
-/* Move a static spread array with run-time bounds from inside a function to before the function. */
+/* A static spread array inside a function: declare it and its allocation before the function. */
 static void hoist(struct unit *u, struct declarator *d, struct symbol *symbol)
 {
     const char *variable = text_format(&u->arena, "__sc_static_var_%d", ++u->made_up);
@@ -62,7 +62,7 @@ static void hoist(struct unit *u, struct declarator *d, struct symbol *symbol)
     edit_after(u, d->last, " __attribute__((unused))");
 }
 
-/* Parse the declarators of one declaration up to its end. Returns text to put after the end. */
+/* Parse the rest of a declaration up to its ";". Returns text to put after the ";", or NULL. */
 static const char *parse_list(struct unit *u, const struct specs *specs, struct declarator *d,
                               struct base_state *state)
 {
@@ -92,13 +92,12 @@ static void end_declaration(struct unit *u, const char *at_end)
 {
     int semicolon;
 
-    /* declarator_parse has already skipped asm labels and attributes. */
     semicolon = unit_expect(u, ';');
     if (at_end)
         edit_after(u, semicolon, at_end);
 }
 
-/* The declarations between an old-style parameter list and the body. */
+/* Parse the declarations between an old-style parameter list and the body. */
 static void parse_old_params(struct unit *u, struct derivation *f)
 {
     while (!unit_is(u, '{')) {
@@ -228,7 +227,7 @@ void decl_recover(struct unit *u, int from)
         depth += u->tokens.items[i].id == '{';
         depth -= u->tokens.items[i].id == '}';
     }
-    /* Skip to after the ";" or "}" of the declaration; a "}" in the first column also ends it. */
+    /* Skip the rest of the declaration, up to its ";" or "}", or to a "}" in the first column. */
     while (!unit_is(u, T_EOF)) {
         int id = unit_token(u)->id;
         bool first_column = unit_token(u)->col == 1;

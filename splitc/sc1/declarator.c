@@ -1,7 +1,7 @@
 /*
- * Declarators. A declarator is read into a list of derivations, from the name outwards; then the
- * type is built from the other end. C does not see the first global or spread pointer (from the
- * name) and all after it: their tokens are deleted, and the base becomes sc_ptr.
+ * Declarators. The parser reads a declarator into a list of derivations, from the name outwards.
+ * Then it builds the type from the other end of the list. The first wide pointer or spread array of
+ * the list and all derivations after it are deleted in the output, and the base type is sc_ptr.
  */
 #include "splitc/sc1/parse.h"
 
@@ -13,8 +13,8 @@ static bool is_word(const struct token *token, const char *text)
 }
 
 /*
- * "global" and "spread" after "*" qualify a pointer, unless the word can only be the declared name:
- * plain C may use these words as names. Called at the word.
+ * Is the current token the qualifier "global" or "spread" of a pointer? C programs may use these
+ * words as names. So the next token decides whether the word can only be the declared name.
  */
 static bool is_reach(struct unit *u, enum place place)
 {
@@ -89,7 +89,7 @@ static struct derivation parse_brackets(struct unit *u)
     return a;
 }
 
-/* Join the brackets before "::" into one derivation. */
+/* At "::": join the brackets before it into one derivation. */
 static void make_spread(struct unit *u, struct derivation_list *list, int from)
 {
     struct derivation *first = &list->items[from];
@@ -111,7 +111,7 @@ static void make_spread(struct unit *u, struct derivation_list *list, int from)
     list->count = from + 1;
 }
 
-/* An old-style list of parameter names. */
+/* Parse an old-style list of parameter names. */
 static void parse_name_list(struct unit *u, struct derivation *f)
 {
     for (;;) {
@@ -165,7 +165,7 @@ static void parse_param_list(struct unit *u, struct derivation *f)
     }
 }
 
-/* At "(": the parameters of a function. */
+/* At "(": parse the parameters of a function. */
 static struct derivation parse_params(struct unit *u)
 {
     struct derivation f = {.kind = DERIVE_FUNCTION, .first = unit_expect(u, '(')};
@@ -192,7 +192,7 @@ static struct derivation parse_params(struct unit *u)
     return f;
 }
 
-/* Does this "(" start a declarator in parentheses, not parameters? */
+/* Does this "(" start a declarator in parentheses? Otherwise it starts parameters. */
 static bool nests(struct unit *u, enum place place)
 {
     const struct token *next = unit_peek(u, 1);
@@ -267,7 +267,7 @@ void declarator_parse(struct unit *u, struct declarator *d, enum place place)
     d->last = u->at - 1;
 }
 
-/* Give the array type a name at this place, so that its bounds are evaluated once, here. */
+/* Name an array type of run-time size in the output: so its bounds are evaluated once, here. */
 static void name_array(struct unit *u, struct declarator *d, struct type *type, enum place place)
 {
     const char *alias, *text;
@@ -287,7 +287,7 @@ static void name_array(struct unit *u, struct declarator *d, struct type *type, 
     else
         d->companions = text_format(&u->arena, "%s%s", d->companions ? d->companions : "", text);
     type->alias = alias;
-    /* Inner array types are named through the outer one. */
+    /* The names of the element types are derived from that of the array. */
     for (struct type *inner = type; inner->base->kind == TYPE_ARRAY; inner = inner->base)
         inner->base->alias = text_format(&u->arena, "__typeof__((*(%s *)0)[0])", inner->alias);
 }
@@ -389,7 +389,7 @@ void declarator_finish(struct unit *u, struct declarator *d, const struct specs 
 
         if (is_array && place != PLACE_TYPE_NAME)
             spread_declare(u, d, specs, place);
-        else /* a type name or typeof of a spread array means the type of its value */
+        else /* in a type name or typeof, a spread array is a spread pointer */
             d->type = type_decayed(u, type);
     }
     if (d->wide < 0)

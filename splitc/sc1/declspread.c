@@ -1,8 +1,8 @@
 /*
- * The storage of spread arrays, of three kinds. A parameter or automatic array is a variable of
- * type sc_ptr, with its bounds in constants beside it. A static array of constant size is an
- * ordinary array. It has the same address in every process, because all run the same file. A static
- * array whose bounds use PROCS gets its memory at start.
+ * The storage of spread arrays in the output. A parameter or automatic array is a variable of type
+ * sc_ptr; constants beside it have its bounds. A static array of constant size is an ordinary
+ * array. Its address is the same in every process, because all processes run the same file. A
+ * static array whose bounds use PROCS is a variable of type sc_ptr that gets memory at the start.
  */
 #include "splitc/sc1/parse.h"
 
@@ -11,7 +11,7 @@ static bool is_static(const struct specs *specs, enum place place)
     return place == PLACE_FILE || specs->is_static || specs->is_extern;
 }
 
-/* Put the bounds into constants of the function. The first bound is needed only for the size. */
+/* Add companions: a constant for each bound from `from` on. Only the array's size needs bound 0. */
 static void capture_dims(struct unit *u, struct declarator *d, struct text *companions, int from)
 {
     const struct dims *user = d->type->dims;

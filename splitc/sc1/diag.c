@@ -1,7 +1,7 @@
 /*
  * Messages in gcc's format: "file:line:column: error: text", then the user's line and a mark below
- * it. The preprocessor shifts text after a macro, so the column is looked up in the user's file. If
- * the token's text is not in that line, the column is that of the input.
+ * it. A macro changes the columns of the text after it, so sc1 looks for the token's text in the
+ * user's file. If it is not in the user's line, the message has the column of the input.
  */
 #include "splitc/sc1/unit.h"
 
@@ -9,7 +9,7 @@
 
 #define LINE_BYTES_MAX 4096
 
-/* The user's line without its end. Returns false if the file cannot be read. */
+/* Read a line of the user's file, without its newline. Returns false if that is not possible. */
 static bool read_line(const char *file, uint32_t number, char *line)
 {
     FILE *f;

@@ -1,12 +1,12 @@
 /*
  * Edits, and the output: the input with edits. emit counts lines as gcc will. Where an edit changes
- * the line, a line marker corrects it. So gcc's messages and the debugger show the user's lines.
+ * the line, emit adds a line marker, so that gcc's messages and debuggers show the user's lines.
  */
 #include "splitc/sc1/unit.h"
 
 #include <string.h>
 
-/* Limit in bytes of the edits of one token; only hostile input needs more. */
+/* Most bytes of the edits of one token. Only hostile input needs more. */
 #define EDIT_BYTES_MAX (16u << 20)
 
 static struct token *at(struct unit *u, int token)
@@ -40,7 +40,7 @@ void edit_replace(struct unit *u, int token, const char *text)
     at(u, token)->instead = text;
 }
 
-/* Edits before the first token and after the last one belong to the surroundings, and stay. */
+/* The edits before `first` and after `last` belong to a larger expression, and stay. */
 void edit_delete(struct unit *u, int first, int last)
 {
     for (int i = first; i <= last; i++) {
@@ -79,7 +79,7 @@ const char *edit_text(struct unit *u, int first, int last)
 struct position {
     FILE *out;
     uint32_t line;
-    bool line_start; /* this line is empty so far */
+    bool line_start; /* the current line of the output is empty so far */
 };
 
 static void put(struct position *pos, const char *text, size_t len)
@@ -115,7 +115,7 @@ void emit(struct unit *u, FILE *out)
         const char *end = token->text + token->len;
 
         put(&pos, from, (size_t)(token->text - from));
-        /* A marker in the gap sets gcc's line; the lexer has done the same with token->line. */
+        /* A line marker in the gap sets gcc's line to that of the token. */
         if (memchr(from, '#', (size_t)(token->text - from)))
             pos.line = token->line;
         if (pos.line != token->line && token->len)

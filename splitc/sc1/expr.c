@@ -1,6 +1,6 @@
 /*
- * Parses expressions by precedence climbing, from the assignment operators down to the postfix
- * ones. Primary expressions are in primary.c.
+ * Parses expressions with commas, assignments, ?: and binary operators (by precedence climbing).
+ * primary.c parses their operands.
  */
 #include "splitc/sc1/parse.h"
 #include "splitc/sc1/primary.h"
@@ -17,7 +17,7 @@ struct expr *expr_new(struct unit *u, enum expr_op op, int first)
     return e;
 }
 
-/* The node is complete: its last token is the one before the current one. */
+/* The last token of the node is the token before the current token. */
 struct expr *expr_done(struct unit *u, struct expr *e)
 {
     e->last = u->at - 1;
@@ -78,7 +78,7 @@ static int precedence(int id)
     }
 }
 
-/* Parse operators of at least this precedence, left to right. */
+/* Parse operands and binary operators of the precedence `least` or higher, from left to right. */
 static struct expr *parse_binary(struct unit *u, int least)
 {
     struct expr *left = primary_cast(u);

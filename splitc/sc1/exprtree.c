@@ -1,4 +1,4 @@
-/* Properties of expression trees that depend only on types. */
+/* Tests of expression trees: run-time values, null pointer constants. */
 #include "splitc/sc1/expr.h"
 
 bool expr_is_run_time(const struct expr *e)

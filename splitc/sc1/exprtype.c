@@ -1,6 +1,6 @@
 /*
- * The type of an expression, from the types of its parts, and which objects are in global space.
- * Errors of ordinary C are left to gcc: then the type is unknown and causes no diagnostics.
+ * Finds the type of an expression, and whether its object is in global space (may be in another
+ * process). gcc reports errors of plain C: for these the type is unknown and sc1 prints no message.
  */
 #include "splitc/sc1/parse.h"
 
@@ -35,7 +35,7 @@ static void point(struct unit *u, struct expr *e, const struct type *pointer)
     }
 }
 
-/* Apply one more subscript to a spread array, or "*". */
+/* Apply a subscript or "*" to a spread array. */
 static void subscript_spread(struct unit *u, struct expr *e, struct type *array)
 {
     if (array->dims_used + 1 < array->dims->count) {
@@ -132,7 +132,7 @@ static void check_call(struct unit *u, struct expr *e)
 static void check_wide_call(struct unit *u, struct expr *e)
 {
     const struct token *name = &u->tokens.items[e->first];
-    char which = name->text[2]; /* to-l-ocal, to-g-lobal, to-p-roc */
+    char which = name->text[2]; /* 'l': tolocal, 'g': toglobal, 'p': toproc */
     int wanted = which == 'g' ? 2 : 1;
     struct type *type;
 
@@ -160,7 +160,7 @@ static void check_wide_call(struct unit *u, struct expr *e)
                    (int)name->len, name->text);
 }
 
-/* Promote both, then take the higher rank; enum basic is in the order of ranks. */
+/* The common type: of both promoted types the higher rank; enum basic is in the order of ranks. */
 static struct type *arithmetic(struct unit *u, struct type *a, struct type *b)
 {
     enum basic x = a->kind == TYPE_ENUM ? BASIC_INT : a->basic;
@@ -399,7 +399,7 @@ void expr_check(struct unit *u, struct expr *e)
     case EX_COMMA:
         e->type = expr_value_type(u, e->kid[1]);
         break;
-    default: /* the parser has set the type of names, constants, literals, casts and blocks */
+    default: /* names, constants, literals, casts, blocks: the parser has set the type */
         break;
     }
 }

@@ -1,7 +1,7 @@
 /*
- * Initialisers. If the object contains global pointers, each expression is matched with its member
- * or element by the rules of C, also with braces left out. Otherwise only the expressions are
- * lowered, and gcc matches them.
+ * Initialisers. If the object contains wide pointers, sc1 finds the member or element of each
+ * expression by the rules of C, also if braces are left out. Otherwise sc1 only lowers the
+ * expressions.
  */
 #include "splitc/sc1/parse.h"
 
@@ -21,7 +21,7 @@ static void convert(struct unit *u, struct expr *e, struct type *type, bool cons
 
 static struct type *braced(struct unit *u, struct type *type, bool constant);
 
-/* ".name", "[n]", "[n ... m]" and "name:" up to the value. Returns the type designated, or NULL. */
+/* Parse designators (.name, [n], [n ... m], name:). Returns the designated type; NULL: none. */
 static struct type *designators(struct unit *u, struct type *type, struct member **ret_member)
 {
     bool any = false;
@@ -53,7 +53,7 @@ static struct type *designators(struct unit *u, struct type *type, struct member
     }
     if (!any)
         return NULL;
-    unit_skip_if(u, '='); /* old GNU C allows its absence */
+    unit_skip_if(u, '='); /* in old GNU C the "=" may be missing */
     return type;
 }
 
@@ -66,8 +66,8 @@ static bool another(struct unit *u)
 }
 
 /*
- * Fill an object whose braces are left out, starting with the parsed expression `pending`. Returns
- * true if another value follows; it belongs to the surrounding object.
+ * Parse the values of an object without braces of its own. `pending` is the first value, which is
+ * parsed already. Returns true if another value follows, which belongs to the surrounding object.
  */
 static bool fill(struct unit *u, struct type *type, struct expr *pending, bool constant,
                  bool elided)
@@ -99,13 +99,13 @@ static bool fill(struct unit *u, struct type *type, struct expr *pending, bool c
         }
         if (member)
             member = is_union ? NULL : member->next;
-        /* sc1 does not know the number of elements: an array takes all remaining values. */
+        /* sc1 does not know the number of elements: all remaining values belong to the array. */
         if (!more || (type->kind == TYPE_RECORD && !member) || unit_is(u, '.') || unit_is(u, '['))
             return more;
     }
 }
 
-/* At "{": the initialiser of an aggregate, or of a scalar in braces. */
+/* At "{": parse the initialiser of an aggregate, or of a scalar in braces. */
 static struct type *braced(struct unit *u, struct type *type, bool constant)
 {
     struct member *member = type->kind == TYPE_RECORD ? type->tag->members : NULL;

@@ -1,7 +1,7 @@
 /*
  * Splits the input into tokens. Line markers, pragmas and comments belong to the gap before a
- * token; markers set file and line of the tokens after them. String literals over several lines are
- * joined here: old compilers allowed them, and gcc's preprocessor passes them on.
+ * token; markers set file and line of the tokens after them. Old compilers allowed newlines in
+ * string literals, and gcc's preprocessor keeps them: the lexer joins such literals to one line.
  */
 #include "splitc/sc1/unit.h"
 
@@ -112,10 +112,10 @@ static const struct {
     {"while", K_WHILE},
 };
 
-/* Longest first. Digraphs mean the bracket or brace in the second column. */
+/* Punctuators of several characters, longest first. Digraphs have the id of a bracket or brace. */
 static const struct {
     const char *text;
-    int id; /* 0: made of the characters of `text` */
+    int id; /* 0: the id consists of the characters of `text` */
 } puncts[] = {
     {"<<=", 0}, {">>=", 0},  {"...", 0},  {"->", 0},   {"++", 0},   {"--", 0}, {"<<", 0},
     {">>", 0},  {"<=", 0},   {">=", 0},   {"==", 0},   {"!=", 0},   {"&&", 0}, {"||", 0},
@@ -153,7 +153,7 @@ static void new_line(struct lexer *lx)
     lx->line_start = lx->at;
 }
 
-/* The index of the file name in a marker, without its escapes. */
+/* The index in unit.files of the file name in a line marker. Removes the name's backslashes. */
 static uint32_t marker_file(struct lexer *lx, const char *from, const char *to)
 {
     struct unit *u = lx->u;
@@ -176,7 +176,7 @@ static uint32_t marker_file(struct lexer *lx, const char *from, const char *to)
     return (uint32_t)u->files.count - 1;
 }
 
-/* At the "#" of a line: a marker sets file and line; skip any other directive. */
+/* At a "#" that begins a line: a line marker sets file and line; skip any other directive. */
 static void directive(struct lexer *lx)
 {
     const char *eol = memchr(lx->at, '\n', (size_t)(lx->end - lx->at));
@@ -201,7 +201,7 @@ static void directive(struct lexer *lx)
                 to += *to == '\\' && to + 1 < eol ? 2 : 1;
             lx->file = marker_file(lx, p, to < eol ? to : eol);
         }
-        lx->line = (uint32_t)line - 1; /* the end of this line adds one */
+        lx->line = (uint32_t)line - 1; /* new_line adds one at the end of this line */
     }
     lx->at = eol;
 }
@@ -288,7 +288,7 @@ static bool skip_quoted(struct lexer *lx, char quote, bool *ret_newline)
     return false;
 }
 
-/* The literal on one line, for an edit, without the marker lines that the preprocessor inserts. */
+/* The text of a literal on one line, without the preprocessor's line markers in the literal. */
 static const char *joined(struct unit *u, const char *text, const char *end)
 {
     struct text t = {.arena = &u->arena};
@@ -309,7 +309,7 @@ static const char *joined(struct unit *u, const char *text, const char *end)
     return t.data;
 }
 
-/* Skip a raw string R"x(...)x", at its quote. Returns false if it is not one. */
+/* At the quote after R: skip a raw string R"x(...)x". Returns false if this is no raw string. */
 static bool skip_raw(struct lexer *lx)
 {
     const char *p = lx->at + 1, *open = p;
@@ -347,7 +347,7 @@ static int lex_quoted(struct lexer *lx, struct token *token, int index)
     return quote == '"' ? T_STRING : T_CHAR;
 }
 
-/* A name, or a literal with a prefix of letters. */
+/* Read a name, a keyword, or a literal with a prefix of letters. */
 static int lex_word(struct lexer *lx, struct token *token, int index)
 {
     size_t len;
@@ -434,7 +434,7 @@ void lex(struct unit *u)
             token.id = lex_quoted(&lx, &token, index);
         else
             token.id = lex_punct(&lx);
-        if (token.id == 0) /* a NUL byte is not T_EOF */
+        if (token.id == 0) /* a NUL byte in the input: its id must not be T_EOF */
             token.id = 0x7f;
         token.len = (uint32_t)(lx.at - token.text);
         u->tokens.items[index] = token;

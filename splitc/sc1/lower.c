@@ -1,10 +1,9 @@
 /*
  * Edits for expressions: values, conditions, conversions, reads from global space, and addresses of
- * objects there.
+ * objects in global space.
  *
- * Edits are made from the outside inwards. A node first puts its text around its range, then its
- * parts are lowered; so texts at the same token nest correctly. Templates keep the order of the
- * user's tokens, so no text moves to another line.
+ * A node first gets text around its tokens; after that its parts are lowered. So if several texts
+ * are at one token, they nest correctly. The user's tokens keep their order, and so their lines.
  */
 #include "splitc/sc1/expr.h"
 
@@ -33,7 +32,7 @@ static bool is_bit_field(const struct expr *e)
     return (e->op == EX_MEMBER || e->op == EX_ARROW) && e->member && e->member->bit_field;
 }
 
-/* Put a read of `type` around the address that `e` will become. */
+/* Put a call that reads an object of `type` around `e`, which the caller lowers to an address. */
 static void wrap_read(struct unit *u, const struct expr *e, struct type *type)
 {
     const char *suffix = type_suffix(type), *text = type_text(u, type);
@@ -59,7 +58,7 @@ static void lower_read(struct unit *u, struct expr *e)
     } else if (e->type->kind == TYPE_FUNCTION) {
         diag_error(u, e->op_token, "a function cannot be called through a global pointer");
     } else if (is_bit_field(e)) {
-        /* Read the whole struct, and take the bit-field from it. */
+        /* A bit-field has no address: read the whole struct, and use its bit-field. */
         if (e->op == EX_MEMBER) {
             lower_read(u, e->kid[0]);
         } else {
@@ -90,10 +89,10 @@ static void lower_member_address(struct unit *u, struct expr *e)
         lower_value(u, e->kid[0], USE_VALUE);
 }
 
-/* The subscripts of a spread array, and the array itself (root). */
+/* A spread array (root) and the subscripts applied to it. */
 struct chain {
     struct expr *root;
-    struct expr **nodes; /* [0] is applied first */
+    struct expr **nodes; /* the subscripts; [0] is applied first */
     int count;
 };
 
@@ -112,7 +111,7 @@ static struct chain chain_of(struct unit *u, struct expr *e)
     return chain;
 }
 
-/* X[i][j] of X[v][w]::B becomes sc_sadd(X, ((long)(i) * (w) + (j)), sizeof(B)). */
+/* For B X[v][w]::, X[i][j] becomes sc_sadd(X, ((long)(i) * (w) + (j)), sizeof(B)). */
 static void lower_spread_index(struct unit *u, struct expr *e)
 {
     struct chain chain = chain_of(u, e);
@@ -140,7 +139,7 @@ static void lower_spread_index(struct unit *u, struct expr *e)
     }
 }
 
-/* The address of an element of a spread array, or of an array in global space. */
+/* Lower a subscript to the address of the element. The array is spread, or in global space. */
 static void lower_index(struct unit *u, struct expr *e)
 {
     struct type *left = expr_value_type(u, e->kid[0]), *right = expr_value_type(u, e->kid[1]);
@@ -195,7 +194,7 @@ static void lower_identifier(struct unit *u, struct expr *e)
         edit_replace(u, e->first, e->symbol->stands_for);
 }
 
-/* Lower only the parts of an operator that needs no edit itself. */
+/* Lower the parts of a node that needs no edit itself. */
 static void lower_kids(struct unit *u, struct expr *e)
 {
     for (int i = 0; i < 3; i++)
@@ -225,7 +224,7 @@ void lower_value(struct unit *u, struct expr *e, enum lower_use use)
             lower_kids(u, e);
         break;
     case EX_DEREF:
-        if (e->type->kind == TYPE_SPREAD) /* the first row of a spread array: the same pointer */
+        if (e->type->kind == TYPE_SPREAD) /* *X of a spread array X: the same spread pointer */
             edit_delete(u, e->op_token, e->op_token);
         lower_value(u, e->kid[0], USE_VALUE);
         break;

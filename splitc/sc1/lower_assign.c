@@ -1,13 +1,13 @@
 /*
- * Edits for assignments, ++ and --, := and :-, if the left side is in global space or is a global
- * pointer itself.
+ * Edits for assignments, ++ and --, := and :-, if the left side is in global space or is a wide
+ * pointer.
  *
- * An operator that reads and writes takes the address once, into a variable of a statement
- * expression. Each such expression numbers its variables, so that nested ones have different names.
+ * An operator that reads and writes an object becomes a statement expression, in which a variable
+ * keeps the address. Such variables have numbers, so that nested expressions use different names.
  */
 #include "splitc/sc1/expr.h"
 
-/* The operator of op= without its "=", or the first character of ++ and --. */
+/* The operator of op= without its "="; "+" of ++, "-" of --. */
 static const char *operator_text(struct unit *u, const struct expr *e)
 {
     const struct token *op = &u->tokens.items[e->op_token];
@@ -28,7 +28,7 @@ static bool is_bit_field(const struct expr *e)
     return e->member && e->member->bit_field;
 }
 
-/* Text that reads an object of this type from the address in __sc_aN. */
+/* Text that reads an object of this type from the address in the variable __sc_a<n>. */
 static const char *read_text(struct unit *u, struct type *type, int n)
 {
     const char *suffix = type_suffix(type), *text = type_text(u, type);
@@ -52,7 +52,7 @@ static const char *write_text(struct unit *u, struct type *type, int n)
                        n, n, n);
 }
 
-/* The start of a sum: the wide pointer in `text` and an operand, which the caller adds. */
+/* The start of a call that adds to the wide pointer `text`; the number and ")" must follow. */
 static const char *wide_sum(struct unit *u, struct type *type, const char *text, const char *sign)
 {
     return text_format(&u->arena, "%s(%s, %s(long)(",
@@ -60,8 +60,8 @@ static const char *wide_sum(struct unit *u, struct type *type, const char *text,
 }
 
 /*
- * Lower lhs op= rhs and ++/-- in global space. The address is computed before the operand. An
- * operand of NULL means 1.
+ * Lower "left op= operand", ++ and -- of an object in global space. The output computes the address
+ * before the operand. operand NULL: 1. old_value: the expression has the value before the change.
  */
 static void lower_update(struct unit *u, struct expr *e, struct expr *left, struct expr *operand,
                          const char *op, bool old_value)
@@ -80,7 +80,7 @@ static void lower_update(struct unit *u, struct expr *e, struct expr *left, stru
         text_printf(&middle, "; %s __sc_r%d = %s, __sc_v%d = (__sc_r%d %s (", text, n, read, n, n,
                     op);
     if (type->kind == TYPE_POINTER && !type_is_wide(type))
-        /* "T *a, b" would declare another type for b. */
+        /* Use __typeof__: "T *a, b" would declare b as T, not as a pointer. */
         middle.len = 0,
         text_printf(&middle, "; __typeof__(%s) __sc_r%d = %s, __sc_v%d = (__sc_r%d %s (", text, n,
                     read, n, n, op);
@@ -104,7 +104,7 @@ static void lower_update(struct unit *u, struct expr *e, struct expr *left, stru
         lower_value(u, operand, USE_VALUE);
 }
 
-/* Lower a change of a bit-field: read the struct, change it, write it back. */
+/* Lower a change of a bit-field in global space: read the struct, change it, write it back. */
 static void lower_bit_field(struct unit *u, struct expr *e, struct expr *left, bool old_value)
 {
     struct expr *object = left->kid[0];
@@ -146,7 +146,7 @@ static void lower_bit_field(struct unit *u, struct expr *e, struct expr *left, b
         lower_value(u, e->kid[1], USE_VALUE);
 }
 
-/* Lower a write, put or store: call(ADDRESS, (T)(VALUE)). */
+/* Lower a write, put or store of an object of type T to sc_<verb>_<suffix>(ADDRESS, (T)(VALUE)). */
 static void lower_transfer(struct unit *u, struct expr *e, const char *verb, enum lower_use use)
 {
     struct expr *left = e->kid[0], *right = e->kid[1];
@@ -176,7 +176,7 @@ static void lower_transfer(struct unit *u, struct expr *e, const char *verb, enu
     lower_convert(u, right, type);
 }
 
-/* Lower op=, ++ and -- on a local variable that is a wide pointer. */
+/* Lower op=, ++ and -- of a wide pointer that is a local object. */
 static void lower_wide_update(struct unit *u, struct expr *e, struct expr *left,
                               struct expr *operand, bool minus, bool old_value)
 {
@@ -244,7 +244,7 @@ static bool in_register(const struct expr *e)
     return e->op == EX_IDENT && e->symbol && e->symbol->is_register;
 }
 
-/* local := global */
+/* Lower a get: "local object := object in global space". */
 static void lower_get(struct unit *u, struct expr *e)
 {
     struct expr *left = e->kid[0], *inner = strip(left);

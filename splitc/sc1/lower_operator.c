@@ -1,6 +1,6 @@
 /*
- * Edits for operators: calls, ?:, sizeof and others. Assignments are in lower_assign.c, operations
- * on global pointers in lower_wide.c.
+ * Edits for operators: calls, ?:, sizeof and others. lower_assign.c lowers assignments, and
+ * lower_wide.c operations on wide pointers.
  */
 #include "splitc/sc1/expr.h"
 
@@ -39,7 +39,7 @@ static void lower_conditional(struct unit *u, struct expr *e, enum lower_use use
     }
 }
 
-/* sizeof needs only the type of its operand. */
+/* For an operand in global space, sizeof gets the type in place of the operand. */
 static void lower_sizeof(struct unit *u, struct expr *e)
 {
     struct expr *kid = e->kid[0];
@@ -105,7 +105,7 @@ void lower_operator(struct unit *u, struct expr *e, enum lower_use use)
         lower_value(u, e->kid[0], USE_NOTHING);
         lower_value(u, e->kid[1], use);
         break;
-    default: /* lower_value handles the others */
+    default: /* lower_value handles the other kinds of nodes */
         break;
     }
 }

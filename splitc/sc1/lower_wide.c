@@ -1,12 +1,12 @@
 /*
- * Edits for operations on global and spread pointers: arithmetic, comparisons, casts, and the three
- * conversion functions.
+ * Edits for operations on wide pointers: arithmetic, comparisons, casts, and calls of tolocal,
+ * toglobal and toproc.
  */
 #include "splitc/sc1/expr.h"
 
 #include <string.h>
 
-/* Lower == and != with NULL: all null pointers are equal, in any process. */
+/* Lower == and != with NULL: only the address counts, not the process number. */
 static void lower_null_test(struct unit *u, struct expr *e)
 {
     struct expr *left = e->kid[0], *right = e->kid[1];
@@ -112,7 +112,7 @@ void lower_wide_call(struct unit *u, struct expr *e)
     struct expr *last;
 
     if (e->arg_count == 0 || e->arg_count > 2)
-        return; /* diagnosed */
+        return; /* exprtype.c has printed the error */
     last = e->args[e->arg_count - 1];
     if (which == 'l') {
         bool wide = type_is_wide(expr_value_type(u, last));

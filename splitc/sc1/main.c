@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Read a whole file. NULL: error, see errno. */
+/* Read a whole file. NULL: an error; errno has the reason. */
 static char *read_all(FILE *f, size_t *ret_len)
 {
     size_t cap = 1 << 16, len = 0, got;

@@ -1,15 +1,15 @@
-/* Declarations and statements: the functions that a part of the parser calls in another part. */
+/* Declarations and statements: the functions that a file of the parser calls in another file. */
 #ifndef SPLITC_SC1_PARSE_H
 #define SPLITC_SC1_PARSE_H
 
 #include "splitc/sc1/expr.h"
 
-/* Where a declaration stands. */
+/* The place of a declaration in the source. */
 enum place { PLACE_FILE, PLACE_BLOCK, PLACE_FOR, PLACE_MEMBER, PLACE_PARAM, PLACE_TYPE_NAME };
 
 enum spec_kind { SPEC_STORAGE, SPEC_REGISTER, SPEC_TYPE };
 
-/* A run of tokens among the declaration specifiers. */
+/* Adjacent tokens of one kind among the declaration specifiers. */
 struct spec_part {
     enum spec_kind kind;
     int first, last;
@@ -32,7 +32,7 @@ struct specs {
 };
 
 struct param {
-    struct name *name; /* NULL in abstract ones */
+    struct name *name; /* NULL: the parameter has no name */
     struct type *type;
     int token;
     bool is_register;
@@ -49,15 +49,15 @@ enum derivation_kind { DERIVE_POINTER, DERIVE_ARRAY, DERIVE_SPREAD, DERIVE_FUNCT
 struct derivation {
     enum derivation_kind kind;
     int first, last;   /* tokens; DERIVE_SPREAD: the brackets before "::", and "::" */
-    int colons;        /* index of the first ":" of "::" */
-    enum reach reach;  /* of a pointer */
-    unsigned quals;    /* of a pointer */
-    const char *bound; /* of an array, NULL if empty */
+    int colons;        /* DERIVE_SPREAD: index of the first ":" of "::" */
+    enum reach reach;  /* DERIVE_POINTER */
+    unsigned quals;    /* DERIVE_POINTER */
+    const char *bound; /* DERIVE_ARRAY: text between the brackets, or NULL */
     bool run_time;     /* a bound is not constant */
-    struct dims *dims; /* DERIVE_SPREAD: with the user's expressions */
+    struct dims *dims; /* DERIVE_SPREAD: the bounds with the text of the source */
     struct param_list params;
     bool prototyped, variadic;
-    const char *companions; /* declarations for the start of the function's body */
+    const char *companions; /* DERIVE_FUNCTION: companions for the start of the function's body */
 };
 
 struct derivation_list {
@@ -66,17 +66,17 @@ struct derivation_list {
 };
 
 struct declarator {
-    struct name *name; /* NULL in abstract ones */
+    struct name *name; /* NULL: the declarator has no name */
     int name_token;
-    int first, last; /* tokens, attributes and asm labels included; last < first if empty */
+    int first, last; /* tokens, with attributes and asm labels; last < first if empty */
     struct derivation_list list;
     struct type *type;
     bool opaque;
-    int wide;               /* sc_ptr replaces this derivation and all after it; -1: none */
-    const char *companions; /* declarations to put before this one */
+    int wide;               /* sc_ptr replaces list[wide] and all derivations after it; -1: none */
+    const char *companions; /* companions that the output needs before this declaration */
     const char *spread;     /* initialiser of an automatic spread array, or NULL */
-    bool outlives;          /* a spread array of static storage: its type may use no local name */
-    bool is_static_spread;  /* a static spread array whose size is known only at start */
+    bool outlives;          /* a spread array of static storage: its type cannot use local names */
+    bool is_static_spread;  /* a static spread array that gets its memory at the start */
 };
 
 /* ---- specs.c ---- */
@@ -85,41 +85,41 @@ bool specs_start(struct unit *u);
 /* Does this token start a type name (of a cast, for example)? */
 bool specs_type_name_starts(struct unit *u, const struct token *token);
 void specs_parse(struct unit *u, struct specs *specs);
-/* At "__attribute__": skip all of them. Returns true if one changes the type itself. */
+/* Skip all attributes at this place. Returns true if one of them changes the type itself. */
 bool specs_attributes(struct unit *u);
 
 /* ---- typespec.c ---- */
 
-/* Parse a type specifier that is not made of words. Returns NULL if none starts here. */
+/* Parse a type specifier other than words such as int or unsigned. NULL: none starts here. */
 struct type *typespec_parse(struct unit *u, struct specs *specs, bool have_type);
 /* Parse _Atomic(type). Returns NULL for the qualifier _Atomic. */
 struct type *typespec_atomic(struct unit *u);
 
 /* ---- record.c ---- */
 
-/* At struct, union, enum. */
+/* At "struct", "union" or "enum": parse this specifier. */
 struct type *record_parse(struct unit *u, bool *ret_has_body);
 
 /* ---- declarator.c ---- */
 
 void declarator_parse(struct unit *u, struct declarator *d, enum place place);
-/* Build d->type on specs->base, and delete the tokens that sc_ptr replaces. */
+/* Make d->type from specs->base and the derivations, and delete the tokens that sc_ptr replaces. */
 void declarator_finish(struct unit *u, struct declarator *d, const struct specs *specs,
                        enum place place);
-/* Parse a type name, as in "(type-name)" without the parentheses, and make its edits. */
+/* Parse a type name, for example that of a cast, and make its edits. */
 struct type *declarator_type_name(struct unit *u);
 
 /* ---- declbase.c ---- */
 
-/* State between the declarators of one declaration. */
+/* State of decl_base between the declarators of one declaration. */
 struct base_state {
     enum place place;
-    bool started;
-    bool wide; /* the current declaration of the output has the base sc_ptr */
-    int comma; /* the "," before the current declarator */
+    bool started; /* decl_base was called for an earlier declarator */
+    bool wide;    /* the current declaration of the output has the base type sc_ptr */
+    int comma;    /* index of the "," before the current declarator */
 };
 
-/* Edit the base type of this declarator. Call after declarator_finish, in order. */
+/* Edit the base type of this declarator. Call it for each declarator, after declarator_finish. */
 void decl_base(struct unit *u, struct base_state *state, const struct specs *specs,
                const struct declarator *d);
 
@@ -127,35 +127,35 @@ void decl_base(struct unit *u, struct base_state *state, const struct specs *spe
 
 /* Parse a declaration or function at file scope. */
 void decl_external(struct unit *u);
-/* Parse a declaration in a block, or in the head of a for. */
+/* Parse a declaration in a block, or in the head of a "for". */
 void decl_block(struct unit *u, enum place place);
-/* After an error in the declaration that starts at token `from`: skip to its end. */
+/* After a syntax error in the declaration that starts at token `from`: skip to its end. */
 void decl_recover(struct unit *u, int from);
 /* Parse "_Static_assert(...)" without its semicolon. */
 void decl_static_assert(struct unit *u);
 
 /* ---- declspread.c ---- */
 
-/* The storage of a spread array: fills d->companions, d->spread and the dims of d->type. */
+/* Choose the storage of a spread array; sets d->companions, d->spread and the dims of d->type. */
 void spread_declare(struct unit *u, struct declarator *d, const struct specs *specs,
                     enum place place);
-/* Generated text that allocates a spread array of static storage at start. */
+/* Generated text that allocates a spread array of static storage at the start of the program. */
 const char *spread_static_text(struct unit *u, const char *variable, const struct type *type,
                                bool own_variable);
 
 /* ---- init.c ---- */
 
 /*
- * Parse an initialiser, after "=" or of a compound literal. Returns the type of the value if it is
- * a single expression, or NULL if it has braces.
+ * Parse an initialiser, after "=" or of a compound literal. Returns the type of the value if the
+ * initialiser is an expression, or NULL if it has braces.
  */
 struct type *init_parse(struct unit *u, struct type *type, bool is_constant);
 
 /* ---- stmt.c ---- */
 
-/* At the "{" of a function. */
+/* At the "{" of a function: parse the body. */
 void stmt_function_body(struct unit *u, const struct declarator *d, int first_token);
-/* At "{": a block with its own scope. Returns the type of its last expression, or NULL. */
+/* At "{": parse a block in a new scope. Returns the type of its last expression, or NULL. */
 struct type *stmt_block(struct unit *u);
 
 #endif

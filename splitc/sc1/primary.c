@@ -1,6 +1,6 @@
 /*
- * The lower half of the expression grammar: casts, unary and postfix operators, primaries, and the
- * built-in functions of GNU C that take types.
+ * Parses casts, unary and postfix operators, primary expressions, and the built-in functions of
+ * GNU C that have types as arguments.
  */
 #include "splitc/sc1/primary.h"
 #include "splitc/sc1/parse.h"
@@ -18,7 +18,7 @@ static struct type *unknown(struct unit *u)
     return type_new(u, TYPE_UNKNOWN, NULL);
 }
 
-/* Inside parentheses ":=" and ":-" are operators again, even between "?" and ":". */
+/* Parse an expression in parentheses: there ":=" and ":-" are operators, even after "?". */
 static struct expr *parse_inside(struct unit *u)
 {
     bool outer = u->colon_taken;
@@ -30,7 +30,7 @@ static struct expr *parse_inside(struct unit *u)
     return e;
 }
 
-/* The type of a number from its spelling. */
+/* The type of a number, by its spelling. *ret_odd: the suffix is unknown, so the type is, too. */
 static enum basic number_type(const struct token *t, bool *ret_zero, bool *ret_odd)
 {
     const char *p = t->text, *end = p + t->len;
@@ -117,7 +117,7 @@ static struct expr *parse_identifier(struct unit *u)
     return expr_done(u, e);
 }
 
-/* Parse arguments up to ")". `types`: arguments may be types (of built-ins); make their edits. */
+/* Parse arguments up to ")". types: arguments may be types, as those of built-in functions. */
 static void parse_arguments(struct unit *u, struct expr *e, bool types)
 {
     struct expr_list list = {0};
@@ -138,7 +138,7 @@ static void parse_arguments(struct unit *u, struct expr *e, bool types)
     e->arg_count = list.count;
 }
 
-/* __builtin_offsetof(type, member.member[index]) */
+/* Parse __builtin_offsetof(type, member.member[index]). */
 static struct expr *parse_offsetof(struct unit *u)
 {
     struct expr *e = expr_new(u, EX_OPAQUE, unit_next(u));
@@ -162,7 +162,7 @@ static struct expr *parse_offsetof(struct unit *u)
     return expr_done(u, e);
 }
 
-/* __builtin_va_arg(list, type), __builtin_types_compatible_p(type, type) */
+/* Parse __builtin_va_arg(list, type) or __builtin_types_compatible_p(type, type). */
 static struct expr *parse_typed_builtin(struct unit *u)
 {
     bool va_arg = unit_is(u, K_VA_ARG);
@@ -184,7 +184,7 @@ static struct expr *parse_typed_builtin(struct unit *u)
     return expr_done(u, e);
 }
 
-/* _Generic(value, type: expression, ...). The value is not evaluated, but gets its edits. */
+/* Parse _Generic(value, type: expression, ...). The value is not evaluated, but is lowered, too. */
 static struct expr *parse_generic(struct unit *u)
 {
     struct expr *e = expr_new(u, EX_OPAQUE, unit_next(u));
@@ -215,7 +215,7 @@ static struct expr *parse_generic(struct unit *u)
     return expr_done(u, e);
 }
 
-/* "(" expression ")" or "({ ... })" */
+/* Parse "(" expression ")" or "({ ... })". */
 static struct expr *parse_paren(struct unit *u)
 {
     int first = unit_next(u);
@@ -335,7 +335,7 @@ static struct expr *parse_postfix(struct unit *u, struct expr *e)
     }
 }
 
-/* At "(" before a type name: a compound literal or a cast. */
+/* At "(" before a type name: parse a compound literal or a cast. */
 static struct expr *parse_type_in_parens(struct unit *u)
 {
     int first = unit_next(u);

@@ -1,6 +1,5 @@
 /*
- * Shared by expr.c and primary.c only: node construction, and the lower half of the expression
- * grammar.
+ * Only for expr.c and primary.c: construction of nodes, and the expressions from casts downwards.
  */
 #ifndef SPLITC_SC1_PRIMARY_H
 #define SPLITC_SC1_PRIMARY_H
@@ -8,11 +7,11 @@
 #include "splitc/sc1/expr.h"
 
 struct expr *expr_new(struct unit *u, enum expr_op op, int first);
-/* Set last token, height, type. The kids are in place. */
+/* Complete a node whose kids are set: set its last token, height and type. */
 struct expr *expr_done(struct unit *u, struct expr *e);
 struct expr *expr_unary(struct unit *u, enum expr_op op, struct expr *kid, int first);
 
-/* A cast expression: casts, unary operators, postfix operators, primaries. */
+/* Parse a cast expression: casts, unary operators, postfix operators, primary expressions. */
 struct expr *primary_cast(struct unit *u);
 
 #endif

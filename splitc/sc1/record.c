@@ -1,6 +1,4 @@
-/*
- * struct, union and enum.
- */
+/* Parses struct, union and enum. */
 #include "splitc/sc1/parse.h"
 
 static void add_member(struct unit *u, struct tag *tag, struct member ***tail, struct name *name,
@@ -17,7 +15,7 @@ static void add_member(struct unit *u, struct tag *tag, struct member ***tail, s
     *tail = &member->next;
 }
 
-/* One declaration of members. */
+/* Parse one declaration of members. */
 static void parse_members(struct unit *u, struct tag *tag, struct member ***tail)
 {
     struct base_state state = {.place = PLACE_MEMBER, .comma = -1};
@@ -51,7 +49,7 @@ static void parse_members(struct unit *u, struct tag *tag, struct member ***tail
         state.comma = unit_next(u);
         specs_attributes(u);
     }
-    /* The last ";" of a struct may be missing in old programs; gcc warns about it. */
+    /* In old programs the last ";" of a struct may be missing; gcc warns about that. */
     if (!unit_is(u, '}'))
         unit_expect(u, ';');
 }
@@ -108,9 +106,9 @@ struct type *record_parse(struct unit *u, bool *ret_has_body)
     if (name)
         tag = name->tag;
     if (tag && ((*ret_has_body || unit_is(u, ';')) && !scope_owns_tag(u, tag)))
-        tag = NULL; /* a new tag hides it */
+        tag = NULL; /* a new tag of this scope hides the tag of the outer scope */
     if (tag && *ret_has_body && tag->complete)
-        tag = NULL; /* defined twice: gcc reports it */
+        tag = NULL; /* the tag is defined twice: gcc reports the error */
     if (!tag)
         tag = scope_tag(u, name, keyword);
     if (*ret_has_body) {

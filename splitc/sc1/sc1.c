@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Parse the whole input; a syntax error skips to the next declaration at file scope. */
+/* Parse the whole input. After a syntax error, go on at the next declaration of file scope. */
 static void parse(struct unit *u)
 {
     static const char *const builtin_types[] = {"__int128_t", "__uint128_t", "__builtin_va_list"};
@@ -41,7 +41,7 @@ int sc1_translate(const char *input, size_t len, FILE *out, FILE *messages, unsi
 {
     struct unit u = {.input = input, .input_len = len, .messages = messages};
     jmp_buf give_up, exhausted;
-    volatile int result = 1; /* volatile: it keeps its value across longjmp */
+    volatile int result = 1; /* volatile, so that longjmp does not lose its value */
 
     u.options = options;
     u.give_up = &give_up;

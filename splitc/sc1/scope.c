@@ -1,6 +1,6 @@
 /*
- * Scopes. A name points to its innermost meaning, and each meaning to the one it hides. So a
- * look-up is one step, and leaving a scope undoes exactly its declarations.
+ * Scopes. A name points to its meaning in the innermost scope, and each meaning to the meaning that
+ * it hides. So a look-up takes one step, and scope_leave can undo the declarations of a scope.
  */
 #include "splitc/sc1/unit.h"
 

@@ -1,6 +1,6 @@
 /*
  * Declaration specifiers: storage classes, qualifiers, type specifiers, attributes, in any order.
- * Type specifiers that are not made of words are in typespec.c.
+ * typespec.c parses type specifiers other than words such as int or unsigned.
  */
 #include "splitc/sc1/parse.h"
 
@@ -84,7 +84,7 @@ bool specs_start(struct unit *u)
     case K_ALIGNAS:
         return true;
     case K_ATTRIBUTE:
-        /* "__attribute__((fallthrough));" is a statement; before a type it is a specifier. */
+        /* It may be the statement "__attribute__((fallthrough));": the caller checks that. */
         return true;
     case T_IDENT:
         return scope_is_typedef(u, token) && token[1].id != ':';
@@ -93,7 +93,7 @@ bool specs_start(struct unit *u)
     }
 }
 
-/* Counts of the words of an arithmetic type. */
+/* How many times each word of an arithmetic type (int, unsigned, ...) occurs. */
 struct words {
     int chars, shorts, ints, longs, floats, doubles, signs, unsigns, bools, voids, int128s;
     bool other; /* complex, _FloatN */
@@ -186,7 +186,7 @@ static void add_part(struct unit *u, struct specs *specs, enum spec_kind kind, i
     LIST_ADD(&u->arena, &specs->parts, part);
 }
 
-/* Parse a storage class or similar, at its keyword. Returns false for another token. */
+/* Parse a storage class, an attribute or a similar specifier. Returns false at another token. */
 static bool parse_storage(struct unit *u, struct specs *specs)
 {
     int first = u->at;

@@ -1,6 +1,6 @@
 /*
- * Statements and function bodies. Statements have no tree: each full expression in them is parsed
- * and lowered at once.
+ * Statements and function bodies. Statements have no tree: the parser lowers each full expression
+ * as soon as it has parsed it.
  */
 #include "splitc/sc1/parse.h"
 
@@ -14,7 +14,7 @@ static void note_jump(struct unit *u, int token, bool is_label)
         LIST_ADD(&u->arena, &u->function->jumps, jump);
 }
 
-/* Is the target's mark `inner` in scope at the jump's mark `from`? Then no scope is entered. */
+/* Is the label's mark `inner` in scope at the jump's mark `from`? Then no scope is entered. */
 static bool encloses(const struct spread_mark *inner, const struct spread_mark *from)
 {
     for (; from; from = from->outer)
@@ -118,7 +118,7 @@ static void parse_return(struct unit *u)
     unit_expect(u, ';');
 }
 
-/* asm [volatile|goto|inline] (template : outputs : inputs : clobbers : labels) */
+/* Parse asm [volatile|goto|inline] (template : outputs : inputs : clobbers : labels). */
 static void parse_asm(struct unit *u)
 {
     unit_next(u);
@@ -155,7 +155,7 @@ static void parse_goto(struct unit *u)
     unit_expect(u, ';');
 }
 
-/* __label__ a, b; */
+/* Parse "__label__ a, b;". */
 static void parse_local_labels(struct unit *u)
 {
     while (unit_skip_if(u, K_LABEL)) {
@@ -166,7 +166,7 @@ static void parse_local_labels(struct unit *u)
     }
 }
 
-/* Returns the expression's type, or NULL. The value of a block's last expression may be used. */
+/* Returns the expression's type, or NULL. A block's last expression may be the block's value. */
 static struct type *parse_expression_statement(struct unit *u)
 {
     struct expr *e;
@@ -231,7 +231,7 @@ static struct type *parse_keyword(struct unit *u)
     return NULL;
 }
 
-/* Labels of all kinds before a statement or the end of a block. */
+/* Parse labels of all kinds, before a statement or the end of a block. */
 static bool parse_labels(struct unit *u)
 {
     bool any = false;
@@ -260,7 +260,7 @@ static struct type *parse_statement(struct unit *u)
     parse_labels(u);
     if (unit_is(u, '{'))
         type = stmt_block(u);
-    else if (unit_is(u, '}')) /* a label at the end of a block: left to gcc */
+    else if (unit_is(u, '}')) /* a label at the end of a block: gcc accepts or refuses it */
         type = NULL;
     else
         type = parse_keyword(u);

@@ -1,5 +1,5 @@
 /*
- * The arena and the texts of a translation; see text.h. A translation allocates memory only here.
+ * The arena and the texts of a translation. All memory of a translation is allocated in this file.
  */
 #include "splitc/sc1/text.h"
 
@@ -11,7 +11,7 @@
 
 struct arena_block {
     struct arena_block *next;
-    size_t size_bytes;                          /* of data */
+    size_t size_bytes;                          /* size of data */
     _Alignas(max_align_t) unsigned char data[]; /* zeroed */
 };
 

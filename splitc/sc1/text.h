@@ -1,7 +1,6 @@
 /*
- * Memory and text of one translation. All memory comes from an arena that is freed when the
- * translation ends; so no other part of sc1 frees memory. The arena has a limit: reaching it ends
- * the translation with an error.
+ * Memory and text of one translation. All its memory comes from an arena, which is freed as a whole
+ * when the translation ends. If the arena reaches its limit, the translation ends with an error.
  */
 #ifndef SPLITC_SC1_TEXT_H
 #define SPLITC_SC1_TEXT_H
@@ -12,15 +11,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Limit in bytes. A real program of 5,000 preprocessed lines needs a few megabytes. */
+/* Most bytes of an arena. A real program of 5,000 preprocessed lines needs a few megabytes. */
 #define ARENA_BYTES_MAX (1ull << 30)
 
 struct arena_block;
 
 struct arena {
     struct arena_block *blocks; /* newest first */
-    size_t used_bytes;          /* of the newest block */
-    uint64_t total_bytes;       /* of all blocks */
+    size_t used_bytes;          /* used bytes of the newest block */
+    uint64_t total_bytes;       /* size of all blocks */
     jmp_buf *exhausted;         /* jump target when the limit is reached */
 };
 
@@ -30,7 +29,7 @@ void *arena_alloc(struct arena *a, size_t bytes);
 /* Free all blocks. */
 void arena_free(struct arena *a);
 
-/* Text that grows. With only `arena` set and zeros in the other members it is empty. */
+/* Text that grows. An empty text has only `arena` set, and zeros in the other members. */
 struct text {
     struct arena *arena;
     char *data; /* NUL-terminated if not NULL */

@@ -55,7 +55,7 @@ enum {
     K_EXTENSION,
     K_EXTERN,
     K_FLOAT,
-    K_FLOAT_N, /* _Float32 and similar, __float80, __ibm128: the token's text tells */
+    K_FLOAT_N, /* _Float32, __float80 and others: see the token's text */
     K_FOR,
     K_GENERIC,
     K_GOTO,
@@ -95,24 +95,24 @@ struct symbol;
 struct tag;
 struct label;
 
-/* An identifier. Each spelling exists once, so names compare as pointers. */
+/* An identifier. Each spelling has one struct name, so equal names have equal pointers. */
 struct name {
     struct name *next;     /* in its hash bucket */
     const char *text;      /* NUL-terminated */
     uint32_t len;          /* bytes */
     int keyword;           /* K_..., or 0 */
-    struct symbol *symbol; /* meaning of the name here, or NULL */
-    struct tag *tag;       /* meaning of "struct name" here, or NULL */
+    struct symbol *symbol; /* meaning of the name in the current scope, or NULL */
+    struct tag *tag;       /* meaning of "struct name" in the current scope, or NULL */
 };
 
 struct token {
     int id;            /* T_..., K_... or a punctuator */
     uint32_t len;      /* bytes of its text */
     const char *text;  /* in the input */
-    struct name *name; /* of identifiers and keywords */
+    struct name *name; /* identifiers and keywords: the spelling */
     uint32_t file;     /* index into unit.files */
-    uint32_t line;     /* the user's line, from 1 */
-    uint32_t col;      /* byte in the preprocessed line, from 1 */
+    uint32_t line;     /* line in the user's file, from 1 */
+    uint32_t col;      /* byte in the line of the input, from 1 */
     /* Edits, each NULL or a string of the arena. */
     const char *before;
     const char *instead; /* replaces the text; "" deletes it */

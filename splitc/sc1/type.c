@@ -1,4 +1,4 @@
-/* Constructs, compares and classifies types. Their text is in typetext.c. */
+/* Constructs, compares and classifies types. typetext.c makes their text. */
 #include "splitc/sc1/unit.h"
 
 #include <string.h>
@@ -114,7 +114,7 @@ bool type_same(const struct type *a, const struct type *b)
     for (;;) {
         if (a == b || a->kind == TYPE_UNKNOWN || b->kind == TYPE_UNKNOWN)
             return true;
-        /* gcc decides whether an enum is int or unsigned int. */
+        /* sc1 does not know whether gcc makes an enum int or unsigned int: both count as same. */
         if (a->kind == TYPE_ENUM || b->kind == TYPE_ENUM) {
             const struct type *other = a->kind == TYPE_ENUM ? b : a;
 
@@ -174,7 +174,7 @@ const char *type_suffix(const struct type *type)
     return NULL;
 }
 
-/* The recursion is bounded by the nesting of the source (NESTING_MAX). */
+/* NESTING_MAX also limits the depth of this recursion. */
 struct member *type_member(const struct type *record, const struct name *name)
 {
     if (record->kind != TYPE_RECORD)

@@ -1,8 +1,8 @@
 /*
- * Types of C and of Split-C. A type does not change after its construction, with two exceptions: a
- * struct is completed, and an array of run-time size gets its name. So types may share parts.
+ * Types of C and of Split-C. Types may share parts, because a type does not change later, with two
+ * exceptions: a struct gets its members, and an array of run-time size gets its name.
  *
- * sc1 knows the kinds and the structure of types, but no sizes: gcc computes these in the output.
+ * sc1 knows the structure of types, but no sizes: in its output gcc computes these.
  */
 #ifndef SPLITC_SC1_TYPE_H
 #define SPLITC_SC1_TYPE_H
@@ -10,7 +10,7 @@
 #include "splitc/sc1/token.h"
 
 enum type_kind {
-    TYPE_UNKNOWN, /* not analysed by sc1; causes no diagnostics */
+    TYPE_UNKNOWN, /* sc1 does not know the type, and prints no messages about it */
     TYPE_VOID,
     TYPE_BASIC,
     TYPE_ENUM,
@@ -40,7 +40,7 @@ enum basic {
     BASIC_FLOAT,
     BASIC_DOUBLE,
     BASIC_LDOUBLE,
-    BASIC_OTHER /* complex, _FloatN, va_list: spelled in `text` */
+    BASIC_OTHER /* complex, _FloatN, va_list: type.text has the spelling */
 };
 
 /* Where the target of a pointer may be. */
@@ -48,7 +48,7 @@ enum reach { REACH_LOCAL, REACH_GLOBAL, REACH_SPREAD };
 
 enum { QUAL_CONST = 1, QUAL_VOLATILE = 2, QUAL_RESTRICT = 4, QUAL_ATOMIC = 8 };
 
-/* Longest chain of bases; a deeper type is refused (type_new). */
+/* Longest chain of type.base; type_new refuses a longer chain. */
 #define TYPE_DEPTH_MAX 500
 
 struct member {
@@ -60,8 +60,8 @@ struct member {
 
 /* A struct, union or enum with its tag. */
 struct tag {
-    struct name *name;      /* NULL: no name; see made_up */
-    const char *made_up;    /* NULL, or "__sc_tag_N", put before the brace */
+    struct name *name;      /* NULL: the source gives no name */
+    const char *made_up;    /* NULL, or a name "__sc_tag_N" that sc1 puts before the brace */
     int keyword;            /* K_STRUCT, K_UNION, K_ENUM */
     int brace;              /* token index of its "{", or -1 */
     struct tag *shadowed;   /* meaning of the name in outer scopes */
@@ -74,7 +74,7 @@ struct tag {
 /* The spread dimensions of a spread array. */
 struct dims {
     int count;          /* at least 1 */
-    const char **texts; /* per dimension, for generated code; [0] may be NULL */
+    const char **texts; /* bound of each dimension, for generated code; [0] may be NULL */
 };
 
 struct type {
@@ -82,16 +82,16 @@ struct type {
     enum basic basic;          /* TYPE_BASIC */
     enum reach reach;          /* TYPE_POINTER */
     unsigned quals;            /* QUAL_... */
-    int depth;                 /* longest chain of bases */
-    struct type *base;         /* pointee, element, block of a spread array, result */
+    int depth;                 /* length of the chain of bases */
+    struct type *base;         /* target, element, block of a spread array, result of a function */
     struct tag *tag;           /* TYPE_RECORD, TYPE_ENUM */
     const char *text;          /* TYPE_BASIC, TYPE_UNKNOWN: spelling, NULL if it has none;
                                    TYPE_ARRAY: the bound between the brackets */
-    bool run_time;             /* TYPE_ARRAY: its bound or an inner one is not constant */
-    const char *alias;         /* TYPE_ARRAY: a typedef name that stands for this type */
-    struct symbol *definition; /* the typedef that names it, or NULL */
+    bool run_time;             /* TYPE_ARRAY: a bound of it or of its elements is not constant */
+    const char *alias;         /* TYPE_ARRAY: generated name of this type, or NULL */
+    struct symbol *definition; /* the typedef with which the source names the type, or NULL */
     struct dims *dims;         /* TYPE_SPREAD */
-    int dims_used;             /* TYPE_SPREAD: subscripts already applied */
+    int dims_used;             /* TYPE_SPREAD: number of spread subscripts applied so far */
     struct type **params;      /* TYPE_FUNCTION */
     int param_count;           /* TYPE_FUNCTION */
     bool prototyped, variadic; /* TYPE_FUNCTION */
@@ -103,36 +103,36 @@ struct type *type_new(struct unit *u, enum type_kind kind, struct type *base);
 struct type *type_basic(struct unit *u, enum basic basic);
 struct type *type_pointer(struct unit *u, struct type *base, enum reach reach);
 
-/* The same type with these qualifiers added, or with none. */
+/* type_qualified adds these qualifiers to the type; type_plain removes all. */
 struct type *type_qualified(struct unit *u, struct type *type, unsigned quals);
 struct type *type_plain(struct unit *u, struct type *type);
 
-/* Is it a global or spread pointer, or a spread array (which decays to a spread pointer)? */
+/* Is it a wide pointer, or a spread array (which decays to a spread pointer)? */
 bool type_is_wide(const struct type *type);
 
-/* Is it an arithmetic type? Enums included. */
+/* Is it an arithmetic type (an integer type)? An enum is both. */
 bool type_is_number(const struct type *type);
 bool type_is_integer(const struct type *type);
 
 /* Does an object of this type contain a wide pointer? */
 bool type_holds_wide(const struct type *type);
 
-/* The type of the value of an expression of this type: arrays and functions decay. */
+/* The type of the value of an expression with this type: arrays and functions become pointers. */
 struct type *type_decayed(struct unit *u, struct type *type);
 
-/* Same type apart from qualifiers, as far as sc1 knows (unknown types equal all others). */
+/* Are the types the same apart from qualifiers? An unknown type counts as the same as any other. */
 bool type_same(const struct type *a, const struct type *b);
 
 /*
  * A type name for the output, without outer qualifiers, that gcc understands at this point of the
- * source. An error if the type has no name here.
+ * source. If there is no such name, prints an error.
  */
 const char *type_text(struct unit *u, struct type *type);
 
 /* The type as the user would write it, for diagnostics. */
 const char *type_show(struct unit *u, const struct type *type);
 
-/* The suffix of the runtime's access functions ("1", "2", "4", "8", "f", "d"), NULL for others. */
+/* The suffix of the runtime's access functions for a type: 1, 2, 4, 8, f, d. NULL: no suffix. */
 const char *type_suffix(const struct type *type);
 
 /* The member with this name, also in anonymous structs and unions; NULL: none. */

@@ -1,10 +1,10 @@
 /*
- * Type specifiers that are not made of words: structs, unions and enums, typeof, typedef names, and
- * _Atomic(type). Most contain declarations, types or expressions again.
+ * Type specifiers other than words such as int or unsigned: structs, unions and enums, typeof,
+ * typedef names, and _Atomic(type). Most of them contain declarations, types or expressions.
  */
 #include "splitc/sc1/parse.h"
 
-/* typeof(expression) or typeof(type) */
+/* Parse typeof(expression) or typeof(type). */
 static struct type *parse_typeof(struct unit *u)
 {
     int first = unit_next(u), last;

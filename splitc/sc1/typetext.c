@@ -1,9 +1,9 @@
 /*
- * Types as text: for gcc in the output, valid at this point of the source; and for the user in
+ * Types as text: for gcc in the output (valid at this point of the source), and for the user in
  * messages.
  *
- * In the output a derived type is written with __typeof__ around its base, so that declarators need
- * not be turned inside out: "__typeof__(int[4]) *".
+ * A derived type has its base in __typeof__(...), and then a suffix. So the suffix always follows
+ * the base. For example, "int (*)[4]" is written as "__typeof__(int[4]) *".
  */
 #include "splitc/sc1/unit.h"
 
@@ -49,7 +49,7 @@ static void put_tag(struct unit *u, struct text *t, struct tag *tag)
 
 static void put_type(struct unit *u, struct text *t, struct type *type, bool quals);
 
-/* A base inside a derived type; in __typeof__ if the suffix would not apply to the whole base. */
+/* Add the base of a derived type, inside __typeof__ if the suffix must apply to the whole base. */
 static void put_base(struct unit *u, struct text *t, struct type *base, bool simple)
 {
     bool wrap = simple ? base->kind == TYPE_ARRAY || base->kind == TYPE_FUNCTION
@@ -119,7 +119,7 @@ static void put_type(struct unit *u, struct text *t, struct type *type, bool qua
     } else if (type->kind == TYPE_BASIC) {
         text_puts(t, basic_names[type->basic]);
     } else {
-        /* After another error this one would only repeat it. */
+        /* Be silent after another error: it is very probably the cause. */
         if (u->errors == 0)
             diag_error(u, u->at, "the Split-C translator does not know the type of this");
         text_puts(t, "int");

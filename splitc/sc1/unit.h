@@ -1,5 +1,5 @@
 /*
- * One translation: its tokens, scopes and messages, and the functions shared by the parts of sc1.
+ * One translation: its tokens, scopes and messages, and the functions that the files of sc1 share.
  *
  *   lex.c     input -> tokens            emit.c    tokens and edits -> output
  *   scope.c   names and their meaning    diag.c    messages in gcc's format
@@ -7,6 +7,9 @@
  *   stmt.c    statements and functions   expr*.c   expressions and their types, with primary.c
  *   specs.c   specifiers of declarations; typespec.c, record.c
  *   type*.c   types and their text       lower*.c  edits for expressions of Split-C
+ *
+ * A wide pointer is a global or spread pointer. To lower an expression means: edit its tokens so
+ * that they are C. Companions are generated declarations that a declaration or function needs.
  */
 #ifndef SPLITC_SC1_UNIT_H
 #define SPLITC_SC1_UNIT_H
@@ -17,11 +20,11 @@
 
 #define NAME_BUCKETS 4096
 /*
- * Limit of nested constructs in the source: the parser is recursive, and its stack is limited. A
- * pair of parentheses in an expression counts as three.
+ * Most levels of nested constructs in the source, because each level takes stack in the recursive
+ * parser. A pair of parentheses in an expression counts as three levels.
  */
 #define NESTING_MAX 1500
-/* Limit of the height of an expression tree, also of "a + a + a ..."; lowering is recursive. */
+/* Largest height of an expression tree, also of "a + a + a ...", because lowering is recursive. */
 #define HEIGHT_MAX 3000
 /* After this number of errors the translation ends. */
 #define ERRORS_MAX 50
@@ -40,16 +43,16 @@ struct symbol {
     struct type *type;
     struct symbol *shadowed; /* the name's meaning in outer scopes, or NULL */
     struct symbol *in_scope; /* the next older symbol of the same scope */
-    enum spread_form form;   /* of a spread array */
-    const char *stands_for;  /* the name in the output if it differs */
+    enum spread_form form;   /* if the type is a spread array */
+    const char *stands_for;  /* the name in the output if it differs, otherwise NULL */
     bool is_register;
     bool file_scope;
 };
 
-/* The declaration of an automatic spread array: no jump may enter the rest of its scope. */
+/* A mark: the declaration of an automatic spread array. No jump may enter the rest of its scope. */
 struct spread_mark {
-    struct spread_mark *outer; /* the newest mark at this declaration */
-    int token;                 /* name of the array */
+    struct spread_mark *outer; /* the mark of the declaration before this one */
+    int token;                 /* index of the array's name */
 };
 
 struct scope {
@@ -73,7 +76,7 @@ struct string_list {
 struct jump {
     struct name *name;
     int token;
-    struct spread_mark *mark; /* the newest mark at this place */
+    struct spread_mark *mark; /* the newest mark that is in scope at this place */
     bool is_label;
 };
 
@@ -89,7 +92,7 @@ struct function {
     struct type *result;
     struct jump_list jumps;
     struct spread_mark *switch_mark; /* the newest mark at the innermost switch */
-    int first_token;                 /* of the outermost function's definition */
+    int first_token;                 /* first token of the outermost function's definition */
 };
 
 struct unit {
@@ -97,24 +100,24 @@ struct unit {
     const char *input;
     size_t input_len;
     struct token_list tokens; /* the last token is T_EOF */
-    struct string_list files; /* file names, as in line markers */
+    struct string_list files; /* file names of the line markers */
     struct name *names[NAME_BUCKETS];
     int at;       /* index of the current token */
     int external; /* first token of the declaration that is parsed at file scope */
     int nesting;  /* see NESTING_MAX */
     struct scope *scope;
-    struct spread_mark *mark;  /* newest automatic spread array in scope */
+    struct spread_mark *mark;  /* the newest mark that is in scope */
     struct function *function; /* NULL at file scope */
-    struct text companions;    /* generated declarations for the parameters that are parsed now */
+    struct text companions;    /* companions of the parameters that are parsed now */
     bool colon_taken;          /* true between "?" and ":": there ":=" and ":-" are no operators */
     int made_up;               /* count of generated names */
-    int statics;               /* count of static spread arrays allocated at start */
-    jmp_buf *recover;          /* target after a syntax error */
-    jmp_buf *give_up;          /* target when the translation ends with an error */
+    int statics;               /* count of static spread arrays that get memory at the start */
+    jmp_buf *recover;          /* jump target after a syntax error */
+    jmp_buf *give_up;          /* jump target if an error ends the translation */
     FILE *messages;
     int errors;
     unsigned options;          /* SC1_... */
-    const char *said_function; /* the function that the last message named */
+    const char *said_function; /* the function to which the last message belongs */
     bool limit_told;           /* a message about a limit was written */
 };
 
@@ -122,7 +125,7 @@ struct unit {
 
 /* Split the input into tokens. */
 void lex(struct unit *u);
-/* The name with this spelling. */
+/* The name with this spelling; made if it is new. */
 struct name *lex_name(struct unit *u, const char *text, size_t len);
 
 static inline struct token *unit_token(struct unit *u)
@@ -155,7 +158,7 @@ void unit_deeper(struct unit *u);
 
 /* ---- diag.c ---- */
 
-/* Messages about a token. Text in gcc's style, without a full stop. */
+/* Print a message about a token. The text is in gcc's style, without a full stop. */
 void diag_error(struct unit *u, int token, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void diag_warning(struct unit *u, int token, const char *format, ...)
@@ -164,7 +167,7 @@ void diag_note(struct unit *u, int token, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* A syntax error at the current token; jumps to u->recover. */
 void diag_syntax(struct unit *u, const char *expected) __attribute__((noreturn));
-/* A limit of sc1 is reached: an error that ends the translation. */
+/* The source exceeds a limit of sc1: print an error and end the translation. */
 void diag_limit(struct unit *u, int token, const char *what) __attribute__((noreturn));
 
 /* ---- scope.c ---- */
@@ -184,12 +187,12 @@ bool scope_is_typedef(struct unit *u, const struct token *token);
 
 /* ---- emit.c ---- */
 
-void edit_before(struct unit *u, int token, const char *text); /* after earlier "before" texts */
-void edit_after(struct unit *u, int token, const char *text);  /* before earlier "after" texts */
+void edit_before(struct unit *u, int token, const char *text); /* behind earlier "before" texts */
+void edit_after(struct unit *u, int token, const char *text);  /* in front of "after" texts */
 void edit_replace(struct unit *u, int token, const char *text);
 /* Delete the tokens from first to last and the edits between them. The gaps before tokens stay. */
 void edit_delete(struct unit *u, int first, int last);
-/* The tokens with their edits, on one line. */
+/* The text of these tokens with their edits, on one line. */
 const char *edit_text(struct unit *u, int first, int last);
 void emit(struct unit *u, FILE *out);
 
@@ -199,8 +202,8 @@ void emit(struct unit *u, FILE *out);
 enum { SC1_NO_WARNINGS = 1, SC1_WARNINGS_ARE_ERRORS = 2 };
 
 /*
- * Translate `len` bytes of preprocessed Split-C. Messages go to `messages`, the C text to `out` if
- * there was no error. Returns 0, or 1 if there were errors. Keeps no state between calls.
+ * Translate `len` bytes of preprocessed Split-C. Writes messages to `messages`, and the C text to
+ * `out` if there was no error. Returns 0, or 1 if there were errors. Keeps no state between calls.
  */
 int sc1_translate(const char *input, size_t len, FILE *out, FILE *messages, unsigned options);
 

@@ -1,8 +1,9 @@
 /*
- * Internals of amrun: the processes of the job, and the data that the processes have sent on their
- * wires (the sockets for PMI-1).
+ * Internals of amrun: the processes of the job, and the data that they have sent on their wires. A
+ * wire is the socket on which amrun and a process exchange the lines of PMI-1.
  *
- * main.c starts the processes, waits for them and ends the job; serve.c answers their lines.
+ * main.c starts the processes, waits for them and ends the job; serve.c answers the lines of the
+ * processes.
  */
 #ifndef TOOLS_AMRUN_H
 #define TOOLS_AMRUN_H
@@ -12,20 +13,17 @@
 
 #include "job/internal.h"
 
-/* Most processes of one amrun; each needs a file descriptor in amrun. */
+/* Largest number of processes of a job; each needs a file descriptor in amrun. */
 #define AMRUN_PROCESSES_MAX 512
 
-/*
- * Most pairs (key and value) of one job: limits the memory of amrun if a program puts pairs in a
- * loop.
- */
+/* Largest number of pairs (key and value) of a job: limits memory for programs with an error. */
 #define AMRUN_PAIRS_MAX 65536
 
 struct process {
-    pid_t pid;                     /* 0 = not started, or waitpid has returned its end */
+    pid_t pid;                     /* 0 = not started, or reaped */
     int fd;                        /* amrun's end of its wire; -1 = closed */
-    bool waits;                    /* it waits in a barrier */
-    bool left;                     /* it has sent finalize or abort */
+    bool waits;                    /* the process waits in a barrier */
+    bool left;                     /* the process has sent finalize or abort */
     bool ended;                    /* waitpid has returned its end */
     int status;                    /* status of waitpid */
     char reason[PMI_REASON_BYTES]; /* its reason for ending the job; "" = none sent */
@@ -49,10 +47,7 @@ struct run {
     int code;      /* exit status of the job */
 };
 
-/*
- * Answer the lines of process i. Closes the wire if the process has closed it or breaks the
- * protocol.
- */
+/* Answer the lines of process i. Closes its wire after an error or when the process closes it. */
 void serve(struct run *run, int i);
 
 /* Free the pairs. */

@@ -27,8 +27,8 @@
 /* Milliseconds between SIGTERM and SIGKILL when the job ends. */
 #define GRACE_MS 2000
 
-/* Milliseconds to wait for the cause of an error: a process may report that another process is gone
- * before the kernel reports the death. */
+/* Longest wait, in ms, for the cause of an error: a process may report that another process has
+ * ended before the kernel reports that end. */
 #define CAUSE_MS 300
 
 static int usage(FILE *to)
@@ -66,7 +66,7 @@ void run_end(struct run *run, int code, const char *format, ...)
     fprintf(stderr, "amrun: %s; ending the job\n", text);
 }
 
-/* Runs in the child. Does not return. */
+/* Replace the child by the program of the job. Does not return. */
 static void become(const struct run *run, int rank, int fd, char **argv)
 {
     char text[32], why[PMI_REASON_BYTES];
@@ -77,8 +77,8 @@ static void become(const struct run *run, int rank, int fd, char **argv)
     sigprocmask(SIG_SETMASK, &none, NULL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     /*
-     * Give the process its own group, so that its children end with it; process 0 keeps the
-     * terminal.
+     * Put the process into its own group, so that amrun's signals also end its children. Only
+     * process 0 stays in amrun's group if it uses a terminal.
      */
     if (rank != 0 || !isatty(STDIN_FILENO))
         setpgid(0, 0);
@@ -141,9 +141,9 @@ static int find_killed(const struct run *run)
 }
 
 /*
- * A process has reported an error: was another process killed? Then that death is the cause; it is
- * printed when the killed process is reaped. Peers may notice a death a moment before the kernel
- * reports it.
+ * A process has reported an error. Was another process killed? Then that is the cause, which judge
+ * prints when it reaps the killed process. The kernel may report the death only after the error, so
+ * wait.
  */
 static bool was_killed(const struct run *run)
 {
@@ -187,8 +187,8 @@ void run_abort(struct run *run, int i, int code)
 }
 
 /*
- * List the processes from i on that have the same reason as i, as "2" or "0-2, 5"; clear their
- * reasons.
+ * Write the numbers of the processes from i on with the same reason as process i ("2", "0-2, 5");
+ * clear these reasons.
  */
 static void list_alike(struct run *run, int i, char *to, size_t room)
 {
@@ -209,7 +209,7 @@ static void list_alike(struct run *run, int i, char *to, size_t room)
     }
 }
 
-/* Print the reasons of processes for ending the job; equal reasons once. */
+/* Print the reasons that processes have sent for ending the job, each reason once. */
 static void print_reasons(struct run *run)
 {
     for (int i = 0; i < run->count && run->reasoned; i++) {
@@ -244,7 +244,7 @@ static void reap(struct run *run)
     }
 }
 
-/* End the job if a process waits in a barrier and another process has ended. */
+/* End the job if a process waits in a barrier that cannot end: another process has ended. */
 static void look_for_deadlock(struct run *run)
 {
     int gone = -1, waiting = -1;
@@ -274,7 +274,7 @@ static void signal_all(const struct run *run, int sig)
     for (int i = 0; i < run->count; i++) {
         pid_t pid = run->process[i].pid;
 
-        /* Signal the group; or the process, if it has no group of its own (yet). */
+        /* Signal the process's group or, if it has no group of its own (yet), only the process. */
         if (pid > 0 && kill(-pid, sig) != 0)
             kill(pid, sig);
     }
@@ -293,7 +293,7 @@ static void take_signals(struct run *run, int fd)
     }
 }
 
-/* One turn: wait, serve, reap. */
+/* Wait for wires and signals, answer lines, reap ended processes. */
 static void turn(struct run *run, int signals, int timeout_ms)
 {
     struct pollfd wait[AMRUN_PROCESSES_MAX + 1];
@@ -377,7 +377,7 @@ int main(int argc, char **argv)
     if (start(&run, argv + optind) == 0)
         while (running(&run) > 0 && !run.ending)
             turn(&run, signals, -1);
-    /* Also take the reasons that other processes have sent meanwhile. */
+    /* Other processes may also have sent a reason: read these reasons, too. */
     turn(&run, signals, 0);
     print_reasons(&run);
     finish(&run, signals);

@@ -1,6 +1,4 @@
-/*
- * amrun's end of the PMI-1 wire: init, maxima, the job's name, put, get, barrier, finalize, abort.
- */
+/* amrun's end of the wire: init, maxima, the job's name, put, get, barrier, finalize, abort. */
 #include "tools/amrun/amrun.h"
 
 #include <errno.h>

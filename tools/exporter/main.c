@@ -2,7 +2,7 @@
  * vipd-exporter: the statistics of a vipd as OpenMetrics text over HTTP, for Prometheus. The
  * exporter asks vipd anew for each request, and handles one request at a time.
  *
- * Owns: HTTP (libmicrohttpd). Does not own: questions to vipd, and the text
+ * Owns: HTTP (libmicrohttpd). Does not own: the requests to vipd, and the text
  * (tools/vipctl/metrics.c).
  */
 #include <arpa/inet.h>
@@ -105,7 +105,7 @@ static void print_help(void)
         "GET /metrics asks vipd (VIPD_RUNTIME_DIR chooses which) and gives OpenMetrics text.");
 }
 
-/* Parse "127.0.0.1:9794". */
+/* Parse an address such as "127.0.0.1:9794". */
 static bool parse_listen(const char *text, struct sockaddr_in *ret)
 {
     char host[64];
@@ -124,7 +124,7 @@ static bool parse_listen(const char *text, struct sockaddr_in *ret)
     return true;
 }
 
-/* Serve until SIGTERM or SIGINT, which are blocked. */
+/* Answer HTTP requests until SIGTERM or SIGINT comes. The caller has blocked these signals. */
 static int serve(const struct sockaddr_in *at, const sigset_t *signals)
 {
     struct MHD_Daemon *daemon = MHD_start_daemon(

@@ -1,7 +1,7 @@
 /*
  * `vipctl capture`: writes the packets and descriptors that vipd reports (proto/capture.h) to a
- * pcapng file; Wireshark shows it with our dissector. The capture includes the messages between
- * programs of one host, which no other tool shows.
+ * pcapng file; Wireshark shows the file with our dissector. The capture includes the messages
+ * between programs of one host, which no other tool shows.
  */
 #include <errno.h>
 #include <poll.h>
@@ -24,7 +24,7 @@
 #define LINKTYPE_PACKETS     147 /* USER0: packets as in doc/wire.md */
 #define LINKTYPE_DESCRIPTORS 148 /* USER1: struct event */
 
-/* Most records of a capture without --count: about 50 MB without payload. */
+/* Largest number of records of a capture without --count: about 50 MB without payload. */
 #define COUNT_DEFAULT 200000
 
 /* A posting or completion in the file, little-endian like all our formats. */
@@ -36,10 +36,10 @@ struct event {
     uint32_t client;
 };
 
-/* Counts of the records so far. */
+/* Counts of the records of a capture, and its end. */
 struct tally {
     uint64_t packets, descriptors, lost;
-    uint64_t until_ns; /* since 1970; records after this do not count. 0: there is no end yet */
+    uint64_t until_ns; /* ns since 1970: the capture ends here; 0: no end yet */
 };
 
 static volatile sig_atomic_t signals;
@@ -139,8 +139,8 @@ static void write_one(FILE *out, const struct vip_capture_head *head, const uint
                            .comment = comment});
 }
 
-/* Write one message of vipd. Outcomes: 1: written; 0: vipd has ended; -1: interrupted, no message, or
- * one after until_ns. */
+/* Write one record of vipd. Outcomes: 1: written; 0: vipd has ended the capture; -1: interrupted,
+ * no record, or a record after until_ns. */
 static int take_one(int stream, FILE *out, struct tally *tally)
 {
     static uint8_t bytes[VIP_PACKET_BYTES_MAX];
@@ -174,8 +174,8 @@ static int take_one(int stream, FILE *out, struct tally *tally)
 }
 
 /*
- * Write what vipd sends. The first signal sets the end: what vipd had seen by then is still read, or
- * it is counted as lost. A second signal ends at once.
+ * Write the records that vipd sends. The first signal sets the end of the capture; earlier records
+ * are still read, or count as lost. The second signal ends the loop at once.
  */
 static int take_all(int stream, FILE *out, uint64_t most, struct tally *tally)
 {

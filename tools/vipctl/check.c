@@ -1,4 +1,4 @@
-/* The doctor's report; see check.h. */
+/* The report of `vipctl check`; see check.h. */
 #include "tools/vipctl/check.h"
 
 #include <stdarg.h>

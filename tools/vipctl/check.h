@@ -1,9 +1,9 @@
 /*
- * `vipctl check`, the doctor: one finding per line, PASS, WARN or FAIL, with the command that
- * helps.
+ * `vipctl check`: looks for problems. One finding per line: PASS, WARN or FAIL, and the command
+ * that helps.
  *
- * Owns: collecting and printing findings. check_vipd.c checks vipd and peers, check_host.c checks
- * the machine.
+ * Owns: collecting and printing findings. check_vipd.c checks vipd and peers, check_host.c the
+ * machine.
  */
 #ifndef VIPCTL_CHECK_H
 #define VIPCTL_CHECK_H
@@ -35,16 +35,15 @@ struct findings {
     unsigned warnings, failures;
 };
 
-/* fix may be NULL. */
+/* Add a finding. fix: the command that helps, or NULL. */
 void check_add(struct findings *to, enum verdict verdict, const char *subject, const char *fix,
                const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-/* Check the machine. wanted_buffer_bytes: the largest socket buffer that a NIC over UDP wants; 0 if
- * no NIC uses UDP. */
+/* Check the machine. wanted_buffer_bytes: largest socket buffer of the UDP NICs; 0: none. */
 void check_host(struct findings *to, uint64_t wanted_buffer_bytes);
 
-/* Check vipd and, if peer is not NULL, a peer. Outcomes: EXIT_OK; another exit code: vipd did not
- * answer, and a message has been printed. */
+/* Check vipd and, if peer is not NULL, a peer. *ret_buffer_bytes: for check_host. Outcomes:
+ * EXIT_OK; another exit code: vipd did not answer, and a message has been printed. */
 enum exit_code check_vipd(int sock, struct findings *to, const char *peer,
                           uint64_t *ret_buffer_bytes);
 

@@ -1,4 +1,4 @@
-/* The doctor's checks of the machine: limits of the kernel, clock, processors. See check.h. */
+/* The checks of the machine: limits of the kernel, clock, processors. See check.h. */
 #include <errno.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -9,10 +9,9 @@
 
 #include "tools/vipctl/check.h"
 
-#define CPUS_TO_SPIN 4 /* with fewer processors, a spinning program takes vipd's */
+#define CPUS_TO_SPIN 4 /* with fewer processors, a program that polls takes vipd's processor */
 
-/* Read the first line of a file, below $VIPCTL_SYSROOT (for tests). false: the file cannot be
- * read. */
+/* Read a file's first line; the path is below $VIPCTL_SYSROOT (for tests). False: not readable. */
 static bool read_line(const char *path, char *buf, size_t buf_bytes)
 {
     const char *root = getenv("VIPCTL_SYSROOT");
@@ -31,7 +30,8 @@ static bool read_line(const char *path, char *buf, size_t buf_bytes)
     return ok;
 }
 
-/* Without the file (a container may hide it) there is no finding. */
+/* Compare a limit of the kernel for socket buffers with the wanted size. A container may hide the
+ * limit; then there is no finding. */
 static void check_buffer(struct findings *to, const char *key, uint64_t wanted_bytes)
 {
     char path[128], line[64], fix[128];
@@ -112,8 +112,8 @@ static void check_governor(struct findings *to)
         check_add(to, VERDICT_PASS, "cpu frequency", NULL, "the governor is %s", governor);
 }
 
-/* Without userfaultfd, pages cannot move to the arena without losing writes. Then the memory is
- * staged: its bytes are copied. */
+/* Without userfaultfd libvipl cannot move pages to the arena, because writes of other threads could
+ * be lost. So it stages the memory, which costs a copy. */
 static void check_userfaultfd(struct findings *to)
 {
     char line[16];

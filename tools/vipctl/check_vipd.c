@@ -1,4 +1,4 @@
-/* The doctor's checks of vipd, its NICs, limits, errors, and of a peer. See check.h. */
+/* The checks of vipd, its NICs, limits and errors, and of a peer. See check.h. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
@@ -78,7 +78,7 @@ static void check_limit(struct findings *to, const Vip__LimitRow *row)
 }
 
 /* Is the error a refused request of vipctl, for example a wrong word after ping or disconnect? The
- * user has seen that error, and it says nothing about the machine. */
+ * user has seen such an error, and it does not point to a problem. */
 static bool is_of_a_tool(const Vip__ErrorRow *row)
 {
     static const char *const requests[] = {"admin ", "capture ", "explain ", "ping ", "reload "};
@@ -160,7 +160,7 @@ static uint64_t read_size(const char *text)
                          : value;
 }
 
-/* Is the NIC of this section of the configuration on UDP? Only then `buffer` is the size of a
+/* Does this section of the configuration have link = udp? Only then `buffer` is the size of a
  * socket buffer. */
 static bool is_on_udp(const struct show_rows *rows, const char *section)
 {

@@ -1,4 +1,4 @@
-/* The commands about commands, and their help; see commands.h. */
+/* The table of commands, the help, and the commands help and completion; see commands.h. */
 #include "tools/vipctl/commands.h"
 
 #include <stdbool.h>

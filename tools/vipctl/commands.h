@@ -2,8 +2,7 @@
  * vipctl's commands, from the table commands.def. Parsing, --help and the completions of three
  * shells use this table.
  *
- * Owns: the verbs of commands, their words and options. Does not own: their actions (one function
- * each).
+ * Owns: the names of the commands, their words and options. Does not own: their functions.
  */
 #ifndef VIPCTL_COMMANDS_H
 #define VIPCTL_COMMANDS_H
@@ -13,7 +12,7 @@
 #include "tools/vipctl/options.h"
 #include "tools/vipctl/query.h"
 
-/* The words after the verb, for completions. */
+/* The words after the name of a command (the "verb"), for completions. */
 enum word_kind {
     WORDS_NONE,
     WORDS_VIEW,    /* a view, then filters */
@@ -33,11 +32,11 @@ typedef enum exit_code command_run(char **words, int count, const struct options
 
 struct command {
     const char *name;
-    const char *arguments; /* for --help */
+    const char *arguments; /* the arguments, as --help shows them */
     const char *help;      /* one line */
     enum word_kind words;
     int words_min, words_max; /* words after the verb; max -1: any number */
-    const char *options;      /* long options that it takes, separated by spaces */
+    const char *options;      /* the command's long options, separated by spaces */
     command_run *run;
 };
 
@@ -47,7 +46,7 @@ extern const size_t command_count;
 /* An option that some commands take (options.c). */
 struct option_row {
     const char *name;     /* without the dashes */
-    char letter;          /* 0: there is none */
+    char letter;          /* 0: no letter */
     const char *argument; /* name of its argument; NULL: the option has no argument */
     const char *help;
 };

@@ -123,7 +123,7 @@ static void print_bash(const struct command *table, size_t count)
 
 /* ---- zsh --------------------------------------------------------------------------------- */
 
-/* Help texts go between single quotes. */
+/* Print a help text in single quotes; put a backslash before the characters of `special`. */
 static void print_quoted(const char *text, const char *special)
 {
     for (; *text; text++) {
@@ -201,7 +201,7 @@ static void print_fish(const struct command *table, size_t count)
             printf("complete -c vipctl -F -n '__fish_seen_subcommand_from %s'\n", table[i].name);
         } else if (table[i].words != WORDS_NONE && table[i].words != WORDS_REST) {
             printf("complete -c vipctl -n '__fish_seen_subcommand_from %s' -a '", table[i].name);
-            /* fish has $(...) since 3.4; Debian 12 has 3.6. */
+            /* print_words uses $(...), which fish has since version 3.4. */
             print_words(table[i].words, table, count);
             puts("'");
         }

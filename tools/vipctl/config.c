@@ -9,8 +9,7 @@
 #include "tools/vipctl/program.h"
 #include "tools/vipctl/show.h"
 
-/* Show the keys that a file sets and those that wait for a restart; with --defaults show all
- * keys. */
+/* Show the keys that a file sets or that wait for a restart; with --defaults all keys. */
 static enum exit_code show_config(const struct options *options)
 {
     const struct show_view *view = show_view_find("config");
@@ -38,8 +37,7 @@ static enum exit_code show_config(const struct options *options)
     return code;
 }
 
-/* The FILE of the running vipd's --config, to check this file; NULL: vipd runs without --config, or
- * does not answer. */
+/* The running vipd's --config FILE. NULL: vipd runs without --config, or does not answer. */
 static char *running_file(void)
 {
     Vip__Reply *reply;
@@ -59,8 +57,7 @@ static char *running_file(void)
     return file;
 }
 
-/* If the user names no file: check the file that a reload of the running vipd reads, or the
- * system's files. */
+/* Check a file; NULL: the file that a reload of the running vipd reads, or the system's files. */
 static enum exit_code check_config(const char *file)
 {
     char *running = file ? NULL : running_file();

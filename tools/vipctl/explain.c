@@ -13,7 +13,7 @@
 #include "tools/vipctl/show.h"
 #include "tools/vipctl/target.h"
 
-#define EVENTS_SHOWN 8 /* most events of a VI that are shown: the last ones */
+#define EVENTS_SHOWN 8 /* the last events of a VI, at most this many */
 
 static const char *kind_word(enum line_kind kind)
 {
@@ -30,8 +30,7 @@ static const char *kind_word(enum line_kind kind)
     return "?";
 }
 
-/* Texts of vipd may contain bytes of other programs: print only printable characters to the
- * terminal. */
+/* Texts of vipd may contain bytes of other programs: replace control characters by '?'. */
 static void print_clean(const char *text)
 {
     for (; *text; text++)
@@ -70,7 +69,7 @@ static enum exit_code print_explanation(const char *topic, const char *subject,
     return show_flushed();
 }
 
-/* A field as the table shows it. */
+/* The text of a field, as the view's table shows it. */
 static const char *cell(const struct show_view *view, const void *row, const char *key, char *buf,
                         size_t buf_bytes)
 {
@@ -144,7 +143,7 @@ static void add_latency(struct explanation *to, const Vip__ViRow *row)
                         (double)spans[i].max_ns / 1e3);
 }
 
-/* What happened to a connection that outlived a vipd, of either side. */
+/* Add what happened to a connection when a vipd (here or at the peer) ended and another came. */
 static void add_binding(struct explanation *to, const Vip__ViRow *row)
 {
     const struct show_view *view = show_view_find("vi");
@@ -301,8 +300,8 @@ static void judge_peer(struct explanation *to, const Vip__PeerRow *row)
         explain_add(to, LINE_BECAUSE, "the window is not full: the programs decide the rate");
 }
 
-/* Is `which` the address without its port? MAC addresses have colons and no port; an IPv6 address
- * with a port stands in brackets, which `which` may leave out. */
+/* Is `which` the address without its port? (MAC addresses have no port.) An IPv6 address with a
+ * port is in brackets; `which` may have it with or without them. */
 static bool is_without_port(const char *address, const char *which)
 {
     const char *port = strrchr(address, ':');
@@ -317,8 +316,8 @@ static bool is_without_port(const char *address, const char *which)
            strncmp(address + 1, which, len - 2) == 0;
 }
 
-/* Is this the requested peer: by address, with or without port, by name, or by one of the addresses
- * that were found for the name? */
+/* Does `which` mean this peer: by its address (with or without port), its name, or an address of
+ * the name? */
 static bool is_peer(const struct explanation *of, const Vip__PeerRow *row, const char *which)
 {
     for (size_t i = 0; i < of->addresses; i++)
@@ -405,7 +404,7 @@ static enum exit_code add_occurrences(int sock, const char *name, struct explana
     return code;
 }
 
-/* Explain a code; this also works without a vipd. */
+/* Explain a code. This needs no vipd. */
 static enum exit_code explain_error(const char *which, struct explanation *to)
 {
     const struct vip_code *code;

@@ -18,7 +18,7 @@ enum line_kind {
     LINE_DO,      /* advice, or a command */
 };
 
-/* Most addresses of one host; a host has at most one address per NIC. */
+/* Largest number of addresses of one host; a host has at most one address per NIC of vipd. */
 #define EXPLAIN_ADDRESSES_MAX 32
 
 /* Bytes of an IPv6 "[address]:port" with its terminating zero. */
@@ -45,16 +45,14 @@ void explain_add(struct explanation *to, enum line_kind kind, const char *format
  */
 enum exit_code explain_way(int sock, const char *peer, struct explanation *to);
 
-/* A code of VIPL, found by its number or its name (any case, with or without VIP_ERROR_,
- * VIP_STATUS_ or VIP_). */
+/* A code of VIPL; found in any case, and without VIP_ERROR_, VIP_STATUS_ or VIP_, too. */
 struct vip_code {
     const char *name;
     int number;
     const char *kind; /* "return code", "asynchronous error", "bit of a descriptor's Status" */
     const char *meaning, *action;
 };
-/* Find the first match at or after *at (start with 0), and move *at past it. NULL: no more
- * matches. */
+/* Find the next code for a number or name. *at: place in the table, 0 at first. NULL: no more. */
 const struct vip_code *code_find(const char *text, size_t *at);
 
 /* Add cause and advice for a reason that vipd gave, if vipctl knows this reason. */

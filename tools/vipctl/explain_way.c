@@ -16,7 +16,7 @@
 
 #include "tools/vipctl/explain.h"
 
-/* Most requests to vipd while it looks up a name; vipd gives up much earlier. */
+/* Largest number of requests to vipd while vipd looks up a name; vipd gives up much earlier. */
 #define TRIES 100
 
 #define WHY_BYTES 200
@@ -53,7 +53,7 @@ static enum exit_code ask(int sock, const char *peer, Vip__Reply **ret)
     }
 }
 
-/* Resolve the name by the system's resolver, as libvipl does. */
+/* Ask the system's resolver for the address of the name, as libvipl does. */
 static void resolve(const char *peer, struct way *way)
 {
     struct addrinfo hints = {.ai_family = way->row->ip_version == 6 ? AF_INET6 : AF_INET,
@@ -71,7 +71,7 @@ static void resolve(const char *peer, struct way *way)
     }
     if (getnameinfo(list->ai_addr, list->ai_addrlen, host, sizeof(host), NULL, 0, NI_NUMERICHOST) ==
         0) {
-        /* Cut the scope of an IPv6 address: the NIC has its own. */
+        /* Remove the scope ("%eth0") of an IPv6 address: the NIC's own scope counts. */
         host[strcspn(host, "%")] = '\0';
         snprintf(way->address, sizeof(way->address),
                  hints.ai_family == AF_INET6 ? "[%.50s]:%s" : "%.50s:%s", host, port);

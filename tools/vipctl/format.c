@@ -1,4 +1,4 @@
-/* Values for people: units that are easy to compare, at most four digits. See view.h. */
+/* Values in the form for people: with a unit and at most four digits. See view.h. */
 #include "tools/vipctl/view.h"
 
 #include <inttypes.h>
@@ -83,7 +83,7 @@ static void format_ns(uint64_t ns, char *buf, size_t buf_bytes)
         format_ms(ns / 1000000, buf, buf_bytes);
 }
 
-/* Show an event of today with the time of day, an older event with day, hour and minute. */
+/* Show a time of today as hour, minute and second, an earlier time as day, hour and minute. */
 static void format_time(uint64_t ns, char *buf, size_t buf_bytes)
 {
     time_t then = (time_t)(ns / 1000000000), now = time(NULL);

@@ -1,6 +1,6 @@
 /*
- * A small JSON writer for vipctl: numbers as numbers, one document per command. libsmartcols can
- * print JSON too, but it cannot put a schema member beside the list, and prints no null for absent
+ * A small JSON writer for vipctl: numbers as numbers, one document per command. The JSON of
+ * libsmartcols is not enough: it has no schema member beside the list, and no null for absent
  * values.
  */
 #include "tools/vipctl/view.h"
@@ -9,8 +9,7 @@
 
 #include "tools/vipctl/field.h"
 
-/* Write without locks, because only one thread writes. A list of 10,000 rows has a million small
- * pieces, and a lock for each piece takes most of the time. */
+/* Write without locks, which take most of the time: only one thread writes. */
 static void put_char(FILE *out, int c)
 {
     putc_unlocked(c, out);
@@ -95,7 +94,7 @@ void view_json_string(FILE *out, const char *text)
 
 static void print_member(FILE *out, const struct column *column, const void *row)
 {
-    /* A key is a plain word, so its characters need no look. */
+    /* A key is a plain word: nothing to escape. */
     put_char(out, '"');
     put_bytes(out, column->json_key, strlen(column->json_key));
     put_bytes(out, "\": ", 3);

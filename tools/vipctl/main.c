@@ -11,10 +11,9 @@
 
 #include "tools/vipctl/commands.h"
 
-#define LONG_ONLY 256 /* getopt's values for options without a letter start here */
+#define LONG_ONLY 256 /* first value that getopt returns for options without a letter */
 
-/* The options that the user gave, by row of option_rows; checked against the options of the
- * command. */
+/* For each row of option_rows: has the user given this option? Refused if the command lacks it. */
 static bool given[32];
 
 static bool number(const char *text, double min, double max, double *ret)
@@ -39,7 +38,7 @@ static bool set_color(const char *when, struct options *options)
     return true;
 }
 
-/* false: the argument is invalid. */
+/* Set an option with an argument. False: the argument is invalid. */
 static bool set_option(const char *name, const char *argument, struct options *options)
 {
     const struct {

@@ -15,8 +15,8 @@
 #include "proto/control.h"
 #include "proto/stats_file.h"
 
-#define FILE_BYTES_MAX (64u << 20) /* limit for files of any version */
-#define TRIES          1000        /* most attempts to read values of one moment, 1 ms apart */
+#define FILE_BYTES_MAX (64u << 20) /* larger files are refused; vipd's are much smaller */
+#define TRIES          1000        /* attempts to read all values between two updates, 1 ms apart */
 
 static bool file_path(char *path, size_t path_bytes)
 {
@@ -52,7 +52,7 @@ static enum exit_code say_unreadable(const char *path, int error)
     }
 }
 
-/* The current sequence number; odd if it cannot be read. */
+/* The sequence number of the file; odd if vipd is writing, or if it cannot be read. */
 static uint64_t sequence_now(int fd)
 {
     struct vip_stats_head head;
@@ -60,8 +60,8 @@ static uint64_t sequence_now(int fd)
     return pread(fd, &head, sizeof(head), 0) == (ssize_t)sizeof(head) ? head.sequence : 1;
 }
 
-/* Read until all values are of one moment. On failure returns NULL and sets *ret_error; 0 means
- * that the file is not a statistics file. */
+/* Read all values between two updates of vipd. On failure returns NULL and sets *ret_error to an
+ * errno, or to 0 if the file is not a statistics file. */
 static char *read_values(int fd, size_t *ret_bytes, int *ret_error)
 {
     struct stat st;
@@ -83,8 +83,8 @@ static char *read_values(int fd, size_t *ret_bytes, int *ret_error)
         uint64_t sequence = sequence_now(fd);
         bool whole;
 
-        /* pread gives no order of loads, and copies in any order. So load the sequence number
-         * separately. */
+        /* pread may copy in any order, so it cannot load the sequence number before the values:
+         * load it separately. */
         __atomic_thread_fence(__ATOMIC_ACQUIRE); /* [stats BEFORE] */
         whole = pread(fd, bytes, *ret_bytes, 0) == (ssize_t)*ret_bytes;
         __atomic_thread_fence(__ATOMIC_ACQUIRE); /* [stats AFTER] */
@@ -97,7 +97,7 @@ static char *read_values(int fd, size_t *ret_bytes, int *ret_error)
     return NULL;
 }
 
-/* If vipd has ended, report the age of the values: after a kill the file remains. */
+/* If vipd has ended (after a kill the file remains), print the age of the values. */
 static void say_age(const struct vip_stats_head *head)
 {
     struct timespec now;
@@ -112,8 +112,7 @@ static void say_age(const struct vip_stats_head *head)
             (unsigned long long)head->pid, age_s);
 }
 
-/* State while making rows. The rows are one piece of memory; their texts are in the file's
- * bytes. */
+/* State of make_rows. The rows are one allocation; their texts point into `bytes`. */
 struct making {
     char *bytes; /* the file */
     struct vip_stats_head head;

@@ -52,7 +52,7 @@ static void print_metric(FILE *out, enum vip_stat id, const struct show_rows *ro
     }
 }
 
-/* The value of a NIC's statistic. false: vipd does not report it. */
+/* The value of a statistic of `scope`. False: vipd does not report it. */
 static bool value_of(const struct show_rows *rows, const char *scope, enum vip_stat id,
                      uint64_t *ret)
 {
@@ -96,7 +96,7 @@ static void print_nic_summary(FILE *out, enum vip_hist_id id, const char *scope,
     }
 }
 
-/* In OpenMetrics a histogram of vipd becomes a summary, with quantiles since vipd started. */
+/* Print a histogram of vipd as an OpenMetrics summary: quantiles since vipd started. */
 static void print_summary(FILE *out, enum vip_hist_id id, const struct show_rows *rows)
 {
     const char *name = vip_hists[id].name;
@@ -125,7 +125,7 @@ static bool of_hist(enum vip_stat stat)
 
 /* ---- peers ------------------------------------------------------------------------------- */
 
-/* The offset of each number in a row of `show peers`, and of its has_ flag. */
+/* Offsets of each number of a peer, and of its has_ flag, in a row of `show peers`. */
 static const struct {
     size_t value_off, has_off;
 } peer_fields[VIP_PEER_STATS] = {

@@ -1,5 +1,4 @@
-/* All statistics and peers as OpenMetrics text. `vipctl metrics` and vipd-exporter use this
- * file. */
+/* All statistics and peers as OpenMetrics text, for `vipctl metrics` and vipd-exporter. */
 #ifndef VIPCTL_METRICS_H
 #define VIPCTL_METRICS_H
 

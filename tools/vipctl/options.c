@@ -1,4 +1,4 @@
-/* The options of the commands, and whether a command takes one; see commands.h. */
+/* The options of the commands; see commands.h. */
 #include <string.h>
 
 #include "tools/vipctl/commands.h"

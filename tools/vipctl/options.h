@@ -25,7 +25,7 @@ struct options {
     const char *write;  /* capture: into this file */
     const char *nic;    /* ping: over this NIC */
     uint64_t count;     /* number of questions, samples, events or records; 0: the default */
-    double interval_s;  /* seconds between two questions, samples or looks for events */
+    double interval_s;  /* seconds between two questions, samples or requests for events */
     double timeout_s;   /* seconds until vipd or a peer must answer */
 };
 

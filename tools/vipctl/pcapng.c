@@ -30,7 +30,7 @@ static void put32(FILE *out, uint32_t value)
     put(out, &value, sizeof(value));
 }
 
-/* All parts of a block are multiples of four bytes. */
+/* The size with padding: each part of a block has a multiple of four bytes. */
 static uint32_t padded(size_t bytes)
 {
     return ((uint32_t)bytes + 3) & ~3u;

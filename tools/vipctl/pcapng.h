@@ -1,6 +1,6 @@
 /*
- * Writes the part of pcapng that a capture needs: a section, interfaces, packets with comments. The
- * format is that of the IETF's draft (draft-ietf-opsawg-pcapng), in the byte order of the host.
+ * Writes the part of pcapng (draft-ietf-opsawg-pcapng) that a capture needs: a section, interfaces,
+ * packets with comments. Numbers have the byte order of the host.
  */
 #ifndef VIPCTL_PCAPNG_H
 #define VIPCTL_PCAPNG_H
@@ -25,7 +25,7 @@ struct pcapng_packet {
     const char *comment;
 };
 
-/* The functions report errors by ferror(out). */
+/* These functions return no error: test ferror(out) at the end. */
 void pcapng_begin(FILE *out, const char *program);
 void pcapng_interface(FILE *out, uint16_t link_type, const char *name, const char *description);
 void pcapng_packet(FILE *out, const struct pcapng_packet *packet);

@@ -1,4 +1,4 @@
-/* `vipctl ping`: does the vipd of another host answer? The peer needs no program for it. */
+/* `vipctl ping`: does the vipd of another host answer? That host needs no program for it. */
 #include "tools/vipctl/ping.h"
 
 #include <stdio.h>

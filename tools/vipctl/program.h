@@ -1,6 +1,6 @@
 /*
- * Runs another program of this project: vipperf, or vipd to check a file. Looks for the program
- * beside vipctl (also in the layout of a build tree and below a prefix), then in PATH.
+ * Runs another program of this project: vipperf, or vipd to check a file. Searches the program
+ * beside vipctl (also in a build tree, and in other folders of the same prefix), then in PATH.
  */
 #ifndef VIPCTL_PROGRAM_H
 #define VIPCTL_PROGRAM_H
@@ -15,7 +15,7 @@
  */
 enum exit_code program_run(const char *name, char *const arguments[]);
 
-/* Find the path of a program. buf is "" if the program is not beside vipctl; PATH may have it. */
+/* Find the path of a program beside vipctl. "": it is not there, but PATH may have it. */
 void program_find(const char *name, char *buf, size_t buf_bytes);
 
 #endif

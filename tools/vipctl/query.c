@@ -12,8 +12,8 @@
 #include "proto/control.h"
 #include "proto/status.h"
 
-/* Most pages of a view: ten times the number that vipd's limits allow. More pages are an error of
- * vipd. */
+/* Largest number of pages of a view, ten times what vipd's limits allow: ends the loop if vipd has
+ * an error. */
 #define PAGES_MAX 100000
 
 static double timeout_s = QUERY_TIMEOUT_S;
@@ -45,7 +45,7 @@ static enum exit_code say_unreachable(const char *path, int error)
     }
 }
 
-/* If vipd hangs, vipctl must not hang. */
+/* Set time limits on the socket: if vipd hangs, vipctl must not hang. */
 static void limit_waits(int sock)
 {
     struct timeval limit = {.tv_sec = (time_t)timeout_s};
@@ -181,7 +181,7 @@ enum exit_code query_show(int sock, Vip__ShowRequest__What what, struct query_pa
         if (code != EXIT_OK)
             break;
         show = pages.reply[pages.page_count++]->show;
-        /* Events always have a next page, for later events. */
+        /* A view of events always has a next page (for later events): stop at an empty page. */
         if (!show->has_next_cursor ||
             (what == VIP__SHOW_REQUEST__WHAT__EVENT && show->n_events == 0)) {
             *ret = pages;

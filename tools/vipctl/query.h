@@ -26,8 +26,7 @@ enum exit_code {
     EXIT_FAILURES = 8,   /* check: at least one failure */
 };
 
-/* vipd counts as hung if it needs more than this many seconds for one page. The limit leaves time
- * for a busy vipd. */
+/* Seconds to wait for one page, enough for a busy vipd. A slower vipd counts as hung. */
 #define QUERY_TIMEOUT_S 5
 
 /* Set another timeout, in seconds, for all later requests. */
@@ -45,18 +44,17 @@ struct query_pages {
  */
 enum exit_code query_connect(int *ret_sock);
 
-/* The same for callers that do not need a vipd: prints nothing. */
+/* As query_connect, for callers that do not need a vipd: prints nothing. False: no connection. */
 bool query_try_connect(int *ret_sock);
 
 /*
  * Send one request. Outcomes: EXIT_OK and *ret_reply, whose code is SUCCESS (free it with
  * vip__reply__free_unpacked); otherwise a message has been printed and the exit code is returned.
- * After a refusal *ret_reply is set too; after other failures it is NULL.
+ * After a refusal *ret_reply is set, too; after other failures it is NULL.
  */
 enum exit_code query_ask(int sock, const Vip__Request *request, Vip__Reply **ret_reply);
 
-/* The same for a reply with file descriptors. The caller owns the descriptors, whatever the
- * outcome. */
+/* As query_ask, for a reply with file descriptors, which the caller owns after any outcome. */
 struct vip_fds;
 enum exit_code query_ask_fds(int sock, const Vip__Request *request, Vip__Reply **ret_reply,
                              struct vip_fds *ret_fds);

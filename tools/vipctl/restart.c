@@ -1,7 +1,7 @@
 /*
- * restart: start vipd anew, in the right way for this installation. systemd does it for a service: it
- * keeps the sockets of the NICs meanwhile (vipd/fd_store.h). vipctl does not end any other vipd,
- * because only who started that one knows its options.
+ * `vipctl restart`: if vipd is a service of systemd, ask systemd to restart it; systemd keeps the
+ * sockets of the NICs meanwhile (vipd/fd_store.h). vipctl does not end any other vipd, because
+ * vipctl does not know the options for its next start.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -31,7 +31,8 @@ static enum exit_code restart(pid_t pid)
     if (sd_pid_get_user_unit(pid, &unit) >= 0 && is_service(unit)) {
         uid_t owner;
 
-        /* The manager of this user may have a service of the same name. */
+        /* Refuse another user's vipd: systemctl --user would restart a service of this user with
+         * the same name. */
         if (sd_pid_get_owner_uid(pid, &owner) < 0 || owner != geteuid()) {
             fprintf(stderr,
                     "vipctl: vipd (pid %ld) is a service of another user, who can restart it\n",

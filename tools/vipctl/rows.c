@@ -1,4 +1,4 @@
-/* Fetching the rows of a view, all pages; the begin and the end of the output. */
+/* Fetches the rows of a view, all pages; prints the start and the end of a JSON document. */
 #include "tools/vipctl/show.h"
 
 #include <errno.h>

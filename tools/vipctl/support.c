@@ -1,7 +1,6 @@
 /*
- * `vipctl support`: one archive with all data that helps to judge a bug report. Addresses and
- * handles of memory could help an attacker, so the archive leaves them out. It contains no other
- * secrets.
+ * `vipctl support`: one archive with all data that helps with a bug report. It has no memory
+ * addresses and memory handles, because these could help an attacker, and no other secrets.
  *
  * `vipctl bench`: runs vipperf.
  */
@@ -41,8 +40,7 @@ enum exit_code run_bench(char **words, int count, const struct options *options)
     return code;
 }
 
-/* Write a part (a view, the report of check, the metrics) in a child process whose output is a
- * file. */
+/* Write a part (a view, the report of check, the metrics) in a child that prints to a file. */
 static void write_part(const char *dir, const char *name,
                        enum exit_code (*run)(char **words, int count,
                                              const struct options *options),

@@ -1,5 +1,4 @@
-/* Tables for people, by libsmartcols, which finds the terminal width and escapes unprintable
- * bytes. */
+/* Tables by libsmartcols, which knows the terminal's width and escapes unprintable bytes. */
 #include "tools/vipctl/view.h"
 
 #include <ctype.h>
@@ -8,7 +7,7 @@
 
 #include "tools/vipctl/field.h"
 
-/* Most bytes of a cell. Host and program names are shorter; longer texts are cut. */
+/* Bytes of a cell; longer texts are cut. Names of hosts and programs are shorter. */
 #define CELL_BYTES 512
 
 /* A column without a heading shows its JSON key. */
@@ -51,8 +50,8 @@ static int add_row(struct libscols_table *table, const struct layout *layout, co
     return 0;
 }
 
-/* Print cells separated by tabs. Replace control characters in a cell: a tab would look like two
- * cells. */
+/* Print cells separated by tabs. Replace control characters in cells, because a tab would end the
+ * cell. */
 static void print_raw(const struct layout *layout, const void *const *rows, size_t row_count)
 {
     char text[CELL_BYTES];

@@ -11,8 +11,7 @@ struct target {
     uint32_t vi;     /* below VIP_VI_MAX */
 };
 
-/* Parse "17" or "3:17". Outcomes: true and *ret; false: neither form, or the VI's number is too
- * large. */
+/* Parse "17" or "3:17". False: the text has another form, or the VI's number is too large. */
 bool target_read(const char *text, struct target *ret);
 
 #endif

@@ -18,15 +18,14 @@ enum top_by {
     TOP_BY_PROGRAM,
 };
 
-/* An item with traffic: a VI, a peer or a program. The counts are sums since the start of the
- * item. */
+/* A VI, a peer or a program, with the counts of its traffic since its start. */
 struct top_item {
     char key[96];   /* identity */
     char label[96]; /* for people */
     uint64_t tx_bytes, rx_bytes, tx_messages, rx_messages, retransmits;
     uint64_t srtt_ns;
-    /* Latency from post to completion, over the life of the VI; of a program the largest of its
-     * VIs. 0 for a peer, and if vipd does not measure it ([stats] vi_latency). */
+    /* Latency from post to completion, since the VI was created; of a program: the largest of its
+     * VIs. 0: a peer, or vipd does not measure it ([stats] vi_latency). */
     uint64_t p99_ns;
 };
 
@@ -39,14 +38,12 @@ struct top_rate {
 struct top_sample {
     struct top_item *item; /* sorted by key */
     size_t count;
-    /* Latencies since vipd started, by kind (enum vip_hist_id). Each is the largest value of any
-     * NIC. */
+    /* Latencies since vipd started, by kind (enum vip_hist_id): of each the largest of all NICs. */
     uint64_t p50_ns[VIP_HISTS], p99_ns[VIP_HISTS];
     double time_s; /* CLOCK_MONOTONIC */
 };
 
-/* Take a sample. Outcomes: EXIT_OK; otherwise a message has been printed. Free it with
- * top_sample_free. */
+/* Take a sample (free: top_sample_free). Outcomes: EXIT_OK; others, with a message. */
 enum exit_code top_sample_take(int sock, enum top_by by, struct top_sample *ret);
 void top_sample_free(struct top_sample *sample);
 

@@ -145,8 +145,7 @@ void top_sample_free(struct top_sample *sample)
     *sample = (struct top_sample){0};
 }
 
-/* The rate of a count; 0 if the count is lower than before: a VI was reused, or a peer lost
- * connections. */
+/* The rate of a count; 0 if it has fallen (another VI has the number, a peer lost connections). */
 static double rate(uint64_t now, uint64_t before, double seconds)
 {
     return now > before && seconds > 0 ? (double)(now - before) / seconds : 0;

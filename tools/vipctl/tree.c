@@ -11,7 +11,6 @@
 
 #define CELL_BYTES 160
 
-/* Columns of the table. */
 enum tree_column {
     TREE_WHAT, /* the column with the branches of the tree */
     TREE_STATE,
@@ -117,7 +116,7 @@ static int print_table(const struct tree *tree, const struct options *options)
 
     if (!table)
         return -ENOMEM;
-    (void)setlocale(LC_CTYPE, ""); /* tells whether lines can draw the branches */
+    (void)setlocale(LC_CTYPE, ""); /* libsmartcols then knows if the terminal has line characters */
     scols_table_enable_noheadings(table, options->no_header);
     for (unsigned i = 0; r == 0 && i < TREE_COLUMNS; i++) {
         int flags = i == TREE_WHAT ? SCOLS_FL_TREE : i >= TREE_SENT ? SCOLS_FL_RIGHT : 0;

@@ -1,5 +1,5 @@
 /*
- * Each view has one description and two output forms: a table for people and a JSON document for
+ * Prints the rows of a view from one list of columns: as a table for people or as JSON for
  * programs.
  *
  * Owns: columns, units, escaping, colours. Does not own: the columns of each view (views.c) and the
@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* The type of a field in its row, and its form for people. JSON always has the raw value. */
+/* The type of a field in its row, and its form in tables. JSON has the raw value. */
 enum field_kind {
     FIELD_TEXT,   /* char *, NULL = absent */
     FIELD_COUNT,  /* uint64_t */
@@ -23,7 +23,7 @@ enum field_kind {
     FIELD_HEX,    /* uint64_t address, shown as 0x7f..; a number in JSON */
     FIELD_BOOL,   /* protobuf_c_boolean, shown as yes or no; true and false in JSON */
     FIELD_TIME,   /* uint64_t, ns since 1970, shown as local time; a number in JSON */
-    FIELD_ID, /* uint64_t without a numeric meaning: text 0x.. in JSON too, to keep all 64 bits */
+    FIELD_ID, /* uint64_t that is a name: in JSON the text 0x.., because numbers may lose bits */
 };
 
 /* One field of a row. */
@@ -54,7 +54,7 @@ struct column {
         .has_off = offsetof(row, has_##field), .value_off = offsetof(row, field)                   \
     }
 
-/* A list of equal rows. */
+/* A list of rows with the same columns. */
 struct view {
     const char *json_list; /* key of the list in the document */
     const char *empty;     /* sentence for people if there is no row */
@@ -100,7 +100,7 @@ void view_json_string(FILE *out, const char *text);
 /* Write a field of a row for people into buf; "-" if the field is absent. */
 void view_format(const struct column *column, const void *row, char *buf, size_t buf_bytes);
 
-/* The same without units and abbreviations, for programs; "" if the field is absent. */
+/* As view_format, but without units and abbreviations; "" if the field is absent. */
 void view_format_raw(const struct column *column, const void *row, char *buf, size_t buf_bytes);
 
 #endif

@@ -1,12 +1,12 @@
-/* The columns of every view; see views.h. The most important columns come first: a narrow terminal
- * cuts the right ones. */
+/* The columns of every view; see views.h. The important columns come first: narrow terminals cut
+ * the last. */
 #include "tools/vipctl/views.h"
 
 #include <string.h>
 
 #define COUNT_OF(array) (sizeof(array) / sizeof(*(array)))
 
-/* The specification's names are long; tables show only the part in which they differ. */
+/* Shorten a name of the specification for tables: only the part that differs from other names. */
 static const char *brief_name(const char *text)
 {
     static const struct {

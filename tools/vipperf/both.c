@@ -1,22 +1,21 @@
 /*
  * Bandwidth both ways: each side sends a stream and receives the other side's stream at the same
  * time, on the same VI, in one thread. The server starts when the connection is made, the client
- * with the first arrival. The client decides when the plan is done, and sends its end mark. The
- * server sends until it gets that mark, and answers with its own mark; after this mark nothing
- * arrives.
+ * when the first message arrives. When the plan is done, the client sends its end mark. The server
+ * sends messages until this mark arrives, and then its own end mark, its last message.
  *
- * Credits carry RUN_CREDIT here, because messages and marks with numbers use the same receive
- * queue.
+ * Here credits have the bit RUN_CREDIT, because the same receive queue gets messages and marks with
+ * numbers.
  */
 #include "tools/vipperf/stream.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Most arrivals taken before the next send. */
+/* Largest number of arrivals to process before the next send. */
 #define ARRIVALS_PER_TURN 16
 
-/* The state of a side. */
+/* The state of one side, the client or the server. */
 struct both {
     struct run *run;
     bool client;
@@ -25,7 +24,7 @@ struct both {
     uint64_t credited;    /* sent messages that the other side has taken, or that count as lost */
     uint64_t credited_ns; /* time of the last change (Unreliable Delivery) */
     bool stopped;         /* the end mark has been posted */
-    bool answer;          /* server: an end mark waits for its answer */
+    bool answer;          /* server: the client's end mark has come; answer it */
 };
 
 static bool reliable(const struct both *both)
@@ -33,7 +32,7 @@ static bool reliable(const struct both *both)
     return both->run->plan->level != PLAN_UD;
 }
 
-/* One bit distinguishes credits from the end mark, another bit from all other messages. */
+/* Credits differ from the end mark in one bit and from all other messages in another. */
 static bool is_credit(const struct end_arrival *arrival)
 {
     return arrival->has_imm && !arrival->by_write &&
@@ -51,7 +50,8 @@ static int take_credit(struct both *both, uint32_t imm)
             both->credited_ns = end_now_ns();
         return 0;
     }
-    /* A message that counts as lost may still arrive; then its credit comes too late. */
+    /* A message that counts as lost may still arrive; then this credit for it comes too late:
+     * ignore it. */
     if (!reliable(both))
         return 0;
     snprintf(run->end->why, sizeof(run->end->why),
@@ -167,7 +167,7 @@ static int begin(struct both *both, unsigned timeout_ms)
         return run_silence(both->run);
     both->credited_ns = end_now_ns();
     if (r == 0)
-        both->run->start_ns = both->credited_ns; /* lost: start anyway */
+        both->run->start_ns = both->credited_ns; /* the server's first message is lost: start now */
     return 0;
 }
 
@@ -248,7 +248,7 @@ int run_both_server(struct run *run)
         if (both.answer && post_end(&both) < 0)
             return -1;
         both.answer = false;
-        /* On a reliable level the answer is not lost, so nothing more will arrive. */
+        /* At a reliable level this end mark is not lost, so the client sends nothing more. */
         if (both.in.ended && plan->level != PLAN_UD)
             return 0;
     }

@@ -1,4 +1,4 @@
-/* The client's side of the notes (serve.c describes both sides), and the report to the user. */
+/* The client's side of the exchange of notes (serve.c describes it), and the report to the user. */
 #include "tools/vipperf/client.h"
 
 #include <inttypes.h>
@@ -11,10 +11,10 @@
 #include "tools/vipperf/result.h"
 #include "tools/vipperf/run.h"
 
-/* Most round trips kept for the percentiles; if there are more, a random choice is kept. */
+/* Largest number of round trips for the percentiles; if there are more, a random choice of them. */
 #define SAMPLES_MAX (1u << 20)
 
-/* Sizes 1, 2, 4 .. 2^32. */
+/* More than the number of sizes 1, 2, 4 .. 2^32. */
 #define RESULTS_MAX 40
 
 /* One run of the program. */
@@ -93,17 +93,14 @@ static void count_lost(struct client *client, uint64_t sent, uint64_t received)
     client->lost += sent > received ? sent - received : 0;
 }
 
-/* Send "done", read the server's result. Outcomes: 0; -1 the server found a fault. */
+/* Send "done", read the server's result. Outcomes: 0; -1: the measurement has failed. */
 static int conclude(struct client *client, struct run *run, int outcome, double *ret_cpu_s)
 {
     struct note done = {0}, result;
     char status[16] = "?", why[WHY_BYTES] = "it did not say why";
     uint64_t received = 0, sent = 0, cpu_ns = 0;
 
-    /*
-     * Both sides may see a lost connection. The side that saw the fault first has the better
-     * reason.
-     */
+    /* Both sides may see a lost connection. Print our reason, too: it may be the better one. */
     if (outcome != 0)
         (void)say(client, run->end->why);
     note_put(&done, "done", outcome == 0 ? "ok" : "failed");
@@ -133,7 +130,7 @@ static int conclude(struct client *client, struct run *run, int outcome, double 
         snprintf(client->why, sizeof(client->why), "the server failed: %.400s", why);
         return -1;
     }
-    /* The server's program does not see RDMA Reads. */
+    /* The server's program does not see RDMA Reads: use the client's count. */
     if (run->plan->op == PLAN_READ)
         received = run->received;
     if (run->plan->level != PLAN_UD && received != run->sent) {

@@ -1,8 +1,8 @@
 /*
- * vipperf cost: the time of calls beside the data path, as in the VIBe benchmarks: registering and
- * releasing memory, creating and destroying VIs and completion queues. It also measures VipRecvDone
- * and VipCQDone when there is no completion. No other host takes part. lat --vis measures the time
- * to connect a VI.
+ * vipperf cost: the time of calls that are not part of a data transfer, as in the VIBe benchmarks:
+ * registering and releasing memory, creating and destroying VIs and completion queues. It also
+ * measures VipRecvDone and VipCQDone without a completion. There is no peer. (`vipperf lat --vis`
+ * measures the time to connect a VI.)
  *
  * One line and one JSON result per call: percentiles of its iterations in ns.
  */
@@ -27,7 +27,7 @@
 /* Entries of each completion queue. */
 #define CQ_ENTRIES 256
 
-/* Calls per sample: a single call on the data path is shorter than a read of the clock. */
+/* Calls of VipRecvDone or VipCQDone per sample: one call is shorter than a read of the clock. */
 #define CALLS_PER_SAMPLE 1000
 
 /* The state of the command. */
@@ -88,9 +88,7 @@ static void memory_put(uint8_t *memory, size_t bytes, enum memory_kind kind)
         (void)munmap(memory, bytes);
 }
 
-/*
- * Register and release memory: fresh memory each time (touched before), or always the same memory.
- */
+/* Register and release memory: for MEMORY_FRESH new memory each time, else always the same. */
 static int memory(struct cost *cost, size_t bytes, enum memory_kind kind)
 {
     VIP_MEM_ATTRIBUTES attrs = {.Ptag = cost->ptag, .EnableRdmaWrite = VIP_TRUE};
@@ -165,7 +163,7 @@ static int make_cq(struct cost *cost, VIP_CQ_HANDLE *ret)
     return rc == VIP_SUCCESS ? 0 : failed(cost, "VipCreateCQ", rc);
 }
 
-/* Create `iters` objects one after the other, then destroy them: two lines. */
+/* Create `iters` objects one after the other, then destroy them. Prints a line for each call. */
 static int objects(struct cost *cost, bool cqs)
 {
     void **made = calloc(cost->iters, sizeof(*made));

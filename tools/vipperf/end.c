@@ -14,7 +14,7 @@
 
 #include "tools/vipperf/segments.h"
 
-/* With fewer processors, two ends and two vipds must share them, so polling yields. */
+/* With fewer processors, two vipperfs and two vipds share them: a thread that polls must yield. */
 #define CPUS_PLENTY 4
 
 /* Each slot starts on its own cache line. */
@@ -73,8 +73,8 @@ int end_failed(struct end *end, const char *call, VIP_RETURN rc)
 }
 
 /*
- * Every relevant error also fails a descriptor or a call; end->why then has the error with its
- * context. The default handler would print each error a second time.
+ * Ignore asynchronous errors: each relevant error also makes a descriptor or a call fail, which
+ * sets end->why. The default handler would print it a second time.
  */
 static void ignore_async_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
 {
@@ -232,7 +232,7 @@ void end_free(struct end *end)
 
     if (end->vi) {
         (void)VipDisconnect(end->vi);
-        /* VipDestroyVi needs empty queues; posted descriptors come back flushed. */
+        /* VipDestroyVi needs empty queues: take all descriptors, which are flushed. */
         do {
             desc = NULL;
             (void)VipSendDone(end->vi, &desc);

@@ -1,12 +1,12 @@
 /*
  * One end of a connection of vipperf: a VI with its descriptors and buffers in one registered
- * block, optionally with a completion queue. An ordinary VIPL program: it uses only vipl.h and
+ * block, and possibly a completion queue. Like an ordinary VIPL program it uses only vipl.h, and
  * VipxLastError.
  *
  * Owns: NIC handle, VI, CQ, memory, posting (end.c) and waiting for completions (wait.c). Does not
  * own: making connections (meet.c), measuring (pingpong.c, stream.c).
  *
- * A struct end belongs to one thread. A function that fails returns a negative value and puts a
+ * Only one thread uses a struct end. A function that fails returns a negative value and puts a
  * sentence into end->why.
  */
 #ifndef TOOLS_VIPPERF_END_H
@@ -36,7 +36,7 @@ struct end_nic {
 int end_nic_open(struct end_nic *nic, const char *name, char *why, size_t why_bytes);
 void end_nic_close(struct end_nic *nic);
 
-/* The parts of an end. */
+/* The arguments of end_make. */
 struct end_args {
     enum plan_level level;
     enum plan_wait wait;
@@ -49,7 +49,7 @@ struct end_args {
     unsigned out_slots; /* buffers to send from */
     unsigned in_slots;  /* buffers for receives, or for RDMA Writes of the other side */
     unsigned segments;  /* most data segments of a descriptor; 0 = 1 */
-    bool scatter;       /* receives, too: segments that share the first recv_bytes of a slot */
+    bool scatter;       /* receives, too, have segments, which share recv_bytes of a slot */
     size_t recv_bytes;  /* largest message of a receive; 0 = mtu_bytes */
     bool apart;         /* each slot has its own registration */
 };
@@ -86,7 +86,7 @@ uint8_t *end_in(const struct end *end, uint64_t index);
 /* The memory handle of in slot `index` (below args.in_slots). */
 VIP_MEM_HANDLE end_in_handle(const struct end *end, unsigned index);
 
-/* One send or RDMA Write. */
+/* One send, RDMA Write or RDMA Read. */
 struct end_message {
     const void *bytes; /* inside end->memory, in one slot */
     uint32_t len_bytes;
@@ -120,9 +120,7 @@ struct end_arrival {
 /* Take the next receive. Outcomes: 1 and *ret; 0: none within timeout_ms (if 0, check once); -1. */
 int end_recv(struct end *end, unsigned timeout_ms, struct end_arrival *ret);
 
-/*
- * Take completed sends. Outcomes: 0; -1 (also if a send failed, except with Unreliable Delivery).
- */
+/* Take completed sends. Outcomes: 0; -1 (a failed send, too, except with Unreliable Delivery). */
 int end_reap(struct end *end);
 
 /* Wait until at most `left` sends are outstanding. Outcomes: 1; 0: timeout; -1. */

@@ -32,10 +32,10 @@ static const char *const what_names[] = {
 /* More than the number of sizes from 0 to FLOOR_SIZE_MAX, doubled each time. */
 #define RESULTS_MAX 32
 
-/* Most bytes of a message whose datagrams all fit the socket buffer of a privileged process. */
+/* Largest message, in bytes, whose datagrams all fit the socket buffer of a privileged process. */
 #define FLOOR_BURST_MAX (4u << 20)
 
-/* Most parameters in the JSON. */
+/* Largest number of parameters in the JSON. */
 #define PARAMS_MAX 16
 
 static void usage(void)
@@ -160,7 +160,7 @@ static int index_of(const char *word, const char *const *names, int count)
     return -1;
 }
 
-/* Outcomes: 0; 2: wrong usage, with a message; -1: the help was printed. */
+/* Parse the command line. Outcomes: 0; 2: wrong usage, with a message; -1: the help was printed. */
 static int parse(int argc, char **argv, struct floor_opts *opts)
 {
     static const struct option options[] = {{"size", required_argument, NULL, 's'},

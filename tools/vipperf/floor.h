@@ -1,6 +1,7 @@
 /*
- * `vipperf floor udp|gso|tcp|relay|memory lat|bw|rate`: the performance of plain kernel sockets, of
- * a relay without a protocol, and of shared memory on this machine, for comparison.
+ * `vipperf floor udp|gso|tcp|relay|memory lat|bw|rate`: measures what this machine can do without
+ * VIPL, for comparison: plain kernel sockets, a relay without a protocol, shared memory. Such a
+ * measurement is a "floor".
  *
  * Owns: its own processes, which it forks and reaps. Does not use VIPL.
  */

@@ -1,10 +1,10 @@
 /*
- * Floor of UDP with segmentation offload. One system call gives the kernel up to 64 datagrams of
- * equal size in one buffer (UDP_SEGMENT), and one call receives many datagrams (UDP_GRO). This is
- * the cheapest way through the kernel for a protocol over UDP (tools/vipperf/floor_inside.h).
+ * Measures UDP with segmentation offload (GSO). One system call gives the kernel up to 64 datagrams
+ * of equal size in one buffer (UDP_SEGMENT), and one call receives many datagrams (UDP_GRO). This
+ * is the cheapest way through the kernel for a protocol over UDP (tools/vipperf/floor_inside.h).
  *
- * Streams only. A datagram has as much payload as fits an Ethernet frame, or less for smaller
- * messages. The result counts arrived bytes, as for plain UDP.
+ * Only for bw and rate. A datagram has as much payload as fits an Ethernet frame, or less for
+ * smaller messages. The result counts arrived bytes, as for plain UDP.
  */
 #include "tools/vipperf/floor_inside.h"
 
@@ -19,7 +19,7 @@
 /* Payload bytes of a datagram in a frame of 1500 bytes. */
 #define SEGMENT_BYTES_MAX 1472u
 
-/* Limits of one call, in datagrams and bytes, of every kernel with the offload. */
+/* Datagrams and bytes of one call that every kernel with the offload accepts. */
 #define SEGMENTS_MAX    64u
 #define BURST_BYTES_MAX 65000u
 
@@ -53,7 +53,7 @@ static struct burst burst_of(uint64_t size)
 static int send_burst(int sock, uint32_t len)
 {
     while (send(sock, bytes, len, 0) < 0) {
-        /* A refusal is for an earlier datagram, sent before the other side was ready. */
+        /* ECONNREFUSED is about an earlier datagram: the other side was not ready. Try again. */
         if (errno != EINTR && errno != ENOBUFS && errno != ECONNREFUSED)
             return floor_failed(errno, "cannot send %u bytes with segmentation offload",
                                 (unsigned)len);

@@ -1,7 +1,7 @@
 /*
- * Floor of one host without the kernel. lat: two processes alternately write words in shared
- * memory. bw and rate: one process does one memcpy per message. Both buffers together are as large
- * as those of `vipperf bw` (tools/vipperf/floor_inside.h).
+ * Measures shared memory of one host. lat: two processes alternately write words in shared memory.
+ * bw and rate: one process does one memcpy per message. The buffers are as large as those of
+ * `vipperf bw` (tools/vipperf/floor_inside.h).
  */
 #include "tools/vipperf/floor_inside.h"
 
@@ -10,11 +10,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* As `vipperf bw`: bytes of all messages under way, and the least number of messages. */
+/* As in `vipperf bw`: bytes of all messages under way, and the smallest number of messages. */
 #define WINDOW_BYTES (8u << 20)
 #define WINDOW_MIN   4u
 
-/* Polls before a yield: the other process may need the processor. */
+/* Polls before a yield, because the other process may need the processor. */
 #define LOOKS_PER_YIELD 1000u
 
 /* Each word has one writer and a cache line of its own. */
@@ -78,7 +78,7 @@ static int pinger(struct floor_run *run)
     return floor_ping(run, round_trip, &pinger);
 }
 
-/* Copy messages from one ring of slots to another. */
+/* Copy messages between two arrays of slots, which are used again and again in order. */
 static int copier(struct floor_run *run)
 {
     uint64_t slots = WINDOW_BYTES / run->size, sent = 0, total = 0;

@@ -1,7 +1,7 @@
 /*
- * Floor of a relay without a protocol: two applications, each with a forwarding process that it
- * reaches through shared memory. The forwarders exchange UDP datagrams
- * (tools/vipperf/floor_inside.h). The extra time over plain UDP is the cost of a daemon.
+ * Measures a relay without a protocol: two applications, each with a relay process that it reaches
+ * through shared memory. The relays exchange UDP datagrams (tools/vipperf/floor_inside.h). What
+ * this takes more than plain UDP is the cost of a daemon.
  *
  * Each side has two rings, each with one writer and one reader: application -> relay, and relay ->
  * application. The relay sends datagrams directly from one ring and receives them into the other.
@@ -23,8 +23,8 @@
 
 #define RING_SLOTS 64u
 
-/* Most datagrams under way in a stream: so few that no receive buffer overflows, because lost
- * datagrams are not sent again. */
+/* Largest number of datagrams under way in a stream. Lost datagrams are not sent again, so this is
+ * small enough that no receive buffer overflows. */
 #define STREAM_WINDOW 32u
 
 /* The receiving application acknowledges after this many datagrams. */
@@ -38,12 +38,12 @@ struct slot {
 struct ring {
     _Alignas(64) uint32_t head;   /* writer: slots written; the futex word */
     _Alignas(64) uint32_t tail;   /* reader: slots taken */
-    _Alignas(64) uint32_t asleep; /* reader: it sleeps and must be woken */
+    _Alignas(64) uint32_t asleep; /* reader: 1 = the reader sleeps; the writer must wake it */
     _Alignas(64) struct slot slot[RING_SLOTS];
 };
 
 struct relay_side {
-    struct ring out, in; /* from the application's view */
+    struct ring out, in; /* out: from the application to the relay */
     int bell;            /* eventfd of the relay */
 };
 
@@ -149,9 +149,7 @@ static int round_trip(void *ctx)
     return post_message(pinger->run, pinger->side) != 0 || wait_message(pinger) != 0;
 }
 
-/*
- * Stream: keep STREAM_WINDOW datagrams under way; each acknowledgement is for ACK_EVERY datagrams.
- */
+/* bw and rate: keep STREAM_WINDOW datagrams under way; an acknowledgement is for ACK_EVERY. */
 static int stream_out(struct pinger *pinger)
 {
     struct floor_run *run = pinger->run;
@@ -178,7 +176,7 @@ static int app_client(struct floor_run *run)
 {
     struct pinger pinger = {run, side_of(run, 0)};
 
-    /* The relays are connected when both ports are published. */
+    /* When both ports are published, the relays are connected. */
     if (!floor_wait_port(run, 0) || !floor_wait_port(run, 1))
         return floor_failed(0, "the relays did not meet");
     return run->opts->what == FLOOR_LAT ? floor_ping(run, round_trip, &pinger)
@@ -211,9 +209,7 @@ static int app_server(struct floor_run *run)
 
 /* ---- relays ---------------------------------------------------------------------------- */
 
-/*
- * Send the application's datagrams. Outcomes: number of datagrams sent; -1: failed, with a message.
- */
+/* Send the application's datagrams. Returns their number; -1: failed, with a message. */
 static int relay_out(struct ring *out, int sock)
 {
     uint32_t tail = out->tail;
@@ -229,7 +225,7 @@ static int relay_out(struct ring *out, int sock)
                 floor_failed(errno, "the relay cannot send");
                 return -1;
             }
-            /* An earlier datagram was refused; the next call sends this one. */
+            /* The error is about an earlier datagram; the next turn of the loop sends this one. */
             continue;
         }
         __atomic_store_n(&out->tail, ++tail, __ATOMIC_RELEASE);
@@ -238,10 +234,7 @@ static int relay_out(struct ring *out, int sock)
     return moved;
 }
 
-/*
- * Receive into the application's ring. Outcomes: number of datagrams received; -1: failed, with a
- * message.
- */
+/* Receive datagrams into the application's ring. Returns their number; -1 with a message. */
 static int relay_in(struct ring *in, int sock)
 {
     uint32_t head = in->head;

@@ -28,11 +28,12 @@
 /* Bytes of socket buffers to request; without privileges the system may give less. */
 #define BUFFER_BYTES (4 << 20)
 
-/* Extra time, in ns, that a run by duration waits for the first message that arrives. */
+/* A run by duration in which nothing has arrived yet waits at most this much longer, in ns. */
 #define FIRST_NS 10000000000ull
 
 /*
- * The warm-up, which is not measured: one tenth of a run by duration, or at most this many pings.
+ * Length of the warm-up, which is not measured: this part of the duration (one tenth), or this many
+ * pings at most.
  */
 #define WARM_UP_PART      10
 #define WARM_UP_PINGS_MAX 1000
@@ -76,7 +77,7 @@ _Noreturn static void child(struct floor_run *run, const struct floor_member *me
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     sigprocmask(SIG_SETMASK, old_mask, NULL);
     signal(SIGPIPE, SIG_IGN);
-    /* The parent may have ended before prctl took effect. */
+    /* End if the parent ended before prctl: the kernel then sends no signal. */
     if (getppid() != parent)
         _exit(1);
     rc = netns ? enter_netns(netns) : 0;
@@ -122,10 +123,7 @@ static void kill_all(pid_t *pids, unsigned count)
                 continue;
 }
 
-/*
- * Wait until all children have ended. Outcomes: 0: all ended well; 1: one failed, and all are
- * killed.
- */
+/* Wait until all children have ended. Outcomes: 0; 1: a child failed, and all are killed. */
 static int watch(struct floor_run *run, pid_t *pids, unsigned count, const sigset_t *signals)
 {
     uint64_t progress = 0, moved_ns = floor_now_ns();
@@ -235,7 +233,7 @@ void floor_finish(struct floor_run *run)
 static struct {
     uint64_t warm_ns, end_ns; /* start and end of measuring */
     uint64_t warm_bytes;      /* bytes that the server had received when measuring started */
-    uint64_t warm_back_bytes; /* the same for the client (both ways) */
+    uint64_t warm_back_bytes; /* bytes that the client had received then (both ways) */
 } stream;
 
 bool floor_send_more(struct floor_run *run, uint64_t sent)
@@ -249,7 +247,7 @@ bool floor_send_more(struct floor_run *run, uint64_t sent)
     if (opts->iters && sent >= opts->iters)
         return false;
     __atomic_store_n(&run->shared->progress, sent + 1, __ATOMIC_RELAXED);
-    /* For small messages, reading the clock each time would cost too much. */
+    /* For small messages read the clock rarely: each time would cost too much. */
     if (run->size < 4096 && sent % 16 != 0)
         return true;
     now = floor_now_ns();
@@ -260,10 +258,10 @@ bool floor_send_more(struct floor_run *run, uint64_t sent)
         floor_set_phase(run, FLOOR_MEASURE);
         floor_goes_on(run);
     }
-    /* Count from the real start of measuring, which is late if the processor was busy. */
+    /* The duration starts when measuring really started, which is late on a busy processor. */
     if (opts->iters || floor_phase(run) == FLOOR_WARM_UP || now - stream.warm_ns < total_ns)
         return true;
-    /* On a busy machine the receiver may not have run at all; then wait longer for a rate. */
+    /* On a busy machine the receiver may not have run yet, so that there is no rate: go on. */
     if (now - stream.warm_ns < total_ns + FIRST_NS &&
         __atomic_load_n(&run->shared->rx_bytes, __ATOMIC_RELAXED) == stream.warm_bytes)
         return true;

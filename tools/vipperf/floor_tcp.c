@@ -1,7 +1,7 @@
 /*
- * Floor of plain TCP with TCP_NODELAY: two processes, one connection
- * (tools/vipperf/floor_inside.h). bw and rate write --size bytes at a time; the receiver reads all
- * bytes that have arrived. With --both-ways each side writes and reads.
+ * Measures plain TCP with TCP_NODELAY: two processes, one connection
+ * (tools/vipperf/floor_inside.h). For bw and rate each write has --size bytes; the receiver reads
+ * all bytes that have arrived. With --both-ways each side writes and reads.
  */
 #include "tools/vipperf/floor_inside.h"
 
@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Bytes that the receiver of a stream requests per read, at least. */
+/* Smallest size of the receiver's reads for bw and rate, in bytes. */
 #define READ_BYTES_MIN 262144u
 
 struct side {
@@ -86,10 +86,7 @@ static int prepare(struct side *side)
     return side->bytes ? 0 : floor_failed(ENOMEM, "no buffer");
 }
 
-/*
- * Read once. Outcomes: number of bytes; 0: closed, or the run has ended; -1: failed, with a
- * message.
- */
+/* Read once. Returns the number of bytes; 0: closed, or end of the run; -1 with a message. */
 static ssize_t read_some(struct side *side, size_t want)
 {
     int flags = side->run->opts->poll ? MSG_DONTWAIT : 0;
@@ -168,9 +165,7 @@ static int client(struct floor_run *run)
     return 0;
 }
 
-/*
- * Listen, publish the port, accept one connection. Returns the socket; -1: failed, with a message.
- */
+/* Listen, publish the port, accept one connection. Returns the socket; -1 with a message. */
 static int accept_client(struct floor_run *run)
 {
     struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr = run->opts->address[1]};

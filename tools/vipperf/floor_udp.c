@@ -1,9 +1,9 @@
 /*
- * Floor of plain UDP: two processes, two connected sockets, one datagram per system call
+ * Measures plain UDP: two processes, two connected sockets, one datagram per system call
  * (tools/vipperf/floor_inside.h). A message longer than a datagram takes several datagrams.
  *
- * bw and rate count arrived bytes: UDP has no flow control, and data that the receiver's buffer
- * cannot hold are lost, as for any program.
+ * bw and rate count arrived bytes: UDP has no flow control, so data for which the receiver's buffer
+ * has no room are lost.
  */
 #include "tools/vipperf/floor_inside.h"
 
@@ -43,7 +43,8 @@ static int send_message(struct floor_run *run, int sock)
         uint32_t len = floor_datagram_bytes(run->size, i);
 
         while (send(sock, bytes, len, 0) < 0) {
-            /* A refusal is for an earlier datagram, sent before the other side was ready. */
+            /* ECONNREFUSED is about an earlier datagram: the other side was not ready. Try
+             * again. */
             if (errno != EINTR && errno != ENOBUFS && errno != ECONNREFUSED)
                 return floor_failed(errno, "cannot send a datagram of %u bytes", (unsigned)len);
         }
@@ -64,7 +65,7 @@ static int round_trip(void *ctx)
 
     if (send_message(pinger->run, pinger->sock) != 0)
         return 1;
-    /* After a lost datagram this waits for ever; the parent then ends the run (STALL_S). */
+    /* If a datagram is lost, the loop does not end by itself: the parent ends the run (STALL_S). */
     for (uint64_t i = 0; i < count; i++)
         if (receive(pinger->run, pinger->sock, &rc) < 0)
             return 1;

@@ -8,16 +8,16 @@
 
 #include <vipl_ext.h>
 
-/* Bytes of an address with the longest host part and discriminator of any provider. */
+/* Enough bytes for an address with the longest host part and discriminator of any VIPL library. */
 #define ADDRESS_BYTES 512
 
-/* Receives posted for notes; at most two notes are under way. */
+/* Number of receives for notes; at most two notes are under way. */
 #define NOTE_SLOTS 4
 
 /* Nanoseconds between two attempts. */
 #define RETRY_NS 20000000
 
-/* Milliseconds of one attempt; long enough to tell an unreachable host from a missing server. */
+/* Time limit of one attempt, in ms; long enough to find out that the host does not answer. */
 #define ATTEMPT_MS 5000
 
 /* A VIP_NET_ADDRESS with space for host part and discriminator. */
@@ -26,7 +26,7 @@ union address {
     uint8_t raw[ADDRESS_BYTES];
 };
 
-/* Write host part and discriminator, one after the other as VIPL requires. */
+/* Write the host part and, directly behind it, the discriminator, as VIPL requires. */
 static void set_address(union address *address, const uint8_t *host, size_t host_len,
                         const char *disc)
 {
@@ -90,7 +90,7 @@ int meet_connect(struct end *end, const char *host, const char *disc)
         if (rc == VIP_SUCCESS)
             return 0;
         now_ns = end_now_ns();
-        /* The time limit counts from the first answer, which is late if vipd was stalled. */
+        /* The time limit counts from the first answer: a vipd that did not run answers late. */
         if (deadline_ns == 0)
             deadline_ns = now_ns + MEET_PATIENCE_MS * 1000000ull;
         if (rc != VIP_NO_MATCH || now_ns >= deadline_ns)

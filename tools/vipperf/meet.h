@@ -1,6 +1,6 @@
 /*
- * How two vipperf processes connect: a control connection (always Reliable Delivery) for notes, and
- * one data connection per measurement.
+ * How two vipperf processes connect: a control connection (always Reliable Delivery) for notes
+ * (short texts, plan.h), and one data connection per measurement.
  *
  * Owns: addresses, repeated attempts to connect, notes over an end. Does not own: the meaning of
  * notes.
@@ -14,19 +14,17 @@
 /* Discriminator of every vipperf serve. */
 #define MEET_DISCRIMINATOR "vipperf"
 
-/* Bytes that hold any of our discriminators. */
+/* Enough bytes for any discriminator of vipperf. */
 #define MEET_DISC_BYTES 32
 
 /* After the first answer "no server waits", the client repeats its request for this many ms. */
 #define MEET_PATIENCE_MS 5000
-/*
- * Milliseconds that a server waits for the data connection; long, because the machine may be busy.
- */
+/* Time, in ms, for which a server waits for the data connection; long for busy machines. */
 #define MEET_DATA_MS 30000
 
 /*
- * Connect an Idle end with its receives posted, to HOST and discriminator. Repeats after
- * VIP_NO_MATCH for MEET_PATIENCE_MS. Outcomes: 0; -1 with end->why.
+ * Connect an end to a host and discriminator; its VI is Idle, its receives are posted. After
+ * VIP_NO_MATCH try again for MEET_PATIENCE_MS. Outcomes: 0; -1 with end->why.
  */
 int meet_connect(struct end *end, const char *host, const char *disc);
 
@@ -35,12 +33,12 @@ int meet_wait(const struct end_nic *nic, const char *disc, VIP_ULONG timeout_ms,
               VIP_CONN_HANDLE *ret, char *why, size_t why_bytes);
 
 /*
- * Connected VIs without traffic, beside the measured VI, to measure the cost of each idle VI. Both
- * sides make the same number; the client connects one after the other.
+ * Idle VIs: connected, without traffic, in addition to the measured VI; they show the cost of an
+ * idle VI. Both sides make the same number; the client connects one after the other.
  */
 struct meet_idle {
     struct end *ends; /* NULL if there are none */
-    uint64_t count;   /* made so far; meet_idle_free is legal after a failure */
+    uint64_t count;   /* number made so far; after a failure, too, call meet_idle_free */
 };
 
 /*

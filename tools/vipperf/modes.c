@@ -1,4 +1,4 @@
-/* Selects the measurement that a plan names, on the client's and the server's side. */
+/* Calls the function of the measurement that a plan names, for the client and for the server. */
 #include "tools/vipperf/run.h"
 
 int run_client(struct run *run)

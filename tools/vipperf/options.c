@@ -17,16 +17,13 @@
 #define DEFAULT_SIZE_SMALL 64
 #define DEFAULT_SIZE_BW    (1024 * 1024)
 
-/* Default window: bytes under way; the number of messages stays between MIN and MAX. */
+/* Default window: bytes under way; but at least MIN and at most MAX messages. */
 #define WINDOW_BYTES    (8 * 1024 * 1024)
 #define WINDOW_MIN      4
 #define WINDOW_MAX_BW   64
 #define WINDOW_MAX_RATE 256
 
-/*
- * Largest message in bytes: the length field has 32 bits. The NIC's limit is lower and checked
- * later.
- */
+/* Largest message in bytes: a length has 32 bits. The NIC's lower limit is checked later. */
 #define SIZE_MAX_BYTES UINT32_MAX
 
 enum {
@@ -422,7 +419,7 @@ struct plan options_plan(const struct client_options *options, uint64_t size_byt
             plan.window = WINDOW_MIN;
         if (plan.window > most)
             plan.window = most;
-        /* A message must not be overwritten before it is checked. */
+        /* The receiver checks a message before the next message may use its buffer. */
         if (plan.verify && plan.buffers > 0 && plan.window > plan.buffers)
             plan.window = plan.buffers;
     }

@@ -24,7 +24,7 @@ struct serve_options {
     bool once; /* end after the first client */
 };
 
-/* Outcomes: true; false: a message was printed, the exit status is 2. */
+/* Parse the command line. False: a message was printed, the exit status is 2. */
 bool options_client(enum plan_test test, int argc, char **argv, struct client_options *ret);
 bool options_serve(int argc, char **argv, struct serve_options *ret);
 

@@ -1,6 +1,6 @@
 /*
- * The contents of message number n: a pattern that depends on the message and on the offset. So a
- * wrong, swapped, shifted, stale or torn byte is detected.
+ * The contents of message number n: a pattern that depends on n and on the offset. So a byte of
+ * another message or of another offset is detected.
  *
  * Pure; called by both ends of a measurement and by the unit test.
  */
@@ -24,7 +24,7 @@ void pattern_fill(void *bytes, size_t len_bytes, uint64_t seed, uint64_t number)
 bool pattern_check(const void *bytes, size_t len_bytes, uint64_t seed, uint64_t number,
                    struct pattern_fault *ret);
 
-/* Size of message `number` with --random-sizes: 0 to size_max. Both sides compute the same size. */
+/* Size of message `number` with --random-sizes, 0 to size_max; the same at both sides. */
 uint64_t pattern_size(uint64_t seed, uint64_t number, uint64_t size_max);
 
 #endif

@@ -3,10 +3,10 @@
  * sample. The client's messages have the contents of stream plan->seed, the server's messages those
  * of plan->seed + 1.
  *
- * An RDMA Write without immediate data gives the receiver no notice: the receiver polls its memory.
- * The flag is the last byte of the message. If the pattern needs this byte, or the byte has no
- * fixed place, the flag is a word after the message. A second RDMA Write sets this word (writes of
- * one VI become visible in order).
+ * An RDMA Write without immediate data completes nothing at the receiver: the receiver polls a flag
+ * in its memory. The flag is the last byte of the message. With --verify or --random-sizes it is a
+ * word after the message instead, which a second RDMA Write sets (writes of one VI become visible
+ * in order).
  */
 #include "tools/vipperf/run.h"
 
@@ -19,7 +19,7 @@
 /* Polls of memory between two checks of the receive queue for the end mark or an error. */
 #define POLLS_PER_LOOK 64
 
-/* The word of the flag is in the last 64 bytes of a slot. */
+/* Offset of the flag's word in a slot: in the last 64 bytes. */
 static uint64_t word_offset(const struct run *run)
 {
     return run->end->args.slot_bytes - 64;
@@ -30,18 +30,16 @@ static bool flag_is_word(const struct plan *plan)
     return plan->verify || plan->random_sizes;
 }
 
-/*
- * The last byte of message `number`; it differs from the last byte of the slot's previous message.
- */
+/* The last byte of message `number`; the previous message in the slot has another last byte. */
 static uint8_t flag_byte(const struct run *run, uint64_t number)
 {
     return (uint8_t)(number / run->end->args.in_slots % 255 + 1);
 }
 
 /*
- * Wait until the buffer's last send has completed, before its bytes change. With RUN_PINGPONG_SLOTS
- * slots or more, reap() ensures that. With fewer slots this function waits; the wait is short,
- * because the answer has arrived.
+ * Before the bytes of a buffer change, its last send must have completed. With RUN_PINGPONG_SLOTS
+ * buffers or more, reap() ensures that; with fewer, this function waits. The wait is short, because
+ * the answer has arrived.
  */
 static int await_slot(struct run *run)
 {
@@ -124,7 +122,7 @@ static int watch_flag(struct run *run, uint64_t number, bool *ret_end)
     }
 }
 
-/* A received message of this measurement, in a receive or an in slot. */
+/* A received message: its bytes are in the buffer of a receive or in an in slot. */
 struct incoming {
     uint64_t number;
     uint64_t len_bytes;
@@ -165,7 +163,7 @@ static int next_message(struct run *run, uint64_t expected, unsigned timeout_ms,
             (!run_has_numbers(plan) ||
              (arrival.has_imm && run_number(arrival.imm, expected, &ret->number))))
             break;
-        /* With Unreliable Delivery this is an answer that came too late, or half a message. */
+        /* With Unreliable Delivery this is a late answer or a part of a message: ignore it. */
         if (plan->level != PLAN_UD) {
             snprintf(run->end->why, sizeof(run->end->why),
                      "a message came out of order: number %u instead of %" PRIu64, arrival.imm,
@@ -192,7 +190,7 @@ static int finish_message(struct run *run, const struct incoming *message, uint6
     return 0;
 }
 
-/* Keep fewer unreaped sends than slots, so that no buffer in use is filled. */
+/* Keep fewer sends outstanding than there are slots, so that the next buffer is free. */
 static int reap(struct run *run)
 {
     if (end_reap(run->end) < 0)

@@ -20,7 +20,7 @@ uint64_t plan_size(const struct plan *plan, uint64_t number)
                               : plan->size_bytes;
 }
 
-/* A line that does not fit is left out; the other side then reports the missing key. */
+/* Add a line. Without room the line is left out; the other side then reports a missing key. */
 void note_put(struct note *note, const char *key, const char *value)
 {
     size_t room = sizeof(note->text) - note->len_bytes;
@@ -30,7 +30,7 @@ void note_put(struct note *note, const char *key, const char *value)
         note->text[note->len_bytes] = '\0';
         return;
     }
-    /* A newline inside a value would make another line. */
+    /* Replace newlines in the value: they would end the line. */
     for (int i = 0; i + 1 < len; i++)
         if (note->text[note->len_bytes + (size_t)i] == '\n')
             note->text[note->len_bytes + (size_t)i] = ' ';
@@ -79,7 +79,7 @@ bool note_get_number(const struct note *note, const char *key, uint64_t *ret)
     return true;
 }
 
-/* The handles are hexadecimal numbers, each followed by a space. */
+/* Write the target as three lines; the handles are hexadecimal, each followed by a space. */
 void target_put(struct note *note, const struct plan_target *target)
 {
     char text[PLAN_APART_MAX * 9 + 1] = "";

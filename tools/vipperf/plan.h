@@ -1,9 +1,10 @@
 /*
  * The plan of one measurement: all its parameters. The client chooses them and sends them to the
- * server in its first note. Also the text format of these notes.
+ * server in its first note (a text of the control connection). This file also has the format of
+ * notes.
  *
- * Owns: names of the choices, the text form, limits of what a server does for an unknown client.
- * Does not own: the command line (options.c), connections (meet.c).
+ * Owns: names of the choices, the text form, limits for the plan of an unknown client. Does not
+ * own: the command line (options.c), connections (meet.c).
  */
 #ifndef TOOLS_VIPPERF_PLAN_H
 #define TOOLS_VIPPERF_PLAN_H
@@ -15,10 +16,10 @@
 /* Version of the notes between two vipperf processes; both must have the same. */
 #define PLAN_PROTOCOL 3
 
-/* Most buffers of --buffers: more than the translations or the data that any cache holds. */
+/* Largest --buffers: more than any cache (of data or of address translations) has room for. */
 #define PLAN_BUFFERS_MAX 4096
 
-/* Most buffers of --buffers with --register each: all handles fit into one note. */
+/* Largest --buffers with --register each, so that all handles fit into one note. */
 #define PLAN_APART_MAX 128
 
 enum plan_test {
@@ -29,7 +30,7 @@ enum plan_test {
 
 enum plan_op {
     PLAN_SEND = 0,  /* send into posted receives */
-    PLAN_WRITE,     /* RDMA Write, without a notice to the receiver */
+    PLAN_WRITE,     /* RDMA Write; consumes no receive */
     PLAN_WRITE_IMM, /* RDMA Write with immediate data, consumes a receive */
     PLAN_READ,      /* RDMA Read by the client; the server's program is idle */
 };
@@ -102,11 +103,11 @@ bool note_get(const struct note *note, const char *key, char *ret, size_t ret_by
 bool note_get_number(const struct note *note, const char *key, uint64_t *ret);
 
 void target_put(struct note *note, const struct plan_target *target);
-/* Outcomes: true; false: a key is missing or invalid, *ret is unchanged. */
+/* False: a key is missing or invalid; *ret is unchanged. */
 bool target_get(const struct note *note, struct plan_target *ret);
 
 void plan_put(struct note *note, const struct plan *plan);
-/* Outcomes: true; false with a sentence in why: this version cannot follow the plan. */
+/* False, with a sentence in why: this version cannot follow the plan. */
 bool plan_get(const struct note *note, struct plan *ret, char *why, size_t why_bytes);
 
 #endif

@@ -1,10 +1,9 @@
 /*
- * RDMA Read: the client reads slot n % slots of the server for message n. The server fills its
- * slots once, and then only waits for the end. lat has one read under way, bw and rate have a
- * window.
+ * RDMA Read: message n is a read of slot n % slots of the server. The server fills its slots once,
+ * and then only waits for the end. In lat one read is under way, in bw and rate a window of reads.
  *
- * The bytes that a read brings are the contents of message n % slots, so every byte can be checked
- * without work of the server.
+ * Slot s has the contents of message s. So the client can check every byte without work of the
+ * server.
  */
 #include "tools/vipperf/run.h"
 

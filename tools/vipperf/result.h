@@ -1,6 +1,6 @@
 /*
  * The result of a measurement, and its output: one table row per message size, one JSON file per
- * run. VIPL measurements and floors share it, so that they can be compared.
+ * run. VIPL measurements and floors (floor.h) have the same form, so that they can be compared.
  *
  * Owns: percentiles, the table's columns, the JSON layout. Does not own: measuring.
  *

@@ -8,21 +8,16 @@
 #include "tools/vipperf/pattern.h"
 #include "tools/vipperf/segments.h"
 
-/*
- * Bytes of a page. Each buffer of --buffers has its own pages, so that it has its own translation.
- */
+/* Bytes of a page. Each buffer of --buffers has its own pages and address translations. */
 #define PAGE_BYTES 4096
 
 /* Receives of a stream's server in addition to the window: for the end mark and its repetitions. */
 #define END_RECVS 8
 
-/*
- * Receives for credits. Each credit is for a quarter of the window, so fewer credits than this are
- * unread.
- */
+/* Receives for credits: more than can be under way, because each is for a quarter of the window. */
 #define CREDIT_SLOTS 16
 
-/* Most descriptors of a queue in addition to those for the window. */
+/* Largest number of descriptors of a queue in addition to those for the window. */
 #define DESCRIPTORS_BESIDE 16
 
 /* Messages between two reads of the clock; messages of LARGE_BYTES or more each read the clock. */
@@ -74,7 +69,7 @@ void run_end_args(const struct plan *plan, bool client, struct end_args *ret)
         ret->sends = client ? window + 1 : 1;
         ret->in_slots = window; /* reads copy from the server's in slots to the client's */
     } else if (plan->test == PLAN_LAT) {
-        /* A second RDMA Write sets a word after the message: see pingpong.c. */
+        /* Add 64 bytes for the word that a second RDMA Write sets (pingpong.c). */
         ret->slot_bytes = (room + 63) / 64 * 64 + 64;
         ret->sends = 3 * RUN_PINGPONG_SLOTS;
         ret->recvs = RUN_PINGPONG_SLOTS;
@@ -191,7 +186,7 @@ int run_verify(struct run *run, const void *bytes, uint64_t len_bytes, uint64_t 
         run->corrupt = true;
         return -1;
     }
-    /* Data of an RDMA Write are in one piece. */
+    /* RDMA Writes place their data in one piece; other operations in segments. */
     if (end->flat && (run->plan->op == PLAN_SEND || run->plan->op == PLAN_READ)) {
         segments_gather(end->flat, bytes, (size_t)run->plan->size_bytes, end->args.segments,
                         (size_t)len_bytes);

@@ -1,13 +1,14 @@
 /*
  * The measurements, each with a client's and a server's side: ping-pong (lat); stream (bw, rate);
- * RDMA Read (lat, bw and rate), in which only the client acts and the server waits for the end; and
- * two streams, one in each direction, on the same VI (bw). All measurements use a connected data
- * end. They check the control end only to notice that the other side has given up.
+ * RDMA Read (lat, bw, rate), in which the server only waits for the end; and two streams, one in
+ * each direction, on the same VI (bw). All use a connected data end. They read the control end only
+ * to notice that the other side has stopped.
  *
- * On the data connection: messages of the plan; the end mark, a send of no bytes with immediate
- * data RUN_END; from the server of a stream also credits, sends of no bytes whose immediate data is
- * the number of messages that have arrived. VIA has no flow control: the client never has more
- * messages under way than the server has free receives (or slots to write into).
+ * The data connection has three kinds of messages: those of the plan; the end mark, a send of no
+ * bytes with immediate data RUN_END; and credits. A credit is a send of no bytes from a stream's
+ * server; its immediate data is the number of messages that have arrived. VIA has no flow control,
+ * so the client waits for credits: it never has more messages under way than the server has free
+ * receives or slots.
  */
 #ifndef TOOLS_VIPPERF_RUN_H
 #define TOOLS_VIPPERF_RUN_H
@@ -18,27 +19,24 @@
 #include "tools/vipperf/end.h"
 #include "tools/vipperf/plan.h"
 
-/* Message numbers in immediate data have 31 bits; all ones is the end. */
+/* Message numbers in immediate data have 31 bits; 32 ones mark the end. */
 #define RUN_NUMBER_MASK 0x7FFFFFFFu
 #define RUN_END         0xFFFFFFFFu
 
 /* Unreliable Delivery: milliseconds without an arrival after which a message counts as lost. */
 #define RUN_LOST_MS 50
 
-/* Slots and descriptors of a ping-pong; more than two, because acknowledgements may be late. */
+/* Slots and descriptors of a ping-pong; more than two, because completions of sends may be late. */
 #define RUN_PINGPONG_SLOTS 8
 
-/*
- * Marks a credit in streams both ways. The count in a credit has 30 bits, so no credit equals
- * RUN_END.
- */
+/* Marks a credit in streams both ways. A credit's count has 30 bits, so it is never RUN_END. */
 #define RUN_CREDIT      0x80000000u
 #define RUN_CREDIT_MASK 0x3FFFFFFFu
 
 /* Receive descriptors of an end that only waits for the other side's end mark. */
 #define RUN_IDLE_RECVS 8
 
-/* Messages of lat before the measured ones, because of page faults, RTT estimate and caches. */
+/* Messages of lat before the measured messages: page faults, vipd's RTT estimate, caches. */
 #define RUN_WARM_UP 200
 
 /* The state of one side of a measurement. */
@@ -62,14 +60,11 @@ struct run {
 
 /* The arguments of the data end of the client's or the server's side of the plan. */
 void run_end_args(const struct plan *plan, bool client, struct end_args *ret);
-/*
- * The largest window of the plan that queues of `max` descriptors allow on this side; 0 = no
- * window.
- */
+/* The largest window of the plan on this side with queues of `max` descriptors; 0 = none. */
 uint64_t run_window_max(const struct plan *plan, bool client, uint64_t max);
-/* Most segments of a message if a descriptor has at most `max`: RDMA needs one for the address. */
+/* Largest number of data segments of a message, if a descriptor has at most `max` segments. */
 unsigned long run_segments_max(const struct plan *plan, unsigned long max);
-/* Describe the in slots of end, for the note to the other side. */
+/* Describe the in slots of an end, for the note to the other side. */
 void run_target(const struct end *end, struct plan_target *ret);
 /* Post the receives; call this before the connection is made. Outcomes: 0; -1. */
 int run_post_receives(struct run *run, bool client);
@@ -111,19 +106,15 @@ void run_fill(const struct run *run, uint8_t *slot, size_t len_bytes, uint64_t s
 int run_verify(struct run *run, const void *bytes, uint64_t len_bytes, uint64_t seed,
                uint64_t number);
 
-/*
- * Expand 31 bits of immediate data to a message number near `expected`; false if the number is
- * less.
- */
+/* Expand 31 bits of immediate data to a message number; false: it is below `expected`. */
 bool run_number(uint32_t imm, uint64_t expected, uint64_t *ret);
 
-/* Does the plan carry message numbers in immediate data? */
+/* Do the plan's messages have their numbers in immediate data? */
 bool run_has_numbers(const struct plan *plan);
 
 /*
- * Server: has the client sent its note that it has finished (or given up)? The server asks because
- * the client's end mark on the data connection may be lost. Outcomes: 1: yes; 0: not yet; -1: the
- * client is gone.
+ * Server: has the client sent its note that it has finished or failed? (Its end mark on the data
+ * connection may be lost.) Outcomes: 1: yes; 0: not yet; -1: the client is gone.
  */
 int run_client_done(struct run *run);
 
@@ -131,16 +122,13 @@ int run_client_done(struct run *run);
 int run_silence(struct run *run);
 
 /*
- * Server: nothing arrived for timeout_ms; this adds the time to *silent_ms, which the caller sets
- * to 0 after an arrival. Outcomes: 1: continue to wait; 0: the client has finished; -1: the client
- * is gone, or END_PATIENCE_MS have passed.
+ * Server: call this if nothing arrived for timeout_ms. Adds this time to *silent_ms, which the
+ * caller sets to 0 after an arrival. Outcomes: 1: continue to wait; 0: the client has finished; -1:
+ * the client is gone, or END_PATIENCE_MS have passed.
  */
 int run_client_quiet(struct run *run, unsigned timeout_ms, uint64_t *silent_ms);
 
-/*
- * Keep a sample of lat. If there are too many, keep a random choice, so that all parts of the run
- * count.
- */
+/* Keep a sample of lat. If there are too many, keep a random choice from all parts of the run. */
 void run_keep_sample(struct run *run, uint64_t ns);
 
 /* Post the end mark. Outcomes: 0; -1. */

@@ -1,4 +1,4 @@
-/* Messages in several places; see segments.h. */
+/* Messages in several segments; see segments.h. */
 #include "tools/vipperf/segments.h"
 
 #include <string.h>

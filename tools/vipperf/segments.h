@@ -1,7 +1,7 @@
 /*
- * A message in several places: the position of each of its segments in a buffer. Gaps separate the
- * segments, so that code that treats the buffer as one piece moves wrong bytes, and no two segments
- * share a cache line.
+ * A message in several segments: the position of each segment in a buffer. There are gaps between
+ * the segments. So two segments never share a cache line, and an error that treats the buffer as
+ * one piece is detected.
  *
  * Pure; called by both ends of a measurement and by the unit test.
  */
@@ -28,8 +28,8 @@ struct segments {
 };
 
 /*
- * The number of pieces for `len_bytes` bytes if `wanted` pieces (0 counts as 1) are requested. No
- * piece is empty, so the number is 0 for no bytes.
+ * The number of pieces for `len_bytes` bytes: `wanted` (0 counts as 1), but at most one per byte,
+ * because no piece is empty.
  */
 unsigned segments_count(size_t len_bytes, unsigned wanted);
 
@@ -37,9 +37,7 @@ unsigned segments_count(size_t len_bytes, unsigned wanted);
 struct segments segments_cut(size_t len_bytes, unsigned count);
 struct segment segments_next(struct segments *segments);
 
-/*
- * Bytes of a buffer for `len_bytes` bytes in `wanted` pieces; the buffer ends with the last piece.
- */
+/* Bytes of a buffer for `len_bytes` bytes in `wanted` pieces, from the first piece to the last. */
 size_t segments_room(size_t len_bytes, unsigned wanted);
 
 /*

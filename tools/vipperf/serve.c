@@ -2,8 +2,9 @@
  * The server. It needs no parameters: the first note of each client has the plan. Every client has
  * its own thread, a control connection, and one data connection per measurement.
  *
- * Notes of a measurement: client's plan -> server's "ready" with the data discriminator (or
- * "refused") -> data connection, measurement -> client's "done" -> server's result.
+ * Steps of a measurement: the client sends the plan; the server answers "ready" with the
+ * discriminator for the data connection (or "refused"); connection and measurement; the client
+ * sends "done"; the server sends its result.
  */
 #include "tools/vipperf/serve.h"
 
@@ -18,10 +19,10 @@
 #include "tools/vipperf/meet.h"
 #include "tools/vipperf/run.h"
 
-/* Most bytes that an unknown client makes the server allocate for one measurement. */
+/* Largest number of bytes that the server allocates for a client's measurement. */
 #define MEMORY_MAX_BYTES (1ull << 30)
 
-/* Milliseconds of one wait for a client; then the server waits again. */
+/* Time, in ms, of one wait for a client; then the server waits again. */
 #define LISTEN_MS 60000
 
 /* One client. */
@@ -46,7 +47,7 @@ static uint64_t thread_cpu_ns(void)
            ((uint64_t)usage.ru_utime.tv_usec + (uint64_t)usage.ru_stime.tv_usec) * 1000u;
 }
 
-/* Can the server follow this plan? Outcomes: true; false with a sentence in why. */
+/* Can the server execute this plan? False: the sentence in why has the reason. */
 static bool acceptable(const struct visit *visit, const struct plan *plan, char *why,
                        size_t why_bytes)
 {
@@ -174,7 +175,7 @@ static int report(struct visit *visit, struct run *run, int outcome, uint64_t cp
     note_put_number(&result, "received_bytes", run->bytes_received);
     note_put_number(&result, "sent", run->sent);
     note_put_number(&result, "cpu_ns", cpu_ns);
-    /* After a failure the client still waits on the data connection: disconnect to end the wait. */
+    /* After a failure the client may still wait for data: disconnect, which ends this wait. */
     if (outcome != 0)
         (void)VipDisconnect(run->end->vi);
     if (!run->client_done && note_recv(&visit->control, END_PATIENCE_MS, &done) <= 0)
@@ -261,10 +262,7 @@ static void *visit_main(void *arg)
     return NULL;
 }
 
-/*
- * Start a thread for the client; if `once`, wait for the end of the thread. Returns the exit status
- * so far.
- */
+/* Start a thread for the client; if `once`, wait for its end. Returns the exit status so far. */
 static int receive(struct end_nic *nic, VIP_CONN_HANDLE request, bool once)
 {
     struct visit *visit = calloc(1, sizeof(*visit));

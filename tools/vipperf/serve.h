@@ -1,4 +1,4 @@
-/* `vipperf serve`: the other side of every measurement. */
+/* `vipperf serve`: the server of every measurement. */
 #ifndef TOOLS_VIPPERF_SERVE_H
 #define TOOLS_VIPPERF_SERVE_H
 

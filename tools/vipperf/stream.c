@@ -1,9 +1,9 @@
 /*
- * Bandwidth and message rate one way, with a window and the program's own flow control (run.h).
- * both.c uses the sending and the receiving half for both ways.
+ * Bandwidth and message rate one way, with a window and credits (run.h). both.c uses the functions
+ * for both ways.
  *
- * An RDMA Write without immediate data gives the receiver no notice. So after every quarter of a
- * window the client sends a mark: a send of no bytes with the number of messages written. The mark
+ * An RDMA Write without immediate data completes nothing at the receiver. So after every quarter of
+ * a window the client sends a mark: a send of no bytes with the number of messages written. It
  * arrives after the data.
  */
 #include "tools/vipperf/stream.h"
@@ -41,7 +41,7 @@ static int read_credit(struct run *run, struct sender *sender, unsigned timeout_
         sender->ended = true;
         return 1;
     }
-    /* With Unreliable Delivery an old credit may be late; a credit for unsent messages is wrong. */
+    /* Credits for unsent messages are wrong; with Unreliable Delivery old credits may come late. */
     if (arrival.has_imm && run_number(arrival.imm, sender->credited, &number) &&
         number <= run->sent) {
         sender->credited = number;
@@ -73,12 +73,12 @@ static int wait_for_window(struct run *run, struct sender *sender)
             return -1;
         }
         if (r == 0)
-            sender->credited = run->sent; /* silence: all messages under way are lost */
+            sender->credited = run->sent; /* no credit came: all messages under way count as lost */
     }
     return stream_await_sends(run);
 }
 
-/* A buffer is reused only after its last send has completed; sends complete in order. */
+/* Wait until a buffer is free: its last send has completed. Sends complete in order. */
 int stream_await_sends(struct run *run)
 {
     const struct plan *plan = run->plan;
@@ -120,7 +120,7 @@ int stream_post(struct run *run, uint64_t seed)
 
     if (message.write)
         run_aim(run, number, &message);
-    /* A plain RDMA Write carries no number, even if it may be lost; its marks carry numbers. */
+    /* A plain RDMA Write has no immediate data; only the marks have numbers. */
     if (plan->op == PLAN_WRITE)
         message.has_imm = false;
     if (plan->verify)
@@ -211,7 +211,7 @@ static int take_message(struct run *run, struct receiver *receiver, uint64_t num
     return 0;
 }
 
-/* Take a mark: all messages before it have been written. */
+/* Process a mark: count the messages that were written before it. */
 static int take_mark(struct run *run, struct receiver *receiver, uint32_t imm)
 {
     uint64_t upto;
@@ -245,7 +245,7 @@ int stream_take(struct run *run, struct receiver *receiver, const struct end_arr
     if (run_has_numbers(plan)) {
         bool known = arrival->has_imm && run_number(arrival->imm, number, &number);
 
-        /* Unreliable Delivery has no order: a late message counts as lost. */
+        /* Unreliable Delivery: messages may come out of order; a late message counts as lost. */
         if (!known && plan->level == PLAN_UD)
             return 0;
         if (!known || (plan->level != PLAN_UD && number != receiver->expected))
@@ -266,7 +266,7 @@ int stream_post_credit(struct run *run, uint32_t imm)
     return end_post_send(run->end, &credit);
 }
 
-/* Give credits for taken messages; answer the end with the last credits and an end mark. */
+/* Send credits for arrived messages; answer the end mark with the last credit and an end mark. */
 static int give_credits(struct run *run, struct receiver *receiver)
 {
     uint64_t uncredited = receiver->expected - receiver->credited;
@@ -303,7 +303,7 @@ int run_stream_server(struct run *run)
             end_post_recv(run->end, arrival.index, plan->op == PLAN_SEND) < 0 ||
             give_credits(run, &receiver) < 0)
             return -1;
-        /* On a reliable level the answer is not lost, so nothing more will arrive. */
+        /* At a reliable level this answer is not lost, so nothing more will arrive. */
         if (receiver.ended && plan->level != PLAN_UD)
             return 0;
     }

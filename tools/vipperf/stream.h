@@ -10,9 +10,7 @@
 
 #include "tools/vipperf/run.h"
 
-/*
- * Unreliable Delivery: the other side counts as gone after this many end marks without an answer.
- */
+/* Unreliable Delivery: end marks without an answer after which the other side counts as gone. */
 #define STREAM_END_TRIES 100
 
 /* The state of the receiving half. */
@@ -27,8 +25,8 @@ struct receiver {
 uint64_t stream_quarter(const struct plan *plan);
 
 /*
- * Wait until enough sends have completed: a buffer for the next message must be free, and
- * descriptors for this message and its mark. Outcomes: 0; -1.
+ * Wait until earlier sends have freed a buffer for the next message, and descriptors for this
+ * message and its mark. Outcomes: 0; -1.
  */
 int stream_await_sends(struct run *run);
 

@@ -7,7 +7,7 @@
 
 #include "tools/vipperf/end.h"
 
-/* Nanoseconds that adaptive waiting polls before it sleeps: some round trips of a fast network. */
+/* Time, in ns, that an adaptive wait polls before it sleeps: some round trips of a fast network. */
 #define SPIN_NS 50000
 
 /* Polls between two reads of the clock. */
@@ -27,7 +27,7 @@ struct queue {
 static const struct queue send_queue = {VipSendDone, VipSendWait, "a send", false};
 static const struct queue recv_queue = {VipRecvDone, VipRecvWait, "a receive", true};
 
-/* Outcome of one check of a queue: 1: *ret is a descriptor; 0: none; -1: the queue is unusable. */
+/* Interpret the result of one check of a queue. Outcomes: 1 and *ret; 0: no descriptor; -1. */
 static int dequeued(struct end *end, const struct queue *queue, VIP_RETURN rc, VIP_DESCRIPTOR *desc,
                     VIP_DESCRIPTOR **ret)
 {
@@ -94,7 +94,7 @@ static int look(struct end *end, const struct queue *queue, VIP_DESCRIPTOR **ret
 }
 
 /*
- * Sleep in the library until a descriptor completes. Also returns 0 after an entry of the other
+ * Wait in the library until a descriptor completes. Also returns 0 after a CQ entry of the other
  * queue.
  */
 static int sleep_once(struct end *end, const struct queue *queue, unsigned timeout_ms,
@@ -204,8 +204,8 @@ int end_recv(struct end *end, unsigned timeout_ms, struct end_arrival *ret)
     }
     if (status & VIP_STATUS_ERROR_MASK) {
         /*
-         * Unreliable Delivery may lose part of a message. A flushed descriptor means the end of the
-         * connection.
+         * With Unreliable Delivery a part of a message may be lost. But a flushed descriptor means
+         * the end of the connection.
          */
         if (end->args.level == PLAN_UD && !(status & VIP_STATUS_DESC_FLUSHED_ERROR)) {
             ret->damaged = true;

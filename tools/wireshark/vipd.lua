@@ -1,7 +1,7 @@
 -- Dissector of vipd's packets for Wireshark and tshark (doc/wire.md): in UDP on port 4794 (preferences: other
 -- ports; or "Decode As"), and in Ethernet frames with the EtherTypes 0x88b5 and 0x88b6.
 --
--- It shows what is there and says where a packet ends too early; it does not judge the checksum.
+-- It shows the fields of a packet and reports too short packets. It does not check the checksum.
 
 local vip = Proto("vipd", "Virtual Interface Architecture (vipd)")
 
@@ -113,7 +113,7 @@ local short = ProtoExpert.new("vipd.short", "The packet ends before what it anno
 local strange = ProtoExpert.new("vipd.strange", "Another version or kind", expert.group.UNDECODED, expert.severity.WARN)
 vip.experts = { short, strange }
 
--- What is not there is the packet's fault, unless the capture has left it out.
+-- Report a packet that is too short, unless only the capture has cut it.
 local function too_short(buf, tree)
     if buf:len() >= buf:reported_len() then
         tree:add_proto_expert_info(short)
@@ -121,7 +121,7 @@ local function too_short(buf, tree)
 end
 vip.prefs.ports = Pref.range("UDP ports", "4794", "Ports of NICs with link = udp", 65535)
 
--- One frame of a data packet at `at`; the offset behind it, or nil if the packet ends before.
+-- Dissect one frame of a packet at `at`. Returns the offset behind it; nil: too short a packet.
 local function dissect_frame(buf, tree, at, words)
     if at + FRAME_BYTES > buf:len() then
         return nil
@@ -226,7 +226,7 @@ local function dissect_cm(buf, tree, words)
     sub:add(f.features, buf(119, 1))
     sub:add_le(f.max_transfer, buf(120, 8))
     sub:add_le(f.qos, buf(128, 8))
-    -- What follows the fixed part, in this order, each with its length byte.
+    -- The parts behind the fixed part, in this order, each with the offset of its length.
     local at = HEADER_BYTES + CM_BYTES
     local parts = { { f.local_host, 136 }, { f.local_disc, 137 }, { f.remote_host, 138 }, { f.remote_disc, 139 },
         { f.private, 140 } }
@@ -331,7 +331,7 @@ function vip.dissector(buf, pinfo, root)
     return buf:len()
 end
 
--- On Ethernet four bytes stand before the packet, because frames are padded.
+-- On Ethernet four bytes precede the packet; one field is its length, as short frames are padded.
 local ether = Proto("vipd_ether", "vipd on Ethernet")
 
 function ether.dissector(buf, pinfo, root)
@@ -361,7 +361,7 @@ for _, ethertype in ipairs({ 0x88b5, 0x88b6 }) do
     DissectorTable.get("ethertype"):add(ethertype, ether)
 end
 
--- Files of vipctl capture: packets without anything around them, and descriptors beside them.
+-- Files of `vipctl capture`: packets without UDP or Ethernet headers, and events of descriptors.
 local event = Proto("vipd_desc", "Descriptor of vipd")
 local EVENTS = { [1] = "posted", [2] = "completed" }
 local e = {

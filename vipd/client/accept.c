@@ -1,8 +1,7 @@
 /*
- * Accepting clients, also when no file descriptor is left. Then accept fails while the connection
- * keeps the listening socket readable, and a loop that only tries again would use a whole
- * processor. A descriptor in reserve lets vipd accept and close that one connection, and a pause
- * lets other clients end.
+ * Accepting clients, also when no file descriptor is left. Then accept fails, but the listening
+ * socket stays readable; a loop that only tries again would use a whole processor. So vipd has a
+ * descriptor in reserve, to accept and close one connection, and then pauses while clients end.
  */
 #include "vipd/client/client.h"
 
@@ -16,27 +15,27 @@
 #include "vipd/client/internal.h"
 
 /*
- * Limit of the cost of accepting in one look at the descriptors, before the NICs have their turn
- * again. A connection that is refused at the limit of its user costs 1, some microseconds; one that
- * is taken costs TAKEN_COST. Many refused connections must fit into one look: connections of other
- * users stand behind them in the queue.
+ * Limit of the cost of accepting in one look at the descriptors, before the NICs take turns again.
+ * A connection that vipd refuses, because its user has too many, costs 1 (some microseconds). A
+ * connection that vipd serves costs TAKEN_COST. Many refused connections must fit into one look,
+ * because connections of other users wait behind them in the queue.
  */
 #define ACCEPT_COST_MAX 64u
 #define TAKEN_COST      4u
 
 #define PAUSE_NS 100000000u /* pause in ns after descriptors ran out */
 /*
- * Pause in ns after a refused connection whose socket has to wait for the undertaker, while many
- * descriptors of its user wait there: the rate of such sockets must be bounded. vipd learns the
- * user of a connection only when vipd accepts the connection. So the pause holds up all users and
- * must be short. A socket without messages is closed at once and causes no pause.
+ * Pause in ns after a refused connection whose socket must wait for the undertaker, where already
+ * many descriptors of the user wait. The pause bounds the rate of such sockets. It must be short,
+ * because it delays all users: vipd learns the user of a connection only after accept. A socket
+ * without messages is closed at once and causes no pause.
  */
 #define REFUSED_PAUSE_NS 1000000u
 
 struct client_listener {
     struct vipd *vipd;
-    int sock;    /* the caller's */
-    int reserve; /* spare descriptor, closed to have one for accept; -1: there is none now */
+    int sock;    /* the listening socket; the caller closes it */
+    int reserve; /* spare descriptor, which vipd closes to have one for accept; -1: none */
     struct vipd_watch *watch;
     struct vipd_timer *resume;
 };
@@ -63,7 +62,7 @@ static void pause_accepting(struct client_listener *listener, int error)
     if (listener->reserve >= 0) {
         close(listener->reserve);
         sock = accept4(listener->sock, NULL, NULL, SOCK_CLOEXEC);
-        if (sock >= 0) { /* the program learns why at once and does not wait for ever */
+        if (sock >= 0) { /* tell the program the reason, so that it does not wait for ever */
             client_refuse(sock,
                           "vipd has no file descriptor left (%s): raise LimitNOFILE= of the "
                           "service or 'ulimit -n'",
@@ -88,7 +87,7 @@ static void on_listen(void *ctx, unsigned events)
         if (sock < 0) {
             if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
                 pause_accepting(listener, errno);
-            return; /* no connection waits, or it is gone already */
+            return; /* no connection waits, or the connection has ended already */
         }
         r = client_new(listener->vipd, sock);
         if (r == -EBUSY) {

@@ -58,8 +58,7 @@ bool answer_claimed(const struct client *client, struct answer *answer)
 
 void answer_init(struct answer *answer)
 {
-    /* The struct is not zeroed as a whole: each request would pay for the messages of all other
-     * kinds. */
+    /* Do not zero the whole struct: it is large, with messages for all kinds of replies. */
     vip__reply__init(&answer->reply);
     answer->reply.has_code = true;
     answer->page = NULL;
@@ -126,7 +125,7 @@ void answer_send(struct client *client, struct answer *answer)
     } else if (r == -EAGAIN) {
         client_end(client, CLIENT_END_REPLIES, NULL);
     } else {
-        /* The kernel limits the unread descriptors of a user; vipd may not exceed that. */
+        /* One reason is the kernel's limit on unread descriptors in sockets, per sending user. */
         client_refuse(client->sock, "vipd cannot hand over the descriptors of this reply: %s%s",
                       strerror(-r),
                       r == -ETOOMANYREFS

@@ -1,6 +1,7 @@
 /*
- * What all files of clients use: the reasons for which a client ends, with their log lines and
- * history; its time, its groups, its share of vipd's time. The end itself is in end.c.
+ * Functions that all files of vipd/client/ use: marking the end of a client, with its reason in log
+ * and history; the time of a client's loop; groups of a user; charging a user for time. The end
+ * itself is in end.c.
  */
 #include "vipd/client/client.h"
 
@@ -69,13 +70,13 @@ uint64_t client_now_ns(const struct client *client)
     const struct vipd *vipd = client->vipd;
     uint64_t now_ns = vipd_loop_now(vipd->loop), nic_ns = 0;
 
-    /* The loop that runs now is the one that read the clock last. */
+    /* The loop that runs now has read the clock last, so it has the later time. */
     if (client->session)
         nic_ns = vipd_loop_now(vipd->nics[client->session->nic].loop);
     return nic_ns > now_ns ? nic_ns : now_ns;
 }
 
-/* With vipd->shared held. */
+/* The caller holds vipd->shared. */
 static void note(const struct client *client, enum history_kind kind, bool is_error, uint32_t vi,
                  const char *key, const char *text)
 {
@@ -101,7 +102,7 @@ void client_note(const struct client *client, enum history_kind kind, bool is_er
     pthread_mutex_unlock(&client->vipd->shared);
 }
 
-/* Note the end in the history, but not that of a tool that just hung up. */
+/* Add the end of the client to the history, except the ordinary end of a tool. */
 static void note_end(const struct client *client, const char *detail)
 {
     char text[HISTORY_TEXT_BYTES];
@@ -129,7 +130,7 @@ void client_end(struct client *client, enum client_end end, const char *detail)
     log_end(client, detail);
     note_end(client, detail);
     pthread_mutex_unlock(&vipd->shared);
-    vipd_host_call(vipd->loop); /* has clients_reap called if this is another thread */
+    vipd_host_call(vipd->loop); /* the control loop calls clients_reap next */
 }
 
 static void close_fd(void *ctx, int fd)
@@ -153,7 +154,7 @@ bool client_held_back(struct client *client)
     pthread_mutex_lock(&vipd->shared);
     vipd->held_back = true;
     pthread_mutex_unlock(&vipd->shared);
-    vipd_host_call(vipd->loop); /* clients_reap starts the timer, if we are in another thread */
+    vipd_host_call(vipd->loop); /* the control loop calls clients_reap, which starts the timer */
     return true;
 }
 

@@ -1,18 +1,18 @@
 /*
- * VipQuerySystemManagementInfo: which NICs can this NIC reach? Itself, the NICs in the table
- * [names] of the configuration, and the NICs that it is connected to now. On Ethernet also the NICs
- * that have answered a question for a name on the segment. vipd asks nothing over the network, so a
- * host of [names] may be switched off.
+ * VipQuerySystemManagementInfo: the addresses of NICs that this NIC may reach. These are this NIC
+ * itself, the NICs in the table [names] of the configuration, and the NICs that have a connection
+ * with this NIC. On Ethernet, these are also the NICs that have answered a question for a name on
+ * the segment. vipd sends nothing for this request, so a host of [names] may be switched off.
  *
  * The cursor of a page is a place in the table [names], where place 0 is the own address. With the
- * bit CURSOR_PEERS the cursor is an index into the NIC's table of connections. With CURSOR_KNOWN it
- * is a place among the NICs that have answered.
+ * bit CURSOR_PEERS the cursor is an index into the NIC's table of connections. With the bit
+ * CURSOR_KNOWN the cursor is a place among the NICs that have answered.
  */
 #include <stdlib.h>
 
 #include "vipd/client/internal.h"
 
-/* Addresses in one reply: at most 32 bytes each in the message, so it stays far below its limit. */
+/* Addresses in one reply. Each takes at most 32 bytes: far below the limit of a message. */
 #define HOSTS_PER_REPLY 1024
 
 #define CURSOR_PEERS (1ull << 32)
@@ -20,12 +20,11 @@
 
 /* One page under construction. */
 struct page {
-    /* Room for HOSTS_PER_REPLY addresses. They stay valid until the reply is sent: the NIC does
-     * nothing before. */
+    /* [HOSTS_PER_REPLY]. The addresses stay valid until the reply is sent: the NIC stands still. */
     ProtobufCBinaryData *host;
     size_t count;
     uint8_t len;         /* length of an address of this NIC's medium */
-    enum link_kind kind; /* that medium */
+    enum link_kind kind; /* kind of this NIC's link */
 };
 
 /* false: the page is full. */

@@ -34,12 +34,12 @@ bool client_free(struct client *client)
     return waits;
 }
 
-/* Limit of the cost of ending clients in one turn. A VI with its connection, a wait or a request
- * costs 1 (0.1 ms of processor time at most); a session costs SESSION_COST beside these. */
+/* Limit of the cost of ending clients in one turn. Ending a VI with its connection, a wait or a
+ * request costs 1 (at most 0.1 ms of processor time). Each session costs SESSION_COST more. */
 #define REAP_COST_MAX 32u
 #define SESSION_COST  8u
 
-/* Call session_end; the time of the call counts in the share of the client's user. */
+/* Call session_end, and charge the client's user for the time of the call. */
 static bool end_session(struct client *client, unsigned *cost)
 {
     bool died = client->end != CLIENT_END_CLOSED && client->end != CLIENT_END_SHUTDOWN;
@@ -52,10 +52,10 @@ static bool end_session(struct client *client, unsigned *cost)
     return gone;
 }
 
-/* Interval in ns of looks at the undertaker while clients are held back; the same in libvipl. */
+/* Interval in ns of looks at the undertaker while clients are held back. */
 #define HELD_BACK_NS 10000000u
 
-/* Look again at the clients of users for which the undertaker has room. */
+/* Read again from clients of users for which the undertaker has room. */
 static void on_held_back(void *ctx)
 {
     struct vipd *vipd = ctx;
@@ -77,17 +77,17 @@ static void on_held_back(void *ctx)
     vipd->ending += ended;
     pthread_mutex_unlock(&vipd->shared);
     vipd->held_back_timed = false;
-    vipd_host_call(vipd->loop); /* clients_reap */
+    vipd_host_call(vipd->loop); /* the control loop calls clients_reap next */
 }
 
-/* The undertaker does not report that it has room, so a timer looks. */
+/* The undertaker does not report that it has room, so vipd looks by a timer. */
 static void held_back_wait(struct vipd *vipd)
 {
     if (vipd->held_back_timed)
         return;
     if (!vipd->held_back_timer)
         vipd->held_back_timer = vipd_timer_new(vipd->loop, on_held_back, vipd);
-    if (!vipd->held_back_timer) { /* no memory for a timer: look each time */
+    if (!vipd->held_back_timer) { /* no memory for a timer: look now */
         on_held_back(vipd);
         return;
     }
@@ -96,8 +96,9 @@ static void held_back_wait(struct vipd *vipd)
 }
 
 /*
- * May the connection of an ended client be closed? Not while many descriptors of its user wait: an
- * open connection counts in connections_per_uid, which bounds the number of such closes.
+ * May vipd close the connection of an ended client? Not while many descriptors of its user wait for
+ * the undertaker. The connection then stays open and counts in connections_per_uid, so this limit
+ * also bounds the number of sockets to close.
  */
 static bool may_close(struct client *client, bool all)
 {
@@ -105,8 +106,8 @@ static bool may_close(struct client *client, bool all)
 }
 
 /*
- * Returns true if the client is gone or held back (`all`: never held back), false if the next turn
- * must go on with it. *cost: cost that this turn may still have.
+ * Returns true if the client is freed, or held back (never with `all`); false if the next turn must
+ * go on with this client. *cost: the cost that this turn may still have.
  */
 static bool remove_client(struct client *client, unsigned *cost, bool all)
 {
@@ -118,7 +119,7 @@ static bool remove_client(struct client *client, unsigned *cost, bool all)
     vipd_watch_set(client->sock_watch, 0);
     if (client->pid_watch)
         vipd_watch_set(client->pid_watch, 0);
-    /* No other client has to wait for its turn any more. */
+    /* Other clients of the user need not wait for this client any more. */
     turns_forget(client->turns, client);
     /* A held-back client costs nothing: otherwise such clients would use up every turn. */
     if (!may_close(client, all))
@@ -131,7 +132,7 @@ static bool remove_client(struct client *client, unsigned *cost, bool all)
     if (client->closing)
         request_close_done(client);
     client->closing = false;
-    /* The peers know of the end now; only the connection may have to wait. */
+    /* The session has ended, and its peers have got CLOSE. Closing the socket may have to wait. */
     if (!may_close(client, all))
         return true;
     if (client->prev)
@@ -146,8 +147,7 @@ static bool remove_client(struct client *client, unsigned *cost, bool all)
     return true;
 }
 
-/* Remove clients that have ended. all: no client is held back. Returns whether a client had
- * ended. */
+/* Remove clients that have ended. all: hold no client back. Returns whether a client had ended. */
 static bool reap(struct vipd *vipd, bool all)
 {
     struct client *next;
@@ -155,8 +155,8 @@ static bool reap(struct vipd *vipd, bool all)
 
     if (vipd->ending == 0)
         return false;
-    /* Ending a session sends events to its peers on this host. These may end another session, which
-     * then counts in `ending` again. */
+    /* Ending a session sends events to peers on this host. Such an event may end another session,
+     * which then counts in `ending` again. */
     vipd->ending = 0;
     for (struct client *c = vipd->clients; c; c = next) {
         next = c->next;
@@ -178,8 +178,8 @@ bool clients_reap(struct vipd *vipd)
     return any;
 }
 
-/* Does the program live, and wait for the next vipd? Parts of messages that it has not got would be
- * lost with this vipd. */
+/* Can the session go on with the next vipd? The program must be alive, and no event that asks to
+ * copy bytes of a message may wait, because such an event is lost with this vipd. */
 static bool may_stay(const struct client *client)
 {
     struct pollfd look[2] = {{.fd = client->sock, .events = POLLRDHUP},
@@ -190,8 +190,8 @@ static bool may_stay(const struct client *client)
 }
 
 /*
- * Programs wait for the next vipd ([reliability] outlive): their sessions end here without a trace
- * that they could see, and their connections, if the next vipd can go on with them, without a CLOSE.
+ * Prepare the end of sessions whose programs wait for the next vipd ([reliability] outlive). These
+ * programs do not see this end. No CLOSE is sent for a connection that can go on.
  */
 static void sessions_stay(struct vipd *vipd)
 {
@@ -226,7 +226,7 @@ void clients_shutdown(struct vipd *vipd)
         sessions_stay(vipd);
     for (struct client *c = vipd->clients; c; c = c->next)
         client_end(c, CLIENT_END_SHUTDOWN, NULL);
-    /* End also clients that were held back before: no NIC moves messages any more. */
+    /* End held-back clients, too. Closing may take long, but no NIC moves messages any more. */
     vipd->ending++;
     while (reap(vipd, true))
         continue;

@@ -1,7 +1,7 @@
 /*
- * Events for an application: each call of the NIC's sink becomes a message on the event socket, in
- * order. A message that does not fit waits in a bounded queue; if the queue overflows, the session
- * ends.
+ * Events for a program: each call of the NIC's sink becomes a message on the event socket, in
+ * order. If the socket is full, the message waits in a bounded queue. If the queue is full, the
+ * session ends.
  */
 #include "vipd/client/client.h"
 
@@ -21,7 +21,7 @@ static int send_now(const struct session *session, const uint8_t *bytes, size_t 
 {
     ssize_t n;
 
-    /* No client may make vipd wait. */
+    /* MSG_DONTWAIT: vipd must not wait for a client. */
     do
         n = send(session->event_sock, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL);
     while (n < 0 && errno == EINTR);
@@ -105,7 +105,7 @@ void events_drop(struct session *session)
 
 static void send_event(struct client *client, const Vip__Event *event)
 {
-    /* The largest event carries two addresses' worth of bytes and one sentence. */
+    /* The largest event has an address or a ticket, private data, and one sentence. */
     uint8_t bytes[4096];
     size_t len = vip__event__get_packed_size(event);
     struct session *session = client->session;
@@ -117,8 +117,8 @@ static void send_event(struct client *client, const Vip__Event *event)
         return;
     vipd_count(&client->vipd->counters.events);
     vip__event__pack(event, bytes);
-    /* An event that a request causes comes after the request's reply: the reply names the number
-     * that the event refers to. */
+    /* An event that a request causes comes after the request's reply, because the event may have a
+     * number that the program learns from the reply. */
     if (session->events || client->answering) {
         if (!client->answering)
             vipd_count(&client->vipd->counters.events_delayed);
@@ -135,7 +135,7 @@ static void send_event(struct client *client, const Vip__Event *event)
     }
 }
 
-/* Copy a reason text of the data plane, cut to the buffer. */
+/* Copy the text of a reason, cut to the size of the buffer. */
 static char *event_reason(const char *why, char *buf, size_t buf_bytes)
 {
     if (!why)
@@ -190,7 +190,7 @@ static void on_incoming(void *ctx, uint64_t wait_id, uint64_t conn_handle,
     send_event(ctx, &event);
 }
 
-/* A ticket for a connection that can be bound anew. Returns its bytes; 0: the VI has none. */
+/* Make a ticket for the VI's connection. Returns its size in bytes; 0: it cannot be bound anew. */
 static size_t make_ticket(const struct client *client, uint16_t vi, uint8_t ret[TICKET_BYTES])
 {
     const struct vipd_nic *vn = &client->vipd->nics[client->session->nic];
@@ -250,9 +250,10 @@ static void on_result(void *ctx, uint16_t vi, uint32_t generation, enum vip_rc r
 }
 
 /*
- * May this error be left out? A peer on Unreliable Delivery can cause most errors without limit. A
- * program that is slow, or stopped for a while, then misses some of them; it must not lose its
- * session over them. Errors that come once per connection or session are never left out.
+ * May vipd drop this report of an error? A peer on Unreliable Delivery can cause most errors
+ * without limit, and a program that is slow or stopped must not lose its session because of them.
+ * So vipd drops reports when half of the queue is used, except errors that come once per connection
+ * or session.
  */
 static bool error_may_drop(const struct client *client, enum vip_error_code code)
 {
@@ -320,8 +321,8 @@ static void on_fetch(void *ctx, uint64_t number, uint32_t handle, uint64_t offse
     tell_place(ctx, number, handle, offset, bytes, true);
 }
 
-/* Send the event only if it can go now: the queue holds no descriptors. Without a direct ring,
- * messages go through vipd. */
+/* Send the event at once or never, because the queue of events cannot hold descriptors. Without a
+ * direct ring, messages go through vipd. */
 static bool on_direct(void *ctx, uint16_t vi, uint32_t generation, uint32_t first, unsigned half,
                       int fd)
 {
@@ -378,7 +379,7 @@ const struct nic_sink client_sink = {
 
 /* ---- messages from the application ------------------------------------------------------- */
 
-/* Read one PlaceDone. false: do not read on. */
+/* Read one PlaceDone message. false: stop reading. */
 static bool receive_one(struct client *client)
 {
     struct session *session = client->session;

@@ -1,5 +1,6 @@
 /*
- * Shared by the files of vipd/client/: the answer to a request, and the functions of all requests.
+ * Declarations that the files of vipd/client/ share: the answer to a request, all request
+ * functions.
  */
 #ifndef VIPD_CLIENT_INTERNAL_H
 #define VIPD_CLIENT_INTERNAL_H
@@ -20,8 +21,8 @@
 
 /*
  * One reply under construction. It has one message of each type that a reply may point to
- * (requests.def); a request's function initialises only the message that it uses. `fds` are closed
- * after the reply was sent.
+ * (requests.def); a request's function initialises only the message that it uses. vipd closes
+ * `fds` after it has sent the reply.
  */
 struct answer {
     Vip__Reply reply;
@@ -36,7 +37,7 @@ struct answer {
     struct vip_fds fds;
 };
 
-/* Set code and, unless it is success, the reason. */
+/* Set the reply's code and, unless the code is success, its reason. */
 void answer_set(struct answer *answer, enum vip_rc rc, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -47,8 +48,8 @@ void answer_again(struct answer *answer, uint32_t again_ms);
 bool lacks_resources(int rc);
 
 /*
- * May the client's user administer this vipd? If not, the answer says so and what would help.
- * Either way the request is logged, with its object `on` (printable; NULL: vipd itself).
+ * May the client's user administer this vipd? If not, the answer gives the reason and a remedy.
+ * vipd logs the request in both cases, with its object `on` (printable; NULL: vipd itself).
  */
 bool answer_admin(struct client *client, const char *verb, const char *on, struct answer *answer);
 
@@ -62,18 +63,18 @@ bool answer_room(const struct client *client, enum quota quota, uint64_t more,
 /* Is the client's user root, vipd's own user or an administrator? Sets no answer, logs nothing. */
 bool client_is_admin(const struct client *client);
 
-/* Is the client's session one of an earlier life of vipd, so that a request may name an old number?
- * If not, the answer says so. */
+/* Is the client's session of an earlier life of vipd? Only then may a request give a VI, CQ, tag or
+ * region its earlier number. If not, the answer says so. */
 bool answer_claimed(const struct client *client, struct answer *answer);
 
 void answer_init(struct answer *answer); /* success */
-/* Send the reply and free what it holds. If the reply cannot be sent, the client is ended. */
+/* Send the reply, and free its memory. If the reply cannot be sent, end the client. */
 void answer_send(struct client *client, struct answer *answer);
-/* Free the memory and close the descriptors that only the reply uses. */
+/* Free the memory and close the descriptors of the reply. */
 void answer_free(struct answer *answer);
 
-/* A request's function: it fills the answer and takes what it needs of fds. client->session is not
- * NULL for requests that need one. */
+/* A request's function. It fills the answer. It sets descriptors in fds that it keeps to -1. For
+ * requests that need a session, client->session is not NULL. */
 typedef void request_fn(struct client *client, const Vip__Request *request, struct vip_fds *fds,
                         struct answer *answer);
 
@@ -92,30 +93,28 @@ bool client_may_open(const struct client *client, struct answer *answer);
 struct nic *session_nic(const struct client *client);
 
 /*
- * Read one request, work on it, answer it. Outcomes: true: there may be another request; false: no
- * request waits, the client is held back, or it has ended.
+ * Read one request of the client and answer it. Outcomes: true: there may be another request;
+ * false: no request waits, the client is held back, or the client has ended.
  */
 bool client_serve(struct client *client);
 
 /*
  * Do UNDERTAKER_FDS_MAX descriptors of the client's user wait for the undertaker? Then vipd reads
- * nothing from this user's programs: the caller stops watching the socket, where messages wait. The
- * control loop watches the socket again when the undertaker has room. From any thread.
+ * nothing from this user's programs: the caller must stop watching the client's socket. The control
+ * loop watches the socket again when the undertaker has room. Any thread.
  */
 bool client_held_back(struct client *client);
 
-/* The program has hung up. If a close request came before, it was VipCloseNic: client_end keeps the
- * first reason. */
+/* The program has hung up: end the client. After a close request, the reason stays CLOSED. */
 void client_hung_up(struct client *client);
-/* Free a client without a session. Returns whether its socket waits for the undertaker, so that
- * vipd still has the descriptor. */
+/* Free a client without a session. Returns whether its socket is still open, because it waits for
+ * the undertaker. */
 bool client_free(struct client *client);
 
-/* Charge the client's user with processor time of NIC number `nic`. A worker's NIC uses the time of
- * its own thread, not of this one. */
+/* Charge the client's user with cpu_ns of processor time on NIC number `nic` (nic_charge). */
 void client_charge(const struct client *client, unsigned nic, uint64_t cpu_ns);
 
-/* Answer one message with one reply. The caller closes the descriptors left in fds. */
+/* Answer one request with one reply. The caller closes the descriptors left in fds. */
 void request_dispatch(struct client *client, const Vip__Request *request, struct vip_fds *fds);
 
 /*
@@ -123,19 +122,19 @@ void request_dispatch(struct client *client, const Vip__Request *request, struct
  * program need not have sent a request.
  */
 void client_refuse(int sock, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Close the socket of a refused connection, in the share of its user (undertaker_hang_up). */
+/* Close the socket of a refused connection; it counts for its user (undertaker_hang_up). */
 void client_hang_up(const struct vipd *vipd, int sock);
 
 /* How to close descriptors that a program has passed (vipd/registry/undertaker.h). */
 struct vip_fd_drop client_fd_drop(struct client *client);
 
 /*
- * End at most *ends VIs, waits and requests of the client's session, as nic_session_end. Outcomes:
- * true: there is no session any more; false: call it again after a turn.
+ * End the client's session, in at most *ends steps, as nic_session_end. Outcomes: true: the client
+ * has no session any more; false: call this function again after a turn.
  */
 bool session_end(struct client *client, bool died, unsigned *ends);
 
-/* The reply that VipCloseNic waits for. */
+/* Send the reply that VipCloseNic waits for. */
 void request_close_done(struct client *client);
 
 /* ---- segment.c ---- */
@@ -147,24 +146,24 @@ int segment_count(const struct client *client, int fd, struct taken_file **ret);
 /* Map the application's segment read-only. Outcomes: 0; a negative errno: the answer says why. */
 int segment_map_app(const struct client *client, struct session *session, int fd,
                     struct answer *answer);
-/* Make and map vipd's segment; a descriptor to read it goes to the reply. Outcomes: 0; a negative
- * errno. The caller closes session->segment, and unmaps, also after a failure. */
+/* Make and map vipd's segment; the reply gets a descriptor to read the segment. Outcomes: 0; a
+ * negative errno. The caller unmaps and closes session->segment, also after a failure. */
 int segment_make(const struct client *client, struct session *session, struct answer *answer);
-/* The same with the segment of an earlier life of vipd, which the client offers. Also -EPERM: the
- * answer says why not. */
+/* As segment_make, but with the segment of an earlier life of vipd, which the client offers. One
+ * more outcome, -EPERM: vipd refuses the segment, and the answer has the reason. */
 int segment_claim(const struct client *client, struct session *session, int offered,
                   struct answer *answer);
 /* The program has not got the session: it may offer vipd's segment once more. */
 void segment_hand_back(struct session *session);
-/* Note in vipd's segment which process may come back with it. */
+/* Write into vipd's segment which process may claim the segment from the next vipd. */
 void segment_own(const struct client *client, struct session *session);
-/* Note in vipd's segment that the session has ended: no later vipd goes on with it. Not if it was
- * handed back. */
+/* Write into vipd's segment that the session has ended: no later vipd goes on with the session. A
+ * segment that was handed back stays as it is. */
 void segment_closed(const struct session *session);
-/* From now on the program, and the next vipd, do not see what this vipd writes into vipd's segment.
- * false: no memory; nothing has changed. */
+/* From now on, this vipd writes to a private copy of vipd's segment, which the program and the next
+ * vipd do not see. false: no memory; nothing has changed. */
 bool segment_let_go(const struct session *session);
-/* When a process began, in clock ticks since boot; 0: not known, and errno is 0 or says why. */
+/* Start time of a process, in clock ticks since boot; 0: not known, and errno is 0 or the reason. */
 uint64_t process_start(pid_t pid);
 
 /*
@@ -177,15 +176,15 @@ bool memory_within_limit(struct client *client, struct answer *answer);
 
 extern const struct nic_sink client_sink; /* its ctx is the client */
 
-/* Send the events that wait, until the socket is full. */
+/* Send the waiting events, until the event socket is full. */
 void events_flush(struct client *client);
 /* Watch the event socket for reading, and for writing if events wait. */
 void events_listen(struct session *session);
-/* The event socket is readable: PlaceDone messages, or its end. */
+/* The event socket is readable: read PlaceDone messages, or the end of file. */
 void events_receive(struct client *client);
 void events_drop(struct session *session);
-/* Does a part of a message wait among the events? The other events may be lost with this vipd: the
- * state of a VI, and the answers to requests that are sent again, say the same. */
+/* Does an event that asks to copy bytes of a message wait? At the end of vipd, other waiting events
+ * may be lost: the program learns the same from the states of VIs and from repeated requests. */
 bool events_hold_data(const struct session *session);
 
 #endif

@@ -14,8 +14,8 @@
 #include "vipd/registry/taken.h"
 
 /*
- * While vipd works, it looks at LOOK_FILES files (half a microsecond each) every LOOK_NS: at most
- * one thousandth of its time. Each of up to 1280 files is looked at once a second.
+ * While vipd works, it looks at LOOK_FILES files every LOOK_NS. A look takes half a microsecond per
+ * file, so this is less than one thousandth of the time. Up to 1280 files get a look each second.
  */
 #define LOOK_FILES 128u
 #define LOOK_NS    100000000ull
@@ -25,7 +25,7 @@ static bool is_live(const struct client *client)
     return client->end == CLIENT_END_NONE && client->session && client->session->registry;
 }
 
-/* End sessions that had a fault. Other faults were in sessions that have ended since. */
+/* End sessions that had a fault (vipd/registry/guard.h). */
 static void end_faulted(struct vipd *vipd)
 {
     for (struct client *c = vipd->clients; c; c = c->next)
@@ -77,7 +77,7 @@ static struct client *largest_of(const struct vipd *vipd, uid_t uid)
     return largest;
 }
 
-/* End the largest sessions of the client's user until the others are within the limit. */
+/* End the largest sessions of the client's user, until the remaining files are within the limit. */
 static void keep_limit(const struct client *client)
 {
     struct vipd *vipd = client->vipd;
@@ -106,7 +106,7 @@ bool memory_within_limit(struct client *client, struct answer *answer)
 
     if (taken <= limit)
         return true;
-    /* Some files may be gone since the last look. */
+    /* Measure again: some files may have been freed since the last look. */
     taken_look(client->vipd->taken, LOOK_FILES);
     taken = taken_by(client->vipd->taken, client->uid);
     if (taken <= limit)

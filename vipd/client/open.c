@@ -1,6 +1,6 @@
 /*
- * The first request of an application: it opens a NIC, or goes on with one that it opened in an
- * earlier life of vipd. The session and its parts, and their end.
+ * The first request of a program: the program opens a NIC, or goes on with a NIC that it opened in
+ * an earlier life of vipd. Makes the session and its parts, and ends them.
  */
 #include "vipd/client/client.h"
 
@@ -31,11 +31,11 @@
 #include "vipd/registry/taken.h"
 #include "vipd/registry/undertaker.h"
 
-/* Limit of one user's ended sessions with memory still to be freed. Each has 256 GiB of vipd's 128
- * TiB of addresses. */
+/* Most ended sessions of one user whose memory is not freed yet. Each session takes 256 GiB of
+ * vipd's 128 TiB of address space. */
 #define SESSIONS_WAITING_MAX 64u
 
-/* Retry interval in ms for a program that meets this limit: freeing one takes 0.2 ms or more. */
+/* Retry interval in ms at this limit: freeing a session takes 0.2 ms or more. */
 #define FREED_AGAIN_MS 10
 
 /* The same for a program that comes back while vipd lacks descriptors or memory. */
@@ -55,10 +55,10 @@ static void on_doorbell(void *ctx, unsigned events)
 
     (void)events;
     VIP_PROBE2(doorbell, client->session->id, client->pid);
-    /* While a session is throttled, ignore its bell: even reading it costs processor time. */
+    /* While a session is throttled, ignore its bell: even reading the bell costs processor time. */
     if (nic_session_throttled(client->session->nic_session)) {
         vipd_watch_set(client->session->doorbell_watch, 0);
-        nic_session_tell_resumed(client->session->nic_session); /* events.c watches it again */
+        nic_session_tell_resumed(client->session->nic_session); /* on_resumed watches the bell */
         return;
     }
     /*
@@ -80,7 +80,7 @@ static void on_event_sock(void *ctx, unsigned events)
         events_flush(client);
 }
 
-/* Both descriptors go to the reply. 0 or negative errno. */
+/* Make the bell and the event socket. The program's ends go to the reply. 0 or negative errno. */
 static int make_channels(struct client *client, struct session *session, struct answer *answer)
 {
     struct vipd_loop *loop = client->vipd->nics[session->nic].loop;
@@ -129,7 +129,7 @@ bool session_end(struct client *client, bool died, unsigned *ends)
     }
     for (; session->returning > 0; session->returning--)
         return_ended(client->vipd, "the program ended");
-    /* Only now: nic_session_end may still have called the sink, which uses the session. */
+    /* Only now: nic_session_end may have called the sink, which uses client->session. */
     client->session = NULL;
     segment_closed(session);
     for (unsigned i = 0; i < 3; i++)
@@ -180,7 +180,7 @@ static int make_registry(struct client *client, struct session *session, struct 
 
     if (getrandom(&limits.handle_seed, sizeof(limits.handle_seed), 0) < 0)
         return -errno;
-    fds->fd[1] = -1; /* the registry takes it over in any case */
+    fds->fd[1] = -1; /* registry_new closes it, also after a failure */
     return registry_new(&limits, fd, &session->registry);
 }
 
@@ -209,8 +209,8 @@ static int know_process(const struct client *client, struct session *session)
     return session->start_ticks == 0 && lacks_resources(-errno) ? -errno : 0;
 }
 
-/* Make all parts of a session, in the order in which they can fail; the caller frees them.
- * Outcomes: 0; a negative errno: the answer says why. */
+/* Make all parts of a session; the caller frees them. Outcomes: 0; a negative errno: the answer has
+ * the reason. */
 static int session_fill(struct client *client, const Vip__Claim *claim, struct vip_fds *fds,
                         struct answer *answer)
 {
@@ -331,7 +331,7 @@ static void fill_reply(const struct client *client, struct answer *answer)
     answer->reply.open = &answer->open;
 }
 
-/* Copy a text that an application chose, cut and cleaned for logs and views. */
+/* Copy a text that a program chose, shortened, and without control characters (for logs). */
 static void keep_text(char *to, const char *from)
 {
     if (!from || from[0] == '\0')
@@ -362,9 +362,8 @@ bool client_may_open(const struct client *client, struct answer *answer)
 }
 
 /*
- * Is there room for one more session, beside the user's sessions with memory still to be freed? The
- * user cannot speed up the freeing. So libvipl asks again, and the open fails only if nothing is
- * freed for long.
+ * Is there room for one more session, beside the user's ended sessions whose memory is not freed
+ * yet? The user cannot speed up the freeing. So the answer tells libvipl to ask again later.
  */
 static bool room_to_open(struct client *client, struct answer *answer)
 {
@@ -431,7 +430,7 @@ static int open_checks(struct client *client, const Vip__OpenRequest *open, stru
     }
     if (!has_address(vipd, &vipd->nics[nic], open->claim != NULL, answer))
         return -1;
-    /* A program that comes back opens nothing: it has its NIC handle. */
+    /* A program that claims a session opens nothing: it already has its NIC handle. */
     if (!open->claim && !client_may_open(client, answer))
         return -1;
     if (sessions_of(vipd, client->uid) >= vipd->config->sessions_per_uid) {

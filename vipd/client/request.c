@@ -31,7 +31,7 @@ static const struct request_kind kinds[] = {
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
-/* The fixed checks, in this order; true if the request's function may be called. */
+/* The checks before each request. true: the request's function may be called. */
 static bool acceptable(struct client *client, const Vip__Request *request,
                        const struct vip_fds *fds, struct answer *answer)
 {
@@ -60,7 +60,8 @@ static bool acceptable(struct client *client, const Vip__Request *request,
     return true;
 }
 
-/* A failed look-up of a name is no fault: libvipl asks the system's resolver next. */
+/* Add a refused request to the history. A failed look-up of a name is no fault: libvipl asks the
+ * system's resolver next. */
 static void note_refusal(const struct client *client, const Vip__Request *request,
                          const struct answer *answer)
 {
@@ -119,8 +120,8 @@ void request_close_done(struct client *client)
 /* ---- close, names and views -------------------------------------------------------------- */
 
 /*
- * VipCloseNic. The session ends before the reply (request_close_done), so a program that has read
- * the reply can rely on this end. The connection ends with the reply.
+ * VipCloseNic. vipd sends the reply when the session has ended (request_close_done), and then
+ * closes the client's connection.
  */
 void request_close(struct client *client, const Vip__Request *request, struct vip_fds *fds,
                    struct answer *answer)
@@ -138,7 +139,7 @@ static const struct vipd_nic_config *names_nic(const struct client *client)
     return &client->vipd->config->nics[client->session ? client->session->nic : 0];
 }
 
-/* The name of an address from [names], else from the host itself where the medium can ask it. */
+/* Find the name of an address in [names], else by asking the host, if the medium can do that. */
 static int find_name(struct client *client, const struct link_addr *addr, struct answer *answer)
 {
     struct vipd *vipd = client->vipd;
@@ -168,7 +169,7 @@ static int find_host(struct client *client, const char *name, uint32_t index, st
     return nic_find(session_nic(client), name, vipd_loop_now(vipd->loop), ret);
 }
 
-/* The answer if nothing was found, or not yet. */
+/* Fill the answer if nothing was found, or nothing yet (-EAGAIN). */
 static void not_found(int r, bool address, struct answer *answer)
 {
     answer->resolve.name = NULL;

@@ -17,7 +17,7 @@
 #include "vipd/nic/objects.h"
 #include "vipd/reload.h"
 
-/* size of the text about faults in the files; the first faults matter most */
+/* Size in bytes of the text about faults in the files; vipd drops faults behind it. */
 #define FAULTS_BYTES 8192
 
 bool client_is_admin(const struct client *client)
@@ -66,7 +66,7 @@ static void name_target(char buf[ON_BYTES], const uint32_t *vi, const uint64_t *
 
 /* ---- reload ------------------------------------------------------------------------------ */
 
-/* The changes of a reload that fit into one message; the others are left out. */
+/* The changes of a reload, as many as fit into one message. */
 struct changes {
     Vip__ReloadReply *reply;
     size_t bytes;
@@ -207,7 +207,7 @@ static void sever_vi(struct client *admin, const Vip__AdminRequest *r, struct an
         answer->admin.connections = 1;
 }
 
-/* End the next connection with that host from VI *from on. Returns whether there was one. */
+/* End the next connection with `host` from VI *from on. Returns whether there was a connection. */
 static bool sever_one_of_peer(struct nic_session *session, const struct cm_host *host,
                               uint64_t now_ns, uint32_t *from)
 {
@@ -272,8 +272,8 @@ static void sever_peer(struct client *admin, const Vip__AdminRequest *r, struct 
     }
 }
 
-/* Set the filter's peer: its address on the first NIC where the text has one. false: no NIC has
- * one. */
+/* Set the filter's peer: the address of `text` on the first NIC for which peer_address finds one.
+ * false: there is no such NIC. */
 static bool filter_peer(const struct vipd *vipd, const char *text, struct capture_filter *filter)
 {
     for (unsigned n = 0; n < vipd->nic_count && !filter->has_peer; n++)
@@ -367,7 +367,7 @@ void request_takeover(struct client *client, const Vip__Request *request, struct
     int sock;
 
     (void)fds;
-    /* Not every administrator: who has the sockets speaks for this host, and to its programs. */
+    /* Not every administrator: with the sockets, a process can send packets as this host. */
     if (client->uid != 0 && client->uid != geteuid()) {
         answer_set(answer, VIP_RC_ERROR_RESOURCE,
                    "only root and vipd's own user can take over from it");

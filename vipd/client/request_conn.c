@@ -11,7 +11,7 @@ static bool read_address(const Vip__NetAddress *address, struct vip_addr *ret,
 {
     memset(ret, 0, sizeof(*ret));
     if (!address)
-        return true; /* an empty address */
+        return true; /* the address is empty */
     if (address->host.len > VIP_HOST_ADDR_BYTES_MAX) {
         answer_set(answer, VIP_RC_INVALID_PARAMETER, "a host address of %zu bytes: at most %d",
                    address->host.len, VIP_HOST_ADDR_BYTES_MAX);
@@ -31,7 +31,7 @@ static bool read_address(const Vip__NetAddress *address, struct vip_addr *ret,
     return true;
 }
 
-/* The same for private data. */
+/* Copy private data out of a message. false: they are too long, and the answer says so. */
 static bool read_private(protobuf_c_boolean given, const ProtobufCBinaryData *data,
                          struct vip_private *ret, struct answer *answer)
 {
@@ -70,7 +70,7 @@ static void answer_wait(struct answer *answer, uint64_t wait_id, bool found)
     answer->reply.connect_wait = &answer->connect_wait;
 }
 
-/* vipctl drain: existing connections go on, no new connections are made. */
+/* false: after vipctl drain no new connections are made, and the answer says so. */
 static bool not_draining(const struct client *client, struct answer *answer)
 {
     if (client->vipd->draining)
@@ -79,7 +79,7 @@ static bool not_draining(const struct client *client, struct answer *answer)
     return !client->vipd->draining;
 }
 
-/* May the client's user wait on this discriminator, by [listen]? If not, the answer says why. */
+/* Does [listen] let the client's user wait on this discriminator? If not, the answer says why. */
 static bool may_listen(const struct client *client, const struct vip_addr *local,
                        struct answer *answer)
 {
@@ -217,8 +217,8 @@ void request_connect(struct client *client, const Vip__Request *request, struct 
                                !answer_room(client, QUOTA_WAITS, 1, answer))) ||
         !answer_room(client, QUOTA_CONNECTS, 1, answer))
         return;
-    /* If [listen] keeps the discriminator for another user, the program must not pass for that
-     * user: the server gets an empty discriminator. */
+    /* If [listen] keeps the program's own discriminator for another user, the server must not see
+     * this discriminator, or it could take the program for that user's: send an empty one. */
     if (!config_may_listen(client->vipd->config, client->uid, args.local.disc, args.local.disc_len,
                            &pattern, &user))
         args.local.disc_len = 0;

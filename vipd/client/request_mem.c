@@ -14,7 +14,7 @@ static struct registry_attrs read_attrs(const Vip__MemAttributes *attributes)
 {
     struct registry_attrs attrs = {0};
 
-    if (attributes) { /* without: no tag, no RDMA (spec 2.3) */
+    if (attributes) { /* without attributes: no tag, no RDMA (spec 2.3) */
         attrs.ptag = attributes->ptag;
         attrs.enable_rdma_write = attributes->enable_rdma_write;
         attrs.enable_rdma_read = attributes->enable_rdma_read;
@@ -67,7 +67,7 @@ void request_destroy_ptag(struct client *client, const Vip__Request *request, st
                ptag);
 }
 
-/* Check the limits here, to name their keys; the registry would refuse as well. */
+/* Check the limits here, to name their keys in the answer; the registry checks them, too. */
 static bool within_quota(struct client *client, const struct registry_region *region,
                          struct answer *answer)
 {
@@ -75,7 +75,7 @@ static bool within_quota(struct client *client, const struct registry_region *re
     uint64_t bytes = region->bytes;
     struct registry_usage usage;
 
-    taken_look(client->vipd->taken, 0); /* files that the program has dropped count no more */
+    taken_look(client->vipd->taken, 0); /* stop counting files that have been freed */
     registry_usage(client->session->registry, &usage);
     if (usage.regions >= config->register_regions) {
         answer_set(answer, VIP_RC_ERROR_RESOURCE,
@@ -118,7 +118,7 @@ void request_make_memory(struct client *client, const Vip__Request *request, str
     int fd;
 
     (void)fds;
-    /* vipd always makes an arena: RLIMIT_FSIZE may forbid the program to make one. */
+    /* Always make the file of an arena: RLIMIT_FSIZE may forbid the program to make such a file. */
     if (!memfile_protects() && bytes != VIP_ARENA_BYTES)
         return; /* no file: the program makes its own */
     if (!client->session && !client_may_open(client, answer))
@@ -137,7 +137,7 @@ void request_make_memory(struct client *client, const Vip__Request *request, str
     }
     fd = memfile_make("via-memory", bytes, 0);
     if (fd < 0 && !memfile_protects())
-        return; /* as for other files */
+        return; /* no file: the program makes the arena itself */
     if (fd < 0) {
         answer_set(answer, VIP_RC_ERROR_RESOURCE,
                    "vipd cannot make a memory file of %llu bytes: %s%s", (unsigned long long)bytes,

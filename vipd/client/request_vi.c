@@ -12,7 +12,7 @@
 
 /*
  * Read and check the attributes of a VI, in the order in which the specification names their codes
- * (2.2). false: the answer says which one is wrong.
+ * (2.2). false: the answer says which attribute is wrong.
  */
 static bool read_attrs(const Vip__ViAttributes *attributes, struct nic_vi_args *args,
                        struct answer *answer)
@@ -57,8 +57,8 @@ static void answer_why(struct answer *answer, enum vip_rc rc)
 }
 
 /*
- * The ticket of a VI proves who had this connection: this process, with this VI, on this NIC.
- * Returns whether the ticket is that; then *ret is what it says.
+ * Does the ticket prove that this process had a connection with this VI on this NIC? true: *ret is
+ * the checkpoint in the ticket.
  */
 static bool ticket_good(const struct client *client, const Vip__PastVi *r,
                         struct nic_vi_checkpoint *ret)
@@ -78,8 +78,8 @@ static bool ticket_good(const struct client *client, const Vip__PastVi *r,
     return true;
 }
 
-/* Make a VI as it was in an earlier life of vipd. args: as the request says. ring_fd: its ring; -1:
- * none. */
+/* Make a VI as it was in an earlier life of vipd. args: from the request. ring_fd: the VI's ring;
+ * -1: no ring. */
 static void restore_vi(struct client *client, const Vip__PastVi *r, const struct nic_vi_args *args,
                        int ring_fd, struct answer *answer)
 {
@@ -102,7 +102,7 @@ static void restore_vi(struct client *client, const Vip__PastVi *r, const struct
     has_ticket = ticket_good(client, r, &past);
     if (!has_ticket)
         past.connected = false;
-    past.args.ptag = args->ptag; /* the program's numbers: they may differ from the ticket's */
+    past.args.ptag = args->ptag; /* tag and CQs may have changed since the ticket was made */
     past.args.send_cq = args->send_cq;
     past.args.recv_cq = args->recv_cq;
     past.recv_base = r->recv_base;
@@ -114,14 +114,14 @@ static void restore_vi(struct client *client, const Vip__PastVi *r, const struct
                           : "the program has no ticket of it that this vipd can read";
     rc = nic_vi_restore_ring(session, &past, ring_fd < 0 ? NULL : &ring, now_ns, answer->reason,
                              sizeof(answer->reason));
-    if (rc == VIP_RC_ERROR_NOT_SUPPORTED && ring_fd < 0) { /* a feature of the connection */
+    if (rc == VIP_RC_ERROR_NOT_SUPPORTED && ring_fd < 0) { /* vipd lacks a feature */
         past.connected = false;
         past.lost = true;
         lost = "this vipd lacks a feature of it";
         rc = nic_vi_restore(session, &past, now_ns, answer->reason, sizeof(answer->reason));
     }
     answer_why(answer, rc);
-    /* Without its ring the program tells of the VI once more. */
+    /* If vipd refuses the ring, the program claims the VI once more, without the ring. */
     if (rc != VIP_RC_SUCCESS && !lost && past.connected &&
         !(rc == VIP_RC_ERROR_NOT_SUPPORTED && ring_fd >= 0))
         lost = "this vipd refused its VI";
@@ -191,8 +191,7 @@ void request_create_vi(struct client *client, const Vip__Request *request, struc
     answer->reply.create_vi = &answer->create_vi;
 }
 
-/* Answer a request about one VI with its code, and with a sentence that says what the code
- * means. */
+/* Answer a request about one VI with a code, and with a sentence that explains the code. */
 static void answer_vi(struct answer *answer, enum vip_rc rc, uint32_t vi)
 {
     switch (rc) {
@@ -259,7 +258,7 @@ void request_rebind(struct client *client, const Vip__Request *request, struct v
     answer_why(answer, rc);
 }
 
-/* Is fd a socket that vipd may send messages on, as one that it has made (request_cq_fd)? */
+/* Is fd a socket of the kind that request_cq_fd makes? */
 static bool is_cq_socket(int fd)
 {
     int type = 0, domain = 0;
@@ -269,7 +268,7 @@ static bool is_cq_socket(int fd)
            getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 && domain == AF_UNIX;
 }
 
-/* Make a CQ with the number, and the socket if it had one, that it had in an earlier life of vipd. */
+/* Make a CQ with the number of an earlier life of vipd, and with its socket, if it had a socket. */
 static void restore_cq(struct client *client, uint32_t cq, struct vip_fds *fds,
                        struct answer *answer)
 {
@@ -339,8 +338,8 @@ void request_destroy_cq(struct client *client, const Vip__Request *request, stru
 }
 
 /*
- * A socket and not an eventfd: the two ends of an eventfd are one file. The application could fill
- * its counter, switch O_NONBLOCK off, and so block the next write of vipd.
+ * vipd uses a socket, not an eventfd. Both ends of an eventfd are one file, so a program could fill
+ * the counter, switch O_NONBLOCK off, and so block the next write of vipd.
  */
 void request_cq_fd(struct client *client, const Vip__Request *request, struct vip_fds *fds,
                    struct answer *answer)
@@ -357,8 +356,7 @@ void request_cq_fd(struct client *client, const Vip__Request *request, struct vi
     }
     setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
     shutdown(pair[0], SHUT_RD);
-    /* The library gets vipd's end, too: the library may have to make the other end readable by
-     * itself. */
+    /* libvipl gets vipd's end, too, because it may have to make the other end readable itself. */
     sender = fcntl(pair[0], F_DUPFD_CLOEXEC, 0);
     answer->fds.fd[answer->fds.count++] = pair[1];
     if (sender < 0) {

@@ -1,15 +1,16 @@
 /*
- * The two segments of a session: the application's is checked and mapped; vipd's is made, or taken
- * over from an earlier life of vipd.
+ * The two segments of a session. vipd checks and maps the application's segment. It makes its own
+ * segment, or takes over the segment of an earlier life of vipd.
  *
  * The application's segment must carry SHRINK, GROW, FUTURE_WRITE and SEAL. Then the segment cannot
- * be cut while it is mapped here, and only its creator can write to it. vipd's segment has no seal
- * FUTURE_WRITE, because the next life of vipd writes it, too: the application gets a descriptor that
- * is open for reading, and the file's mode (0600) keeps other users from opening it anew. The kernel
- * may still refuse a page (SIGBUS): vipd/registry/guard.h makes that the end of this session.
+ * be shortened while it is mapped here, and only its creator can write to it. vipd's segment has no
+ * seal FUTURE_WRITE, because the next life of vipd writes it, too: the application gets a
+ * descriptor that is open for reading, and the file's mode (0600) keeps other users from opening it
+ * anew. The kernel may still refuse a page (SIGBUS); then only this session ends
+ * (vipd/registry/guard.h).
  *
- * As long as a vipd uses a segment, it holds its lock (flock). So of two vipd of one user only one
- * writes it.
+ * As long as a vipd uses a segment, it holds the segment's lock (flock). So two vipd of one user
+ * never write the same segment.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +34,7 @@
 #define SEALS_OUTLIVE (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW)
 #define SEGMENT_SEALS (SEALS_OUTLIVE | F_SEAL_FUTURE_WRITE)
 
-/* Retry interval in ms for a program that meets a vipd that has not quite ended. */
+/* Retry interval in ms for a program whose segment an earlier vipd still uses. */
 #define SEGMENT_AGAIN_MS 10
 
 /* ---- the application's ------------------------------------------------------------------- */
@@ -50,7 +51,7 @@ const char *segment_app_fault(int fd, uint64_t bytes)
         return "lacks one of the seals SHRINK, GROW, FUTURE_WRITE and SEAL";
     if (fstat(fd, &st) < 0)
         return "cannot be looked at";
-    /* Only ordinary pages: a memfd of huge pages has another file system. */
+    /* Only ordinary pages: a memfd of huge pages is in another file system. */
     if (!memfile_is_like(fd, &st))
         return "is not a memfd";
     if ((uint64_t)st.st_size != bytes)
@@ -58,7 +59,8 @@ const char *segment_app_fault(int fd, uint64_t bytes)
     return NULL;
 }
 
-/* A page that vipd touches first is charged to vipd, also if vipd only reads a hole. */
+/* Count the file, because the kernel charges a page to vipd if vipd touches the page first, even if
+ * vipd only reads a hole. */
 int segment_count(const struct client *client, int fd, struct taken_file **ret)
 {
     int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -97,7 +99,7 @@ int segment_map_app(const struct client *client, struct session *session, int fd
         return rc;
     }
     session->app_base = base;
-    /* pread, because a load may meet a page that the kernel refuses: there is no guard yet. */
+    /* pread and not a load: the kernel may refuse the page, and there is no guard yet. */
     if (pread(fd, head, sizeof(head), 0) != sizeof(head)) {
         answer_set(answer, VIP_RC_ERROR_RESOURCE, "vipd cannot read the app-writes segment: %s",
                    strerror(errno));
@@ -130,8 +132,8 @@ static int open_again(int fd, int flags)
     return again < 0 ? -errno : again;
 }
 
-/* Lock, count and map the file of session->segment. Outcomes: 0; -EWOULDBLOCK: a vipd uses it; other
- * negative errno. */
+/* Lock, count and map the file of session->segment. Outcomes: 0; -EWOULDBLOCK: a vipd uses it;
+ * other negative errno. */
 static int segment_use(const struct client *client, struct session *session)
 {
     void *base;
@@ -145,7 +147,7 @@ static int segment_use(const struct client *client, struct session *session)
     return segment_count(client, session->segment, &session->taken[1]);
 }
 
-/* A descriptor to read the segment goes to the reply. Outcomes: 0; a negative errno. */
+/* Give the reply a descriptor to read the segment. Outcomes: 0; a negative errno. */
 static int answer_reader(const struct session *session, struct answer *answer)
 {
     bool outlives = session->layout->outlives;
@@ -172,17 +174,17 @@ int segment_make(const struct client *client, struct session *session, struct an
     r = segment_use(client, session);
     if (r < 0)
         return r;
-    /* After the mapping, which stays writable. */
+    /* Seal after the mapping, which stays writable. */
     if (fcntl(fd, F_ADD_SEALS, outlives ? SEALS_OUTLIVE : SEGMENT_SEALS) < 0)
         return -errno;
     return answer_reader(session, answer);
 }
 
-/* What is wrong with the offered file; NULL: nothing. */
+/* What is wrong with the file of the offered segment; NULL: nothing. */
 static const char *file_fault(const struct session *session, int fd)
 {
     struct stat st;
-    int seals = fcntl(fd, F_GET_SEALS); /* first, as in segment_app_fault */
+    int seals = fcntl(fd, F_GET_SEALS); /* first: other calls may block on FUSE or NFS */
 
     if (seals < 0)
         return "is not a memfd";
@@ -239,7 +241,7 @@ int segment_claim(const struct client *client, struct session *session, int offe
         if (r != -EWOULDBLOCK)
             return r;
         fault = "is used by another vipd";
-        answer_again(answer, SEGMENT_AGAIN_MS); /* that vipd may be at its end */
+        answer_again(answer, SEGMENT_AGAIN_MS); /* the other vipd may be about to end */
     }
     answer_set(answer, VIP_RC_INVALID_STATE,
                "this vipd cannot go on with the NIC handle of an earlier one: the vipd-writes "
@@ -282,7 +284,7 @@ bool segment_let_go(const struct session *session)
     void *copy =
         mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, session->segment, 0);
 
-    /* In two steps: a MAP_FIXED that fails may leave a hole. */
+    /* In two steps, because mmap with MAP_FIXED may leave a hole if it fails. */
     if (copy == MAP_FAILED)
         return false;
     if (mremap(copy, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, session->vipd_base) != MAP_FAILED)
@@ -307,7 +309,7 @@ uint64_t process_start(pid_t pid)
         return 0;
     errno = 0;
     text[len] = '\0';
-    /* Field 22. The name, field 2, may have any characters; the last bracket ends it. */
+    /* Field 22. Field 2 is the name, which may have any characters; the last bracket ends it. */
     at = strrchr(text, ')');
     for (unsigned field = 2; at && field < 22; field++) {
         at = strchr(at, ' ');

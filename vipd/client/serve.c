@@ -1,6 +1,6 @@
 /*
- * A client's connection: its begin, and its requests. Each look at the descriptors serves a bounded
- * part of the requests. Does not own: the end (end.c).
+ * The begin of a client's connection, and its requests. Each look at the descriptors serves a
+ * bounded part of the requests. Does not own: the end of a client (end.c).
  */
 #include "vipd/client/client.h"
 
@@ -17,7 +17,7 @@
 #include "vipd/nic/share.h"
 #include "vipd/registry/undertaker.h"
 
-/* Linux 6.5; Debian 12's headers do not know it. */
+/* Since Linux 6.5; the headers of Debian 12 do not have it. */
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
 #endif
@@ -27,8 +27,7 @@
 /* Costs of requests (turns.h); others cost 1. */
 #define SHOW_COST        TURNS_COST_MAX
 #define MAKE_MEMORY_COST 8u
-/* A request that makes the NIC take earlier postings first costs 1 more for each COST_SLOTS
- * slots. */
+/* A request may make the NIC take earlier postings first: this costs 1 per COST_SLOTS slots. */
 #define COST_SLOTS 16u
 
 static void on_sock(void *ctx, unsigned events)
@@ -49,7 +48,7 @@ static void on_pid(void *ctx, unsigned events)
     struct client *client = ctx;
 
     (void)events;
-    /* The socket may stay open in a forked child; VIs belong to the process that opened them. */
+    /* The process has ended. A child may still have the socket, but VIs end with their process. */
     client_hung_up(client);
 }
 
@@ -62,8 +61,8 @@ static uint64_t slots_taken(const struct client *client)
 }
 
 /*
- * The clock for what a client costs: processor time, which takes two system calls. If a NIC has
- * only one user, no other user shares its time: elapsed time will do.
+ * The clock that measures a client's cost: processor time, which needs a system call. If the NIC
+ * has only one user, elapsed time is enough, because no other user shares the NIC's time.
  */
 static uint64_t (*clock_for(const struct client *client))(void)
 {
@@ -73,7 +72,7 @@ static uint64_t (*clock_for(const struct client *client))(void)
                                                                              : vipd_cpu_now;
 }
 
-/* The time that vipd has worked for the client counts in the share of the client's user. */
+/* Charge the client's user with the time that vipd has worked for the client. */
 static void charge(struct client *client, uint64_t took_ns)
 {
     client->vipd->counters.request_time += took_ns;
@@ -113,7 +112,7 @@ bool client_serve(struct client *client)
                               &message, &fds);
     if (r == -EAGAIN)
         return false;
-    if (r < 0) /* to connect and hang up costs, too */
+    if (r < 0) /* connecting and hanging up costs time, too */
         turns_spent(&client->vipd->turns, client->turns, 1);
     if (r == -EPIPE) {
         client_hung_up(client);
@@ -172,7 +171,7 @@ static int read_user(struct client *client)
     return 0;
 }
 
-/* Read what else the kernel knows of that process. This costs more than a whole refusal. */
+/* Read the pidfd and the name of the process. This costs more than to refuse a connection. */
 static void read_process(struct client *client)
 {
     socklen_t len = sizeof(client->pidfd);
@@ -195,9 +194,9 @@ static void read_process(struct client *client)
     vipd_log_clean(client->program);
 }
 
-/* Has the user all connections that [limits] allow? Then the program gets the reason. This must
- * cost little: otherwise a user who connects without end would keep other users waiting in the
- * queue of the socket. */
+/* Has the user all connections that [limits] allow? Then send the program the reason. This must
+ * cost little: otherwise a user that connects without end would make other users wait in the queue
+ * of the listening socket. */
 static bool over_limit(struct client *client)
 {
     struct vipd *vipd = client->vipd;

@@ -3,7 +3,8 @@
 
 #include <stdlib.h>
 
-/* Most cost by which a user may be ahead of the user that has spent least. */
+/* While several users have unserved requests: a user that has spent this much more cost than the
+ * user that has spent least must wait. */
 #define AHEAD_MAX (TURNS_COST_MAX / 2)
 
 struct turns_user {
@@ -13,7 +14,7 @@ struct turns_user {
     uint64_t look_ns;        /* last look with a request of the user */
     uint64_t refused_ns;     /* last look that left a request of the user unserved */
     const void *first;       /* the client that comes first in this look, or NULL */
-    const void *first_later; /* the same for the next look */
+    const void *first_later; /* the client that comes first in the next look, or NULL */
 };
 
 static struct turns_user *user_find(const struct turns *turns, uint32_t uid)
@@ -84,7 +85,7 @@ static void user_begin(const struct turns *turns, struct turns_user *user)
     user->look_ns = turns->look_ns;
     user->first = user->first_later;
     user->first_later = NULL;
-    /* A user cannot save up cost by sending no requests. */
+    /* A user that has sent no requests for a time has no advantage over other users afterwards. */
     if (user->spent < turns->least)
         user->spent = turns->least;
 }

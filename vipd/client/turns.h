@@ -1,7 +1,7 @@
 /*
- * Turns of requests: which users' requests are served in one look at the descriptors. If a look has
- * no time for all requests, users have equal parts of the cost, whatever the number of their
- * connections. The connections of one user take turns.
+ * Turns of requests: which users' requests vipd serves in one look at the descriptors. If a look
+ * has no time for all requests, each user gets an equal part of the cost, however many connections
+ * the user has. The connections of one user take turns.
  *
  * Owns: what each user has spent, which client comes first in the next look. Does not own: what a
  * request costs. From the control loop only.
@@ -19,8 +19,8 @@ struct turns {
     struct turns_user *users;
     uint64_t look_ns; /* time of the current look */
     unsigned cost;    /* cost of the requests served in this look */
-    /* About users with requests that the previous look left unserved. several: there is more than
-     * one such user. least: the least cost that one of these users has spent; it never falls. */
+    /* several: the previous look left requests of more than one user unserved. least: the smallest
+     * cost that one of these users has spent; it never falls. */
     bool several;
     uint64_t least;
 };
@@ -29,8 +29,7 @@ struct turns {
  * costs 1 (some microseconds); a view of many rows may take milliseconds. */
 #define TURNS_COST_MAX 64u
 
-/* A connection of this user comes (join) or goes (leave). turns_join returns NULL if there is no
- * memory. */
+/* A connection of this user begins (join) or ends (leave). turns_join: NULL: no memory. */
 struct turns_user *turns_join(struct turns *turns, uint32_t uid);
 void turns_leave(struct turns *turns, struct turns_user *user);
 /* Number of connections of this user. The cost of the call grows with the number of users, not of
@@ -38,15 +37,15 @@ void turns_leave(struct turns *turns, struct turns_user *user);
 unsigned turns_connections(const struct turns *turns, uint32_t uid);
 
 /*
- * May a request of this client be served in the look at now_ns? A request that is not served stays
- * in its socket. Clients come in about the same order in each look. So the first client of a user
- * that finds no room comes first of that user's clients in the next look. served: this look has
- * already served a request of this client.
+ * May vipd serve a request of this client in the look at now_ns? If not, the request stays in its
+ * socket. Each look asks for clients in about the same order. So the first client of a user that
+ * was refused in a look comes before the user's other clients in the next look. served: this look
+ * has already served a request of this client.
  */
 bool turns_may(struct turns *turns, struct turns_user *user, const void *client, bool served,
                uint64_t now_ns);
 void turns_spent(struct turns *turns, struct turns_user *user, unsigned cost);
-/* The client sends no more requests: no other client of its user has to wait for it. */
+/* The client sends no more requests, so other clients of its user need not wait for its turn. */
 void turns_forget(struct turns_user *user, const void *client);
 
 #endif

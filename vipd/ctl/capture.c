@@ -29,7 +29,7 @@ struct capture {
     struct vipd *vipd;
     struct capture_filter filter;
     int sock;
-    struct vipd_watch *watch; /* notices that the tool hangs up */
+    struct vipd_watch *watch; /* calls on_sock when the tool closes its end */
     struct place place[VIPD_NICS_MAX];
     pthread_mutex_t lock; /* protects the members below: NICs may have threads of their own */
     uint64_t lost;
@@ -42,7 +42,7 @@ static bool wanted(const struct capture_filter *filter, const struct nic_seen *s
     if ((filter->has_session && seen->session != filter->session) ||
         (filter->has_vi && (seen->session == 0 || seen->vi != filter->vi)))
         return false;
-    /* Descriptors have no peer here: a filter with a peer takes packets only. */
+    /* Records of descriptors have no peer, so a filter with a peer selects packets only. */
     return !filter->has_peer ||
            (seen->peer && seen->peer->len == filter->peer.len &&
             memcmp(seen->peer->bytes, filter->peer.bytes, filter->peer.len) == 0);
@@ -64,10 +64,9 @@ static void gather(struct capture *capture, const struct nic_seen *seen)
 }
 
 /*
- * The number of bytes, from the beginning of a packet, that a capture without payload gets. A data
- * packet: up to the end of the last frame's head; the payload before is set to zero. A connection
- * manager's message: the part before the addresses and the applications' data. Another packet: the
- * header.
+ * How many bytes, from the beginning of a packet, does a capture without payload get? Of a data
+ * packet: up to the payload of the last frame; earlier payload is set to zero. Of a message of the
+ * connection manager: the part before addresses and private data. Of other packets: the header.
  */
 static uint32_t without_payload(struct capture *capture, uint32_t bytes)
 {
@@ -117,7 +116,7 @@ static void tell(const struct place *place, const struct nic_seen *seen)
             capture->filter.payload ? seen->bytes : without_payload(capture, seen->bytes);
         iov[1].iov_len = head.captured;
     }
-    /* The watch notices a tool that has hung up; nothing may be freed from in here. */
+    /* If the tool has closed its end, on_sock ends the capture; do not free it here. */
     if (sendmsg(capture->sock, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
         capture->lost++;
     else
@@ -138,7 +137,7 @@ static void see(void *ctx, const struct nic_seen *seen)
 
 static void on_sock(void *ctx, unsigned events)
 {
-    (void)events; /* the tool sends nothing: it has hung up */
+    (void)events; /* the tool never sends, so it has closed its end */
     capture_end(ctx);
 }
 
@@ -173,7 +172,7 @@ int capture_begin(struct vipd *vipd, const struct capture_filter *filter, int *r
         free(capture);
         return r;
     }
-    /* The kernel may allow less; packets that find no room are counted. */
+    /* The kernel may allow less; then more records are lost. */
     (void)setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
     capture->vipd = vipd;
     capture->filter = *filter;

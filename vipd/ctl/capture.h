@@ -1,11 +1,11 @@
 /*
- * `vipctl capture`: packets and descriptors that pass the NICs, sent to a tool over a socket at
- * once (proto/capture.h).
+ * `vipctl capture`: vipd sends the tool a record of each packet and descriptor, over a socket
+ * (proto/capture.h).
  *
- * Owns: the one capture that may run, its filter, the choice of a packet's bytes, the socket. Does
- * not own: access rights (vipd/client/), files (tools/). vipd never waits for the tool: it counts
- * the messages that the socket has no room for. Only the control loop calls the two functions,
- * while the NICs stand still. The threads that drive the NICs send the messages.
+ * Owns: the capture (one at a time), its filter, the choice of a packet's bytes, the socket. Does
+ * not own: access rights (vipd/client/), files (tools/). vipd never waits for the tool: if the
+ * socket has no room for a record, vipd drops and counts the record. Only the control loop calls
+ * the two functions, while the NICs stand still. The threads that drive the NICs send the records.
  */
 #ifndef VIPD_CTL_CAPTURE_H
 #define VIPD_CTL_CAPTURE_H
@@ -18,7 +18,7 @@
 
 struct capture;
 
-/* Conditions for what is captured; all conditions that are set must hold. */
+/* Conditions for packets and descriptors: vipd sends those that fulfil all conditions set here. */
 struct capture_filter {
     bool has_session, has_vi, has_peer;
     uint64_t session;
@@ -28,12 +28,13 @@ struct capture_filter {
 };
 
 /*
- * Begin. *ret_sock is the tool's end, which the caller closes; the capture ends when the tool
- * closes it. Outcomes: 0; -EBUSY another one runs; -ENOMEM; the negative errno of socketpair.
+ * Begin a capture. *ret_sock: the tool's end of the socket, which the caller closes. The capture
+ * ends when the tool closes its descriptor. Outcomes: 0; -EBUSY: another capture runs; -ENOMEM; the
+ * negative errno of socketpair.
  */
 int capture_begin(struct vipd *vipd, const struct capture_filter *filter, int *ret_sock);
 
-/* End it; harmless if there is none. */
+/* End the capture, if one runs. */
 void capture_end(struct vipd *vipd);
 
 #endif

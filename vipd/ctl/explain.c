@@ -13,7 +13,7 @@
 /* Longest name or address that is looked up. */
 #define PEER_BYTES_MAX 255
 
-/* Retry interval in ms while hosts are being asked. */
+/* Retry interval in ms for the tool while vipd asks the hosts on a medium. */
 #define AGAIN_MS 20
 
 struct explain {
@@ -24,7 +24,7 @@ struct explain {
     char state[VIPD_NICS_MAX][LINK_WHY_BYTES + 16];
 };
 
-/* Why a host that was asked for by nic_find has no address. */
+/* The reason for which nic_find has found no address. */
 static const char *why_not(int r)
 {
     switch (r) {
@@ -41,8 +41,8 @@ static const char *why_not(int r)
     }
 }
 
-/* The name of the host that has this address, from [names] or from the host itself. Outcomes: 0;
- * -EAGAIN ask again; another negative errno: no name. */
+/* Find the name of the host with this address, in [names] or by asking the host. Outcomes: 0;
+ * -EAGAIN: no answer yet, call again later; another negative errno: no name. */
 static int look_name(const struct vipd *vipd, const struct vipd_nic *nic,
                      const struct link_addr *addr, char name[LINK_NAME_BYTES], Vip__ExplainRow *row)
 {
@@ -58,7 +58,7 @@ static int look_name(const struct vipd *vipd, const struct vipd_nic *nic,
     return r;
 }
 
-/* Find the host's address on one NIC. Returns whether the caller should ask again. */
+/* Find the host's address on one NIC. true: answers are missing, so call again later. */
 static bool look(const struct vipd *vipd, const struct vipd_nic *nic, const char *peer,
                  char address[LINK_TEXT_BYTES], char name[LINK_NAME_BYTES], Vip__ExplainRow *row)
 {
@@ -97,7 +97,7 @@ static void fill_mtu(const struct link *link, Vip__ExplainRow *row)
 
     row->has_mtu = true;
     row->mtu = link->packet_bytes;
-    /* With packets of the largest size the interface's MTU may be larger; it is not known here. */
+    /* If packets have the largest size of vipd, the interface's MTU may be larger than computed. */
     row->has_link_mtu =
         overhead > 0 && link->packet_bytes > 0 && link->packet_bytes < VIP_PACKET_BYTES_MAX;
     row->link_mtu = link->packet_bytes + overhead;

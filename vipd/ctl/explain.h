@@ -1,8 +1,8 @@
 /*
  * How each NIC would reach a host, for `vipctl explain peer`.
  *
- * Owns: the words. Does not own: finding addresses (vipd/names.h, vipd/nic/nic.h), nor the choice
- * of the best NIC, which is the caller's. Called by vipd/client/ only.
+ * Owns: the texts. Does not own: finding addresses (vipd/names.h, vipd/nic/nic.h), the choice of
+ * the best NIC (the tool). Called by vipd/client/ only.
  */
 #ifndef VIPD_CTL_EXPLAIN_H
 #define VIPD_CTL_EXPLAIN_H
@@ -13,9 +13,9 @@
 struct explain;
 
 /*
- * Look the host up on every NIC. Hosts on a medium may have to be asked first: then the reply says
- * when to ask again. Outcomes: 0 and *ret, to be freed with explain_free; -EINVAL peer is no name;
- * -ENOMEM.
+ * Look the host up on every NIC. If vipd must first ask the hosts on a medium, the reply says when
+ * the tool should repeat its request. Outcomes: 0, and *ret, to be freed by explain_free; -EINVAL:
+ * peer is no name; -ENOMEM.
  */
 int explain_new(const struct vipd *vipd, const char *peer, struct explain **ret);
 /* The reply; it belongs to `explain`. */

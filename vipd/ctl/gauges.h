@@ -2,8 +2,8 @@
  * Resources of the machine that this vipd uses at this moment: descriptors, memory, clients.
  *
  * Owns: reading these numbers from the kernel and the allocator. Does not own: gauges of a NIC
- * (vipd/nic/), rows and pages (stats.c, page.c). The gauges show what a program has left behind:
- * after the program's end each gauge has the value that it had before (tests/system/faults.sh).
+ * (vipd/nic/), rows and pages (stats.c, page.c). With the gauges tests find leaks: after the end of
+ * a program each gauge must have the value from before its start (tests/system/faults.sh).
  */
 #ifndef VIPD_CTL_GAUGES_H
 #define VIPD_CTL_GAUGES_H
@@ -14,9 +14,9 @@
 #include "vipd/daemon.h"
 
 /*
- * Calls visit for every gauge of scope VIPD. A gauge that cannot be read (no descriptor left to
- * look into /proc) is left out. Costs some microseconds and a system call for every few hundred
- * descriptors.
+ * Calls visit for every gauge of scope VIPD, except gauges that cannot be read (if vipd has no
+ * descriptor left to read /proc). Takes some microseconds, and a system call for every few hundred
+ * descriptors of vipd.
  */
 void vipd_gauges(const struct vipd *vipd,
                  void (*visit)(void *ctx, enum vip_stat id, uint64_t value), void *ctx);

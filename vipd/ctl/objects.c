@@ -11,7 +11,7 @@
 #include "vipd/nic/objects.h"
 #include "vipd/registry/registry.h"
 
-#define SILENT_AFTER 2 /* keepalive intervals without a packet, then a peer is "silent" */
+#define SILENT_AFTER 2 /* a peer is "silent" after this many keepalive intervals without a packet */
 
 static void format_host(const struct vipd *vipd, unsigned nic, const struct cm_host *host,
                         char *buf, size_t buf_bytes)
@@ -120,7 +120,7 @@ void show_walk_waits(struct walk *walk)
 
 /* ---- peers ------------------------------------------------------------------------------- */
 
-/* The cursor: NIC in the upper half, index of the peer in the lower. */
+/* The cursor has the NIC in its upper 32 bits, the index of the peer in its lower 32 bits. */
 struct peer_walk {
     struct show_page *page;
     const struct vipd *vipd;
@@ -145,7 +145,7 @@ static const char *peer_state(const struct vipd *vipd, const struct nic_peer_vie
 /* Room for the numbers of all paths. */
 #define PATHS_BYTES (2 * VIP_PATHS_MAX + 1)
 
-/* "1 3" for bits 0 and 2. */
+/* Write the numbers of the paths: "1 3" if bits 0 and 2 are set. */
 static void list_paths(unsigned bits, char ret[PATHS_BYTES])
 {
     size_t used = 0;

@@ -10,24 +10,23 @@
 /* Bytes left for the reply around the rows: code, cursor, lengths. */
 #define REPLY_BYTES 256
 
-/* Every row is preceded by its tag and its length. */
+/* Before every row there are its tag and its length. */
 #define TAG_BYTES_MAX 2
 #define LEN_BYTES_MAX 3 /* of a varint below 2^21 */
 
-/* Rows of one page. Making them takes some 0.3 ms, so that the look at the descriptors that serves
- * a page is short for the loop (vipd/host.c). A list of 10,000 VIs costs no NIC more than that at a
- * time. */
+/* Most rows of one page. Making this number of rows takes some 0.3 ms, so a long list (of 10,000
+ * VIs) never stops a NIC for longer than this. */
 #define ROWS_MAX 384
 
 _Static_assert(VIP_CONTROL_BYTES_MAX < 1u << 21, "a row's length takes three bytes at most");
 
 /*
- * A row is packed once, when it is added, because the row points to memory of the caller. The reply
- * carries the rows as protobuf-c's "unknown fields", which are packed as they are: tag, then bytes.
+ * page_add packs a row at once, because the row points to memory of the caller. The reply has the
+ * rows as "unknown fields" of protobuf-c, which protobuf-c copies unchanged: tag, then bytes.
  */
 struct show_page {
     Vip__ShowReply reply;
-    ProtobufCMessageUnknownField rows[ROWS_MAX]; /* data: length and row, inside packed */
+    ProtobufCMessageUnknownField rows[ROWS_MAX]; /* data points into `packed`: length and row */
     size_t count;
     size_t used; /* bytes used in packed */
     bool failed;

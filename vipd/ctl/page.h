@@ -1,6 +1,6 @@
 /*
- * One page of a view under construction: copies rows, and knows when the next one would make the
- * reply larger than a control message. Inside vipd/ctl/ only.
+ * One page of a view under construction: copies rows until the next row would make the reply larger
+ * than a control message. Inside vipd/ctl/ only.
  */
 #ifndef VIPD_CTL_PAGE_H
 #define VIPD_CTL_PAGE_H
@@ -32,18 +32,18 @@ enum page_list {
 struct show_page *page_new(void);
 
 /*
- * Copy a row, its strings included, to the end of the page. All rows of a page go to one list.
- * Outcomes: true; false the page is full (or memory is: page_failed), the row is not in it.
+ * Copy a row, with its strings, to the end of the page. All rows of a page belong to one list.
+ * Outcomes: true; false: the page is full, and the row was not added.
  */
 bool page_add(struct show_page *page, const ProtobufCMessage *row, enum page_list list);
 
-/* The one row of the summary. */
+/* Set the summary, which has one row. */
 void page_summary(struct show_page *page, const Vip__Summary *row);
 
 /* There are more rows: set the cursor of the next request. */
 void page_more(struct show_page *page, uint64_t cursor);
 
-/* Memory ran out. */
+/* Was there no memory for the page? */
 bool page_failed(const struct show_page *page);
 
 #endif

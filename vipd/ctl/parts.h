@@ -1,6 +1,4 @@
-/*
- * The views that have a file of their own. Inside vipd/ctl/ only; show.c calls them.
- */
+/* Views that are not in show.c, and what all views share. Inside vipd/ctl/ only. */
 #ifndef VIPD_CTL_PARTS_H
 #define VIPD_CTL_PARTS_H
 
@@ -41,11 +39,11 @@ struct walk {
     const struct vipd *vipd;
     const struct client *client;
     uid_t viewer;  /* uid of the user who asks */
-    uint64_t from; /* first row of this session for the page */
+    uint64_t from; /* first row of this session that belongs on the page */
     uint64_t row;  /* number of the next row */
     bool full;     /* the page has no room for `row` */
 
-    /* The last address that was written out: most VIs have the same peer as the one before. */
+    /* The last address and its text, kept because most VIs have the same peer as the VI before. */
     enum link_kind peer_kind;
     struct link_addr peer;
     char peer_text[LINK_TEXT_BYTES];
@@ -61,13 +59,13 @@ void show_walk_conns(struct walk *walk);
 void show_walk_waits(struct walk *walk);
 
 const char *show_nic_name(const struct vipd *vipd, const struct client *client);
-/* A peer of the walk's session, as text that is valid until the next call; "" for none. */
+/* The address of a peer as text, which is valid until the next call; "": no address. */
 const char *show_peer_text(struct walk *walk, const struct cm_host *host);
-/* May `viewer` (0: administrators) see details of owner's programs, memory, peers and faults? */
+/* May the user `viewer` (0: administrators) see details of programs of the user `owner`? */
 bool show_may_see(uid_t viewer, uid_t owner);
 
-/* Each adds rows to the page, from the cursor on, until it is full. Administrators see all peers,
- * other users only the peers that they are connected to. */
+/* Each function adds rows to the page, from the cursor on, until the page is full. Administrators
+ * see all peers, other users only peers with which their programs have connections. */
 void show_peers(struct show_page *page, const struct vipd *vipd, uid_t viewer, uint64_t cursor);
 void show_limits(struct show_page *page, const struct vipd *vipd, uint64_t cursor);
 void show_errors(struct show_page *page, const struct vipd *vipd, uid_t viewer, uint64_t cursor);

@@ -1,4 +1,4 @@
-/* Views of what happened: distinct errors and the last events (vipd/history.h). */
+/* Views of the history: distinct errors and the last events (vipd/history.h). */
 #include "vipd/ctl/page.h"
 #include "vipd/ctl/parts.h"
 #include "vipd/history.h"
@@ -65,7 +65,7 @@ static bool add_event(struct show_page *page, const struct history_event *event,
     return page_add(page, &row.base, PAGE_EVENTS);
 }
 
-/* Fill one page; next_cursor always says where to go on, so that a monitor can ask again later. */
+/* Fill one page. Always set next_cursor, so that a monitor can later ask for newer events. */
 void show_events(struct show_page *page, const struct vipd *vipd, uid_t viewer, uint64_t cursor)
 {
     const struct history_event *event;

@@ -1,4 +1,4 @@
-/* Which details a user may see, and how NICs and peers are written. */
+/* Which details a user may see; names of NICs and addresses of peers as text. */
 #include <string.h>
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 /*
- * Pages of the views. A page is filled row by row until the next row would not fit; the cursor then
- * says where to go on: session number in the upper bits, row of that session in the lower ones (for
- * NICs and counters the row alone).
+ * Pages of the views. A page is filled row by row until the next row does not fit. The cursor then
+ * says which row comes next: the session number in the upper bits, the row of this session in the
+ * lower bits. For NICs and counters the cursor is the number of the row.
  */
 #include "vipd/ctl/show.h"
 
@@ -179,8 +179,8 @@ static void set_path(Vip__ViRow *row, const struct walk *walk, const struct cm_h
         SET(row, path, paths.path);
 }
 
-/* The number of a VI's row is the index of the VI, so that VIs that come and go do not shift other
- * rows. */
+/* The number of a VI's row is the index of the VI, so that rows keep their numbers when other VIs
+ * begin or end. */
 static bool add_vi(void *ctx, const struct nic_vi_view *view)
 {
     struct walk *walk = ctx;
@@ -295,8 +295,8 @@ static void walk_client(struct walk *walk)
     walk->full = !page_add(walk->page, &row.base, PAGE_CLIENTS);
 }
 
-/* The session with the lowest number from from_id on. The list of clients has the order of
- * accepting; sessions may open in another order. */
+/* The session with the lowest number >= from_id. The list of clients is in the order of accepting,
+ * not in the order of session numbers, so look at all clients. */
 static const struct client *next_session(const struct vipd *vipd, uint64_t from_id)
 {
     const struct client *next = NULL;

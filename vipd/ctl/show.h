@@ -1,9 +1,9 @@
 /*
  * The read-only views of vipctl: one page of rows per request, small enough for a control message.
  *
- * Owns: which rows and columns there are, paging. Does not own: formatting for people (tools/),
- * the objects shown. Called by vipd/client/ only; the objects may change between two pages, so a
- * row that comes or goes meanwhile may be missed, but none is shown twice.
+ * Owns: the rows and columns of each view, paging. Does not own: formatting for people (tools/),
+ * the objects shown. Called by vipd/client/ only. Objects may be made or end between two pages: the
+ * view may lack such an object, but shows no object twice.
  */
 #ifndef VIPD_CTL_SHOW_H
 #define VIPD_CTL_SHOW_H
@@ -17,11 +17,11 @@
 struct show_page;
 
 /*
- * Build the page that starts at request->cursor, for user `viewer`. Of another user's programs the
- * page shows the counts, but nothing that tells these programs apart or helps to attack them
- * (addresses, handles, tags, discriminators, peers, process numbers, names). Administrators see
- * everything; their `viewer` is 0. Outcomes: 0 and *ret; -EINVAL unknown view; -ENOMEM. Free it
- * with show_page_free.
+ * Build the page that starts at request->cursor, for the user `viewer` (0: an administrator). For
+ * other users' programs the page has counts, but no details that identify these programs or help to
+ * attack them (addresses, handles, tags, discriminators, peers, process numbers, names).
+ * Administrators see everything. Outcomes: 0, and *ret, to be freed by show_page_free; -EINVAL:
+ * unknown view; -ENOMEM.
  */
 int show_page_new(const struct vipd *vipd, const Vip__ShowRequest *request, uid_t viewer,
                   struct show_page **ret);

@@ -1,4 +1,4 @@
-/* The view of all counters; what they mean is in proto/stats.def. */
+/* The view of all counters; proto/stats.def has their meanings. */
 #include <stdio.h>
 
 #include "proto/stats.h"

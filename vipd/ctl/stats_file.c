@@ -18,7 +18,7 @@
 #include "vipd/log.h"
 #include "vipd/nic/nic.h"
 
-/* Adding up many VIs takes a while: at most one part in SHARE of vipd's time is spent on it. */
+/* Adding up many VIs takes long, so writing the file takes at most 1 / SHARE of vipd's time. */
 #define SHARE 200u
 
 _Static_assert(VIP_STATS_NICS_MAX == VIPD_NICS_MAX, "a block for every NIC");
@@ -28,12 +28,12 @@ struct stats_file {
     char path[PATH_MAX];
     int fd;
     struct vip_stats_file *mapped;
-    struct vip_stats_file values; /* being made; copied in one go */
+    struct vip_stats_file values; /* the next contents of the file */
     struct vipd_timer *timer;
     bool armed;
     uint64_t took_ns;  /* time that the last write took */
     uint64_t requests; /* vipd->counters.requests at the last write */
-    uint32_t gid;      /* group that has the file */
+    uint32_t gid;      /* group that may read the file */
 };
 
 static void set_value(void *ctx, enum vip_stat id, uint64_t value)
@@ -46,7 +46,8 @@ static void set_counter(void *ctx, const struct nic_counter *counter)
     ((uint64_t *)ctx)[counter->id] = counter->value;
 }
 
-/* Collect all numbers first: the file is inconsistent only while they are copied. */
+/* Collect all numbers before the copy to the file, because the file is inconsistent while vipd
+ * copies them. */
 static void collect(struct stats_file *file)
 {
     const struct vipd *vipd = file->vipd;
@@ -106,7 +107,7 @@ void stats_file_touch(struct stats_file *file, bool worked)
 
 /* ---- life -------------------------------------------------------------------------------- */
 
-/* Allocate the blocks before anything is written: a full file system must not end vipd. */
+/* Allocate all blocks first: if the file system is full, a write to the mapping would end vipd. */
 static int make_file(struct stats_file *file)
 {
     char path[PATH_MAX + 8];
@@ -197,7 +198,7 @@ void stats_file_settle(struct stats_file *file)
     file->gid = gid;
 }
 
-/* Not if the next vipd has put its own file there. */
+/* Remove the file, unless the next vipd has put its own file there. */
 static void remove_file(const struct stats_file *file)
 {
     struct stat own, there;

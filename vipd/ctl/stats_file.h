@@ -1,10 +1,9 @@
 /*
- * The statistics as a file in the runtime directory, readable without asking vipd
+ * The statistics in a file in the runtime directory, which other programs read without asking vipd
  * (proto/stats_file.h).
  *
- * Owns: the file, its mapping, when it is written. Does not own: what is counted. Called by
- * vipd/start.c. Every function takes NULL: without the file vipd says so once in the log and goes
- * on.
+ * Owns: the file, its mapping, the times of writing. Does not own: the counters. Called by
+ * vipd/start.c. Every function accepts NULL: if the file cannot be made, vipd goes on without it.
  */
 #ifndef VIPD_CTL_STATS_FILE_H
 #define VIPD_CTL_STATS_FILE_H
@@ -16,15 +15,16 @@
 struct stats_file;
 
 /*
- * Make the file, readable for root and vipd's user. Called before privileges are dropped. NULL: the
- * file could not be made; the log says why.
+ * Make the file, readable for root and vipd's user. Call this before vipd drops its privileges.
+ * NULL: the file could not be made, and the log says why.
  */
 struct stats_file *stats_file_open(const struct vipd *vipd);
 
-/* Give the file to the group that the configuration names now. */
+/* Let the group that the configuration names now read the file. */
 void stats_file_settle(struct stats_file *file);
 
-/* After a turn: if it did something, the file will be written within [stats] interval. */
+/* Call this after a turn. worked: the turn did something, so write the file within [stats]
+ * interval. */
 void stats_file_touch(struct stats_file *file, bool worked);
 
 /* Remove the file. */

@@ -2,7 +2,7 @@
  * Host addresses as text and as bytes; comparison of host names (vipd/link/link.h).
  *
  * Owns: the formats "127.0.0.1:4794", "[2001:db8::1]:4794" and "aa:bb:cc:dd:ee:ff". Called when
- * the configuration is read, names are looked up and rows are shown.
+ * vipd reads the configuration, looks up names or shows addresses.
  */
 #include "vipd/link/kinds.h"
 
@@ -87,7 +87,7 @@ void link_addr_format(const struct link_addr *addr, char *buf, size_t buf_bytes)
         format_udp6(b, buf, buf_bytes);
         return;
     }
-    /* Not an address of ours: show the bytes. */
+    /* The length is not that of a UDP address: show the bytes. */
     buf[0] = 0;
     for (size_t i = 0; i < len && 2 * i + 3 <= buf_bytes; i++)
         snprintf(buf + 2 * i, buf_bytes - 2 * i, "%02x", b[i]);
@@ -154,7 +154,7 @@ int link_udp6_parse(const char *text, uint16_t default_port, struct link_addr *r
     return 0;
 }
 
-/* Is the IPv4 address that of one host? The own address must be, because peers answer to it. */
+/* Can this IPv4 address be the own address, to which peers send? It must belong to one host. */
 static bool one_host(const struct link_addr *addr)
 {
     struct in_addr in;
@@ -210,7 +210,7 @@ int link_mac_parse(const char *text, uint16_t default_port, struct link_addr *re
         addr.bytes[i] = (uint8_t)(high << 4 | low);
         zero = zero && addr.bytes[i] == 0;
     }
-    /* The lowest bit of the first byte marks groups, broadcast among them. */
+    /* The lowest bit of the first byte marks addresses of groups and the broadcast address. */
     if (zero || addr.bytes[0] & 1)
         return -EINVAL;
     *ret = addr;

@@ -193,7 +193,7 @@ int link_ether_open(const struct link_ether_config *config, struct link **ret, c
         return rc;
     }
     if (ether->sock >= 0)
-        ether_update(ether, 0); /* the caller logs the first state; changes are logged here */
+        ether_update(ether, 0); /* logs nothing, because log_tokens is 0; the caller logs */
     ether->in_use = false;
     ether->log_tokens = ETHER_LOG_BURST;
     *ret = &ether->link;
@@ -205,7 +205,7 @@ int link_ether_open(const struct link_ether_config *config, struct link **ret, c
 static const char *const known_keys[] = {"paths",     "mtu",      "buffer", "interface",
                                          "ethertype", "announce", "vlan",   NULL};
 
-/* The kernel's own rules for names of interfaces. */
+/* Checks the name of an interface by the rules of the kernel. */
 static bool path(const char *word, struct link_keys *ret)
 {
     size_t len = strlen(word);
@@ -230,8 +230,8 @@ static const char *clash(const struct link_keys *a, const struct link_keys *b)
                : NULL;
 }
 
-/* Rivals answer in a fixed order; otherwise peers would believe sometimes the one, sometimes the
- * other. */
+/* Rivals answer in a fixed order, because peers use the first answer: so they always find the same
+ * NIC. */
 static bool rivals(const struct link_keys *a, const struct link_keys *b)
 {
     return a->ethertype == b->ethertype && a->vlan == b->vlan &&
@@ -290,7 +290,7 @@ const struct link_kind_row link_ether_row = {
     .clash = clash,
     .rivals = rivals,
     .open = open_wish,
-    .overhead = ETHER_HEAD_BYTES, /* the MTU leaves out the Ethernet header itself */
+    .overhead = ETHER_HEAD_BYTES, /* an MTU does not count the Ethernet header */
     .source_bytes = LINK_MAC_BYTES,
     .parse = link_mac_parse,
     .format = link_mac_format,

@@ -22,9 +22,9 @@
 /* ---- frames (ether_frame.c): doc/wire.md, section "On Ethernet" --------------------------- */
 
 #define ETHER_HEAD_BYTES 4  /* ours: magic, version and kind, length (doc/wire.md, "On Ethernet") */
-#define ETHER_HEADS_MAX  22 /* Ethernet header with a VLAN tag, and ours */
+#define ETHER_HEADS_MAX  22 /* the Ethernet header with a VLAN tag, and our header */
 #define ETHER_MAGIC      0x56
-#define ETHER_VERSION    0x10 /* in the upper four bits of the second byte, the kind in the lower */
+#define ETHER_VERSION    0x10 /* upper half of our second byte; the lower half is the kind */
 #define ETHER_KIND       1    /* a packet; for other kinds see enum ether_peer_kind */
 
 /* The frames that the link accepts. */
@@ -44,7 +44,7 @@ struct ether_frame {
     bool foreign; /* the kernel has removed the tag of a VLAN that this host is not in */
 };
 
-/* Why a frame was dropped; each is a counter of struct link_stats. */
+/* Result of the check of a frame. Each reason for a drop has a counter in struct link_stats. */
 enum ether_verdict {
     ETHER_OK = 0,
     ETHER_PEER, /* not dropped: a message of enum ether_peer_kind */
@@ -56,7 +56,7 @@ enum ether_verdict {
     ETHER_LENGTH,
 };
 
-/* Write into out the headers of a frame of this kind to the card `to`. Returns their length. */
+/* Write the headers of a frame to the card `to`. bytes: of the contents. Returns their length. */
 unsigned ether_frame_put(uint8_t out[ETHER_HEADS_MAX], const struct ether_want *own,
                          const uint8_t to[ETHER_MAC_BYTES], uint8_t kind, uint32_t bytes);
 
@@ -93,9 +93,9 @@ struct ether_if {
 
 /* Ask the kernel about the interface, through any socket. */
 void ether_if_look(int sock, const char *name, struct ether_if *ret);
-/* The present name of an interface; false if it is gone. */
+/* The present name of an interface; false if the interface is gone. */
 bool ether_if_name(int sock, int index, char ret[IF_NAMESIZE]);
-/* Has another program a socket for frames of this EtherType on the interface? false, too, if the
+/* Has another program a socket for frames of this EtherType on the interface? Also false if the
  * kernel does not list sockets. */
 bool ether_if_shared(int sock, int index, uint16_t ethertype);
 /* Log which capability is missing and how vipd gets it. */
@@ -109,11 +109,10 @@ void ether_if_explain(const char *name);
 /* Gather entries of one batch, headers included. */
 #define ETHER_TX_IOVS 2048
 
-/* Interval between looks at the watch and at errors of the socket. */
+/* Interval between checks for news of interfaces and for errors of the socket. */
 #define ETHER_CHECK_NS 1000000u
 
-/* Time to wait for a full device. After it frames count as lost, because the device may have no
- * other end. */
+/* Time to wait for a full device. Then frames count as lost: perhaps nothing empties the device. */
 #define ETHER_FULL_NS 10000000u
 
 struct xdp; /* vipd/link/xdp.h */
@@ -133,15 +132,15 @@ struct ether {
     struct link link;
     char interface[IF_NAMESIZE];
     uint32_t mtu_max;      /* configured upper limit of the MTU; 0 = none */
-    uint32_t buffer_bytes; /* wanted for the ring */
+    uint32_t buffer_bytes; /* wanted size of the ring */
     struct ether_want want;
     int sock;         /* packet socket; -1: the capability is missing */
     int watch;        /* socket with news of interfaces (news.h) */
-    int epoll;        /* sock and watch together, for the host's loop */
+    int epoll;        /* sock and watch together, for the event loop */
     int bound;        /* index of the interface that sock is bound to; 0 = none */
-    int left;         /* index of the last bound interface, after its loss; 0 = none */
+    int left;         /* index of the interface to which sock was bound last; 0 = none */
     bool rebind;      /* the ring was changed: bind again */
-    uint64_t next_ns; /* next look at watch and errors */
+    uint64_t next_ns; /* next check of watch and errors */
     bool look;        /* look at the interface even without news */
     uint64_t full_ns; /* since when the device has refused all frames; 0 = it takes frames */
     uint64_t log_ns;  /* when log_tokens was last counted up */
@@ -149,7 +148,7 @@ struct ether {
     bool oversize_logged;
     struct link_stats stats;
     struct ether_peers *peers; /* NULL: the link neither asks peers nor answers them */
-    bool in_use;               /* while it is opened: as in link_ether_config */
+    bool in_use;               /* as in link_ether_config; false once the link is open */
     bool want_xdp;
     struct xdp *xdp;        /* NULL: not in use */
     struct ether_if xdp_on; /* interface for which xdp was opened or refused */
@@ -196,17 +195,17 @@ bool ether_xdp_stop(struct ether *ether);
 /* Send the first packets of a short batch by XDP; returns their number. */
 unsigned ether_xdp_send(struct ether *ether, const struct link_tx *packets, unsigned count,
                         uint64_t now_ns);
-/* Send frames that still wait, if it is time. */
+/* If xdp_kick_ns has come, kick xdp for frames that wait. */
 void ether_xdp_run(struct ether *ether, uint64_t now_ns);
 
 /* ether_frame.c: can the link carry this packet? */
 bool ether_sendable(const struct ether *ether, const struct link_tx *packet);
 
-/* Log messages at once of an interface that goes down and up again and again; then one in 2 s. */
+/* Largest number of log messages about an interface without a pause; then one message in 2 s. */
 #define ETHER_LOG_BURST 30
 /* ether_follow.c: look at the interface, and set the link's state if anything has changed. */
 void ether_update(struct ether *ether, uint64_t now_ns);
-/* Call ether_update if it is time and there is news of interfaces, or a reason to look. */
+/* Every ETHER_CHECK_NS: call ether_update if there is news of interfaces or `look` is set. */
 void ether_check(struct ether *ether, uint64_t now_ns);
 
 #endif

@@ -3,8 +3,9 @@
  *
  * Owns: the program of the filter. libpcap compiles the tests of the frame's bytes. Our own
  * instructions in front drop frames that this host sends. The filter cannot test the VLAN tag,
- * because the kernel removes the tag before the filter of a packet socket runs; ether_frame.c tests
- * it. One of our frames in another VLAN is nearly always a configuration error, so vipd counts it.
+ * because the kernel removes the tag before the filter of a packet socket runs. So ether_frame.c
+ * tests the tag. It counts frames with our EtherType in another VLAN: nearly always `vlan` is
+ * wrong.
  */
 #include "vipd/link/ether.h"
 

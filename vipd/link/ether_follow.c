@@ -64,7 +64,7 @@ __attribute__((format(printf, 2, 3))) static bool reason(char why[LINK_WHY_BYTES
     return false;
 }
 
-/* No interface has the configured name: take no frames from the interface that had it. */
+/* No interface has the configured name any more: take no frames from the one that had this name. */
 static void leave(struct ether *ether, char why[LINK_WHY_BYTES])
 {
     char name[IF_NAMESIZE], ignored[LINK_WHY_BYTES];
@@ -95,9 +95,8 @@ static bool enter(struct ether *ether, const struct ether_if *now, char why[LINK
     memcpy(want.mac, now->mac, sizeof(want.mac));
     if (ether_filter(ether->sock, &want, why, LINK_WHY_BYTES) < 0)
         return false;
-    /* While the kernel changed the ring, it may have missed that the interface came up: bind again.
-     * A bind to the present protocol and interface does nothing, so bind to another protocol first.
-     */
+    /* If the interface came up while the kernel changed the ring, the socket is not active: bind it
+     * again. A bind to the present protocol does nothing, so bind to another protocol first. */
     if (ether->rebind && ether->bound == now->index) {
         struct sockaddr_ll other = addr;
 
@@ -181,7 +180,6 @@ static bool look(struct ether *ether, char why[LINK_WHY_BYTES])
     return true;
 }
 
-/* Look at the interface, and set the link's state if anything has changed. */
 void ether_update(struct ether *ether, uint64_t now_ns)
 {
     struct link before = ether->link;
@@ -195,7 +193,7 @@ void ether_update(struct ether *ether, uint64_t now_ns)
         set_state(ether, now_ns, why);
 }
 
-/* Count frames for which the kernel had no room. To read the kernel's counter resets it. */
+/* Count frames for which the kernel had no room. Reading the kernel's counter resets it. */
 static void count_losses(struct ether *ether)
 {
     struct tpacket_stats losses;
@@ -214,7 +212,7 @@ void ether_check(struct ether *ether, uint64_t now_ns)
         return;
     ether->next_ns = now_ns + ETHER_CHECK_NS;
     count_losses(ether);
-    /* A pending error would keep the descriptor readable. */
+    /* Read a pending error, because the descriptor stays readable until then. */
     if (getsockopt(ether->sock, SOL_SOCKET, SO_ERROR, &err, &len) == 0 && err)
         ether->look = true;
     if (!link_news_read(ether->watch) && !ether->look)

@@ -48,11 +48,11 @@ static uint32_t checksum(const uint8_t *body, uint32_t len)
 
 /* ---- rates ------------------------------------------------------------------------------- */
 
-/* Shortest time between two disputes in the log; the counter counts all disputes. */
+/* Shortest time between two log lines about disputes: two cards with one name. */
 #define TELL_NS 10000000000ull
 
-/* Take one permission of a bucket that holds at most `burst` and gets `rate` in each second. false:
- * it has none. */
+/* Take the permission for one message from a bucket, which holds at most `burst` permissions and
+ * gets `rate` in each second. false: the bucket is empty. */
 static bool allowed(struct ether_peer_bucket *bucket, unsigned burst, unsigned rate,
                     uint64_t now_ns)
 {
@@ -72,7 +72,7 @@ static bool allowed(struct ether_peer_bucket *bucket, unsigned burst, unsigned r
     return true;
 }
 
-/* The bucket of a card. Cards share buckets, because a sender can use any address. */
+/* The bucket of a card. Cards share few buckets, because a sender can use many addresses. */
 static struct ether_peer_bucket *card_bucket(struct ether_peers *peers, const uint8_t mac[6])
 {
     return &peers->card[siphash(&peers->key, mac, MAC_BYTES) % ETHER_PEER_CARD_BUCKETS];
@@ -149,8 +149,8 @@ static struct ether_peer_entry *entry_asked(struct ether_peers *peers, const str
     return NULL;
 }
 
-/* Is a worth less than b? An entry without an answer is worth least, then the one not used for
- * longer. */
+/* Is a worth less than b? An entry without an answer is worth less than others. Of two others, the
+ * entry whose last use is earlier is worth less. */
 static bool worth_less(const struct ether_peer_entry *a, const struct ether_peer_entry *b)
 {
     if (a->state != b->state)
@@ -184,7 +184,7 @@ static void set_state(struct ether_peers *peers, struct ether_peer_entry *entry,
     entry->state = state;
 }
 
-/* All cards of the segment see the nonces of SOLICITs. They must not be able to guess the next
+/* All cards of the segment see the nonces of SOLICITs. But no card must be able to guess the next
  * nonces. */
 static uint64_t next_nonce(struct ether_peers *peers)
 {
@@ -265,7 +265,7 @@ int ether_peers_name(struct ether_peers *peers, const struct link_addr *card, ui
     entry = entry_of_card(peers, card);
     r = known(entry, now_ns);
     if (r == -ENOENT) {
-        /* The peer may be an old vipd without QUERY, or may have stopped: use earlier answers. */
+        /* The peer may have stopped, or may not know QUERY: use its answer to a SOLICIT. */
         entry = entry_by_card(peers, card, now_ns);
         r = entry ? 0 : -ENOENT;
     }
@@ -320,7 +320,7 @@ static bool proven(const struct ether_peers *peers, const uint8_t *body, uint32_
                               proof_len);
 }
 
-/* The checks of a message, in a fixed order. false: the message is faulty, and is counted. */
+/* Check a message, in a fixed order, and take its contents. false: it is faulty, and is counted. */
 static bool parse(struct ether_peers *peers, enum ether_peer_kind kind, const uint8_t *body,
                   uint32_t len, struct message *ret)
 {
@@ -378,7 +378,7 @@ static void answer(struct ether_peers *peers, const uint8_t to[6], const char *n
     snprintf(answer->name, sizeof(answer->name), "%s", name);
 }
 
-/* Take an answer. The first answer to a question counts. */
+/* Process an answer. Only the first answer to a question is used. */
 static void rx_announce(struct ether_peers *peers, const uint8_t from_mac[6],
                         const struct message *message, uint64_t now_ns)
 {
@@ -424,7 +424,7 @@ void ether_peers_rx(struct ether_peers *peers, enum ether_peer_kind kind, const 
     switch (kind) {
     case ETHER_PEER_SOLICIT:
         peers->stats->rx_solicits++;
-        if (link_host_match(peers->own, message.name)) /* else it asks for another host */
+        if (link_host_match(peers->own, message.name)) /* else for another host */
             answer(peers, from, message.name, message.nonce, now_ns);
         break;
     case ETHER_PEER_QUERY:

@@ -16,11 +16,11 @@
 #include "proto/siphash.h"
 #include "vipd/link/link.h"
 
-/* Entries of the table, each for a name or a card. If it is full, a new entry replaces the entry
- * that was not used for the longest time. */
+/* Entries of the table, each for a name or a card. If the table is full, a new entry replaces an
+ * entry without an answer, or the entry whose last use is the earliest. */
 #define ETHER_PEERS_MAX 256
 
-/* Of these, entries with a question under way; the rest is for answers. */
+/* Largest number of entries with a question under way; the other entries are for answers. */
 #define ETHER_PEERS_ASKING_MAX (ETHER_PEERS_MAX / 2)
 
 /* Bytes of a name with its terminating zero. */
@@ -29,7 +29,7 @@
 /* Answers that wait to be sent. */
 #define ETHER_PEER_ANSWERS_MAX 32
 
-/* Bytes of a message: its head, the name, and room for a proof of the sender. */
+/* Bytes of the head of a message, of the longest proof of a sender, and of the longest message. */
 #define ETHER_PEER_HEAD_BYTES  16
 #define ETHER_PEER_PROOF_BYTES 48
 #define ETHER_PEER_BODY_BYTES  128
@@ -39,7 +39,7 @@ _Static_assert(ETHER_PEER_HEAD_BYTES + ETHER_PEER_NAME_BYTES + ETHER_PEER_PROOF_
                "body");
 
 /* A question is sent TRIES times. The first repetition comes after FIRST_NS; then each interval is
- * twice the one before. */
+ * twice the interval before. */
 #define ETHER_PEER_TRIES    4
 #define ETHER_PEER_FIRST_NS 50000000ull
 
@@ -69,7 +69,7 @@ enum ether_peer_kind {
 };
 
 /*
- * Authentication of senders, to be plugged in. Without authentication the scheme is 0 and messages
+ * Optional authentication of senders; vipd passes NULL. Without it the scheme is 0 and messages
  * have no proof. A message with another scheme than ours is dropped. Both functions get the message
  * without its proof; in the message the checksum and the length of the proof are zero.
  */
@@ -82,7 +82,7 @@ struct ether_peer_auth {
                   uint8_t proof_len);
 };
 
-/* A message on its way out. */
+/* A message to be sent. */
 struct ether_peer_frame {
     enum ether_peer_kind kind;
     uint8_t to[6]; /* ff:ff:ff:ff:ff:ff for a SOLICIT */
@@ -103,8 +103,8 @@ struct ether_peer_entry {
     char name[ETHER_PEER_NAME_BYTES];
     struct link_addr card;
     bool disputed;    /* a second card has answered the same question */
-    unsigned tries;   /* questions sent */
-    uint64_t nonce;   /* of the question; an answer repeats it */
+    unsigned tries;   /* number of questions sent */
+    uint64_t nonce;   /* random number of the question; an answer repeats this number */
     uint64_t next_ns; /* when to send the question again */
     uint64_t until_ns;
     uint64_t used_ns;
@@ -112,7 +112,7 @@ struct ether_peer_entry {
 
 /* A token bucket; a message costs the time 1 s / rate. */
 struct ether_peer_bucket {
-    uint64_t level_ns; /* saved time */
+    uint64_t level_ns; /* time that the next messages may cost */
     uint64_t at_ns;    /* when level_ns was last updated */
 };
 
@@ -130,7 +130,7 @@ struct ether_peers {
     struct ether_peer_answer {
         uint8_t to[6];
         uint64_t nonce;
-        uint64_t at_ns;                   /* when it may leave */
+        uint64_t at_ns;                   /* when the answer may leave */
         char name[ETHER_PEER_NAME_BYTES]; /* as in the question; for a QUERY the own name */
     } answers[ETHER_PEER_ANSWERS_MAX];
     unsigned answer_first, answer_count;
@@ -145,8 +145,8 @@ void ether_peers_init(struct ether_peers *peers, const char *own,
 bool ether_peer_name_is_good(const char *name);
 
 /*
- * The card of a name. Outcomes: 0 and *ret; -EAGAIN the question is under way, call again; -ENOENT
- * no card has answered; -EINVAL not a good name; -EBUSY too many questions are under way.
+ * Find the card of a name. Outcomes: 0 and *ret; -EAGAIN the question is under way, call again;
+ * -ENOENT no card has answered; -EINVAL not a good name; -EBUSY too many questions are under way.
  */
 int ether_peers_find(struct ether_peers *peers, const char *name, uint64_t now_ns,
                      struct link_addr *ret);
@@ -161,13 +161,13 @@ int ether_peers_name(struct ether_peers *peers, const struct link_addr *card, ui
 
 /*
  * Calls back for each card that is known now, from entry `from` on, until visit returns false. The
- * address is valid until the next call of ether_peers_*. Returns the entry to go on with;
+ * address is valid until the next call of ether_peers_*. Returns the entry for the next call;
  * UINT32_MAX: no more.
  */
 uint32_t ether_peers_known(const struct ether_peers *peers, uint32_t from, uint64_t now_ns,
                            link_visit_fn *visit, void *ctx);
 
-/* Take the contents of a frame from a card; a faulty message is dropped and counted. */
+/* Process the contents of a frame from a card; a faulty message is dropped and counted. */
 void ether_peers_rx(struct ether_peers *peers, enum ether_peer_kind kind, const uint8_t from[6],
                     const uint8_t *body, uint32_t len, uint64_t now_ns);
 

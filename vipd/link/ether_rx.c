@@ -1,6 +1,6 @@
 /*
  * Receiving: a ring of frames that the kernel fills and the link empties (PACKET_RX_RING, version
- * 2; man 7 packet). It needs no system call, and vipd reads the bytes where the kernel wrote them.
+ * 2; man 7 packet). Receiving needs no system call, and no copy from the kernel's buffers.
  *
  * The kernel fills the frames in order and stops at a frame that has not been given back. So a
  * packet must not be kept in the ring. All packets are marked scarce: to keep a packet, vipd/nic
@@ -19,7 +19,7 @@
 #include "proto/assert.h"
 #include "vipd/link/xdp.h"
 
-/* Limit for dropped frames that are not ours in one recv call, per packet requested. */
+/* Limit of frames without a packet that a recv call drops, for each packet that it may return. */
 #define BAD_PER_PACKET 2
 
 static struct tpacket2_hdr *frame_at(const struct ether_ring *ring, uint32_t i)
@@ -44,7 +44,7 @@ static void give_back(struct tpacket2_hdr *frame)
 }
 
 /*
- * Is the frame of a VLAN that this host is not in? The kernel removes the tag, but still gives the
+ * Is this frame of a VLAN that this host is not in? The kernel removes the tag, but still gives the
  * frame to sockets of its EtherType, marked as for another host. Here this mark can only mean a
  * foreign VLAN, because the filter has compared the frame's address with that of our card.
  */
@@ -113,7 +113,7 @@ unsigned ether_recv(struct link *link, struct link_rx *packets, unsigned count, 
         struct tpacket2_hdr *hdr = frame_at(ring, ring->next);
         uint32_t status = __atomic_load_n(&hdr->tp_status, __ATOMIC_ACQUIRE);
 
-        /* After a whole round, a frame that is still handed out looks like a frame filled again. */
+        /* After a round of the ring, a frame that is still handed out looks like a new frame. */
         if (!(status & TP_STATUS_USER) || ring->held[ring->next])
             break;
         ring->next = ring->next + 1 < ring->frames ? ring->next + 1 : 0;

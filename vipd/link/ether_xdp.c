@@ -9,11 +9,11 @@
 
 #include "vipd/link/xdp.h"
 
-/* Time until the next kick for frames that the kernel did not take at once. */
+/* Time until the next call of xdp_kick if the kernel did not take all frames. */
 #define KICK_NS 20000u
 
-/* Must XDP be opened (again)? Yes if the interface or its MAC address is another one, or if its MTU
- * does not fit the buffers; after a refusal, if its MTU has changed. */
+/* Must XDP be opened (again)? Yes if the interface or its MAC address has changed. While XDP is
+ * open: yes if the MTU does not fit the buffers. After a refusal: yes if the MTU has changed. */
 static bool another(const struct ether *ether, const struct ether_if *now)
 {
     const struct ether_if *on = &ether->xdp_on;

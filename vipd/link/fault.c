@@ -2,8 +2,8 @@
  * The fault decorator: a link that loses, duplicates, reorders, delays and damages sent packets
  * (vipd/link/link.h). Every decision comes from a seeded generator; time comes from the caller.
  *
- * Owns: the inner link, copies of delayed packets. Received packets pass unchanged: the decorator
- * of their sender may have acted on them. Called from the engine's thread.
+ * Owns: the inner link, copies of delayed packets. Received packets pass unchanged: only the
+ * sender's decorator plants faults. Called from the engine's thread.
  *
  * The decorator is always built in, and the configuration switches it on. So tests use the product
  * itself.
@@ -27,7 +27,6 @@
 /* Time until the next attempt when the inner link was full. */
 #define RETRY_NS 50000u
 
-/* A delayed packet. */
 struct delayed {
     uint64_t due_ns;
     uint64_t number; /* order of sending among packets due at the same time */
@@ -42,7 +41,7 @@ struct fault {
     struct link_faults faults;
     uint64_t random;       /* state of the generator */
     uint64_t number;       /* number of the next delayed packet */
-    struct delayed **heap; /* binary heap, earliest (due, number) first */
+    struct delayed **heap; /* binary heap; the first packet has the smallest (due_ns, number) */
     uint32_t heap_count, heap_room;
     uint64_t heap_bytes;
     uint64_t retry_ns;       /* not 0: the inner link was full; try again at this time */
@@ -65,7 +64,7 @@ static uint64_t draw(struct fault *fault)
 
 static bool happens(struct fault *fault, double probability)
 {
-    /* 53 bits: a double can hold every value, and probability 1.0 always happens. */
+    /* A double holds 53 bits exactly: the left side is below 1.0. So probability 1.0 is certain. */
     return (double)(draw(fault) >> 11) * 0x1p-53 < probability;
 }
 
@@ -75,8 +74,8 @@ struct fate {
     uint64_t delay_ns[2]; /* delays of the packet and its duplicate */
 };
 
-/* Every packet uses the same number of random draws. So one setting does not change the decisions
- * for the other settings. */
+/* This function draws the same number of random values for each packet. So a setting does not
+ * change the decisions for other faults. Only damage does: it takes one more value (keep_copy). */
 static struct fate decide(struct fault *fault)
 {
     const struct link_faults *faults = &fault->faults;
@@ -247,8 +246,8 @@ static void suffer(struct fault *fault, const struct link_tx *packet, const stru
     }
 }
 
-/* Packets that no fault hits go to the inner link in one call, because it sends batches. Packets
- * that the inner link does not take wait here, so that no packet is decided twice. */
+/* Send packets that no fault hits to the inner link in one call, as a batch. Keep packets that the
+ * inner link does not take: if the caller repeated them, faults could hit them after all. */
 static void pass(struct fault *fault, const struct link_tx *packets, unsigned count,
                  uint64_t now_ns)
 {
@@ -275,7 +274,7 @@ static unsigned fault_send(struct link *link, const struct link_tx *packets, uns
         uint32_t bytes = packets[i].bytes;
         struct fate fate;
 
-        /* Room for the packet and its duplicate, even if all packets before it must wait. */
+        /* Stop if the packet and its duplicate have no room when all packets before it wait. */
         if (fault->heap_count + passing + 2 > DELAYED_PACKETS_MAX ||
             fault->heap_bytes + reserved + 2ull * bytes > DELAYED_BYTES_MAX)
             break;

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Longest delay, 60 s: a longer one is an error of the unit. */
+/* Longest delay, 60 s: a longer delay probably has a wrong unit. */
 #define DELAY_NS_MAX 60e9
 
 /* One "name=value" between commas; name and value are not zero-terminated. */

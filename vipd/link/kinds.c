@@ -91,7 +91,7 @@ unsigned link_kind_paths(enum link_kind kind, const struct link_keys *keys,
             snprintf(ret_bad, LINK_NAME_BYTES, "%s", word);
             return 0;
         }
-        /* Hosts are found by name on path 1. */
+        /* Only path 1 announces the name of this host. */
         if (count++ > 0)
             snprintf(ret[count - 1].announce, sizeof(ret->announce), "none");
     }

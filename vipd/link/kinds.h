@@ -1,6 +1,6 @@
 /*
- * The table of the kinds of links. The row of a kind has everything that the rest of vipd must know
- * of it. So no file of vipd above this folder compares a kind with a name or a number.
+ * The table of the kinds of links. The row of a kind has all that the rest of vipd must know of the
+ * kind. So no file outside of this folder has special code for one kind.
  *
  * Owns: the table. Does not own: the rows; each row is in the file that opens the kind. Any thread.
  */
@@ -12,7 +12,7 @@
 
 /* Values of the keys of [nic:NAME] that only some kinds have. */
 struct link_keys {
-    bool variant; /* the row's other word was written: link = xdp */
+    bool variant; /* `link =` has the other word of the row (xdp), see link_kind_row.variant */
 #define LINK_KEY(name, member, declaration, type, min, max, standard, help)      declaration;
 #define LINK_KEY_LATE(name, member, declaration, type, min, max, standard, help) declaration;
 #include "vipd/link/keys.def"
@@ -22,7 +22,7 @@ struct link_keys {
 struct link_wish {
     const char *nic; /* name of the NIC, for log lines */
     const struct link_keys *keys;
-    unsigned rank;                  /* number of earlier NICs that are rivals (link_kind_row) */
+    unsigned rank; /* number of earlier NICs that are rivals of this NIC (link_kind_row.rivals) */
     bool (*random)(uint64_t *ret);  /* false: the kernel gives no random numbers */
     void (*warn)(const char *line); /* writes one line to the log */
     bool in_use;   /* the vipd from which this one takes over still uses the medium */
@@ -34,60 +34,61 @@ struct link_wish {
 /* One kind. The file of the kind sets the members that apply; the others are zero. */
 struct link_kind_row {
     const char *name;  /* in the configuration and in views: "udp" */
-    uint32_t overhead; /* bytes of an interface's MTU that headers use; 0: it has no interface */
+    uint32_t overhead; /* bytes of the MTU that headers use; 0: the kind has no interface */
     /* Number of leading bytes of a host address that identify a source (a holder of a share): the
      * address without its port. */
     uint8_t source_bytes;
-    /* Of these, number of leading bytes that a host cannot choose (its network); 0: all of them. */
+    /* Number of leading bytes of a source that name its network; a host can choose the others. 0: a
+     * host can choose none. */
     uint8_t network_bytes;
     /* Number of bytes at the end of a host address that hold the port; 0 if the address has no
      * port. */
     uint8_t port_bytes;
-    /* First byte of addresses that each program of this host can use as its own; 0 if there are no
-     * such addresses. */
+    /* First byte of the loopback addresses, which any program of this host can use; 0: the kind has
+     * no range of such addresses. */
     uint8_t local;
     int (*parse)(const char *text, uint16_t default_port, struct link_addr *ret); /* 0 or -EINVAL */
     void (*format)(const struct link_addr *addr, char *buf, size_t buf_bytes);
 
     bool sends_to_self; /* a packet to the own address comes back */
-    /* The only address, if the kind reaches programs of this host only; NULL: it reaches other
-     * hosts. */
-    const char *only_host, *only_host_why; /* why: a sentence for `vipctl explain` */
+    /* The only address, if the kind reaches programs of this host only; NULL: the kind reaches
+     * other hosts. */
+    const char *only_host, *only_host_why; /* only_host_why: a sentence for `vipctl explain` */
     /* 4 or 6: host addresses are IPv4 or IPv6 addresses with a port, and libvipl can ask the
      * system's resolver for them; 0: addresses are of another type. */
     unsigned ip_version;
 
     const char *const *keys; /* names of the keys that this kind has; the last entry is NULL */
-    /* In the printed configuration, keys that only this kind has stand in a NIC of their own, below
-     * this sentence. NULL: they stand in the first NIC. */
+    /* vipd --print-config prints the keys that only this kind has in a section [nic:NAME] of their
+     * own, below this sentence. NULL: it prints them in the section of the first NIC. */
     const char *sample;
-    /* Set the key that holds the address of one path to a word of `paths`. false: it is no such
-     * address. NULL: NICs of this kind have one path. */
+    /* Set the key path_key, the address of one path, to a word of `paths`. false: the word is no
+     * such address. NULL: NICs of this kind have one path. */
     bool (*path)(const char *word, struct link_keys *ret);
-    const char *path_key; /* this key */
+    const char *path_key; /* "address" or "interface" */
     /* Another word for the kind, which sets keys->variant: "xdp"; NULL: there is none. */
     const char *variant;
-    /* The kind that `link =` means when all keys are read; NULL: always this kind. */
+    /* Returns the kind that `link =` means, by the other keys (IPv4, IPv6). NULL: always this. */
     enum link_kind (*settle)(const struct link_keys *keys);
-    /* Returns a key that must be set and is not, as in "interface = NAME"; NULL if there is none.
+    /* Returns a missing key that must be set, as in "interface = NAME"; NULL if there is none.
      * The member is NULL if the kind needs no key. */
     const char *(*lacks)(const struct link_keys *keys);
-    /* Returns what two NICs of this kind have in common and must not, such as "the same address and
-     * port", or NULL. The member is NULL if the kind has no such rule. */
+    /* Two NICs of this kind must not share some values. Returns the values that a and b share, such
+     * as "the same address and port"; NULL: none. The member is NULL if there is no such rule. */
     const char *(*clash)(const struct link_keys *a, const struct link_keys *b);
 
-    bool keeps_socket; /* its socket may stay open while vipd is away (vipd/fd_store.h) */
-    /* Are two NICs of this kind rivals: may a question for one name on a segment reach both? NULL:
-     * NICs of this kind never are. */
+    bool keeps_socket; /* its socket may stay open until the next vipd starts (vipd/fd_store.h) */
+    /* Are two NICs of this kind rivals: does a question for one name on a segment reach both? NULL:
+     * NICs of this kind are never rivals. */
     bool (*rivals)(const struct link_keys *a, const struct link_keys *b);
     /* Outcomes: 0 and *ret; negative errno with a sentence for people in err. */
     int (*open)(const struct link_wish *wish, struct link **ret, char *err, size_t err_bytes);
 };
 
 /*
- * The keys of each path of a NIC, as if it were a NIC with one path. Outcomes: the number of paths,
- * 1 without `paths`; 0: `paths` has too many words, or ret_bad is a word that is no address of the
- * kind.
+ * Make the keys of each path of a NIC: those of a NIC with this path only. Returns the number of
+ * paths, which is 1 without `paths`. Returns 0 if `paths` has too many words; also if a word is no
+ * address of the kind, then ret_bad has the word.
  */
 unsigned link_kind_paths(enum link_kind kind, const struct link_keys *keys,
                          struct link_keys ret[VIP_PATHS_MAX], char ret_bad[LINK_NAME_BYTES]);
@@ -112,7 +113,7 @@ unsigned link_key_kinds(const char *key, char ret[LINK_WORDS_BYTES]);
 #define LINK_KIND(number, row, help) extern const struct link_kind_row row;
 #include "vipd/link/kinds.def"
 
-/* Addresses that several rows use (addr.c): IPv6 with a port; MAC without a port. */
+/* Functions for addresses, for several rows (addr.c): IPv6 with a port; MAC without a port. */
 #define LINK_MAC_BYTES 6
 int link_udp6_parse(const char *text, uint16_t default_port, struct link_addr *ret);
 int link_mac_parse(const char *text, uint16_t default_port, struct link_addr *ret);

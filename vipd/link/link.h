@@ -1,12 +1,12 @@
 /*
  * Links: how packets leave this host and arrive at it. All kinds of links and the fault decorator
- * have one small interface. A link moves opaque packets; it does not look into them.
+ * have the same small interface. A link does not look into packets.
  *
  * Owns: sockets, batching, segmentation offload, buffers of received packets.
- * Does not own: packet contents, checksums, retries. One thread at a time uses a link: that of its
- * NIC.
+ * Does not own: packet contents, checksums, retries. Only the thread that drives a NIC uses the
+ * NIC's link.
  *
- * Packets between sessions of one NIC pass its link only if it has faults (vipd/nic/self.c).
+ * Packets between sessions of one NIC use the link only if the link has faults (vipd/nic/self.c).
  */
 #ifndef VIPD_LINK_LINK_H
 #define VIPD_LINK_LINK_H
@@ -18,24 +18,24 @@
 
 #include "proto/limits.h"
 
-/* The media. Addresses of different media do not mix, even where they are equally long. */
+/* The media. An address belongs to one medium: elsewhere the same bytes mean another host. */
 enum link_kind {
 #define LINK_KIND(number, row, help) number,
 #include "vipd/link/kinds.def"
-    LINK_KINDS /* their number */
+    LINK_KINDS /* number of kinds */
 };
 /* The name in the row of a kind (vipd/link/kinds.h), such as "udp" for both UDP kinds; static. */
 const char *link_kind_name(enum link_kind kind);
 
-/* Write "vipd: ..." and a line feed to stderr; the line is dropped if stderr does not take it now
- * (proto/line.h). Any thread. */
+/* Write "vipd: ..." and a line feed to stderr. If stderr cannot take the line at once, the line is
+ * dropped (proto/line.h). Any thread. */
 void link_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * Host part of a VIPL address. udp over IPv4: 4 bytes address and 2 bytes port, network order; over
- * IPv6: 16 and 2. The scope of a link-local address (fe80::1%eth0) is no part of the bytes: each
- * host has its own number for a scope. For one NIC the scope is always the interface that has the
- * NIC's own address.
+ * Host part of a VIPL address. udp: the address (4 bytes of IPv4 or 16 bytes of IPv6), then 2 bytes
+ * port, both in network order. The bytes do not have the scope of a link-local address
+ * (fe80::1%eth0), because each host numbers its interfaces itself. All link-local addresses of a
+ * NIC are on the interface that has the NIC's own address.
  * ether: the 6 bytes of the MAC address. loop: always 00:00:00:00:00:01.
  */
 struct link_addr {
@@ -70,25 +70,25 @@ struct link;
 
 /* The paths of packets to one host. */
 struct link_path_view {
-    unsigned paths;    /* of this host; 1: the members below are 0 */
-    unsigned path;     /* that packets take, from 1 */
-    uint64_t since_ns; /* time since which they do; 0: nothing was sent yet */
+    unsigned paths;    /* number of paths of this host; 1: the members below are 0 */
+    unsigned path;     /* number of the path that packets take; the first path has number 1 */
+    uint64_t since_ns; /* time since which packets take this path; 0: nothing was sent yet */
     unsigned answer;   /* bit i - 1: path i has answered, and is not silent now */
 };
 
 /* Bytes of the longest host name on a medium, with its terminating zero. */
 #define LINK_NAME_BYTES 64
 
-/* Called for each host; false: stop. */
+/* Called for each host. Returns false to end the calls. */
 typedef bool link_visit_fn(void *ctx, const struct link_addr *host);
 
-/* A host has this address on a path other than 0. */
+/* Called with the address `addr` of `host` on a path other than 0. */
 typedef void link_path_fn(void *ctx, const struct link_addr *host, unsigned path,
                           const struct link_addr *addr);
 
 /* Implementation table; `struct link` is the first member of each implementation. */
 struct link_class {
-    const char *name; /* "udp", "ether", "loop", "fault" */
+    const char *name; /* "udp", "ether", "loop", "fault", "paths" */
     /*
      * Send count packets, in order. Returns the number of packets taken: sent, or dropped by the
      * medium (loss is allowed, and counted). Fewer than count: the medium is full, try again later.
@@ -120,15 +120,15 @@ struct link_class {
     /*
      * Calls back for each host with a valid answer to `find` or `name_of`, from index `from` on,
      * until visit returns false. The address is valid until the next call of the link. Returns the
-     * index to go on with; UINT32_MAX: no more. NULL: this link cannot ask.
+     * index for the next call; UINT32_MAX: no more hosts. NULL: this link cannot ask.
      */
     uint32_t (*known)(const struct link *link, uint32_t from, uint64_t now_ns, link_visit_fn *visit,
                       void *ctx);
-    /* NULL: a link with one path. */
+    /* Fill in *ret for a host. NULL: the link has one path. */
     void (*see_path)(const struct link *link, const struct link_addr *host,
                      struct link_path_view *ret);
-    /* For the next vipd: call back for each address of another host on a path of its own that has
-     * answered, and take in what an earlier vipd was told. NULL: as see_path. */
+    /* For the next vipd. visit_paths: call back for each address of a host on a path other than 0
+     * that has answered. remember_path: take such an address of an earlier vipd. NULL: one path. */
     void (*visit_paths)(const struct link *link, link_path_fn *visit, void *ctx);
     void (*remember_path)(struct link *link, const struct link_addr *host, unsigned path,
                           const struct link_addr *addr);
@@ -139,15 +139,15 @@ struct link_class {
 #define LINK_WHY_BYTES     96
 #define LINK_WITHOUT_BYTES (LINK_WHY_BYTES + 8)
 
-/* The part of a link that its user may read. recv and send may change it and count up `changes`. */
+/* The part of a link that its NIC may read. recv and send may change this part. */
 struct link {
     const struct link_class *class;
     enum link_kind kind;
     struct link_addr self; /* own address; len 0: not known yet */
     uint32_t packet_bytes; /* largest packet to be sent or received */
-    uint32_t window_bytes; /* bytes that one peer may have under way to us without overrun */
-    bool down;             /* packets sent now are lost */
-    bool behind;           /* the last recv may have left packets behind; not counted in changes */
+    uint32_t window_bytes; /* bytes from one peer that may be under way to this host without loss */
+    bool down;             /* packets sent now are usually lost */
+    bool behind;           /* the last recv may have left packets; not counted in `changes` */
     char why_down[LINK_WHY_BYTES]; /* "no such interface"; empty if not down */
     const char *how;               /* "xdp"; static; NULL: the usual way of this kind of link */
     /* "xdp (reason)": configured but not available; empty: nothing is missing */
@@ -155,7 +155,7 @@ struct link {
     uint32_t changes; /* number of changes of the fields above since the link was opened */
 };
 
-/* What is known of the paths to a host. */
+/* The paths to a host, for any link. */
 static inline void link_see_path(const struct link *link, const struct link_addr *host,
                                  struct link_path_view *ret)
 {
@@ -173,9 +173,9 @@ struct link_udp_config {
     uint32_t mtu;  /* interface MTU to assume, 0 = ask the interface of the address */
     uint32_t buffer_bytes; /* wanted SO_RCVBUF/SO_SNDBUF; a smaller receive buffer is logged */
     bool gso, gro;         /* use UDP_SEGMENT / UDP_GRO where the kernel has them */
-    int inherited; /* a socket, perhaps bound to the address; 0 = none. The link owns the socket */
-    /* Called for each socket that the link has bound, and with -1 before it is closed, or when an
-     * inherited one does not fit and is closed; may be NULL. */
+    int inherited;         /* socket of an earlier vipd, which the link then owns; 0 = none */
+    /* Called for each socket that the link binds, and with -1 before its close, or before the close
+     * of an inherited socket that does not fit; may be NULL. */
     void (*opened)(void *ctx, int sock);
     void *opened_ctx;
 };
@@ -190,13 +190,13 @@ int link_udp_open(const struct link_udp_config *config, struct link **ret, char 
 
 struct link_ether_config {
     const char *interface; /* "eth1" */
-    uint16_t ethertype;    /* of our frames */
+    uint16_t ethertype;    /* EtherType of our frames */
     uint16_t vlan;         /* 802.1Q VLAN to be in, 1..4094; 0 = untagged frames */
     uint32_t mtu;          /* upper limit for the interface's MTU; 0 = none */
     uint32_t buffer_bytes; /* wanted size of the receive ring and of the send buffer */
     bool xdp;              /* bypass the network stack if the kernel allows it */
-    const char *host_name; /* answer to this name; NULL = no questions, no answers */
-    bool in_use;           /* another vipd has the medium until this one begins */
+    const char *host_name; /* name of this host for peers; NULL = neither ask peers nor answer */
+    bool in_use;           /* the vipd from which this one takes over still uses the interface */
     unsigned host_rank;    /* number of earlier NICs of this host with the same name */
     uint64_t seed;         /* random number, for questions to peers */
 };
@@ -231,14 +231,15 @@ int link_faults_parse(const char *text, struct link_faults *ret, char *err, size
 int link_fault_wrap(struct link *inner, const struct link_faults *faults, struct link **ret);
 
 /*
- * udp: "127.0.0.1:4794" <-> bytes. An IPv6 address is formatted as "[::1]:4794"; only
- * link_addr_parse_as parses it. Parse: 0 or -EINVAL; default_port is used if the text has none.
+ * Convert the text of a udp address ("127.0.0.1:4794") to bytes, and bytes to text. An IPv6 address
+ * becomes "[::1]:4794", which only link_addr_parse_as parses. Parse: 0 or -EINVAL; default_port is
+ * used if the text has no port.
  */
 int link_addr_parse(const char *text, uint16_t default_port, struct link_addr *ret);
 void link_addr_format(const struct link_addr *addr, char *buf, size_t buf_bytes);
 bool link_addr_equal(const struct link_addr *a, const struct link_addr *b);
 
-/* Are these names of one host: equal except for case, or one is the other without its domain? */
+/* Do both names mean one host: are they equal (in any case), or is one the other without domain? */
 bool link_host_match(const char *a, const char *b);
 
 /* Bytes of an interface's name with its terminating zero; the kernel's IF_NAMESIZE. */

@@ -23,7 +23,7 @@
 /* Bytes that one connection may have under way. */
 #define WINDOW_BYTES (8u << 20)
 
-/* 00:00:00:00:00:01: no card has this address, and it is not zero ("no address"). */
+/* 00:00:00:00:00:01: no card has this address. (All zeroes would mean "no address".) */
 static const uint8_t own_address[] = {0, 0, 0, 0, 0, 1};
 
 struct packet {

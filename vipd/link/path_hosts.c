@@ -11,31 +11,31 @@
 #define MS_NS     1000000ull
 #define SECOND_NS 1000000000ull
 
-/* Time between two ticks, and between two questions by a path that is in use or has not answered. */
+/* Time between two ticks. Also between two questions on a path in use, or with a missing answer. */
 #define ASK_NS (50 * MS_NS)
 
-/* Time between two questions by a path that is not in use, or is silent. */
+/* Time between two questions on a path that is silent, not proved, or not in use. */
 #define SPARE_NS SECOND_NS
 
-/* A path is silent after this time without an answer, after 3 retransmission time-outs, and after
- * this number of questions: if this host itself stands still, the answers wait in its sockets. */
+/* A path is silent after SILENT_NS and SILENT_RTOS retransmission time-outs without an answer, and
+ * not before SILENT_ASKED questions: if this host stood still, answers may wait in its sockets. */
 #define SILENT_NS    (200 * MS_NS)
 #define SILENT_RTOS  3u
 #define SILENT_ASKED 3u
-#define RTO_FIRST_NS SECOND_NS /* as long as the round trip is not measured */
+#define RTO_FIRST_NS SECOND_NS /* until the round trip is measured */
 
-/* Packets return to a path with a lower number when it has answered for this time. */
+/* Packets return to a path with a lower number when that path has answered for this time. */
 #define RETURN_NS (10 * SECOND_NS)
 
-/* A host that has never answered may have one path only: ask it some times, then rarely. */
+/* A host with one path never answers: ask a host STRANGER_ASKED times, then once in STRANGER_NS. */
 #define STRANGER_ASKED 4u
 #define STRANGER_NS    (60 * SECOND_NS)
-/* All these hosts together get this number of questions in a second: anyone can name a host. */
+/* Questions per second to all such hosts together: a program can send to many addresses. */
 #define STRANGER_RATE 100u
 
-#define REMEMBERED_RTT_NS (50 * MS_NS) /* until the first answer of a host that is remembered */
+#define REMEMBERED_RTT_NS (50 * MS_NS) /* round trip of a remembered host until its first answer */
 
-#define TELL_NS SECOND_NS /* between two lines of the log */
+#define TELL_NS SECOND_NS /* shortest time between two reports in the log */
 
 /* ---- the tables -------------------------------------------------------------------------- */
 
@@ -82,7 +82,7 @@ const struct path_host *path_hosts_find(const struct path_hosts *hosts,
     return find(hosts, name);
 }
 
-/* Has the host answered by any path? One that is remembered perhaps does not exist any more. */
+/* Has the host answered this vipd on any path? A remembered host may no longer exist. */
 static bool has_answered(const struct path_hosts *hosts, const struct path_host *host)
 {
     bool any = false;
@@ -92,8 +92,8 @@ static bool has_answered(const struct path_hosts *hosts, const struct path_host 
     return any;
 }
 
-/* Take a host that has never answered out of the table, so that another one gets its memory. The
- * search goes on where it ended and looks at few hosts. */
+/* Remove a host that has never answered from the table, and return its memory for another host. The
+ * search begins where the last search ended, and looks at 8 hosts at most. */
 static struct path_host *take_place(struct path_hosts *hosts)
 {
     for (unsigned looks = 0; looks < 8; looks++) {
@@ -141,7 +141,7 @@ void path_hosts_remember(struct path_hosts *hosts, const struct link_addr *name,
         host = add(hosts, name, 0);
     if (!host || host->way[path].addr.len != 0)
         return;
-    /* Its name has answered, too; but how fast it answers is not known any more. */
+    /* The host has also answered on path 0, but its round trip is no longer known. */
     host->way[0].proved = true;
     host->way[0].rtt_ns = REMEMBERED_RTT_NS;
     host->way[path].addr = *addr;
@@ -230,7 +230,7 @@ static void forget(struct path_hosts *hosts, struct path_host *host, unsigned pa
     *way = (struct path_way){0};
 }
 
-/* Does the machine with this address have no room for another host with a proved address? */
+/* Has the table PATH_HOSTS_SOURCE proved hosts of the machine with this address already? */
 static bool source_is_full(const struct path_hosts *hosts, const struct link_addr *name)
 {
     unsigned count = 0;
@@ -241,7 +241,7 @@ static bool source_is_full(const struct path_hosts *hosts, const struct link_add
     return count >= PATH_HOSTS_SOURCE;
 }
 
-/* The address has answered for the host, so no other host has it any more. */
+/* The host has answered from this address: now the address belongs to no other host. */
 static void prove(struct path_hosts *hosts, struct path_host *host, unsigned path, uint64_t now_ns)
 {
     struct path_way *way = &host->way[path];
@@ -279,7 +279,7 @@ static void measure(struct path_way *way, uint64_t rtt_ns)
     way->rtt_ns = (7 * way->rtt_ns + rtt_ns) / 8 + 1;
 }
 
-/* The addresses of a host on its other paths, as the host says. */
+/* Take the host's addresses on its other paths from its answer. */
 static void learn(struct path_hosts *hosts, struct path_host *host,
                   const struct vip_path_message *message, uint64_t now_ns)
 {
@@ -312,7 +312,7 @@ bool path_hosts_answered(struct path_hosts *hosts, const struct vip_path_message
     if (way->asked == 0 || message->nonce != way->nonce || !link_addr_equal(&way->addr, from))
         return false;
     if (!host->way[0].proved && source_is_full(hosts, &name))
-        return true; /* it stays a host with one path */
+        return true; /* packets to this host always take path 0 */
     way->asked = 0;
     measure(way, (uint64_t)(clock_us(now_ns) - message->ts) * US_NS);
     if (!way->proved)
@@ -377,12 +377,12 @@ static bool is_due(struct path_hosts *hosts, const struct path_host *host, unsig
     const struct path_way *way = &host->way[path];
     uint64_t gap_ns = now_ns - way->last_ns;
 
-    if (!host->way[0].proved) /* of its addresses only the name is known */
+    if (!host->way[0].proved) /* the host has never answered: only its name is known */
         return gap_ns >= (way->asked < STRANGER_ASKED ? ASK_NS : STRANGER_NS) &&
                stranger_may(hosts, now_ns);
     if (way->silent || !way->proved)
         return gap_ns >= SPARE_NS || way->last_ns == 0;
-    /* While the current path owes an answer, the others show whether the host answers at all. */
+    /* While an answer is missing on the current path, ask on all paths: does the host still run? */
     return gap_ns >= (way->asked > 0 || host->way[host->current].asked > 0 || path == host->current
                           ? ASK_NS
                           : SPARE_NS);
@@ -396,7 +396,7 @@ static bool is_silent(const struct path_way *way, uint64_t now_ns)
     return way->asked >= SILENT_ASKED && now_ns - way->first_ns >= limit_ns;
 }
 
-/* No answer is expected; before packets take this path again, it must prove itself. */
+/* Packets take a silent path again only after a new answer. */
 static void silence(struct path_way *way)
 {
     way->silent = true;
@@ -414,7 +414,7 @@ static void choose(struct path_hosts *hosts, struct path_host *host, const bool 
                    uint64_t now_ns)
 {
     const struct path_way *current = &host->way[host->current];
-    /* By path 0 every host accepts packets. */
+    /* On path 0 each host accepts packets, even if it has not answered. */
     bool good =
         up[host->current] && !current->silent && (host->current == 0 || path_way_answers(current));
 
@@ -428,10 +428,10 @@ static void choose(struct path_hosts *hosts, struct path_host *host, const bool 
         }
         if (!up[path] || !path_way_answers(way))
             continue;
-        /* A host that answers by no path any more stands still; no path is better then. */
+        /* If this path has not answered since the current path fell silent, it is no better. */
         if (up[host->current] && current->silent && way->heard_ns < current->first_ns)
             continue;
-        /* A lower number is better, but not at once. */
+        /* Return from a good path to a lower number only after RETURN_NS of answers there. */
         if (good && now_ns - way->good_ns < RETURN_NS)
             continue;
         move(hosts, host, path,
@@ -445,7 +445,7 @@ static void choose(struct path_hosts *hosts, struct path_host *host, const bool 
 
 /* ---- the clock --------------------------------------------------------------------------- */
 
-/* Returns whether the next tick has to look at this host again. */
+/* Ask one host, and choose its path. Returns whether the next tick must look at the host again. */
 static bool tick_host(struct path_hosts *hosts, struct path_host *host,
                       const bool up[VIP_PATHS_MAX], uint64_t now_ns, path_send_fn *send, void *ctx)
 {
@@ -464,8 +464,8 @@ static bool tick_host(struct path_hosts *hosts, struct path_host *host,
         }
         if (way->proved && !way->silent && is_silent(way, now_ns))
             silence(way);
-        /* An open question is repeated until there is an answer or silence; others are asked only
-         * while the user sends. */
+        /* Repeat a question until the host answers or the path is silent. Ask new questions only
+         * while the NIC sends to the host. */
         waits = waits || (way->proved && way->asked > 0 && !way->silent);
         if ((sent || (way->proved && way->asked > 0 && !way->silent)) &&
             is_due(hosts, host, path, now_ns)) {
@@ -477,7 +477,7 @@ static bool tick_host(struct path_hosts *hosts, struct path_host *host,
     return sent || waits;
 }
 
-/* Returns whether there is more to tell later. */
+/* Log changes of paths, at most once in TELL_NS. Returns whether some must be logged later. */
 static bool tell_moves(struct path_hosts *hosts, uint64_t now_ns, path_tell_fn *tell, void *ctx)
 {
     bool soon = hosts->told_ns != 0 && now_ns - hosts->told_ns < TELL_NS, any = false;

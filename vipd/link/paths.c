@@ -12,7 +12,7 @@
 #include "vipd/link/kinds.h"
 #include "vipd/link/path_hosts.h"
 
-/* A path that has had no packet for QUIET_NS is looked at every LOOK_NS: a look is a system call. */
+/* recv looks at a path without packets for QUIET_NS only once in LOOK_NS: to save system calls. */
 #define QUIET_NS 1000000u
 #define LOOK_NS  20000u
 
@@ -24,8 +24,8 @@
 
 struct path {
     struct link *link;
-    uint64_t heard_ns, looked_ns; /* the last packet; the last look */
-    uint32_t changes;             /* of link, as far as seen */
+    uint64_t heard_ns, looked_ns; /* times of the last packet and of the last look */
+    uint32_t changes;             /* link->changes at the last call of follow() */
 };
 
 struct paths {
@@ -40,7 +40,7 @@ struct paths {
     struct link_stats stats; /* own counters only */
     link_paths_learned_fn *learned;
     void *learned_ctx;
-    uint64_t now_ns; /* of the call under way */
+    uint64_t now_ns; /* time of the present call of send or recv */
 };
 
 static const struct link_class paths_class;
@@ -66,8 +66,8 @@ static void paths_release(struct link *link, void *buffer)
 
 /* ---- state -------------------------------------------------------------------------------- */
 
-/* Write "path 2 (no carrier on eth1)" for each path that is down; `missing`: also what another one
- * works without. */
+/* Write "path 2 (no carrier on eth1)" for each path that is down. `missing`: also what each path
+ * that is up lacks (struct link, without). */
 static void say_down(const struct paths *paths, bool missing, char *ret, size_t ret_bytes)
 {
     size_t used = 0;
@@ -84,7 +84,7 @@ static void say_down(const struct paths *paths, bool missing, char *ret, size_t 
     }
 }
 
-/* Take over the state of the paths if it has changed. */
+/* If a path's state has changed, compute the state of the joined link. */
 static void follow(struct paths *paths)
 {
     struct link *link = &paths->link;
@@ -131,7 +131,7 @@ static void send_message(void *ctx, unsigned path, const struct link_addr *to,
     struct link_tx tx = {to, &iov, 1, sizeof(bytes)};
 
     vip_wire_put_path(bytes, message);
-    /* A message that finds no room is lost, like one that the network loses. */
+    /* If the link has no room, the message is lost; a question is repeated. */
     (void)inner->class->send(inner, &tx, 1, paths->now_ns);
 }
 
@@ -141,7 +141,7 @@ static void put_addr(struct vip_path_addr *ret, const struct link_addr *addr)
     memcpy(ret->bytes, addr->bytes, addr->len);
 }
 
-/* Answer a question by the path that it came by, if it is for this host. */
+/* Answer a question on the path on which it came. false: the question is not for this path. */
 static bool answer(struct paths *paths, unsigned path, const struct link_addr *from,
                    const struct vip_path_message *question)
 {
@@ -202,7 +202,7 @@ static void tick(struct paths *paths)
 
 /* ---- class -------------------------------------------------------------------------------- */
 
-/* The path of a packet, and its address there. */
+/* Returns the path of a packet, and sets *to to the host's address on this path. */
 static unsigned route(struct paths *paths, const struct link_addr **to)
 {
     struct path_host *host = paths->last;
@@ -229,7 +229,7 @@ static unsigned paths_send(struct link *link, const struct link_tx *packets, uns
     while (sent < count) {
         unsigned n = 0, path = 0, taken;
 
-        /* As many packets as take one path. */
+        /* Collect packets until one takes another path. */
         while (n < BATCH && sent + n < count) {
             const struct link_addr *to = packets[sent + n].to;
             unsigned next = route(paths, &to);
@@ -248,14 +248,14 @@ static unsigned paths_send(struct link *link, const struct link_tx *packets, uns
     return sent;
 }
 
-/* Packets come by path 0 from another host than before. */
+/* A packet came on path 0, and the packet before it came from another host. */
 static void hear(struct paths *paths, const struct link_addr *from)
 {
     paths->heard = *from;
     path_hosts_heard(paths->hosts, from, paths->now_ns);
 }
 
-/* Keep the packets that are for the user, in order. Returns their number. */
+/* Keep the packets that are for the NIC, in order. Returns their number. */
 static unsigned sift(struct paths *paths, unsigned path, struct link_rx *packets, unsigned count)
 {
     struct link *inner = paths->path[path].link;
@@ -299,7 +299,7 @@ static unsigned paths_recv(struct link *link, struct link_rx *packets, unsigned 
         if (now_ns - path->heard_ns > QUIET_NS && now_ns - path->looked_ns < LOOK_NS)
             continue;
         if (kept == count) {
-            link->behind = true; /* not looked at */
+            link->behind = true; /* recv has not looked at this path */
             break;
         }
         path->looked_ns = now_ns;
@@ -310,7 +310,7 @@ static unsigned paths_recv(struct link *link, struct link_rx *packets, unsigned 
         path->heard_ns = now_ns;
         kept += sift(paths, i, packets + kept, n);
     }
-    /* A flood by one path must not keep the others waiting. */
+    /* The next call begins with the next path: a flood on one path must not block the others. */
     paths->first = (paths->first + 1) % paths->count;
     follow(paths);
     if (now_ns >= paths->hosts->tick_ns)
@@ -360,7 +360,7 @@ static void paths_stats(const struct link *link, struct link_stats *ret)
     }
 }
 
-/* Names are found on the segment of path 0: there hosts have the addresses that are their names. */
+/* Ask on the segment of path 0: programs know a host by its address there. */
 static int paths_find(struct link *link, const char *name, uint64_t now_ns, struct link_addr *ret)
 {
     struct link *first = ((struct paths *)link)->path[0].link;

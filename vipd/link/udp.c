@@ -236,7 +236,7 @@ static int open_wish(const struct link_wish *wish, struct link **ret, char *err,
                  "%s: %s; using " FALLBACK_ADDRESS ", which only this host reaches", wish->nic,
                  err);
         wish->warn(line);
-        config.inherited = 0; /* link_udp_open closed it if it did not use it */
+        config.inherited = 0; /* the failed link_udp_open has closed the inherited socket */
         config.address = FALLBACK_ADDRESS;
         r = link_udp_open(&config, ret, err, err_bytes);
     }

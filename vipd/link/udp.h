@@ -5,9 +5,10 @@
  * The link has one address, IPv4 or IPv6, and follows the interface that has it. Without such an
  * interface there is no socket, and the link is down.
  *
- * Receiving: each message of a recvmmsg batch is written to a small buffer followed by a large one.
- * A message that fits the small buffer stays there, so a held packet needs only 2 KiB. The first
- * 2 KiB of a longer message are copied in front of the rest, so that its bytes are contiguous.
+ * Receiving: recvmmsg writes the first 2 KiB of a message to a small buffer, and the rest to a
+ * large one. A message that fits the small buffer stays there, so a held packet needs only 2 KiB.
+ * The first 2 KiB of a longer message are copied in front of the rest, so that its bytes are
+ * contiguous.
  */
 #ifndef VIPD_LINK_UDP_H
 #define VIPD_LINK_UDP_H
@@ -18,7 +19,7 @@
 
 #include "vipd/link/link.h"
 
-/* Messages of one recvmmsg call. Many messages share the call's cost; few stay in the cache. */
+/* Messages of one recvmmsg call: enough to share the cost of the call, few enough for the cache. */
 #define UDP_RX_BATCH 32
 
 /* Messages of one sendmmsg call. */
@@ -43,8 +44,8 @@
 #define UDP_LARGE_MAX 1024u
 #define UDP_SMALL_MAX 32768u
 
-/* The last buffers of a pool are marked scarce: if packets ahead of their turn kept all buffers,
- * the missing packets could not be received. Twice a batch: one batch is always attached. */
+/* Packets in the last buffers of a pool are marked scarce. Otherwise packets ahead of their turn
+ * could keep all buffers, and missing packets would find none. Two batches: recvmmsg holds one. */
 #define UDP_SCARCE (2 * UDP_RX_BATCH)
 
 /* Free buffers that a pool keeps; others go back to the allocator. */
@@ -53,10 +54,10 @@
 /* Interval between looks for news of interfaces. */
 #define UDP_CHECK_NS 1000000u
 
-/* Time from the first news to the look at the interfaces: news come in groups. */
+/* Time from the first news to the look at the interfaces, because news come in groups. */
 #define UDP_LOOK_NS 10000000u
 
-/* Time after a look that failed (for lack of memory or descriptors) until the next look. */
+/* Time from a failed look (for lack of memory or descriptors) to the next look. */
 #define UDP_AGAIN_NS 1000000000u
 
 /* Bytes of headers in front of a packet: of IPv4 or IPv6, and of UDP. */
@@ -91,21 +92,21 @@ struct udp_pool {
 struct udp_msg {
     struct udp_buf *buf;
     const uint8_t *at;
-    uint32_t left;    /* bytes */
+    uint32_t left;    /* bytes that are not handed out yet */
     uint32_t segment; /* bytes of each packet but the last */
 };
 
 /* The interface that has the link's address. */
 struct udp_if {
     char name[IF_NAMESIZE];
-    unsigned index; /* 0: there is none */
+    unsigned index; /* 0: no interface has the address */
     bool up, running;
     uint32_t mtu;
 };
 
 struct udp {
     struct link link;
-    struct link_addr own;         /* becomes link.self when an interface has it */
+    struct link_addr own;         /* becomes link.self when an interface has this address */
     char scope[LINK_SCOPE_BYTES]; /* the interface of a link-local address; empty for others */
     uint32_t mtu;                 /* configured MTU; 0 = that of the interface */
     uint32_t buffer_bytes;        /* wanted size of the socket buffers */
@@ -117,7 +118,7 @@ struct udp {
     void *opened_ctx;
     unsigned sock_index; /* if_index when sock was bound */
     int news;            /* socket with news of interfaces and addresses (vipd/link/news.h) */
-    int epoll;           /* sock and news together, for the host's loop */
+    int epoll;           /* sock and news together, for the event loop */
     uint64_t next_ns;    /* next look for news */
     uint64_t look_ns;    /* next look at the interfaces; UINT64_MAX = none is due */
     bool gso, gro;       /* in use */
@@ -162,7 +163,7 @@ void udp_rx_drain(struct udp *udp);
 /* udp_buf.c. take returns NULL if the pool's bound is reached or there is no memory. */
 struct udp_buf *udp_buf_take(struct udp_pool *pool);
 void udp_buf_give(struct udp_pool *pool, struct udp_buf *buf);
-/* Are all buffers in use except the last UDP_SCARCE? */
+/* Are at most UDP_SCARCE buffers of the pool free? */
 bool udp_pool_scarce(const struct udp_pool *pool);
 void udp_pool_drain(struct udp_pool *pool);
 /* Bytes of the pool's free buffers. */
@@ -175,7 +176,7 @@ uint64_t udp_pool_spare_bytes(const struct udp_pool *pool);
 int udp_update(struct udp *udp, bool opening);
 /* Is this outcome of udp_update final until news comes? If not, look again soon. */
 bool udp_lasting(int r);
-/* Look for news if it is time. */
+/* Every UDP_CHECK_NS: look for news of interfaces. At look_ns: look at the interfaces. */
 void udp_check(struct udp *udp, uint64_t now_ns);
 
 /*

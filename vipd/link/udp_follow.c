@@ -2,7 +2,7 @@
  * The UDP link follows the interface that has its address.
  *
  * Owns: the state of the link. If the interface is down or has no carrier, the state shows this.
- * The kernel still gets the packets, because it may know another way.
+ * The kernel still gets the packets, because it may have another route.
  */
 #include "vipd/link/udp.h"
 
@@ -43,7 +43,7 @@ static int enter(struct udp *udp, const struct udp_if *now, char why[LINK_WHY_BY
     int r = 0;
 
     udp->if_index = now->index;
-    /* The socket of a link-local address works on one interface only, while that exists. */
+    /* The socket of a link-local address works only on the interface with this index. */
     if (udp->sock < 0 || (local && udp->sock_index != now->index))
         r = udp_sock_open(udp);
     if (r == -EADDRNOTAVAIL)
@@ -86,7 +86,6 @@ static int look(struct udp *udp, char why[LINK_WHY_BYTES])
     return 0;
 }
 
-/* Look at the interface, and set the link's state if anything has changed. Outcomes as look(). */
 int udp_update(struct udp *udp, bool opening)
 {
     struct link *link = &udp->link, before = udp->link;
@@ -101,7 +100,7 @@ int udp_update(struct udp *udp, bool opening)
     link->down = why[0] != '\0';
     snprintf(link->why_down, sizeof(link->why_down), "%s", why);
     if (opening)
-        return r; /* the caller logs the first state; changes are logged here */
+        return r; /* the caller logs the first state */
     link_addr_format(&udp->own, own, sizeof(own));
     if (link->down)
         link_say("udp %s: down (%s)", own, why);
@@ -110,7 +109,6 @@ int udp_update(struct udp *udp, bool opening)
     return r;
 }
 
-/* Is this outcome of a look final until news comes? If not, look again soon. */
 bool udp_lasting(int r)
 {
     return r == 0 || r == -EADDRNOTAVAIL || r == -EINVAL;

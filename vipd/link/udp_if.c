@@ -32,7 +32,7 @@ static int default_interface(char name[IF_NAMESIZE])
         unsigned destination, flags, metric, mask;
 
         _Static_assert(IF_NAMESIZE == 16, "the width in the format below");
-        /* The heading line does not match. */
+        /* The heading line does not match the format. */
         if (sscanf(line, "%15s %x %*x %x %*u %*u %u %x", iface, &destination, &flags, &metric,
                    &mask) != 5)
             continue;

@@ -199,7 +199,7 @@ void udp_release(struct link *link, void *buffer)
 
 bool udp_rx_pending(const struct udp *udp)
 {
-    /* A used-up message at the end has no packets. */
+    /* All packets of the first message may have been handed out already. */
     for (unsigned i = udp->ready_at; i < udp->ready_count; i++)
         if (udp->ready[i].left > 0)
             return true;

@@ -2,8 +2,8 @@
  * The socket of the UDP link: making and binding it, its options, and the sizes that follow from
  * the kernel's receive buffer (vipd/link/udp.h).
  *
- * Owns: every option. Needs no privilege; with CAP_NET_ADMIN, buffers may exceed system bounds.
- * Called from the engine's thread.
+ * Owns: all options of the socket. They need no privilege. With CAP_NET_ADMIN buffers may exceed
+ * the bounds of the system. Called from the engine's thread.
  */
 #include "vipd/link/udp.h"
 
@@ -16,7 +16,7 @@
 /* Ask for a socket buffer of this size, beyond the system's bound if vipd may. */
 static void set_buffer(int sock, int force_option, int option, uint32_t bytes)
 {
-    /* The kernel doubles the number for its own bookkeeping; the argument is an int. */
+    /* The argument is an int, and the kernel doubles it: 1 GiB is the largest size. */
     int value = bytes < (1u << 30) ? (int)bytes : 1 << 30;
 
     if (setsockopt(sock, SOL_SOCKET, force_option, &value, sizeof(value)) < 0)
@@ -68,7 +68,7 @@ static void set_options(struct udp *udp)
                  "vipd with CAP_NET_ADMIN",
                  self, (unsigned)get_buffer(udp->sock, SO_RCVBUF) / 2, (unsigned)wanted);
     }
-    /* Set GRO in any case: an inherited socket may have it switched on. */
+    /* Set GRO in any case: an inherited socket may have GRO switched on. */
     udp->gro =
         setsockopt(udp->sock, SOL_UDP, UDP_GRO, udp->want_gro ? &one : &zero, sizeof(one)) == 0 &&
         udp->want_gro;
@@ -139,8 +139,8 @@ void udp_sock_close(struct udp *udp)
 
 /*
  * Bytes of the receive buffer that one packet of the largest size uses: the kernel charges the
- * memory that holds the packet. A small packet uses a power of two, on real devices often a whole
- * page; a large packet uses pages.
+ * memory that holds the packet. For a small packet this is a power of two, on real devices often a
+ * whole page. For a large packet it is a number of pages.
  */
 static uint32_t packet_truesize(uint32_t packet_bytes)
 {
@@ -162,7 +162,7 @@ static void set_window(struct udp *udp)
 
     /* The kernel frees up to a quarter of the buffer late. */
     packets = buffer * 3 / 4 / packet_truesize(udp->link.packet_bytes);
-    /* A window below two packets would stall every sender; a buffer that small loses packets. */
+    /* A window below two packets would stall each sender, which is worse than lost packets. */
     if (packets < 2)
         packets = 2;
     udp->link.window_bytes =

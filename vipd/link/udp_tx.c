@@ -65,7 +65,7 @@ static unsigned build_message(struct udp *udp, unsigned m, const struct link_tx 
 
     *msg = (struct msghdr){.msg_name = name, .msg_namelen = udp_name_put(udp, packets[0].to, name)};
     if (n == 1) {
-        /* sendmsg does not write through its gather list. */
+        /* The cast is safe: sendmsg does not write to the memory in its gather list. */
         msg->msg_iov = (struct iovec *)(uintptr_t)packets[0].iov;
         msg->msg_iovlen = packets[0].iov_count;
     } else {

@@ -35,7 +35,7 @@
 
 _Static_assert(RX_CHUNKS <= ENTRIES && TX_CHUNKS <= ENTRIES, "rings");
 
-/* A ring in the kernel's layout. Indices run on without end and are masked when used. */
+/* A ring in the kernel's layout. An index only grows; its entry is at index % ENTRIES. */
 struct ring {
     uint32_t *producer, *consumer, *flags;
     void *entries; /* struct xdp_desc of rx and tx, uint64_t of fill and completion */
@@ -49,7 +49,7 @@ struct ring {
 struct queue {
     int sock;
     struct ring fill, completion, rx, tx;
-    uint32_t out; /* receiving buffers of the queue that the NIC has */
+    uint32_t out; /* number of receiving buffers of this queue that the NIC has */
 };
 
 struct xdp {
@@ -83,7 +83,7 @@ static void publish(uint32_t *at, uint32_t value)
     __atomic_store_n(at, value, __ATOMIC_RELEASE);
 }
 
-/* Put a receiving buffer into the fill ring. The ring has room, with an entry for each buffer. */
+/* Put a receiving buffer into the fill ring, which has an entry for each buffer. */
 static void put(struct queue *queue, uint32_t chunk)
 {
     ((uint64_t *)queue->fill.entries)[queue->fill.own++ % ENTRIES] = (uint64_t)chunk * CHUNK_BYTES;
@@ -177,7 +177,7 @@ static int make_buffers(struct xdp *xdp, char why[LINK_WHY_BYTES])
     return 0;
 }
 
-/* Make socket and rings of a queue and give the kernel its first buffers. Outcomes as above. */
+/* Make socket and rings of a queue; give the kernel its first buffers. Outcomes as make_buffers. */
 static int make_queue(struct xdp *xdp, unsigned n, char why[LINK_WHY_BYTES])
 {
     struct queue *queue = &xdp->queue[n];
@@ -205,7 +205,7 @@ static int bind_queue(struct xdp *xdp, unsigned n, const struct ether_if *interf
                                 .sxdp_queue_id = n,
                                 .sxdp_flags = XDP_USE_NEED_WAKEUP};
 
-    /* Other queues share the buffers and the mode of the first one. */
+    /* Other queues share the buffers and the mode of the first queue. */
     if (n > 0) {
         addr.sxdp_flags = XDP_SHARED_UMEM;
         addr.sxdp_shared_umem_fd = (uint32_t)xdp->queue[0].sock;
@@ -242,7 +242,7 @@ static bool asks_no_copies(const struct xdp *xdp)
            options.flags & XDP_OPTIONS_ZEROCOPY;
 }
 
-/* Make everything that xdp_close removes. Outcomes as above. */
+/* Make everything that xdp_close removes. Outcomes as make_buffers. */
 static int make(struct xdp *xdp, const struct ether_want *want, const struct ether_if *interface,
                 char why[LINK_WHY_BYTES])
 {

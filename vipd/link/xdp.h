@@ -5,8 +5,8 @@
  * card; all other frames go on to the kernel untouched. The sockets share buffers with the kernel
  * and with each other. The packet socket of the Ethernet link stays open beside them. It receives
  * frames that come another way: messages among hosts, frames of further queues, frames from which
- * the card has removed the VLAN tag. The packet socket also sends long batches. Without XDP it does
- * all the work.
+ * the card has removed the VLAN tag. The packet socket also sends long batches. Without XDP the
+ * packet socket receives and sends all frames.
  *
  * Owns: program, map, sockets, shared buffers and rings. Does not own: contents of a frame
  * (ether_frame.c), states of the interface (ether_follow.c). Called from the engine's thread.
@@ -25,7 +25,7 @@ struct xdp;
 
 /*
  * Attach to the interface; queues beyond XDP_QUEUES_MAX are left to the packet socket. This call
- * needs CAP_NET_ADMIN, CAP_BPF (or root) and CAP_NET_RAW. Later calls need no privilege: to close
+ * needs CAP_NET_ADMIN, CAP_BPF (or root) and CAP_NET_RAW. Later calls need no privilege: closing
  * the descriptors removes everything. Outcomes: 0 and *ret; negative errno with the reason in why
  * (-EOPNOTSUPP: vipd was built without libbpf; -EINVAL: frames of this MTU fit no buffer).
  */
@@ -38,7 +38,7 @@ void xdp_close(struct xdp *xdp);
 unsigned xdp_fds(const struct xdp *xdp, int ret[XDP_QUEUES_MAX]);
 /* The interface has this MTU now. false: its frames do not fit the buffers, so close and reopen. */
 bool xdp_resize(struct xdp *xdp, const struct ether *ether, uint32_t mtu);
-/* Packets that one peer may have under way to the buffers; all of them come by one queue. */
+/* Number of packets from one peer that may be under way. They all come by one queue. */
 uint32_t xdp_window_packets(const struct xdp *xdp);
 /* Frames lost since xdp_open, because the kernel had no buffer or no room in the receive ring. */
 uint64_t xdp_losses(const struct xdp *xdp);
@@ -55,7 +55,7 @@ uint32_t xdp_out(const struct xdp *xdp);
 /* Send one packet. false: no buffer is free, or the packet is too large: use the packet socket. */
 bool xdp_send(struct xdp *xdp, struct ether *ether, const struct link_tx *packet);
 /* Let the kernel send the packets given to xdp_send. true: some packets still wait, so call again
- * soon if the interface is up. If the kernel reports that it is down, the link looks at it. */
+ * soon if the interface is up. If the kernel reports a down interface, this sets ether->look. */
 bool xdp_kick(struct xdp *xdp, struct ether *ether);
 
 #endif

@@ -16,8 +16,8 @@ uint32_t xdp_pool_first(const struct xdp_pool *pool)
     return pool->queues == 1 ? XDP_RX_BUFFERS : XDP_QUEUE_BUFFERS;
 }
 
-/* Equal part of each queue. A queue with fewer buffers may take spare buffers; a queue with more
- * gives buffers back until the spare buffers are complete. */
+/* Buffers of each queue if all have the same number. A queue with fewer may take spare buffers. A
+ * queue with more gives buffers back until XDP_SPARE_BUFFERS are free. */
 static uint32_t share(const struct xdp_pool *pool)
 {
     return XDP_RX_BUFFERS / pool->queues;

@@ -1,4 +1,4 @@
-/* The program at the interface (vipd/link/xdp_prog.h). */
+/* The program that selects our frames at the interface (vipd/link/xdp_prog.h). */
 #include "vipd/link/xdp_prog.h"
 
 #include "vipd/link/xdp.h"
@@ -21,7 +21,7 @@
 #define TAG_TYPE   0x8100
 #define VLAN_MASK  0x0fff
 
-/* Offset of a jump to the end, filled in when the place of the end is known. */
+/* Stands for the offset of a jump to the end, until assemble() knows where the end is. */
 #define TO_PASS 0
 
 static int say(char why[LINK_WHY_BYTES], const char *what, int err)
@@ -104,7 +104,7 @@ static unsigned assemble(struct bpf_insn *code, const struct ether_want *want, i
     n = compare(code, n, BPF_H, at, htons(want->ethertype));
     n = compare(code, n, BPF_H, at + 2, word(head, 2));
     code[n++] = insn(BPF_LD | BPF_IMM | BPF_DW, BPF_REG_1, BPF_PSEUDO_MAP_FD, 0, map);
-    code[n++] = insn(0, 0, 0, 0, 0); /* upper half of the number above */
+    code[n++] = insn(0, 0, 0, 0, 0); /* upper half of `map` */
     code[n++] = insn(BPF_LDX | BPF_MEM | BPF_W, BPF_REG_2, BPF_REG_6,
                      offsetof(struct xdp_md, rx_queue_index), 0);
     code[n++] = insn(BPF_ALU64 | BPF_MOV | BPF_K, BPF_REG_3, 0, 0, XDP_PASS);

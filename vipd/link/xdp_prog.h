@@ -12,7 +12,7 @@
 struct xdp_prog {
     int map;     /* map from queue to socket */
     int program; /* the loaded program */
-    int link;    /* the attachment; to close it detaches the program */
+    int link;    /* the attachment; closing this descriptor detaches the program */
     bool native; /* the program runs within the driver */
 };
 
@@ -24,10 +24,10 @@ struct xdp_prog {
 
 /* Load the program for frames of `want`. Outcomes: 0; negative errno with the reason in why. */
 int xdp_prog_load(struct xdp_prog *prog, const struct ether_want *want, char why[LINK_WHY_BYTES]);
-/* Direct our frames of a queue to this socket. Outcomes as above. */
+/* Direct our frames of a queue to this socket. Outcomes as xdp_prog_load. */
 int xdp_prog_add(struct xdp_prog *prog, unsigned queue, int sock, char why[LINK_WHY_BYTES]);
-/* Attach the program: in the driver if that supports it, else in front of the network stack.
- * Outcomes as above. */
+/* Attach the program in the driver; if the driver does not support this, in front of the network
+ * stack. Outcomes as xdp_prog_load. */
 int xdp_prog_attach(struct xdp_prog *prog, unsigned interface, char why[LINK_WHY_BYTES]);
 void xdp_prog_close(struct xdp_prog *prog);
 

@@ -1,7 +1,7 @@
 /*
  * The backlog of a CQ: entries for which the CQ's ring has no room, in order. The entries lie in
  * blocks, so a backlog grows and shrinks without copies. A VI may be destroyed while it has entries
- * here. vipd drops such entries when it is their turn, so it need not search for them.
+ * here. vipd drops these entries when their turn comes, so it need not search for them.
  */
 #include <stdlib.h>
 

@@ -18,7 +18,7 @@
 #include "vipd/engine/mutant.h"
 #include "vipd/nic/internal.h"
 
-#define CQ_UNREAD_MAX (2ull * VIP_DESC_PER_QUEUE_MAX) /* entries of one queue that a program owes */
+#define CQ_UNREAD_MAX (2ull * VIP_DESC_PER_QUEUE_MAX) /* most unread entries of one queue */
 #define BACKLOG_SERVE 256 /* entries moved out of one backlog before the next backlog's turn */
 
 static const struct vip_app_cq *app_cq(const struct nic_session *session, uint32_t number)
@@ -40,11 +40,11 @@ static void wake_add(struct nic_session *session, bool *flag, uint16_t number, u
         (struct nic_wake){.session = session, .vi = number, .queue = queue};
 }
 
-/* Sleepers that one call wakes. A program can have any number of sleepers: a sleeper that takes a
- * completion wakes the others (libvipl/sleep.c), at the program's cost. */
+/* Most sleepers that one call wakes. If a program has more, a sleeper that takes a completion wakes
+ * other sleepers (libvipl/sleep.c), at the program's cost. */
 #define WAKE_MOST 64
 
-/* The futex is shared, because a sleeper is another process. Each woken sleeper looks again. */
+/* The futex is shared, because the sleeper is in another process. */
 static void futex_wake(struct nic *nic, const uint32_t *word)
 {
     nic->counts.wakes++;
@@ -52,7 +52,7 @@ static void futex_wake(struct nic *nic, const uint32_t *word)
     (void)syscall(SYS_futex, word, FUTEX_WAKE, WAKE_MOST, NULL, NULL, 0);
 }
 
-/* Wake the thread that serves Notify registrations, once per batch: all queues share one word. */
+/* Wake the thread of the Notify calls, at most once per batch: all queues share its futex word. */
 static void wake_notify(struct nic_session *session)
 {
     struct nic *nic = session->nic;
@@ -130,8 +130,8 @@ enum vip_rc nic_cq_set_socket(struct nic_session *session, uint32_t number, int 
 
 /*
  * The sleeper publishes itself, executes a full barrier, then looks at the ring. vipd has written
- * the ring, executes a full barrier, then looks at the sleepers. So at least one of both sees the
- * other.
+ * the ring, executes a full barrier, then looks at the sleepers. So the sleeper sees the new entry,
+ * or vipd sees the sleeper.
  */
 void nic_wake_flush(struct nic *nic)
 {
@@ -161,7 +161,7 @@ void nic_wake_flush(struct nic *nic)
 
 /* ---- completion queues ----------------------------------------------------------------- */
 
-/* Is there room in the CQ ring? The application's word is loaded only when it may matter. */
+/* Is there room in the CQ ring? Load the program's `cons` only if the ring may be full. */
 static bool cq_room(struct nic_session *session, uint32_t number)
 {
     struct nic_cq *cq = &session->cqs[number];
@@ -188,9 +188,9 @@ static void cq_put(struct nic_session *session, uint32_t number, const struct ni
 
 /*
  * The ring is full: keep the entry in the backlog. A queue has at most VIP_DESC_PER_QUEUE_MAX
- * descriptors that are not reaped; the bound is twice that per queue. So a correct application does
- * not exceed it. An application that does not read its CQ and goes on posting gets an error and
- * loses entries. The same happens if the memory of its session or user is used up (kept_bytes.c).
+ * descriptors that are not reaped, and the backlog has room for twice that number per queue. So a
+ * correct program never fills the backlog. A program that posts without reading its CQ gets an
+ * error and loses entries. So does a program whose memory limit is reached (kept_bytes.c).
  */
 static void cq_keep(struct nic_session *session, uint32_t number, const struct nic_cqe *entry)
 {
@@ -227,7 +227,7 @@ static void cq_add(struct nic_session *session, uint32_t number, const struct ni
         cq_keep(session, number, entry);
 }
 
-/* No entry in the backlog counts any more: free it. */
+/* The backlog has no entry of a VI that exists: free the backlog. */
 static void backlog_done(struct nic_session *session, struct nic_cq *cq)
 {
     nic_list_del(&cq->in_backlogs);
@@ -250,7 +250,7 @@ bool nic_backlog_serve(struct nic_session *session)
         item = session->backlogs.next;
         cq = NIC_ITEM(item, struct nic_cq, in_backlogs);
         number = (uint32_t)(cq - session->cqs);
-        /* Next time the other CQs come first. */
+        /* This CQ becomes the last one, so that the next call serves the other CQs first. */
         nic_list_del(item);
         nic_list_add_tail(&session->backlogs, item);
         looked++;
@@ -267,8 +267,7 @@ bool nic_backlog_serve(struct nic_session *session)
     return moved > 0;
 }
 
-/* A VI is destroyed: its entries do not count any more. Entries of other VIs keep their order (spec
- * 3.8). */
+/* A VI is destroyed: discount its entries. Entries of other VIs keep their order (spec 3.8). */
 void nic_cq_forget_vi(struct nic_session *session, struct nic_vi *vi, enum vip_queue queue)
 {
     struct nic_cq *cq = &session->cqs[vi->cq[queue]];
@@ -282,7 +281,7 @@ void nic_cq_forget_vi(struct nic_session *session, struct nic_vi *vi, enum vip_q
 
 void nic_cq_deinit(struct nic_session *session, struct nic_cq *cq)
 {
-    if (cq->wake) /* nic->wakes has the number of this CQ, which the next CQ gets */
+    if (cq->wake) /* nic->wakes has the number of this CQ, which another CQ may get */
         nic_wake_flush(session->nic);
     if (cq->backlog.live)
         backlog_done(session, cq);
@@ -344,7 +343,7 @@ static void complete_now(const struct nic_deferred *done)
 
 /* Change the futex words, so that a thread that has looked but does not sleep yet stays awake. The
  * word of a send queue does not change: libvipl compares this word with its posts, and no thread
- * sleeps on it now. */
+ * sleeps on this word. */
 void nic_wake_also(struct nic_session *session, uint16_t number, enum vip_queue queue)
 {
     struct nic_vi *vi = &session->vis[number];
@@ -366,7 +365,7 @@ void nic_commit_begin(struct nic_session *session, uint16_t number)
 {
     struct nic_vi *vi = &session->vis[number];
 
-    nic_deferred_publish_of(session, number); /* flushed sends from before the connection */
+    nic_deferred_publish_of(session, number); /* sends flushed before this connection */
     vip_store32_release(&vi->head->send_base,
                         eng_vi_completed(session->eng, number) - vi->position[VIP_Q_SEND]);
     vip_commit_write(&vi->head->commit,
@@ -374,7 +373,7 @@ void nic_commit_begin(struct nic_session *session, uint16_t number)
                                          .received = vi->position[VIP_Q_RECV]});
 }
 
-/* The completion rings of a new VI. Its positions continue those of an earlier VI with its number. */
+/* The positions of a new VI continue those of an earlier VI with its number. */
 void nic_comps_begin(struct nic_session *session, uint16_t number)
 {
     struct nic_vi *vi = &session->vis[number];
@@ -417,8 +416,9 @@ void nic_positions_read(struct nic_session *session, uint16_t number)
     vi->position[VIP_Q_SEND] = vip_comps_shown(&vi->comps[VIP_Q_SEND], sent);
     vi->position[VIP_Q_RECV] = received;
     vip_comps_show(&vi->comps[VIP_Q_RECV], received - 1);
-    vi->pokes = pokes > 0 ? (uint32_t)pokes : 0;        /* the word must not go back */
-    vi->generation = vip_load32_own(&head->generation); /* an earlier VI keeps its CQ entries */
+    vi->pokes = pokes > 0 ? (uint32_t)pokes : 0; /* `prod` must not decrease */
+    vi->generation =
+        vip_load32_own(&head->generation); /* CQ entries of an earlier VI have another */
     vip_store32_release(&head->prod[VIP_Q_SEND], vi->position[VIP_Q_SEND]);
     vip_store32_release(&head->prod[VIP_Q_RECV], received + vi->pokes);
 }
@@ -448,7 +448,7 @@ void nic_vi_entries_again(struct nic_session *session, uint16_t number, enum vip
     struct nic_vi *vi = &session->vis[number];
     struct nic_cqe entry = {.vi = number, .queue = (uint8_t)queue, .generation = vi->generation};
 
-    if (count > CQ_UNREAD_MAX) /* no correct library says this */
+    if (count > CQ_UNREAD_MAX) /* a correct libvipl never asks for more */
         count = CQ_UNREAD_MAX;
     count += VIP_MUTANT(ENTRY_TWICE) && count;
     for (; vi->cq[queue] >= 0 && count > VIP_MUTANT(ENTRY_LOST); count--)
@@ -471,8 +471,8 @@ void nic_deferred_publish(struct nic *nic)
 }
 
 /*
- * The end of a VI, or (vi < 0) of a whole session: publish its completions, in order. Those of
- * other VIs still wait for their packets.
+ * A VI ends, or (vi < 0) a whole session: publish its completions, in order. Completions of other
+ * VIs still wait for their packets.
  */
 void nic_deferred_publish_of(struct nic_session *session, int32_t vi)
 {
@@ -503,9 +503,9 @@ static bool deferred_grow(struct nic *nic)
 }
 
 /*
- * eng_ops.complete. An unreliable send completes a moment after its packet was pulled, but the link
- * reads its bytes only when it takes the packet. While a batch waits for a full link, the
- * application must not reuse the buffer yet. So completions of sends wait too, in order (FIFO).
+ * eng_ops.complete. The engine completes an unreliable send soon after vipd pulls its packet. But
+ * the link reads the program's buffer only when it takes the packet, and the program must not reuse
+ * the buffer earlier. So while packets wait for a full link, completions of sends wait, too (FIFO).
  */
 void nic_op_complete(void *ctx, uint16_t vi, enum vip_queue queue, uint32_t status, uint32_t length,
                      uint64_t imm)

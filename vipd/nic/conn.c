@@ -97,7 +97,7 @@ void nic_conn_free(struct nic_conn *conn)
     nic->conn_free = conn;
 }
 
-/* The connection with exactly this id, or NULL. The id is not trusted: any host may send it. */
+/* The connection with exactly this id, or NULL. The id is not trusted: any host may send any id. */
 struct nic_conn *nic_conn_find(const struct nic *nic, uint64_t local_id)
 {
     uint32_t index = (uint32_t)(local_id & (NIC_CONNS_MAX - 1));
@@ -150,7 +150,7 @@ void nic_conn_set_peer(struct nic_conn *conn, uint32_t peer)
     struct nic *nic = conn->session->nic;
 
     conn->peer = peer;
-    nic_list_del(&conn->by_peer); /* a connection that is bound anew has another peer */
+    nic_list_del(&conn->by_peer); /* if it is bound anew, its peer number changes */
     nic_list_add_tail(&nic->peers[peer % NIC_PEER_BUCKETS], &conn->by_peer);
 }
 

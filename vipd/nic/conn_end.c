@@ -29,7 +29,7 @@ void nic_conn_close(struct nic_conn *conn, enum vip_close_reason reason, bool op
     struct cm_close_args args = close_args(conn, reason);
     enum nic_conn_state state = conn->state;
 
-    if (conn->session->stays && nic_conn_goes_on(conn)) { /* the manager keeps it, for nic_leave */
+    if (conn->session->stays && nic_conn_goes_on(conn)) { /* the manager needs it in nic_leave */
         nic_conn_free(conn);
         return;
     }
@@ -78,7 +78,7 @@ enum vip_rc nic_vi_sever(struct nic_session *session, uint32_t number, const cha
     struct eng_close close = {.why = why};
     struct cm_close_args args;
 
-    session->nic->now_ns = now_ns; /* no nic_begin: a turn may end many connections */
+    session->nic->now_ns = now_ns; /* nic_begin is too slow: a turn may end many connections */
     if (!vi)
         return VIP_RC_INVALID_PARAMETER;
     if (!vi->conn || vi->conn->state != NIC_CONN_ESTABLISHED)

@@ -1,9 +1,9 @@
 /*
- * Connections: the glue between sessions, the connection manager and the engine.
+ * Connections: calls between sessions, the connection manager and the engine.
  *
- * Owns: the beginning of connections; what the connection manager calls. Does not own: their end
- * (conn_end.c), another life (rebind.c), requests that come in (wait.c), the exchange between
- * daemons (vipd/engine/cm.c), connection ids (conn.c).
+ * Owns: the beginning of connections; what the connection manager calls. Does not own: the end of
+ * connections (conn_end.c), connections of an earlier life (rebind.c), requests that come in
+ * (wait.c), the exchange between daemons (vipd/engine/cm.c), connection ids (conn.c).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -61,7 +61,7 @@ static void conn_done(struct nic *nic, uint64_t local_id, enum nic_conn_state ex
     uint16_t vi;
 
     if (!conn || conn->state != expected) {
-        /* The VI has been disconnected or is gone: tell the peer that the connection is closed. */
+        /* The VI was disconnected or destroyed: tell the peer that the connection is closed. */
         if (rc == VIP_RC_SUCCESS) {
             struct cm_close_args args = {.local_id = local_id,
                                          .remote_id = result->remote_id,
@@ -196,8 +196,8 @@ enum vip_rc nic_connect(struct nic_session *session, uint32_t number,
     /* Programs leave the host part of their own address unset (spec 3.11). */
     args.local.host_len = nic->self.len;
     memcpy(args.local.host, nic->self.bytes, sizeof(args.local.host));
-    /* Old programs name the server's discriminator as their own. If it belongs to another user,
-     * leave it out, because this program cannot be reached there. */
+    /* Old programs name the server's discriminator as their own discriminator. If it belongs to
+     * another user, send no discriminator, because the program cannot be reached there. */
     if (!args.peer_to_peer && args.local.disc_len <= sizeof(args.local.disc) &&
         cm_disc_of_other(nic->cm, args.local.disc, args.local.disc_len, session->uid, now_ns))
         args.local.disc_len = 0;
@@ -245,7 +245,7 @@ enum vip_rc nic_vi_disconnect(struct nic_session *session, uint32_t number, uint
         return VIP_RC_INVALID_PARAMETER;
     nic_begin(session, now_ns);
     eng_vi_disconnect(session->eng, (uint16_t)number, &ops_done);
-    nic_direct_asked(vi); /* the program's requests were about this connection */
+    nic_direct_asked(vi); /* the program's requests concern this connection only */
     if (vi->conn) {
         bool connected = vi->conn->state == NIC_CONN_ESTABLISHED;
         bool asked = !connected && vi->conn->state != NIC_CONN_REBINDING;
@@ -265,9 +265,9 @@ enum vip_rc nic_vi_disconnect(struct nic_session *session, uint32_t number, uint
 #define NO_USER UINT32_MAX /* no user has this number */
 
 /*
- * The user of a message to this NIC itself: the user that asks for the connection, in both
- * directions of the message; else the user that has the connection. NO_USER is for other messages:
- * answers to CLOSE and repeated CLOSE messages, few in a turn.
+ * The user for whom a CM message of this NIC to itself counts: the user that asks for the
+ * connection (for messages of both sides), else the user that has the connection. Other messages
+ * count for NO_USER: answers to CLOSE and repeated CLOSE messages, few in a turn.
  */
 static uint32_t loop_uid(const struct nic *nic, const uint8_t *packet, size_t len_bytes)
 {
@@ -285,7 +285,7 @@ static uint32_t loop_uid(const struct nic *nic, const uint8_t *packet, size_t le
     return conn ? conn->session->uid : NO_USER;
 }
 
-/* Keep a message to this NIC itself until the next turn. false: its user has no room left. */
+/* Keep a CM message to this NIC itself until the next turn. false: no room left for its user. */
 static bool loop_send(struct nic *nic, const uint8_t *packet, size_t len_bytes)
 {
     uint32_t at = (nic->cm_loop_head + nic->cm_loop_count) % NIC_CM_LOOP_MAX;
@@ -318,7 +318,7 @@ static void op_send(void *ctx, const struct cm_host *to, const uint8_t *packet, 
     nic->counts.tx_cm++;
     if (!nic->loop_by_link && nic_is_self(nic, to)) {
         if (!loop_send(nic, packet, len_bytes))
-            nic->counts.loop_cm_lost++; /* the manager repeats important messages */
+            nic->counts.loop_cm_lost++; /* the connection manager repeats important messages */
         return;
     }
     memcpy(addr.bytes, to->bytes, sizeof(addr.bytes));
@@ -332,7 +332,7 @@ static void op_send(void *ctx, const struct cm_host *to, const uint8_t *packet, 
         nic->counts.tx_cm_lost++;
 }
 
-/* Deliver CM packets to this NIC itself in the next turn, so that no call enters the connection
+/* CM packets of this NIC to itself wait for the next turn, so that no call enters the connection
  * manager while another call is in it. */
 bool nic_cm_loop_run(struct nic *nic)
 {
@@ -461,7 +461,7 @@ static void op_owned(void *ctx, uint32_t *record, uint32_t uid, const uint8_t *d
         nic->config.owners->owned(nic->config.owners_ctx, nic->name, record, uid, disc, len);
 }
 
-/* When vipd stops, the next one is to know the owners of now. */
+/* While vipd stops, the records stay: the next vipd needs the present owners. */
 static void op_disowned(void *ctx, uint32_t record)
 {
     const struct nic *nic = ctx;

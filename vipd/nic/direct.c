@@ -43,10 +43,10 @@ static struct vip_vipd_vi *block_of(const struct nic_session *session, uint16_t 
 /* ---- receives --------------------------------------------------------------------------- */
 
 /*
- * Count the messages that the ring has brought to this VI: the sender's count plus the messages
- * written behind it, up to the number of posted receives. If the sender's count is impossible, the
- * receiver's count of taken messages is used. A false count of either program damages this VI only.
- * Returns whether a receive is left.
+ * Count the messages that the ring has brought to this VI: the sender's count, plus later messages
+ * found in the ring, up to the number of posted receives. If the sender's count is impossible, vipd
+ * uses the receiver's count of taken messages. A false count of either program damages this VI
+ * only. Returns whether a receive is left.
  */
 static bool ring_sync(struct nic_session *session, uint16_t number)
 {
@@ -56,14 +56,14 @@ static bool ring_sync(struct nic_session *session, uint16_t number)
     uint32_t first = vi->ring_first + vi->ring_vipd;
     uint32_t posted, n, taken, most;
 
-    /* Load `posted` first: `taken` is then newer, so outstanding receives are never too many. */
+    /* Load `posted` first: `taken` is then newer, so `posted` - `taken` is never too large. */
     posted = vip_load32_acquire(&head->posted);
     n = (uint32_t)vip_load64_acquire(&way->sent);
     for (unsigned i = 0; i < VIP_DIRECT_SLOTS && vip_direct_there(way, n); i++)
         n++;
     taken = (uint32_t)vip_load64(&head->taken);
     most = posted - first;
-    /* A message may have gone to a receive posted after the load above. A receiver that sees this
+    /* A message may use a receive posted after vipd loaded `posted`. A receiver that sees this
      * message also sees that the ring is closing, and takes the message only if vipd counts it. */
     if (n == most + 1) /* [ring_end RULE_CLAMP] */
         n = most;
@@ -76,8 +76,8 @@ static bool ring_sync(struct nic_session *session, uint16_t number)
     return n != most;
 }
 
-/* Copy the segments of a receive. It uses at most *left continuations and reduces *left by their
- * number. false: none of our libraries can have written this receive. */
+/* Copy the segments of a receive, from at most *left continuations; reduces *left by their number.
+ * false: no libvipl can have written this receive. */
 static bool take_segs(struct nic_session *session, uint16_t number, const struct vip_sq_slot *slot,
                       struct nic_post_parts *parts, uint32_t *left)
 {
@@ -184,7 +184,7 @@ static void look_stats(struct nic_session *session, uint16_t number)
             vi->ring_seen[i + 1] = vi->ring_seen[i] * VIP_DIRECT_BYTES_MAX;
 }
 
-/* Publish to one end of a ring whether its program may send by it; nothing if that end is over. */
+/* Publish to the program at one end of a ring whether it may send by the ring. */
 static void tell_mute(const struct nic_ring *ring, unsigned half)
 {
     struct nic_session *session = ring->end[half].session;
@@ -249,8 +249,8 @@ static void end_leave(struct nic_session *session, uint16_t number)
 }
 
 /*
- * The connection ends: decide which messages were sent in time. libvipl takes a message only if it
- * has seen the message's stamp before the state change. Then this function sees the stamp, too.
+ * The connection ends: decide which messages of the ring were sent in time. libvipl takes a message
+ * only if it saw the message's stamp before the state CLOSING. Then vipd sees the stamp here, too.
  */
 static void ring_over(struct nic_session *session, uint16_t number)
 {
@@ -265,7 +265,7 @@ static void ring_over(struct nic_session *session, uint16_t number)
     vip_store32_release(&block->ring_end, vi->ring_count);
     vip_store32_release(&block->ring, VIP_RING_OVER); /* [ring_end OVER] */
     end_leave(session, number);
-    /* The sender may have died after it wrote a message and before it asked for the wake-up. */
+    /* The sender may have died after writing a message, before asking vipd to wake the receiver. */
     if (!session->closing)
         nic_wake_also(session, number, VIP_Q_RECV);
 }
@@ -274,7 +274,7 @@ void nic_op_fetch_receives(void *ctx, uint16_t number, bool all)
 {
     struct nic_session *session = ctx;
     struct nic_vi *vi = &session->vis[number];
-    /* There are never more outstanding continuations; a receive that names more is malformed. */
+    /* The most continuations that can be outstanding; a receive that names more is malformed. */
     uint32_t left = VIP_SQ_SLOTS;
 
     if (!session->recv_base)
@@ -315,7 +315,7 @@ void nic_direct_reset(struct nic_session *session, uint16_t number, enum vip_rin
     look_stats(session, number);
     memcpy(vi->ring_before, vi->ring_seen, sizeof(vi->ring_before));
     if (state == VIP_RING_OPEN)
-        return; /* the programs use these words all the time */
+        return; /* the programs are using these words */
     block->ring_end = block->ring_vipd = block->ring_mute = 0;
     vip_store32_release(&block->ring, state);
 }
@@ -326,8 +326,8 @@ void nic_direct_drop(struct nic_session *session, uint16_t number)
         ring_over(session, number);
 }
 
-/* May this end have a ring? Not with Reliable Reception: it promises that bytes are in memory even
- * if the program makes no call, and only vipd can put them there then. */
+/* May this end have a ring? Not with Reliable Reception: a completion promises that the bytes are
+ * in the receiver's memory. Without a call of the receiver, only vipd can put them there. */
 static bool may_have_ring(const struct nic_session *session, const struct nic_vi *vi)
 {
     const struct nic_pool pool = {.have = session->user->rings,
@@ -398,9 +398,9 @@ static bool end_begin(struct nic_ring *ring, unsigned half, const struct nic_con
 }
 
 /*
- * One end has not taken the ring. Then it offers no receives there, so the other end has sent no
- * message by it: all messages go through vipd, as without a ring. The next life of vipd would not go
- * on with a ring of which an end is missing. false: a program has written messages; the ring stays.
+ * The program at one end has not taken the ring, so it offers no receives for the ring, and the
+ * other program cannot send by the ring. Remove the ring, because the next life of vipd does not go
+ * on with a ring that lacks an end. false: a program has written messages anyway; the ring stays.
  */
 static bool ring_unused(struct nic_ring *ring)
 {
@@ -420,7 +420,7 @@ static bool ring_unused(struct nic_ring *ring)
         if (!session[half])
             continue;
         vip_store32_release(&block_of(session[half], vi[half])->ring, VIP_RING_NONE);
-        end_leave(session[half], vi[half]); /* the last one frees the ring */
+        end_leave(session[half], vi[half]); /* the second call frees the ring */
     }
     return true;
 }
@@ -446,7 +446,7 @@ void nic_direct_begin(struct nic_conn *conn)
         both = end_begin(ring, 1, peer, fd) && both;
         if (!both)
             (void)ring_unused(ring);
-    } /* else messages go through vipd, as they can at any time */
+    } /* else all messages go through vipd */
     if (fd >= 0)
         close(fd);
 }

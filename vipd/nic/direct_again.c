@@ -1,15 +1,15 @@
 /*
- * Rings of an earlier life of vipd: both programs have kept them, and used them meanwhile. The
- * program of each end brings the ring's file when it tells vipd of the VI. The first one makes the
- * ring known here, the second one joins.
+ * Rings of an earlier life of vipd: both programs have kept them, and used them meanwhile. Each
+ * program brings the ring's file when it claims its VI. With the first file vipd makes the ring;
+ * with the second file the other end joins.
  *
- * The file is one that a vipd of this user has made. So programs cannot make rings by bringing
- * files, and the quotas of the earlier life hold: here only the limits of the NIC and of a session
- * are checked. What the programs say about a ring can be false: then their connection ends, or its
- * messages are lost. The receives that vipd had taken follow from the receives that it has
- * committed. One that was taken and not committed is taken again.
+ * vipd refuses files that no vipd of the same user has made. So programs cannot make rings by
+ * bringing files, and the quotas of the earlier life hold: here only the limits of the NIC and of a
+ * session are checked. What the programs say about a ring can be false: then their connection ends,
+ * or its messages are lost. A receive that the earlier life had taken but not committed is taken
+ * again.
  *
- * Owns: what is asked of such a ring. Does not own: rings (direct.c), the connection (rebind.c).
+ * Owns: the checks of such a ring. Does not own: rings (direct.c), the connection (rebind.c).
  */
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -21,7 +21,7 @@
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
-/* The words of the VI, which an earlier life has left. */
+/* The words of the VI in the vipd-writes segment, as an earlier life has left them. */
 static struct vip_vipd_vi *words_of(const struct nic_session *session, uint16_t vi)
 {
     return nic_layout_vi(session->layout, session->vipd_base, vi);
@@ -47,7 +47,7 @@ static const char *file_fault(int fd, struct stat *ret)
     return NULL;
 }
 
-/* May this VI have the ring that its program tells of? NULL: yes. */
+/* May this VI have the ring that its program has brought? NULL: yes. */
 static const char *told_fault(const struct nic_session *session,
                               const struct nic_vi_checkpoint *past,
                               const struct nic_past_ring *told)
@@ -75,15 +75,16 @@ static struct nic_ring *ring_of(const struct nic *nic, const struct stat *st)
 }
 
 /*
- * An earlier life noted for the sender, in the sender's words, how many receives of the other end
- * it had taken. `now`: those committed. Few can have been taken and not committed.
+ * noted: number of receives of one end that the earlier life had taken; it had published this
+ * number to the other end. now: how many of these receives it had committed. At most the receives
+ * of one queue were taken and not committed.
  */
 static bool counts_fit(uint32_t noted, uint32_t now)
 {
     return noted - now <= VIP_DESC_PER_QUEUE_MAX;
 }
 
-/* May a VI join the ring at this half? received: committed receives since the ring began. */
+/* May a VI join the ring at this half? NULL: yes. received: its committed receives in the ring. */
 static const char *join_fault(const struct nic_session *session,
                               const struct nic_vi_checkpoint *past, const struct nic_ring *ring,
                               unsigned half, uint32_t received)
@@ -147,7 +148,7 @@ void nic_direct_restore(struct nic_session *session, uint16_t number, struct nic
     if (!other)
         return;
     session->nic->counts.rings_again++;
-    /* No operation through vipd is done before both ends are here. */
+    /* Both ends have joined, and vipd takes no receives before the rebind: the counts are exact. */
     peer = &other->vis[ring->end[1 - half].vi];
     vip_store32_release(&vi->head->ring_vipd, peer->ring_vipd);
     vip_store32_release(&peer->head->ring_vipd, vi->ring_vipd);

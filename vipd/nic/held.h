@@ -10,8 +10,8 @@
 
 struct nic_session;
 
-/* Adjacent fragments of one write that a library must place. vipd asks the library at the end of
- * the turn at the latest. */
+/* Adjacent fragments of one RDMA Write to staged memory. vipd collects them, and asks libvipl at
+ * the end of the turn at the latest to place them all. */
 struct nic_place {
     struct nic_session *session; /* NULL: no fragment is collected */
     uint64_t number;             /* number of the last fragment, for sink.place */
@@ -23,14 +23,14 @@ struct nic_place {
 /* A packet that the engine holds (ENG_RX_HOLD) or that waits for the library (parked). */
 struct nic_held {
     void *buffer;         /* buffer of the link, to be released; NULL if the bytes are in `own` */
-    uint8_t *own;         /* malloc'ed copy of a loopback packet */
+    uint8_t *own;         /* malloc'ed copy of the packet, or NULL */
     const uint8_t *bytes; /* the packet, in `buffer` or in `own` */
     uint32_t len;
-    bool used, replay; /* replay: eng_replay named it; eng_rx_replay takes it after parking */
-    uint32_t staged;   /* parked: frames that the library was asked to place, one bit each */
-    uint32_t spoiled;  /* parked: of these, frames that the library could not place */
-    uint64_t conn_id;  /* local id; the connection may be gone meanwhile */
-    uint64_t number;   /* parked: every placement up to this one must be done */
+    bool used, replay; /* replay: the engine held this packet before vipd parked it */
+    uint32_t staged;   /* of a parked packet: one bit for each frame that libvipl must place */
+    uint32_t spoiled;  /* of a parked packet: one bit for each frame that libvipl failed to place */
+    uint64_t conn_id;  /* local id of the connection, which may have ended meanwhile */
+    uint64_t number;   /* of a parked packet: number of the last range that libvipl must place */
     struct nic_session *session;
     struct nic_list link; /* in session->held or session->parked */
     uint32_t next_free;   /* index + 1 of the next free slot */
@@ -41,12 +41,12 @@ struct nic_src {
     const uint8_t *bytes; /* contiguous packet; NULL: the bytes are in `piece` */
     uint32_t len;
     void *buffer;              /* buffer of the link; NULL: the packet is not from the link */
-    uint8_t *own;              /* malloc'ed, if `bytes` lie in it */
+    uint8_t *own;              /* malloc'ed copy of the packet, or NULL */
     const struct iovec *piece; /* loopback: pieces in packet order */
     unsigned piece_count;
-    bool scarce;      /* the link needs the buffer back at once: keep a copy */
-    bool placed;      /* the library has placed its staged writes, */
-    uint32_t spoiled; /* except these frames of nic->replay_packet, one bit each */
+    bool scarce;      /* the link needs its buffer back soon: to keep the packet, copy it */
+    bool placed;      /* libvipl has placed the packet's writes to staged memory */
+    uint32_t spoiled; /* frames of nic->replay_packet that libvipl failed to place, one bit each */
 };
 
 #endif

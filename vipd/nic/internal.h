@@ -1,15 +1,15 @@
 /*
  * Declarations that the files of vipd/nic share. No other file includes this.
  *
- * The files (ORDER has them from bottom to top): nic.c opening, closing, the turn; share.c
- * processor time of users; session.c sessions; sq.c their submission ring; post.c a posting; vi.c
- * VIs and CQs; conn.c the table of connection ids; conn_end.c the end of connections; rebind.c
- * connections that are bound anew; connect.c the glue to the connection manager; wait.c waits and listeners; tx.c and self.c packets that leave; rx.c packets that arrive;
- * source.c and held.c their bytes, also for later; place_ask.c and place.c payload into memory;
- * resolve.c memory into packets; direct.c rings between two programs; direct_again.c
- * rings of an earlier life; complete.c completions and
- * wake-ups; backlog.c entries of full CQs; kept_bytes.c memory for descriptors; see.c captures;
- * view.c, view_objects.c and stats.c views; map.c pages; random.c random numbers.
+ * The files (ORDER has them from bottom to top): nic.c opening, closing, the turn; share.c time of
+ * users; session.c sessions; sq.c submission rings; post.c a posting; vi.c VIs and CQs; conn.c
+ * connection ids; connect.c calls to and from the connection manager; conn_end.c the end of
+ * connections; rebind.c connections that are bound anew; wait.c waits and listeners; tx.c, self.c
+ * packets that leave; rx.c packets that arrive; source.c, held.c bytes of packets; place_ask.c,
+ * place.c copying payload to memory; resolve.c payload of packets that leave; direct.c,
+ * direct_again.c rings of two programs; complete.c completions and wake-ups; backlog.c entries of
+ * full CQs; kept_bytes.c memory for descriptors; see.c captures; view.c, view_objects.c, stats.c
+ * views; map.c pages; random.c random numbers.
  */
 #ifndef VIPD_NIC_INTERNAL_H
 #define VIPD_NIC_INTERNAL_H
@@ -32,15 +32,15 @@ uint64_t nic_random(struct nic *nic);
  * end: call it when the turn ends. */
 void nic_share_begin(struct nic *nic);
 void nic_share_end(struct nic *nic);
-/* Slow path of nic_share_due below. */
+/* Slow path of nic_share_due, for turns in which several sessions have work. */
 bool nic_share_first(struct nic_session *session);
 /*
- * True if this turn has passed over a session, and a session that it has served still has work.
- * Then the turn goes on with the latter: a turn costs much more than a few cheap slots.
+ * Has this turn passed over a session, although a session that it served still has work? Then the
+ * turn serves the second session again, because a new turn costs much more than a few slots.
  */
 bool nic_share_ahead(const struct nic *nic);
-/* Give the rest of the turn to the sessions that were passed over, if those served before have no
- * work left or the turn did nothing (`did` is false). Returns whether they get it. */
+/* Let the sessions that were passed over use the rest of the turn, if the sessions served so far
+ * have no work left, or the turn did nothing (`did` is false). Returns whether they may. */
 bool nic_share_open(struct nic *nic, bool did);
 /* Slow paths of nic_share_switch and nic_share_worked below. */
 void nic_share_pass(struct nic *nic, struct nic_session *session);
@@ -60,7 +60,7 @@ static inline bool nic_share_had_work(const struct nic_session *session)
     return nic->sessions.next == nic->sessions.prev || session->share.turn == nic->counts.turns;
 }
 
-/* From now on vipd spends time for this session; NULL: for no session. Returns the previous one. */
+/* From now on, vipd's time counts for this session; NULL: for none. Returns the session before. */
 static inline struct nic_session *nic_share_switch(struct nic *nic, struct nic_session *session)
 {
     struct nic_session *before = nic->meter.session;
@@ -85,7 +85,7 @@ struct nic_pool {
     uint64_t have, used, max;
     uint64_t small;   /* a user with at most this amount is small */
     uint64_t reserve; /* the last free part, only for small users */
-    unsigned times;   /* other users have at most `times` * (free part - reserve) */
+    unsigned times;   /* a user above `small` has at most `times` * (free part - reserve) */
 };
 /* May the user take `more`? The rule leaves a part of the pool for users that come later. */
 bool nic_pool_room(const struct nic_pool *pool, uint64_t more);
@@ -93,45 +93,45 @@ bool nic_pool_room(const struct nic_pool *pool, uint64_t more);
 /* conn.c: the table of connection ids. */
 struct nic_conn *nic_conn_new(struct nic_session *session, uint16_t vi, enum nic_conn_state state);
 void nic_conn_free(struct nic_conn *conn);
-/* Another id for the connection; nothing changes. */
+/* Make a new random id, which the caller may give to the connection. Changes nothing. */
 uint64_t nic_conn_id(const struct nic_conn *conn);
-/* Give the connection a new id; the old one finds nothing from now on. */
+/* Give the connection a new id; the old id finds nothing from now on. */
 void nic_conn_renew(struct nic_conn *conn);
 struct nic_conn *nic_conn_find(const struct nic *nic, uint64_t local_id);
 /* Can the next life of vipd go on with the connection? */
 bool nic_conn_goes_on(const struct nic_conn *conn);
-/* Tell the owner of the session what became of a connection of an earlier life (nic_sink.rebound). */
+/* Report to the session's owner whether a connection of an earlier life goes on (sink.rebound). */
 void nic_rebound_tell(const struct nic_conn *conn, const char *why);
 /* For views; conn may be NULL. */
 struct nic_binding_view nic_conn_binding(const struct nic_conn *conn);
-/* Remember the peer of an established connection. */
 void nic_conn_set_peer(struct nic_conn *conn, uint32_t peer);
 void nic_conns_deinit(struct nic *nic);
 
 /* connect.c */
 extern const struct cm_ops nic_cm_ops;
-/* Give CM packets to this NIC itself to the connection manager. Returns whether there were any. */
+/* Deliver packets that the connection manager has sent to its own NIC. Returns whether there were
+ * any. */
 bool nic_cm_loop_run(struct nic *nic);
 /* conn_end.c */
-/* Send a CLOSE. Call it before the connection is free, because op_send looks for its user. */
+/* Send a CLOSE. Call it before nic_conn_free: op_send finds the user by the connection. */
 void nic_close_send(struct nic *nic, const struct cm_close_args *args);
-/* The other side is gone: the VI goes to Error, the application gets CONN_LOST. */
+/* The other end of the connection has ended: the VI enters Error, the program gets CONN_LOST. */
 void nic_conn_lost(struct nic_conn *conn, const struct eng_close *close);
 /* rebind.c */
-/* Is this host this NIC? */
+/* Is `host` the address of this NIC? */
 bool nic_is_self(const struct nic *nic, const struct cm_host *host);
-/* The connection is established with this peer under its present local_id. Returns what the engine
- * must know. */
+/* The connection is established with the peer of `result`, under its present local_id. Returns the
+ * arguments for the engine. */
 struct eng_conn nic_conn_bind(struct nic_conn *conn, const struct cm_conn *result);
-/* Operations of the connection manager. */
+/* Operations that the connection manager calls (cm_ops). */
 void nic_op_away(void *ctx, uint64_t local_id);
 uint64_t nic_op_other_id(void *ctx, uint64_t local_id);
 bool nic_op_rebind(void *ctx, uint64_t local_id, const struct cm_conn *result,
                    const struct vip_counts *theirs, struct vip_counts *ours);
 void nic_op_rebound(void *ctx, uint64_t local_id, enum vip_rc rc, const struct cm_conn *result,
                     const struct vip_counts *theirs, const char *why);
-/* vi.c: make a VI with the number, generation and positions that it had. ring: its ring goes on.
- * Outcomes as nic_vi_create; INVALID_PARAMETER: the number is in use or too large. */
+/* vi.c: make a VI of an earlier life again, with its number, generation and positions. ring: it
+ * goes on with its ring. As nic_vi_create; INVALID_PARAMETER, too: number in use or too large. */
 enum vip_rc nic_vi_create_as(struct nic_session *session, const struct nic_vi_checkpoint *past,
                              bool ring, char *why, size_t why_bytes);
 /* VIP_FEATURE_* of this NIC. */
@@ -158,18 +158,18 @@ bool nic_waiters_end(struct nic_session *session, unsigned *ends);
 void nic_op_incoming(void *ctx, uint64_t wait_id, uint64_t handle, const struct vip_addr *remote,
                      const struct vip_cm_attrs *attrs, const struct vip_private *data);
 
-/* sq.c: take at most `budget` slots, and in one turn at most one ring of slots. Returns their
- * number. cut: stop when the turn's time is over, because one slot can make vipd take all receives
- * of a queue. */
+/* sq.c: take at most `budget` slots; all calls of one turn together take at most as many slots as
+ * the ring has. Returns the number of slots taken. cut: stop when the turn's time is over, because
+ * one slot can cost much: it can make vipd take all receives of a queue. */
 unsigned nic_session_drain(struct nic_session *session, unsigned budget, bool cut);
-/* Take all earlier postings; a turn calls it before an event that must come after them. They lie
- * within one ring, so all calls of a turn together take at most one ring of slots. If the session
- * is throttled, nothing is taken. */
+/* Take all postings so far; a turn calls this before an event that must come after them. All calls
+ * of one turn together take at most as many slots as the ring has. Does nothing while the session
+ * is throttled. */
 void nic_session_fetch(struct nic_session *session);
 /*
- * A control request of the program begins: take all postings that the program made before it, even
- * if the session is throttled. The program waits for the answer, so it cannot make many requests in
- * a turn. The end of a request needs no call: the next turn wakes the sleepers and replays packets.
+ * A control request of the program begins: take all postings made before the request, even if the
+ * session is throttled. (The program waits for the answer, so it cannot make many requests in a
+ * turn.) The end of a request needs no call: the next turn wakes sleepers and replays packets.
  */
 void nic_begin(struct nic_session *session, uint64_t now_ns);
 /* session.c: publish to the library how long VipDisconnect lingers, from the NIC's present
@@ -177,7 +177,7 @@ void nic_begin(struct nic_session *session, uint64_t now_ns);
 void nic_session_set_linger(struct nic_session *session);
 /* post.c: is the next slot of the submission ring written? */
 bool nic_session_has_posts(const struct nic_session *session);
-/* A posting failed: charge it (nic_session_throttled). */
+/* A posting failed: charge the session NIC_FAULT_NS (nic_session_throttled). */
 void nic_session_fault(struct nic_session *session);
 /* post.c: may vipd report one more error to the program? true: this report is counted. */
 bool nic_session_may_tell(struct nic_session *session);
@@ -191,7 +191,7 @@ struct nic_post_parts {
 };
 void nic_session_post(struct nic_session *session, const struct vip_sq_slot *slot,
                       const struct nic_post_parts *parts, uint16_t control);
-/* Time at which a throttled session may go on. */
+/* Time at which vipd again takes postings of a throttled session; 0: now. */
 uint64_t nic_session_resumes_ns(const struct nic_session *session);
 
 /* The VI with this number; NULL if there is none. */
@@ -209,17 +209,17 @@ void nic_vi_drop(struct nic_session *session, uint16_t vi);
 /* Report CONN_LOST to the application, once per connection. */
 void nic_vi_lost(struct nic_session *session, uint16_t vi, const char *why);
 
-/* map.c: zeroed pages that cost nothing until touched; NULL on failure. registry_unmap gives them
- * back. */
+/* map.c: zeroed pages, which take no memory until they are used; NULL: failure. registry_unmap
+ * frees them. */
 void *nic_map(size_t bytes);
 
 /* stats.c */
 void nic_stats_add(struct eng_vi_stats *sum, const struct eng_vi_stats *one);
 
-/* kept_bytes.c: memory within the limits of the session and its user; NULL: there is none. */
+/* kept_bytes.c: memory for descriptors; NULL: a limit of the session or user, or no memory. */
 void *nic_kept_alloc(struct nic_session *session, size_t bytes);
 void nic_kept_free(struct nic_session *session, void *memory, size_t bytes);
-/* A block of NIC_KEPT_BLOCK bytes: a spare block, if the session has one. NULL as above. */
+/* A block of NIC_KEPT_BLOCK bytes; a spare block, if there is one. NULL: as nic_kept_alloc. */
 void *nic_kept_block(struct nic_session *session);
 /* A chain of blocks becomes spare, in O(1). The blocks count in the limits until they are freed. */
 void nic_kept_spare(struct nic_session *session, struct nic_kept_block *first,
@@ -227,35 +227,35 @@ void nic_kept_spare(struct nic_session *session, struct nic_kept_block *first,
 /* Free at most `most` spare blocks. Returns their number. */
 unsigned nic_kept_spares_free(struct nic_session *session, unsigned most);
 
-/* backlog.c. add: append an entry; false: no memory. take: remove the first entry; false: its VI is
- * gone. */
+/* backlog.c. add: append an entry; false: no memory. take: remove the first entry; false: its VI
+ * was destroyed, so drop the entry. */
 bool nic_backlog_add(struct nic_session *session, struct nic_backlog *backlog,
                      const struct nic_cqe *entry);
 bool nic_backlog_take(struct nic_session *session, struct nic_backlog *backlog,
                       struct nic_cqe *ret);
-/* The VI is destroyed: its entries do not count any more. */
+/* The VI is destroyed: its entries no longer count in `live`. */
 void nic_backlog_forget(struct nic_backlog *backlog, struct nic_vi *vi, unsigned queue);
-/* No entry of the backlog counts any more: its blocks become spare. */
+/* Empty the backlog: its blocks become spare. */
 void nic_backlog_free(struct nic_session *session, struct nic_backlog *backlog);
 
 /* complete.c */
 /* The VI is connected: write what the next life of vipd must know of its operations. */
 void nic_commit_begin(struct nic_session *session, uint16_t vi);
-/* A VI number is used for the first time in this life: head, rings and positions of its queues. */
+/* First use of a VI number in this life: read head, rings and positions from the segment. */
 void nic_positions_read(struct nic_session *session, uint16_t vi);
-/* The completion rings of a new VI. */
+/* Prepare the completion rings of a new VI. */
 void nic_comps_begin(struct nic_session *session, uint16_t vi);
-/* The same for the entries of a CQ. */
+/* First use of a CQ number in this life: read the position of the CQ's ring from memory. */
 void nic_cq_position_read(struct nic_session *session, uint32_t cq);
 void nic_op_complete(void *ctx, uint16_t vi, enum vip_queue queue, uint32_t status, uint32_t length,
                      uint64_t imm);
 void nic_deferred_publish(struct nic *nic);
 void nic_deferred_publish_of(struct nic_session *session, int32_t vi);
-/* Wake the sleepers of the queue although vipd completed nothing: the direct ring was used. */
+/* Wake the sleepers of the queue without a completion of vipd, for example for a direct ring. */
 void nic_wake_also(struct nic_session *session, uint16_t vi, enum vip_queue queue);
-/* Ask the library to place the collected bytes (place_ask.c). Then a full barrier, then wake the
- * sleepers of all queues and CQs that got completions since the last call. Each turn calls it; a
- * full list, and the end of a CQ or of a session, cannot wait for the turn. */
+/* Ask libvipl to place the collected bytes (place_ask.c). Then execute a full barrier, and wake the
+ * sleepers of all queues and CQs that got completions since the last call. Call it in each turn,
+ * when the list of queues to wake is full, and before the end of a CQ or session. */
 void nic_wake_flush(struct nic *nic);
 /* Move the entries that fit from the backlog of one CQ into its ring. false: no entry of any CQ of
  * the session fits. */
@@ -264,11 +264,11 @@ void nic_cq_forget_vi(struct nic_session *session, struct nic_vi *vi, enum vip_q
 void nic_cq_deinit(struct nic_session *session, struct nic_cq *cq);
 
 /* place_ask.c */
-/* Ask a library to place the bytes that were collected for it. */
+/* Ask libvipl to place the bytes that were collected in nic->place. */
 void nic_place_flush(struct nic *nic);
 /*
- * Ask the library to copy bytes from the "in" half, or into the "out" half. frame: the frame of the
- * bytes; NULL if they are placed late, after their acknowledgement.
+ * Ask libvipl to copy bytes of a staged region: from its "in" half to the program's memory, or from
+ * there to its "out" half. frame: NULL: the bytes are placed late, after their acknowledgement.
  */
 void nic_place_ask(struct nic_session *session, const struct eng_access *access,
                    const struct vip_frame *frame);
@@ -284,12 +284,12 @@ enum nic_stage {
     NIC_STAGE_PARKED, /* the packet is kept; its bytes belong to the session now */
     NIC_STAGE_DROP,   /* drop the packet; the peer sends it again */
 };
-/* replay: the held packet that eng_replay named (its entry is parked), NULL for a fresh packet. */
+/* replay: the held packet that eng_replay named (its entry is parked); NULL: a new packet. */
 enum nic_stage nic_stage(struct nic_conn *conn, const struct vip_packet *packet,
                          struct nic_src *src, struct nic_held *replay);
-/* Sums of the engine's counters of a VI and those of its ring. nic_vi_counts leaves out receives
- * that wait in the program's table. So it need not touch a page of the table if the VI never had a
- * ring. */
+/* Sums of the engine's counters of a VI and the counters of its ring. nic_vi_counts leaves out
+ * receives that wait in the program's table, so that it reads no page of the table for a VI that
+ * never had a ring. */
 void nic_vi_counts(const struct nic_session *session, uint16_t vi, struct eng_vi_stats *ret);
 void nic_vi_stats(const struct nic_session *session, uint16_t vi, struct eng_vi_stats *ret);
 
@@ -301,7 +301,7 @@ void nic_src_release(struct nic *nic, const struct nic_src *src);
  * true; false: a page was missing (vipd/registry/guard.h), the copied bytes are not valid.
  */
 bool nic_src_copy(const struct nic_src *src, uint32_t offset, void *to, uint32_t len);
-/* Must the bytes be copied to keep them? True for pieces of a loopback packet, scarce buffers. */
+/* Must vipd copy the bytes to keep them? True for a loopback packet and for scarce buffers. */
 bool nic_src_must_copy(const struct nic_src *src);
 /* Make the source own a copy of its bytes. false: no memory, or a missing page; nothing changed. */
 bool nic_src_own(struct nic *nic, struct nic_src *src);
@@ -317,7 +317,7 @@ void nic_held_slot_free(struct nic *nic, struct nic_held *held);
 struct nic_src nic_held_src(const struct nic_held *held);
 
 /* resolve.c */
-/* Resolve the pieces of a packet to addresses. false: some piece is not allowed (any more). */
+/* Resolve the pieces of a packet to addresses. false: the registry does not allow a piece. */
 bool nic_tx_resolve(struct nic_session *session, struct nic_tx *tx);
 
 /* rx.c */
@@ -327,17 +327,17 @@ bool nic_rx_take(struct nic *nic);
 void nic_rx_process(struct nic *nic);
 /* The NIC ends: give back the packets that were not processed. */
 void nic_rx_forget(struct nic *nic);
-/* Give a decoded packet to the engine. true: src's bytes are kept; else they are the caller's. */
+/* Give a decoded packet to the engine. true: it keeps src's bytes; false: the caller frees them. */
 bool nic_rx_feed(struct nic_conn *conn, const struct vip_packet *packet, struct nic_src *src);
-/* Replay some held packets that are due; none when the turn's time is over. nic_rx_feed calls it
- * after each packet; otherwise the engine would have to hold the next packets, too. A stage of the
- * turn replays all others. */
+/* Replay some held packets whose turn has come; none when the turn's time is over. nic_rx_feed
+ * calls this after each packet; otherwise the engine would have to hold the next packets, too. A
+ * stage of the turn replays the remaining held packets. */
 void nic_rx_replay(struct nic_session *session);
 void nic_rx_orphans(struct nic_session *session); /* forget held packets of a destroyed VI */
-/* All ranges of a parked packet are placed: feed it, and give its slot back. */
+/* All ranges of a parked packet are placed: give the packet to the engine, and free its slot. */
 void nic_rx_resume(struct nic_held *held);
 
-/* tx.c: pull packets and send them. Returns whether there were any. */
+/* tx.c: pull packets from the engines and send them. Returns whether there were any. */
 bool nic_tx_run(struct nic *nic);
 void nic_tx_forget(struct nic *nic, const struct nic_session *session);
 /* self.c: hand a pulled packet to a session of this nic. */

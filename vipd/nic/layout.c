@@ -1,4 +1,4 @@
-/* The shared-memory ABIs that vipd takes (layout.h). */
+/* The shared-memory ABIs that vipd accepts (layout.h). */
 #include "vipd/nic/layout.h"
 
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /*
- * Where things lie in the two segments of a session, for each shared-memory ABI that vipd takes:
+ * Offsets and sizes in the two segments of a session, for each shared-memory ABI that vipd accepts:
  * proto/shm.h (the present one) and proto/shm3.h (the previous one).
  *
  * Owns: offsets and sizes. Does not own: what the words mean (proto/shm.h).
@@ -15,15 +15,15 @@
 struct nic_layout {
     uint32_t abi;
     uint64_t app_bytes, vipd_bytes; /* sizes of the segments */
-    /* app-writes: waiter words of the first VI and of the first CQ, arm word of the first CQ; bytes
-     * from one VI or CQ to the next. */
+    /* app-writes. off: of the waiter words of VI 0, the waiter word of CQ 0, the arm word of CQ 0.
+     * stride: bytes from one VI or CQ to the next. */
     uint32_t waiters_off, waiters_stride, cq_off, cq_stride, arm_off, arm_stride;
     uint32_t vi_stride; /* vipd-writes: bytes from the head of one VI to the next */
     bool long_only;     /* the completion rings lie behind the head of each VI, and are long */
-    bool outlives; /* the next life of vipd may go on with the session: it can write vipd-writes */
+    bool outlives; /* the next vipd can map vipd-writes writable, and so go on with the session */
 };
 
-/* NULL: vipd does not take this ABI. Any thread. */
+/* NULL: vipd does not accept this ABI. Any thread. */
 const struct nic_layout *nic_layout(uint32_t abi);
 
 /* Addresses of words. app, vipd: where the segment is mapped. */
@@ -35,7 +35,7 @@ static inline const uint32_t *nic_layout_waiters(const struct nic_layout *layout
            queue;
 }
 
-/* Of the words of a CQ, ABI 3 has `waiters` and `cons` only. */
+/* The words of a CQ. With ABI 3 only `waiters` and `cons` exist. */
 static inline const struct vip_app_cq *nic_layout_cq(const struct nic_layout *layout,
                                                      const void *app, uint32_t cq)
 {
@@ -50,7 +50,7 @@ static inline const uint32_t *nic_layout_arm(const struct nic_layout *layout, co
                                             (uint64_t)cq * layout->arm_stride);
 }
 
-/* Of the head of a VI, ABI 3 has the first 64 bytes only. */
+/* The head of a VI. With ABI 3 only its first 64 bytes exist. */
 static inline struct vip_vipd_vi *nic_layout_vi(const struct nic_layout *layout, void *vipd,
                                                 uint16_t vi)
 {

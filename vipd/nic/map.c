@@ -1,4 +1,4 @@
-/* Memory that costs nothing until it is touched. */
+/* Memory that takes no pages until it is used. */
 #include <sys/mman.h>
 
 #include "vipd/nic/internal.h"

@@ -105,7 +105,7 @@ int nic_open(const struct nic_config *config, struct link *link, uint64_t now_ns
     nic->link = link;
     nic->now_ns = now_ns;
     nic->random_key = (struct siphash_key){config->seed, config->secret ^ ~config->epoch};
-    /* A program may name a wait of an earlier life: no other wait may have this number. */
+    /* A program may name a wait of an earlier life, so no wait of this life may have its number. */
     nic->next_wait = siphash(&nic->random_key, "waits", 5) / (2 * NIC_SESSIONS_MAX);
     link_look(nic);
     nic->loop_by_link =
@@ -223,7 +223,7 @@ static bool is_quiet(const struct nic *nic)
 
 /* ---- the turn -------------------------------------------------------------------------- */
 
-/* Slots taken from one session at a time while there are other sessions: they wait meanwhile. */
+/* Slots that vipd takes from one session before the next session, if there are several. */
 #define POSTS_SHARED 16
 
 /* Take postings of one session, if it is due: at most `most` slots. Returns their number. */
@@ -352,7 +352,7 @@ static bool spares_serve(struct nic_session *session)
     return true;
 }
 
-/* Free spare blocks: blocks of backlogs in which no entry counts any more. */
+/* Free spare blocks, which CQ backlogs do not need any more. */
 static bool spares_run(struct nic *nic)
 {
     bool did;
@@ -393,7 +393,7 @@ static bool backlogs_run(struct nic *nic)
     return did;
 }
 
-/* Do what the program asked for this VI. This may take and complete 1,024 receives. */
+/* Serve the program's requests for this VI. This may take and complete 1,024 receives. */
 static void ask_serve(struct nic_session *session, struct nic_vi *vi)
 {
     static const char why[] = "a message from a program of this host met a receive that it could "
@@ -406,14 +406,14 @@ static void ask_serve(struct nic_session *session, struct nic_vi *vi)
     nic_direct_asked(vi);
     if (no_ring)
         nic_direct_not_taken(session, number);
-    vi->ask_break = breaks && rebinds; /* until nic_direct_ask_again */
+    vi->ask_break = breaks && rebinds; /* kept until nic_direct_ask_again */
     if (breaks && !rebinds && nic_vi_sever(session, number, why, nic->now_ns) == VIP_RC_SUCCESS)
         nic->counts.ring_breaks++;
     if (flushes && vi->used && eng_vi_state(session->eng, number) == VIP_VIST_ERROR)
         nic_op_fetch_receives(session, number, true);
 }
 
-/* Serve one VI of a session for which the program asked something. A throttled session waits. */
+/* Serve the program's requests for one VI of a session, unless the session is throttled. */
 static bool asks_serve(struct nic_session *session)
 {
     struct nic *nic = session->nic;
@@ -469,7 +469,7 @@ enum stage {
     STAGE_POSTS,
     STAGE_PLACED, /* packets whose bytes a library has placed */
     STAGE_PACKETS,
-    STAGE_REPLAY, /* packets that waited for a missing one */
+    STAGE_REPLAY, /* held packets that waited for a missing packet */
     STAGE_TIMERS,
     STAGE_ASKS, /* requests of programs by their submission rings */
     STAGE_CONNECTIONS,
@@ -511,9 +511,9 @@ static bool stage_run(struct nic *nic, unsigned stage)
 }
 
 /*
- * Packets are taken from the link before the submission rings are read, and processed after. So
- * vipd always sees a receive that was posted before a packet arrived. If the turn's time is over,
- * the next turn begins with the following stage, so that no stage waits long.
+ * vipd takes packets from the link before it reads the submission rings, and processes the packets
+ * afterwards. So vipd always sees a receive that was posted before a packet arrived. If the turn's
+ * time is over, the next turn begins with the following stage, so that no stage waits long.
  */
 static bool stages_run(struct nic *nic)
 {
@@ -541,7 +541,7 @@ bool nic_turn(struct nic *nic, uint64_t now_ns)
     nic->now_ns = now_ns;
     nic->counts.turns++;
     did = nic_rx_take(nic);
-    /* vipd may have lost the processor since the turn began. */
+    /* Read the clock again: vipd may have lost the processor since the turn began. */
     if (did)
         cm_looked(nic->cm, nic->config.clock ? nic->config.clock() : now_ns);
     if (nic->link_changes != nic->link->changes)
@@ -552,7 +552,7 @@ bool nic_turn(struct nic *nic, uint64_t now_ns)
     did = stages_run(nic) || did;
     while (nic_share_ahead(nic) && sessions_drain(nic)) {
         did = true;
-        nic_share_worked(nic, POSTS_SHARED); /* each round looks at all sessions */
+        nic_share_worked(nic, POSTS_SHARED); /* sessions_drain looks at all sessions */
         (void)transmit(nic);
     }
     if (nic_share_open(nic, did)) {
@@ -578,8 +578,8 @@ static void publish_asleep(struct nic *nic, bool asleep)
 }
 
 /* The poster stores its slot, executes a full barrier, then loads "asleep". vipd stores "asleep",
- * executes a full barrier, then loads the slot. So at least one of both sees the other. Packets
- * need no second look: the link's descriptor is readable while packets wait. */
+ * executes a full barrier, then loads the slot. So the poster sees "asleep", or vipd sees the slot.
+ * Packets need no second look: the link's descriptor is readable while packets wait. */
 bool nic_try_sleep(struct nic *nic)
 {
     publish_asleep(nic, true);

@@ -7,8 +7,8 @@
  * Does not own: sockets of clients and control messages (vipd/client/), the event loop and sleeping
  * (vipd/host.c), protocol rules (vipd/engine/), memory rights (vipd/registry/).
  *
- * Threads: one thread at a time uses a NIC, so nothing is locked. It is the thread of the NIC's
- * loop, or that of the control loop while the NIC's loop stands still (vipd/host.h). NICs share
+ * Threads: one thread at a time uses a NIC, so nothing is locked: the thread of the NIC's loop, or
+ * the thread of the control loop while the NIC's loop stands still (vipd/host.h). NICs share
  * nothing with each other. Nothing blocks.
  */
 #ifndef VIPD_NIC_NIC_H
@@ -42,22 +42,22 @@ struct nic_config {
     uint64_t linger_ns;       /* linger of VipDisconnect (proto/shm.h); up to 2^32 - 1 ms */
     uint8_t without; /* VIP_FEATURE_* that vipd hides; not 0 only in tests of older versions */
     uint64_t more;   /* VIP_FEATURE_REBIND if connections outlive vipd; tests: other bits, too */
-    /* Reads the present time: vipd measures when packets are given to the link and how long a turn
-     * takes. NULL: the turn's time is used; then no turn is cut, and users do not share time. */
+    /* Reads the present time, to measure when the link gets packets and how long a turn takes.
+     * NULL: vipd uses the time of the turn's begin; it does not limit turns or share out time. */
     uint64_t (*clock)(void);
     uint64_t (*cpu_clock)(void);     /* processor time of the calling thread; NULL: as clock */
-    const struct nic_owners *owners; /* NULL: not asked for */
+    const struct nic_owners *owners; /* NULL: the owners are not recorded */
     void *owners_ctx;
 };
 
-/* Who owns the discriminators of a NIC, as cm_ops.owned and .disowned say. Any thread of the NIC. */
+/* Records the owners of a NIC's discriminators, as cm_ops.owned and .disowned. The NIC's thread. */
 struct nic_owners {
     void (*owned)(void *ctx, const char *nic, uint32_t *record, uint32_t uid, const uint8_t *disc,
                   uint8_t len);
     void (*disowned)(void *ctx, uint32_t record);
 };
 
-/* Take over an open link; nic_close closes it. Outcomes: 0; -ENOMEM. */
+/* Make a NIC with an open link, which nic_close closes. Outcomes: 0; -ENOMEM. */
 int nic_open(const struct nic_config *config, struct link *link, uint64_t now_ns, struct nic **ret);
 /* Apply a reload of the configuration. Times of the connection manager, linger_ns, direct and
  * kept_bytes_user apply at once; engine and the other limits for sessions opened from now on. name,
@@ -65,8 +65,8 @@ int nic_open(const struct nic_config *config, struct link *link, uint64_t now_ns
 void nic_set_config(struct nic *nic, const struct nic_config *config);
 /* vipd stops: sessions that end from now on close their connections with VIP_CLOSE_SHUTDOWN. */
 void nic_stopping(struct nic *nic);
-/* Close the link and free everything. All sessions must have ended; with that they have sent every
- * CLOSE. */
+/* Close the link and free everything. All sessions must have ended; the end of each has sent its
+ * CLOSE messages. */
 void nic_close(struct nic *nic, uint64_t now_ns);
 /* ---- the turn -------------------------------------------------------------------------- */
 
@@ -89,8 +89,8 @@ void nic_awake(struct nic *nic);
 int nic_fd(const struct nic *nic);
 /* ---- sessions -------------------------------------------------------------------------- */
 
-/* Reports to the owner of a session; called from within any nic function. They must not call nic
- * functions. */
+/* Reports to the owner of a session. Any nic function may call them. They must not call nic
+ * functions, except nic_vi_identify. */
 struct nic_sink {
     /* A connection request. data: private data of the client, never NULL. */
     void (*incoming)(void *ctx, uint64_t wait_id, uint64_t conn_handle,
@@ -103,17 +103,17 @@ struct nic_sink {
                    const char *why);
     void (*error)(void *ctx, enum vip_resource resource, enum vip_error_code code, uint16_t vi,
                   uint32_t generation, uint32_t opcode, const char *why);
-    /* Bytes for a staged region arrived in its "in" half; nic_placed answers, in order. */
+    /* Bytes for a staged region are in its "in" half. nic_placed is the answer, in order. */
     void (*place)(void *ctx, uint64_t number, uint32_t handle, uint64_t offset, uint64_t bytes);
-    /* Bytes of a staged region are needed in its "out" half. nic_placed answers place and fetch in
-     * one common order. */
+    /* vipd needs bytes of a staged region in its "out" half. The owner answers with nic_placed, in
+     * one common order with `place`. */
     void (*fetch)(void *ctx, uint64_t number, uint32_t handle, uint64_t offset, uint64_t bytes);
     /* fd (the NIC closes it) is a ring between this VI and its peer. Returns whether the program
      * gets the ring. If this member is NULL, the session has no rings. */
     bool (*direct)(void *ctx, uint16_t vi, uint32_t gen, uint32_t first, unsigned half, int fd);
-    /* A connection of an earlier life is bound anew (why NULL), or is not and will not be. Not called
-     * for connections that nic_vi_restore found lost, nor in nic_session_end. This member may be
-     * NULL. */
+    /* A connection of an earlier life was bound anew (why: NULL), or is lost (why: the reason). Not
+     * called for connections that nic_vi_restore found lost, nor in nic_session_end. This member
+     * may be NULL. */
     void (*rebound)(void *ctx, uint16_t vi, const char *why);
     /* The session has become broken: end it. If this member is NULL, the owner must poll
      * nic_session_broken. */
@@ -123,7 +123,7 @@ struct nic_sink {
 };
 
 struct nic_session_args {
-    uint64_t id;                     /* number that people see */
+    uint64_t id;                     /* number of the session in views and logs */
     uint32_t uid;                    /* the user that owns it */
     const struct nic_layout *layout; /* of the two segments, not NULL */
     void *app_base;                  /* app-writes segment, mapped read-only */
@@ -146,11 +146,11 @@ int nic_session_set_receives(struct nic_session *session, void *base);
  * by their number. true: the session is freed. false: *ends is 0 and steps are left: call it again
  * after a turn. */
 bool nic_session_end(struct nic_session *session, bool died, uint64_t now_ns, unsigned *ends);
-void nic_session_free(struct nic_session *session, bool died, uint64_t now_ns); /* all at once */
+void nic_session_free(struct nic_session *session, bool died, uint64_t now_ns); /* in one call */
 /*
- * True if the submission ring has a structure that no correct library writes. (A malformed
- * descriptor alone is no such case.) vipd does not read the ring any more; the caller should end
- * the session. O(1).
+ * Has vipd found a structure in the submission ring that no correct library writes? (A malformed
+ * descriptor alone does not count.) If so, vipd does not read the ring any more, and the caller
+ * should end the session. O(1).
  */
 bool nic_session_broken(const struct nic_session *session);
 struct nic_vi_args {
@@ -167,7 +167,7 @@ struct nic_vi_created {
 enum vip_rc nic_vi_create(struct nic_session *session, const struct nic_vi_args *args,
                           struct nic_vi_created *ret, char *why, size_t why_bytes);
 /* SUCCESS; INVALID_PARAMETER (no such VI); INVALID_STATE (not Idle); ERROR_RESOURCE (descriptors
- * not completed yet). libvipl itself refuses while completed ones are not reaped. */
+ * not completed yet). libvipl itself refuses while completed descriptors are not reaped. */
 enum vip_rc nic_vi_destroy(struct nic_session *session, uint32_t vi, uint64_t now_ns);
 /* SUCCESS; INVALID_PARAMETER; INVALID_STATE; INVALID_PTAG. The CQs stay as they are. */
 enum vip_rc nic_vi_set_attrs(struct nic_session *session, uint32_t vi,
@@ -183,18 +183,18 @@ uint32_t nic_vi_completions(const struct nic_session *session, uint16_t vi, enum
 /* SUCCESS; INVALID_PARAMETER; ERROR_RESOURCE while a VI is bound. */
 enum vip_rc nic_cq_destroy(struct nic_session *session, uint32_t cq);
 enum vip_rc nic_cq_resize(struct nic_session *session, uint32_t cq, uint64_t entries);
-/* CQs of one session that may have a socket: each takes one of vipd's descriptors. */
+/* Most CQs of one session that have a socket, because each socket is a descriptor of vipd. */
 #define NIC_CQ_SOCKS_MAX 64
 /*
- * VipxCQGetFd. sock: one end of a SEQPACKET pair; the NIC owns it, even after a failure. vipd sends
- * a message on it when the CQ has entries and the application has armed the CQ. SUCCESS;
+ * VipxCQGetFd. sock: one end of a SEQPACKET pair; the NIC closes it, even after a failure. vipd
+ * sends a message by sock when the CQ has entries and the application has armed the CQ. SUCCESS;
  * INVALID_PARAMETER; ERROR_RESOURCE (the CQ has a socket already, or NIC_CQ_SOCKS_MAX CQs of the
  * session have one).
  */
 enum vip_rc nic_cq_set_socket(struct nic_session *session, uint32_t cq, int sock);
-/* VipConnectWait: *ret_wait is its number. immediate: withdraw it at once if no kept request
- * matches. *ret_found: was sink.incoming called? SUCCESS; ERROR_RESOURCE (too many waits; or
- * another user owns the discriminator, see cm.h): why explains. */
+/* VipConnectWait. *ret_wait: the number of the wait. immediate: withdraw the wait at once if no
+ * kept request matches. *ret_found: was sink.incoming called? SUCCESS; ERROR_RESOURCE (too many
+ * waits; or another user owns the discriminator, see cm.h): why explains. */
 enum vip_rc nic_connect_wait(struct nic_session *session, const struct vip_addr *local,
                              bool immediate, uint64_t now_ns, uint64_t *ret_wait, bool *ret_found,
                              char *why, size_t why_bytes);
@@ -224,13 +224,13 @@ uint64_t nic_new_discriminator(struct nic *nic);
 /*
  * Accept: SUCCESS = under way, sink.result follows; INVALID_PARAMETER (handle, VI); INVALID_STATE;
  * INVALID_RELIABILITY_LEVEL, INVALID_MTU, INVALID_QOS (attributes differ; the handle stays valid);
- * TIMEOUT (the client gave up; the handle is gone). data: for the client, may be NULL.
+ * TIMEOUT (the client gave up; the handle is invalid). data: for the client, may be NULL.
  */
 enum vip_rc nic_accept(struct nic_session *session, uint64_t conn_handle, uint32_t vi,
                        const struct vip_private *data, uint64_t now_ns, char *why,
                        size_t why_bytes);
 /* The local user that made a connection request which this session has received. SUCCESS;
- * INVALID_PARAMETER (no such request); ERROR_NOT_SUPPORTED (it came from another host). */
+ * INVALID_PARAMETER (no such request); ERROR_NOT_SUPPORTED (the request is of another host). */
 enum vip_rc nic_request_user(const struct nic_session *session, uint64_t conn_handle,
                              uint32_t *ret_uid);
 enum vip_rc nic_reject(struct nic_session *session, uint64_t conn_handle,
@@ -268,7 +268,8 @@ int nic_find(struct nic *nic, const char *name, uint64_t now_ns, struct link_add
 /* Ask a host for its name by its address. Outcomes as link_class.name_of. */
 int nic_host_name(struct nic *nic, const struct link_addr *host, uint64_t now_ns,
                   char ret[LINK_NAME_BYTES]);
-/* Calls back for each host whose answer to such a question is still valid, as link_class.known. */
+/* Calls back for each host whose answer to nic_find or nic_host_name is still valid, as
+ * link_class.known. */
 uint32_t nic_known(const struct nic *nic, uint32_t from, uint64_t now_ns, link_visit_fn *visit,
                    void *ctx);
 
@@ -279,7 +280,7 @@ void nic_remember_path(struct nic *nic, const struct link_addr *host, unsigned p
 
 /* A latency histogram since the NIC was opened. */
 const struct vip_hist *nic_hist(const struct nic *nic, enum vip_hist_id id);
-void nic_gap(struct nic *nic, uint64_t gap_ns); /* add to VIP_HIST_turn_gap: between two turns */
+void nic_gap(struct nic *nic, uint64_t gap_ns); /* add a time without a turn to VIP_HIST_turn_gap */
 
 const char *nic_name(const struct nic *nic);
 const struct link *nic_link(const struct nic *nic);
@@ -293,10 +294,10 @@ struct nic_counter {
 void nic_counters(const struct nic *nic, void (*visit)(void *ctx, const struct nic_counter *c),
                   void *ctx);
 
-/* What a connection waits for that is to be bound anew. */
+/* What a connection waits for before it can be bound anew. */
 enum nic_wait {
     NIC_WAIT_NONE,
-    NIC_WAIT_PROGRAM, /* the program, for the request that begins this */
+    NIC_WAIT_PROGRAM, /* the program's request to bind it anew */
     NIC_WAIT_ANSWER,  /* the other end's answer */
     NIC_WAIT_PEER,    /* the next vipd of the peer */
 };
@@ -305,7 +306,7 @@ struct nic_binding_view {
     uint32_t rebound;  /* how often this vipd has bound the connection anew */
     uint64_t since_ns; /* when the connection was bound last, or has begun to wait; 0: none */
     uint64_t until_ns; /* when the wait ends; 0: not known */
-    uint64_t told_ns; /* NIC_WAIT_PEER: time within which the peer said it is back; 0: it did not */
+    uint64_t told_ns; /* NIC_WAIT_PEER: time within which the peer announced its return; 0: never */
 };
 struct nic_vi_view {
     uint16_t vi;

@@ -19,8 +19,8 @@ struct nic_conn_view {
 void nic_session_conns(const struct nic_session *session, uint32_t from,
                        bool (*visit)(void *ctx, const struct nic_conn_view *view), void *ctx);
 
-/* The same for one connection: the first from VI *from on. *from becomes the index of the VI behind
- * it. false: there is no further connection. */
+/* Get the first connection from VI *from on. *from becomes the number of the VI after that of the
+ * connection. false: there is no further connection. */
 bool nic_session_next_conn(const struct nic_session *session, uint32_t *from,
                            struct nic_conn_view *ret);
 bool nic_session_has_vi(const struct nic_session *session, uint32_t vi);

@@ -1,6 +1,6 @@
 /*
- * What outlives vipd, beside vipd/nic/nic.h: how a life of vipd leaves its connections to the next one,
- * and how the next one goes on with them.
+ * How a life of vipd leaves its connections to the next life, and how the next life goes on with
+ * them. This header adds to vipd/nic/nic.h.
  *
  * Owns: the checkpoint of a VI (vipd/nic/rebind.c). Threads: as nic.h.
  */
@@ -13,17 +13,17 @@
 /* ---- the end of a life ------------------------------------------------------------------- */
 
 /*
- * vipd stops, and the next one goes on with the session, whose ABI must allow that. Publishes what is
- * done; then nic_session_end sends nothing about the connections that can go on. The caller should
- * see to it that the program does not see what nic_session_end writes. Returns the number of these
- * connections. For nic_leave.
+ * vipd stops, and the next vipd goes on with the session (nic_layout.outlives must be true).
+ * Publish the completions so far. After this, nic_session_end sends no CLOSE for connections that
+ * can go on; nic_leave tells their peers. The caller must hide from the program what
+ * nic_session_end writes. Returns the number of connections that can go on.
  */
 uint32_t nic_session_stay(struct nic_session *session);
-/* Undo this: the session ends as others do. */
+/* Undo nic_session_stay: the session ends as usual. */
 void nic_session_stay_not(struct nic_session *session);
 /*
- * vipd stops, and all sessions have ended; the next vipd goes on with those of nic_session_stay. Tell
- * the peers of their connections that it comes within back_ns (1 to CM_AWAY_NS_MAX). Call nic_close
+ * vipd stops, and all sessions have ended. Tell the peers of the connections that can go on
+ * (nic_session_stay) that the next vipd comes within back_ns (1 to CM_AWAY_NS_MAX). Call nic_close
  * next.
  */
 void nic_leave(struct nic *nic, uint64_t back_ns, uint64_t now_ns);
@@ -38,9 +38,9 @@ struct nic_vi_checkpoint {
     uint16_t vi;
     uint32_t generation;
     struct nic_vi_args args;
-    uint32_t recv_base;   /* number of a receive in the table, less its completion's position */
-    bool lost, lost_told; /* its connection cannot go on; the program knows it */
-    bool connected;       /* with a connection that can be bound anew: */
+    uint32_t recv_base;   /* number of a receive in the table, minus its completion's position */
+    bool lost, lost_told; /* its connection cannot go on; the program has got an error for it */
+    bool connected;       /* its connection can be bound anew; the next members describe it */
     struct cm_host peer;
     uint8_t peer_disc_len;
     struct siphash_key secret;
@@ -48,52 +48,53 @@ struct nic_vi_checkpoint {
     uint64_t features;
     uint32_t completed, done; /* eng_vi_restore */
 };
-/* Of a VI of this life. All completions so far are published first. false: no such VI. */
+/* The checkpoint of a VI of this life; publishes all its completions first. false: no such VI. */
 bool nic_vi_checkpoint(struct nic_session *session, uint32_t vi, struct nic_vi_checkpoint *ret);
-/* The same without `completed` and `done`, which nic_vi_recover finds. It changes nothing, so the
- * sink may call it. */
+/* As nic_vi_checkpoint, but without `completed` and `done`, which nic_vi_recover fills in. This
+ * function changes nothing, so the sink may call it. */
 bool nic_vi_identify(const struct nic_session *session, uint32_t vi, struct nic_vi_checkpoint *ret);
 /*
- * The life that made this checkpoint was killed: fill in `completed` and `done` from its vipd-writes
- * segment. `connected` becomes false if the VI was not Connected any more, if a descriptor had
- * completed with an error that ends the connection, or if the VI's ring was over, here or at the
- * other end. `lost` becomes true if the VI had a connection and `connected` is false. A word of the
- * segment that no vipd writes is replaced.
+ * The life that made this checkpoint was killed: fill in `completed` and `done` from its
+ * vipd-writes segment. `connected` becomes false if the VI was not Connected any more, if a
+ * descriptor had completed with an error that ends the connection, or if the VI's ring was over,
+ * here or at the other end. `lost` becomes true if the VI had a connection and `connected` is
+ * false. A value in the segment that no vipd can have written is replaced.
  */
 void nic_vi_recover(void *vipd_base, struct nic_vi_checkpoint *past);
-/* What the program of the VI tells of its ring. Then past.recv_base is less the messages that the
- * program has taken from the ring, too. */
+/* What the program of the VI says of its ring. With a ring, the number of messages that the program
+ * has taken from the ring is also subtracted in past.recv_base. */
 struct nic_past_ring {
-    int fd;         /* the ring; stays the caller's */
+    int fd;         /* file of the ring; the caller closes it */
     unsigned half;  /* the VI sends on way[half] */
     uint32_t first; /* receive of message 0 */
 };
 /*
- * Make a VI as it was in an earlier life. The session has the vipd-writes segment and the CQs of that
- * life. A connected or lost VI is Connected, and nothing is sent. Then the program posts again, in
- * order, what has not completed; then call nic_vi_rebind. Outcomes: as nic_vi_create; INVALID_PARAMETER: the number is in use or
- * too large; ERROR_NOT_SUPPORTED: this vipd lacks a feature of the connection.
+ * Make a VI as it was in an earlier life. The session has the vipd-writes segment and the CQs of
+ * that life. A connected or lost VI is Connected, and nothing is sent. Then the program posts
+ * again, in order, what has not completed; then call nic_vi_rebind. Outcomes: as nic_vi_create;
+ * INVALID_PARAMETER: the number is in use or too large; ERROR_NOT_SUPPORTED: vipd lacks a feature
+ * of the connection.
  */
 enum vip_rc nic_vi_restore(struct nic_session *session, const struct nic_vi_checkpoint *past,
                            uint64_t now_ns, char *why, size_t why_bytes);
 /*
- * The same with the VI's ring; NULL: the program brings none. A connection that had a ring is lost
- * without it. One more outcome, ERROR_NOT_SUPPORTED: this ring is not taken, and nothing has
- * changed; call nic_vi_restore.
+ * As nic_vi_restore, but with the VI's ring; NULL: the program brings none. If a connection had a
+ * ring, it is lost without this ring. One more outcome, ERROR_NOT_SUPPORTED: vipd refuses the ring,
+ * and nothing has changed; call nic_vi_restore.
  */
 enum vip_rc nic_vi_restore_ring(struct nic_session *session, const struct nic_vi_checkpoint *past,
                                 const struct nic_past_ring *ring, uint64_t now_ns, char *why,
                                 size_t why_bytes);
-/* Ask the other end to go on. If it does not within timeout_ns, the connection is lost. A lost one is
- * lost at once, and so is one that there is no memory to ask for. SUCCESS; INVALID_PARAMETER (no such
- * VI); INVALID_STATE (not restored with a connection, or asked already). */
+/* Ask the other end to bind the connection anew. The connection is lost if no answer comes within
+ * timeout_ns; at once if it was restored as lost, or if there is no memory. SUCCESS;
+ * INVALID_PARAMETER (no such VI); INVALID_STATE (the VI has no connection to rebind, or asked). */
 enum vip_rc nic_vi_rebind(struct nic_session *session, uint32_t vi, uint64_t timeout_ns,
                           uint64_t now_ns, char *why, size_t why_bytes);
 /* Make a CQ with the number that it had in an earlier life. SUCCESS; INVALID_PARAMETER: the number
  * is in use or too large. */
 enum vip_rc nic_cq_restore(struct nic_session *session, uint32_t cq);
-/* Restored VI: write `count` CQ entries anew, for completions of the queue whose entries the program
- * has not got. */
+/* For a restored VI: write `count` CQ entries again, for completions of the queue whose entries the
+ * program has not got. */
 void nic_vi_entries_again(struct nic_session *session, uint16_t vi, enum vip_queue queue,
                           uint32_t count);
 

@@ -1,5 +1,5 @@
 /*
- * Payload into registered memory, and the way through the library for staged regions.
+ * Copies payload into registered memory; into staged regions with the help of libvipl.
  *
  * The bytes of a staged region exist twice: in the application and in a memfd. Bytes of RDMA Writes
  * must be in the application's memory before vipd acknowledges them, and only libvipl can put them
@@ -8,8 +8,8 @@
  * that continue a parked packet are parked behind it, so that a long write does not need a round
  * trip per packet. Adjacent fragments of a write that come in one turn share a request.
  *
- * RDMA Reads of a staged region go the same way. Before the engine gets the request, the library
- * copies the present bytes of the application's memory to where vipd reads them (sink.fetch).
+ * Packets with RDMA Reads of a staged region are parked, too. Before the engine gets the request,
+ * libvipl copies the bytes from the application's memory to the memfd (sink.fetch).
  *
  * Owns: the parked packets and their order. Does not own: rights (registry), the turn of frames
  * (engine).
@@ -62,12 +62,12 @@ bool nic_op_place(void *ctx, const struct eng_access *access, uint32_t payload_o
         return true;
     staged = staged && access->kind == ENG_ACCESS_REMOTE_WRITE;
     if (staged && src->placed)
-        return !spoiled(session, access); /* the library has placed it, if it could */
+        return !spoiled(session, access); /* libvipl has placed the bytes, or has failed */
     if (!nic_src_copy(src, payload_offset, to, access->len))
         return false;
     if (staged) {
-        /* vipd could not foresee this frame's turn: the library places the bytes late, just after
-         * their acknowledgement. */
+        /* vipd did not foresee this frame's turn, so it did not park the packet: the library places
+         * the bytes late, just after their acknowledgement. */
         session->nic->counts.places_late++;
         nic_place_ask(session, access, NULL);
         session->late[session->place_issued % NIC_LATE_MAX] =
@@ -180,7 +180,7 @@ static void stage_look(const struct nic_conn *conn, const struct vip_packet *pac
             frame->length > ret->offset - frame->offset)
             turn = true;
         if (frame->type == VIP_FRM_READ_RESP)
-            continue; /* its numbers are of our own send queue; it is never placed by the library */
+            continue; /* it has numbers of our own send queue; libvipl never places its bytes */
         if (!turn && chain) {
             bool before = frame_before(frame, conn->parked_op, conn->parked_offset);
 
@@ -298,7 +298,7 @@ static void place_failed(struct nic_session *session, uint64_t first, uint64_t l
         struct nic_held *held = NIC_ITEM(item, struct nic_held, link);
         uint64_t number = held->number;
 
-        /* The packet's ranges have the last numbers up to held->number, in frame order. */
+        /* The packet's ranges are numbered in frame order; the last one has held->number. */
         for (uint32_t left = held->staged; left && number >= first; number--) {
             uint32_t frame = 1u << (31 - __builtin_clz(left));
 

@@ -1,4 +1,4 @@
-/* Requests to a library to copy bytes of a staged region. Adjacent bytes of a write share one. */
+/* Requests to libvipl to copy bytes of staged regions. Adjacent bytes share one request. */
 #include "proto/assert.h"
 #include "vipd/nic/internal.h"
 
@@ -13,7 +13,7 @@ void nic_place_flush(struct nic *nic)
                              place->bytes);
 }
 
-/* Does the frame go on where the collected bytes of its write end? */
+/* Do the bytes of the frame follow the collected bytes of the same write? */
 static bool place_follows(const struct nic_session *session, const struct eng_access *access,
                           const struct vip_frame *frame)
 {
@@ -24,12 +24,8 @@ static bool place_follows(const struct nic_session *session, const struct eng_ac
            place->bytes + access->len <= NIC_PLACE_BYTES;
 }
 
-/*
- * Ask the library to copy bytes from the "in" half, or into the "out" half. The answer has the
- * number place_issued, or a later number if more bytes of the same write follow. They can share an
- * answer, because the whole write fails if any of its bytes cannot be placed. frame: NULL if the
- * bytes are placed late (nic_op_place).
- */
+/* The answer has the number place_issued, or a later number if more bytes of the same write follow.
+ * The fragments of a write can share an answer, because the whole write fails if any byte fails. */
 void nic_place_ask(struct nic_session *session, const struct eng_access *access,
                    const struct vip_frame *frame)
 {

@@ -1,5 +1,5 @@
 /*
- * Postings of a program: whether there is one, whether vipd may take it, how the engine gets it.
+ * Postings of a program: whether a posting waits, whether vipd may take it, how the engine gets it.
  *
  * Owns: the budget of postings that fail. Does not own: the places from which vipd takes postings
  * (sq.c, direct.c).

@@ -1,10 +1,10 @@
 /*
- * Connections that are bound anew: the end of a peer in another life goes on with a connection of
- * this NIC, or this NIC goes on with a connection of an earlier life of vipd.
+ * Connections that are bound anew: the peer's vipd has begun another life, or the connection is of
+ * an earlier life of this vipd.
  *
- * Owns: what a later life must know of a VI (nic_vi_checkpoint), a VI as it was (nic_vi_restore).
- * Does not own: the exchange with the other end (vipd/engine/cm_rebind.c), the numbers of operations
- * (vipd/engine/rebind.c).
+ * Owns: what a later life must know of a VI (nic_vi_checkpoint), restoring a VI (nic_vi_restore).
+ * Does not own: the exchange with the other end (vipd/engine/cm_rebind.c), the numbers of
+ * operations (vipd/engine/rebind.c).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -54,7 +54,7 @@ struct eng_conn nic_conn_bind(struct nic_conn *conn, const struct cm_conn *resul
     return args;
 }
 
-/* ---- the other end goes on elsewhere ----------------------------------------------------- */
+/* ---- the peer's vipd begins another life -------------------------------------------------- */
 
 void nic_op_away(void *ctx, uint64_t local_id)
 {
@@ -176,7 +176,7 @@ static bool ring_over(const struct vip_vipd_vi *head)
 {
     switch (vip_load32_own(&head->ring)) {
     case VIP_RING_NONE:
-    case VIP_RING_LOST: /* of a connection before this one */
+    case VIP_RING_LOST: /* this ring was of an earlier connection */
         return false;
     case VIP_RING_OPEN:
         return (vip_load32_own(&head->ring_mute) & VIP_RING_MUTE_OVER) != 0;
@@ -202,7 +202,7 @@ void nic_vi_recover(void *vipd_base, struct nic_vi_checkpoint *past)
     past->lost_told = state == VIP_VIST_ERROR;
 }
 
-/* The connection of a VI that was made as it was. NULL: why says why not. */
+/* Make the connection of a restored VI, as REBINDING. NULL: *ret_rc and why have the reason. */
 static struct nic_conn *conn_restore(struct nic_session *session,
                                      const struct nic_vi_checkpoint *past, uint64_t now_ns,
                                      enum vip_rc *ret_rc, char *why, size_t why_bytes)
@@ -232,13 +232,13 @@ static struct nic_conn *conn_restore(struct nic_session *session,
     return conn;
 }
 
-/* ring: of the VI; NULL: none. */
+/* ring: does the VI go on with its ring? */
 static enum vip_rc restore(struct nic_session *session, const struct nic_vi_checkpoint *past,
                            bool ring, uint64_t now_ns, char *why, size_t why_bytes)
 {
     struct eng_conn args = {.packet_bytes = VIP_PACKET_BYTES_MIN,
                             .window_bytes = VIP_PACKET_BYTES_MIN,
-                            .features = (uint32_t)past->features}; /* what may be posted */
+                            .features = (uint32_t)past->features}; /* they allow some postings */
     bool lost = past->lost || (past->connected && !ring && nic_direct_was_open(session, past->vi));
     enum vip_rc rc = nic_vi_create_as(session, past, ring, why, why_bytes);
     struct vip_vipd_vi *head;
@@ -250,12 +250,12 @@ static enum vip_rc restore(struct nic_session *session, const struct nic_vi_chec
     conn = conn_restore(session, past, now_ns, &rc, why, why_bytes);
     if (!conn) {
         nic_vi_drop(session, past->vi);
-        /* As it was: the program may ask again. */
+        /* Put back the earlier state: the program may ask again. */
         vip_store32_release(&head->state, past->lost_told ? VIP_VIST_ERROR : VIP_VIST_CONNECTED);
         return rc;
     }
     conn->lost = lost;
-    vip_store32_release(&head->ended, lost); /* before the state: for the next life */
+    vip_store32_release(&head->ended, lost); /* before the state: the next life reads both */
     eng_vi_restore(session->eng, past->vi, &args, past->completed, past->done, now_ns);
     nic_commit_begin(session, past->vi);
     return VIP_RC_SUCCESS;
@@ -299,7 +299,7 @@ enum vip_rc nic_vi_rebind(struct nic_session *session, uint32_t number, uint64_t
         return VIP_RC_INVALID_PARAMETER;
     if (!conn || conn->state != NIC_CONN_REBINDING)
         return VIP_RC_INVALID_STATE;
-    nic_begin(session, now_ns); /* takes what the program has posted again */
+    nic_begin(session, now_ns); /* takes the postings that the program has repeated */
     if (conn->lost) {
         nic_op_rebound(session->nic, conn->local_id, VIP_RC_ERROR_RESOURCE, NULL, NULL,
                        vi->ring_fault ? vi->ring_fault
@@ -337,7 +337,7 @@ void nic_op_rebound(void *ctx, uint64_t local_id, enum vip_rc rc, const struct c
     struct eng_conn args;
     uint16_t vi;
 
-    VIP_ASSERT(conn && conn->state == NIC_CONN_REBINDING); /* its end cancels the rebind */
+    VIP_ASSERT(conn && conn->state == NIC_CONN_REBINDING); /* nic_conn_close cancels the rebind */
     session = conn->session;
     vi = conn->vi;
     if (rc == VIP_RC_SUCCESS) {

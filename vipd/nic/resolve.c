@@ -1,4 +1,4 @@
-/* Resolves the pieces of a packet to addresses in registered memory. */
+/* Turns the pieces of a packet that leaves into addresses in registered memory. */
 #include "vipd/nic/internal.h"
 
 bool nic_tx_resolve(struct nic_session *session, struct nic_tx *tx)

@@ -35,7 +35,7 @@ static bool frames_follow(const struct vip_packet *packet)
     return true;
 }
 
-/* Is there room if the engine holds this packet? Only packets ahead of their turn have limits. */
+/* Is there room if the engine holds this packet? A packet in its turn needs only a free slot. */
 static bool may_keep(struct nic_conn *conn, const struct vip_packet *packet, struct nic_src *src)
 {
     struct nic_session *session = conn->session;
@@ -48,7 +48,7 @@ static bool may_keep(struct nic_conn *conn, const struct vip_packet *packet, str
         return false;
     if (ahead && !nic_held_room(session, src->len))
         return false;
-    /* The engine may hold the packet: copy it now, while it can be dropped for lack of memory. */
+    /* The engine may hold the packet. Copy it now: if memory is lacking, vipd can still drop it. */
     if (nic_src_must_copy(src) && (ahead || packet->hdr.frame_count > 1))
         return nic_src_own(nic, src);
     return true;
@@ -151,7 +151,7 @@ static void engine_replay(struct nic_conn *conn, struct nic_src *src)
     nic->counts.rx_replayed++;
 }
 
-/* Replay one held packet, or free it if it is needless. false: there is no such packet. */
+/* Replay one held packet, or free it if the engine does not need it. false: no packet is due. */
 static bool replay_one(struct nic_session *session)
 {
     struct nic *nic = session->nic;
@@ -248,7 +248,8 @@ static struct cm_host host_of(const struct link_addr *addr)
     return host;
 }
 
-/* Is the packet forged? Packets of this NIC to itself do not pass the link (except with faults). */
+/* Has the packet this NIC's own address as a forged source? Loopback does not pass the link, unless
+ * the link has planted faults. */
 static bool forged_self(const struct nic *nic, const struct link_rx *rx)
 {
     return !nic->loop_by_link && link_addr_equal(rx->from, &nic->link->self);
@@ -262,7 +263,7 @@ static bool rx_data(struct nic *nic, const struct link_rx *rx, const struct vip_
     enum vip_wire_verdict verdict;
 
     nic->counts.rx_data++;
-    /* An established connection has its peer's address, which is compared below. */
+    /* For an established connection to another host, vipd compares the source address below. */
     if ((!conn || conn->loop || conn->state != NIC_CONN_ESTABLISHED) && forged_self(nic, rx))
         return DROP(nic, drop_source);
     if (!conn) {
@@ -314,7 +315,7 @@ static bool rx_packet(struct nic *nic, const struct link_rx *rx, struct nic_src 
     if (hdr.kind == VIP_PKT_CM) {
         struct cm_host from = host_of(rx->from);
 
-        /* This is a flood of CM messages: drop it. The sender repeats important messages. */
+        /* A flood of CM messages: drop this message. Senders repeat important messages. */
         if (!nic->cm_budget)
             return DROP(nic, drop_cm_budget);
         nic->cm_budget--;
@@ -339,7 +340,6 @@ bool nic_rx_take(struct nic *nic)
     return nic->rx_count > 0;
 }
 
-/* The next packet of the batch. */
 static struct nic_src rx_next(struct nic *nic, const struct link_rx **ret)
 {
     const struct link_rx *rx = &nic->rx[nic->rx_at++];

@@ -1,6 +1,4 @@
-/*
- * Reports packets and descriptors of a NIC to vipctl capture. Called only while a capture runs.
- */
+/* Reports packets and descriptors of a NIC to vipctl capture. Called only while a capture runs. */
 #include "vipd/nic/internal.h"
 
 void nic_see_packet(struct nic *nic, enum vip_capture_kind kind, const struct nic_tx *tx)

@@ -7,7 +7,7 @@
 /* One event of a NIC, for vipctl capture. */
 struct nic_seen {
     uint32_t kind;                /* enum vip_capture_kind */
-    uint64_t session;             /* number that people see; 0: the event belongs to no session */
+    uint64_t session;             /* number in views and logs; 0: the event has no session */
     uint16_t vi;                  /* VI of the session */
     const struct link_addr *peer; /* NULL: none, or this host */
     const struct iovec *iov;      /* bytes of a packet */
@@ -16,7 +16,7 @@ struct nic_seen {
     uint32_t queue, status; /* of the descriptor */
 };
 
-/* Called from within nic functions; it may not call back. `seen` is valid during the call. */
+/* Nic functions call this; it must not call nic functions. `seen` is valid during the call. */
 typedef void nic_see_fn(void *ctx, const struct nic_seen *seen);
 /* Report events to `see` from now on; NULL: stop. One capture at a time. While a capture runs,
  * vipd asks programs not to send by rings. */

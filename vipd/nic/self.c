@@ -2,7 +2,7 @@
  * Loopback: a packet of one session's engine goes directly into the engine of another session (or
  * of the same session) of this NIC: no link, no checksum, one copy from region to region.
  *
- * Owns: the hand-over. Does not own: routing (connect.c decides which connections are loopback).
+ * Owns: the hand-over. Does not own: which connections are loopback (nic_conn_bind decides).
  */
 #include <string.h>
 

@@ -114,7 +114,7 @@ static int slot_take(struct nic *nic, struct nic_session *session)
     return 0;
 }
 
-/* The time is rounded up to 1 ms, so that a short time does not become 0. */
+/* Round up to whole milliseconds, so that a short time does not become 0. */
 void nic_session_set_linger(struct nic_session *session)
 {
     vip_store32_release(&session->head->linger_ms,
@@ -245,7 +245,7 @@ static void vi_end(struct nic_session *session, uint16_t number, enum vip_close_
     nic_vi_drop(session, number);
 }
 
-/* Last step of the end: all VIs are gone. */
+/* Last step of the end: all VIs are destroyed. */
 static void session_gone(struct nic_session *session)
 {
     struct nic *nic = session->nic;
@@ -293,7 +293,7 @@ bool nic_session_end(struct nic_session *session, bool died, uint64_t now_ns, un
         vi_end(session, number, reason);
     }
     nic_tx_forget(session->nic, session);
-    /* The VIs are gone, and with them all entries of CQs: their blocks are spare. */
+    /* All VIs are destroyed, and with them all entries of CQ backlogs: their blocks are spare. */
     for (; session->spares; (*ends)--) {
         if (*ends == 0)
             return false;

@@ -3,11 +3,10 @@
  *
  * While several sessions have work in a turn, vipd measures the time of each session and adds it to
  * the session and to its user. A user that is ahead of the user with the least time waits until the
- * latter has caught up or has no work. The same rule holds among the sessions of a user. A user or
- * session that had no work, or no work left after the last turn, starts at the level of those with
- * unfinished work. So no user saves up time, and no user waits for another user that needs less
- * than its part. (On a busy machine turns are rare, and such a user has a little work in each
- * turn.) If only one session has work, vipd does not measure time.
+ * latter has caught up or has no work. The same rule holds among the sessions of a user. If a user
+ * (session) had no work left after the last turn, vipd raises its time to the smallest time of the
+ * users (sessions) with work left. So no user saves up time, and no user waits for another user
+ * that needs less than its part. If only one session has work, vipd does not measure time.
  *
  * Only processor time counts: a thread that has lost the processor does not spend time.
  *
@@ -42,7 +41,7 @@ static void user_free(struct nic *nic, struct nic_user *user)
 }
 
 /* Forget users without sessions, but only if there are many users: a forgotten user that returns
- * has no debt any more. */
+ * counts as a user that has used no time. */
 static void users_trim(struct nic *nic)
 {
     struct nic_list *next;
@@ -142,7 +141,7 @@ static void settle(struct nic *nic)
     struct nic_meter *meter = &nic->meter;
     uint64_t now_ns = nic->config.clock(), ns;
 
-    /* Another thread may have read the clock last. */
+    /* Another thread may have read the clock last, so now_ns may be earlier than mark_ns. */
     ns = now_ns > meter->mark_ns ? cpu_of(nic, now_ns - meter->mark_ns) : 0;
     meter->mark_ns = now_ns;
     if (!meter->session)
@@ -199,7 +198,7 @@ static void sharing_join(struct nic_sharing *all, struct nic_share *one, uint64_
         all->least_ns = one->spent_ns;
 }
 
-/* The turn ends for the member `one` of the group. */
+/* At the end of a turn: enter the time of the member `one` into the figures of its group. */
 static void sharing_leave(struct nic_sharing *all, struct nic_share *one)
 {
     if (one->waits && one->spent_ns < all->left_ns)
@@ -270,8 +269,9 @@ void nic_share_begin(struct nic *nic)
 }
 
 /*
- * Settle the fair part of the last turn in which the session had work. If this turn finished the
- * work, the session needed only the time that it used in both turns; its part was at most that.
+ * Add the fair part of the last turn in which the session had work to due_ns. If this turn finished
+ * the work, the session needed only the time that it used in both turns: its part is at most this
+ * time.
  */
 static void due_settle(struct nic_share *one)
 {

@@ -24,12 +24,12 @@ bool nic_session_throttled(const struct nic_session *session);
 /* Call sink.resumed in the first turn in which the session is not throttled. */
 void nic_session_tell_resumed(struct nic_session *session);
 
-/* Processor time of the session while other sessions had work too, in ns; 0 if none ever had. */
+/* Processor time of the session in turns in which other sessions had work, too; in ns. 0: none. */
 uint64_t nic_session_time_ns(const struct nic_session *session);
 /*
  * Fair part of the session, in ns. It is the sum of equal parts of those turns in which other
  * sessions had work too and which left work of this session undone. nic_session_time_ns is at least
- * this, except for a lead that the session had before.
+ * this sum, minus what the session had used before beyond its fair part.
  */
 uint64_t nic_session_due_ns(const struct nic_session *session);
 /*

@@ -2,8 +2,8 @@
  * Taking descriptors from the submission ring of a session.
  *
  * The contents of the ring are hostile: each slot is copied once, the copy is checked, and a loop
- * over slots has a budget. A malformed descriptor fails alone. A ring that none of our libraries
- * can have written makes the session broken.
+ * over slots has a budget. A malformed descriptor fails alone. If no libvipl can have written what
+ * is in the ring, the session becomes broken.
  *
  * Owns: the submission position.
  */
@@ -172,7 +172,7 @@ unsigned nic_session_drain(struct nic_session *session, unsigned budget, bool cu
     unsigned taken = 0;
     struct vip_sq_slot slot;
 
-    /* eng_post may ask for further postings while vipd gives it one. */
+    /* eng_post may call this function again (fetch_posts). */
     if (session->draining || session->broken || !nic_session_has_posts(session))
         return 0;
     if (session->fetch_turn != session->nic->counts.turns)

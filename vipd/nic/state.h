@@ -30,7 +30,7 @@ enum nic_conn_state {
     NIC_CONN_ESTABLISHED,
 };
 
-/* One connection end of this host. Its address never changes; a freed object is used again. */
+/* One end of a connection, at this host. The object never moves; a freed object is used again. */
 struct nic_conn {
     uint64_t local_id; /* random, index in the low bits; 0 if free */
     uint64_t remote_id, remote_epoch;
@@ -41,9 +41,9 @@ struct nic_conn {
     bool loop;               /* the peer is a session of this nic */
     bool waits;              /* a peer-to-peer request: it also waits at a discriminator */
     uint8_t remote_disc_len; /* for views */
-    bool lost;               /* Rebinding: it cannot be bound anew, so its rebind fails */
-    bool lost_before;        /* Rebinding: nic_vi_recover has found that it is lost */
-    bool asked;              /* these three: of cm_conn */
+    bool lost;               /* REBINDING: it cannot be bound anew, so nic_vi_rebind ends it */
+    bool lost_before;        /* REBINDING: nic_vi_recover has found that it is lost */
+    bool asked;              /* asked, secret and features: as in cm_conn */
     struct siphash_key secret;
     uint64_t features;
     uint32_t peer;           /* cm's peer number */
@@ -78,27 +78,26 @@ struct nic_backlog_block;
 struct nic_backlog {
     struct nic_backlog_block *first, *last;
     uint32_t head, count; /* head: place of the first entry in `first`; count: entries */
-    uint32_t live;        /* of these, entries of VIs that exist */
+    uint32_t live;        /* number of entries of VIs that exist */
 };
 
 /* The ring between two VIs of this NIC (direct.c); freed when it is over for both ends. */
 struct nic_ring {
     struct nic_list link;   /* nic->ring_list */
     struct vip_direct *map; /* read-only */
-    dev_t dev;              /* its file: these two */
+    dev_t dev;              /* dev and ino identify the file of the ring */
     ino_t ino;
     uint32_t guard; /* entry in the table of vipd/registry/guard.h, for the session of one end */
-    bool awaits;    /* the second end has not come yet */
+    bool awaits;    /* the second end has not joined yet */
     struct {
-        struct nic_session *session; /* NULL: over for this end, or see `awaits` */
+        struct nic_session *session; /* NULL: the ring is over for this end, or awaits it */
         uint16_t vi;
     } end[2];
 };
 
-/* One completion queue. */
 struct nic_cq {
     bool used;
-    uint32_t position;  /* entries ever written; continues when the number is used again */
+    uint32_t position;  /* entries ever written, also for earlier CQs with this number */
     uint32_t bound;     /* work queues bound to it */
     uint32_t cons_seen; /* the application's cons when last loaded */
     uint32_t pokes;     /* wake-ups without an entry: the futex word counts them, too */
@@ -109,7 +108,7 @@ struct nic_cq {
     struct nic_list in_backlogs; /* session->backlogs, while backlog.live > 0 */
 };
 
-/* One VI. Generation and positions outlive it: they continue when the index is used again. */
+/* One VI. Generation and positions are never reset: the next VI with this index continues them. */
 struct nic_vi {
     bool used, lost_told;
     uint32_t generation;
@@ -117,7 +116,7 @@ struct nic_vi {
     struct vip_comps_out comps[2];
     struct vip_vipd_vi *head; /* in the vipd-writes segment */
     bool wake[2];             /* on the list of queues to wake */
-    uint32_t pokes;        /* wake-ups of the receive queue without a completion: its futex word */
+    uint32_t pokes;        /* wake-ups of receives without a completion; the futex word has them */
     int32_t cq[2];         /* CQ of each queue; -1: none */
     uint32_t backlog[2];   /* per queue: entries in the backlog of its CQ */
     struct nic_conn *conn; /* NULL unless connecting or connected */
@@ -127,7 +126,7 @@ struct nic_vi {
     /* Receives in the session's table, and the ring (direct.c). */
     uint32_t recv_next;      /* next receive that vipd takes, counted from the VI's creation */
     bool had_ring;           /* a VI gets at most one ring */
-    struct nic_list in_asks; /* session->asks, while one of the next three is set */
+    struct nic_list in_asks; /* session->asks, while a request of the program waits */
     bool ask_break;          /* the program asked to break the connection */
     bool ask_flush;          /* the program asked to flush receives of a VI in Error */
     bool ask_no_ring;        /* the program has not taken its ring */
@@ -137,12 +136,12 @@ struct nic_vi {
     uint32_t ring_count;     /* messages that the ring had brought at the last ring_sync */
     uint32_t ring_vipd;      /* receives taken for messages through vipd since ring_first */
     uint64_t ring_seen[4];   /* messages and bytes sent, then received: largest values seen */
-    uint64_t ring_before[4]; /* of these, what earlier lives of vipd count */
+    uint64_t ring_before[4]; /* ring_seen at the begin of this life of vipd */
     const char *ring_fault;  /* why the ring of an earlier life was refused; NULL: it was not */
 };
 
-/* A VipConnectWait, then (handle_valid) the request that it received; or a listener; or a request
- * that a listener received (id 0). */
+/* A VipConnectWait, which becomes its request when a request comes (handle_valid); or a listener;
+ * or a request that came to a listener (id 0). */
 struct nic_waiter {
     uint64_t id, handle;
     bool handle_valid, listener;
@@ -162,7 +161,7 @@ struct nic_session {
     uint32_t uid;
     void *app_base; /* read-only, hostile */
     void *vipd_base;
-    const struct nic_layout *layout; /* of both */
+    const struct nic_layout *layout; /* of app_base and vipd_base */
     void *recv_base; /* read-only, hostile: table of receives; NULL: receives are in the ring sq */
     struct vip_vipd_head *head;   /* start of vipd_base */
     const struct vip_sq_slot *sq; /* in app_base */
@@ -171,43 +170,43 @@ struct nic_session {
     void *ctx;
     struct eng *eng;
     uint32_t sq_position;       /* next submission slot to take */
-    uint32_t sq_watch;          /* slot to watch: its stamp shows that the next step is possible */
-    uint32_t fetch_end;         /* end of the slots that may be taken in fetch_turn */
+    uint32_t sq_watch;          /* slot whose stamp shows that vipd can take the next posting */
+    uint32_t fetch_end;         /* in the turn fetch_turn, vipd takes no slots from here on */
     uint64_t fetch_turn, slots; /* slots: taken since the session was opened */
     bool sq_skip_conts;         /* a bad descriptor was skipped: skip its continuations, too */
     bool draining, broken, closing, vi_latency; /* vi_latency: each VI is measured by itself */
-    bool stays;                                 /* nic_session_stay */
+    bool stays;                                 /* nic_session_stay was called */
     uint32_t rings;                             /* its VIs that have a ring */
     bool failed, tell_resumed; /* failed: the present posting failed; nic_session_tell_resumed */
-    uint64_t faults_ns;      /* failed postings are charged up to this time; a past time: none is */
-    uint64_t errors_ns;      /* the same for errors reported to the program */
-    uint32_t vi_max, cq_max; /* the NIC's limits when the session was made */
-    struct nic_vi *vis;      /* [vi_max] */
-    struct nic_cq *cqs;      /* [cq_max] */
-    void **vi_blocks;        /* each: memory of NIC_VI_BLOCK VIs; NULL: not needed yet */
-    uint16_t *vi_free;       /* stack of free indexes that were used before */
+    uint64_t faults_ns;        /* when the charge for failed postings has run out (NIC_FAULT_NS) */
+    uint64_t errors_ns;        /* as faults_ns, for errors reported to the program */
+    uint32_t vi_max, cq_max;   /* the NIC's limits when the session was made */
+    struct nic_vi *vis;        /* [vi_max] */
+    struct nic_cq *cqs;        /* [cq_max] */
+    void **vi_blocks;          /* each: memory of NIC_VI_BLOCK VIs; NULL: not needed yet */
+    uint16_t *vi_free;         /* stack of free indexes that were used before */
     uint32_t vi_free_count, vi_high, vi_count, cq_high, cq_count;
     uint32_t cq_socks;                 /* CQs that have a socket */
     uint32_t notify;                   /* value of head->notify */
     uint64_t notified;                 /* wake_batch in which `notify` was last counted up */
     struct nic_list backlogs;          /* CQs with a backlog */
-    struct nic_list asks;              /* VIs for which the program asked for something */
+    struct nic_list asks;              /* VIs with waiting requests of the program */
     struct nic_list held, parked;      /* struct nic_held; parked in the order of their numbers */
-    uint32_t held_count;               /* packets in both lists */
-    uint64_t held_bytes;               /* bytes of the packets in both lists */
+    uint32_t held_count;               /* packets in held and parked */
+    uint64_t held_bytes;               /* bytes of the packets in held and parked */
     uint64_t place_issued, place_done; /* last numbers of sink.place and nic_placed */
     struct nic_late { /* newest ranges that are placed after their acknowledgement */
         uint64_t number;
         uint16_t vi;
         uint32_t generation;
-    } late[NIC_LATE_MAX]; /* by number */
+    } late[NIC_LATE_MAX]; /* at index number % NIC_LATE_MAX */
     struct nic_src *cur;  /* packet that the engine processes */
     uint64_t kept_bytes;  /* memory for descriptors (kept_bytes.c) */
     struct nic_kept_block *spares;
     struct nic_waiter *waits;
     uint32_t wait_count, wait_cap;
     uint32_t connects; /* connections that are not established (yet) */
-    uint32_t meets;    /* of these, connections that wait at a discriminator */
+    uint32_t meets;    /* peer-to-peer requests, which wait at a discriminator */
     size_t vi_bytes;   /* memory of one VI: whole pages */
 };
 
@@ -260,17 +259,17 @@ struct nic {
     struct siphash_key random_key; /* of nic_random */
     uint64_t random;               /* count of numbers drawn */
     bool asleep, stopping;         /* nic_try_sleep, nic_stopping */
-    bool asks, spares;             /* a session may have asks, spare blocks */
-    uint32_t rings;                /* direct rings that exist */
-    struct nic_list ring_list;     /* these */
-    bool loop_by_link;   /* loopback passes the link, too, so that the link's faults act on it */
+    bool asks, spares;             /* some session may have asks; some may have spare blocks */
+    uint32_t rings;                /* number of direct rings */
+    struct nic_list ring_list;     /* the direct rings */
+    bool loop_by_link;   /* packets to this NIC itself pass the link, which has planted faults */
     struct cm_host self; /* the link's address when link->changes was link_changes */
     uint32_t link_changes;
     struct nic_counts counts;
     nic_see_fn *see; /* the running capture, or NULL */
     void *see_ctx;
     struct eng_latency latency;
-    struct vip_hist gaps;        /* between two turns */
+    struct vip_hist gaps;        /* times between two turns */
     struct eng_vi_stats retired; /* sums of destroyed VIs */
 
     struct nic_list sessions, users; /* users: struct nic_user */
@@ -279,10 +278,10 @@ struct nic {
     struct nic_meter meter;
     struct nic_session **session_slots;
     uint32_t session_slots_cap;
-    /* The next session to send, to have its submission ring read, to be served in a round. */
+    /* The session that is next to send, to have its submission ring read, or to be served. */
     struct nic_list *tx_next, *post_next, *round_next[NIC_ROUNDS];
     unsigned first_stage; /* stage with which the next turn begins (nic.c) */
-    uint64_t next_wait;   /* numbers of waits, without the slot: each life begins elsewhere */
+    uint64_t next_wait;   /* last number of a wait, without slot; each life begins with another */
 
     struct nic_conn **conns;
     struct nic_conn *conn_free;
@@ -299,7 +298,7 @@ struct nic {
     uint64_t held_bytes;           /* bytes of the packets in used slots */
 
     struct nic_tx *tx_pool;          /* [NIC_TX_BATCH] */
-    uint8_t *tx_copies;              /* mapped room for a copy of each; pages come with use */
+    uint8_t *tx_copies;              /* mapped memory for a copy of each packet in tx_pool */
     struct nic_tx *tx[NIC_TX_BATCH]; /* into tx_pool; the first tx_count are filled, in order */
     struct link_tx tx_link[NIC_TX_BATCH];
     unsigned tx_count;
@@ -307,7 +306,7 @@ struct nic {
     struct nic_deferred *deferred;
     uint32_t deferred_cap, deferred_count;
 
-    uint8_t *loop_head; /* [VIP_PACKET_BYTES_MAX] headers of a loopback packet in their places */
+    uint8_t *loop_head; /* [VIP_PACKET_BYTES_MAX] headers of a loopback packet, at their offsets */
     struct vip_packet loop_packet;
     struct {
         uint16_t len;
@@ -318,7 +317,7 @@ struct nic {
 
     struct nic_wake wakes[NIC_WAKES_MAX];
     unsigned wake_count;
-    uint64_t wake_batch;  /* flushes so far */
+    uint64_t wake_batch;  /* calls of nic_wake_flush that had something to wake */
     uint32_t backlog_cqs; /* CQs with a backlog */
     /* When vipd looks at full CQ rings again. look: in a turn that runs anyway; next: by a timer;
      * wait: present interval of the timer. */

@@ -40,8 +40,8 @@ static void copy(struct nic_tx *tx)
 }
 
 /*
- * Resolve and seal a packet. A piece that is not allowed any more, or has a missing page, fails its
- * operation; then the outcome is false.
+ * Resolve and seal a packet. false: a piece is not allowed any more, or a page of it is missing, so
+ * its operation has failed.
  */
 static bool prepare(struct nic_session *session, struct nic_tx *tx)
 {
@@ -187,7 +187,7 @@ static unsigned session_tx(struct nic_session *session, unsigned budget)
         tx = nic->tx[nic->tx_count];
         count++;
         if (!eng_tx_pull(session->eng, &tx->packet, nic->now_ns)) {
-            /* The end of a connection costs much, so the clock is read. */
+            /* No packet: eng_tx_pull may have ended a connection at a high cost. Read the clock. */
             units += NIC_UNITS;
             nic_share_worked(nic, NIC_UNITS);
             continue;
@@ -224,7 +224,7 @@ static unsigned sessions_tx(struct nic *nic)
             continue;
         nic_share_switch(nic, session);
         budget -= session_tx(session, budget < NIC_TX_SESSION ? budget : NIC_TX_SESSION);
-        /* To give packets to the link costs more than to make them: charge their own user. */
+        /* The link's work costs more than making the packets: do it now, charged to their user. */
         if (nic->meter.several && nic->tx_count)
             batch_send(nic);
     }

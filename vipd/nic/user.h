@@ -11,7 +11,7 @@ struct nic_session;
 
 /* Processor time of one member of a group: of a user of a NIC, or of a session of a user. */
 struct nic_share {
-    uint64_t spent_ns; /* processor time, compared with that of the other members */
+    uint64_t spent_ns; /* processor time, by which vipd compares the members */
     uint64_t turn;     /* the last turn that began while the member had work */
     uint64_t first;    /* the last turn that served the member because it had no lead */
     bool waits;        /* turn `turn` left work of the member undone */
@@ -27,10 +27,10 @@ struct nic_share {
 struct nic_sharing {
     uint64_t turn;     /* the turn to which busy and least_ns belong */
     uint64_t least_ns; /* the smallest spent_ns of members that have work */
-    /* The smallest spent_ns of members with work left after the turn; UINT64_MAX: none has any. */
+    /* The smallest spent_ns of members with work left after the turn; UINT64_MAX: no such one. */
     uint64_t left_ns;
     uint64_t most_ns; /* the largest spent_ns at the end of the turn */
-    /* Members that join get at least this spent_ns: left_ns, or else most_ns. It never falls. */
+    /* Least spent_ns of a member that joins: left_ns, else most_ns. It never decreases. */
     uint64_t floor_ns;
     unsigned busy; /* members that have work */
 };
@@ -56,7 +56,7 @@ struct nic_meter {
     struct nic_session *session; /* the time from mark_ns on belongs to it; NULL: to no session */
     uint64_t mark_ns;
     uint64_t turn;           /* the last turn that was measured */
-    bool synced;             /* cpu_ns and counted_ns are known: */
+    bool synced;             /* cpu_ns and counted_ns are known */
     uint64_t cpu_ns;         /* processor time of the thread when it was last read */
     uint64_t counted_ns;     /* time counted since cpu_ns was read */
     uint64_t split_ns;       /* counts.shared_time when it was last divided among the users */
@@ -64,9 +64,9 @@ struct nic_meter {
     uint64_t contended_ns;   /* now_ns of the last turn in which several users had work */
     unsigned units;          /* units of work since the clock was last read */
     bool contended, several; /* contended: several sessions have work; several: several users */
-    bool over;               /* the turn has taken its time */
+    bool over;               /* the time of the turn is used up */
     bool skipped;            /* some session has work and was passed over in this turn */
-    bool open;               /* no session is passed over any more in this turn */
+    bool open;               /* for the rest of this turn, vipd passes over no session */
 };
 
 #endif

@@ -138,8 +138,8 @@ static enum vip_rc check_new(const struct nic_session *session, const struct nic
     return VIP_RC_INVALID_PARAMETER;
 }
 
-/* Make the VI with a number that was taken. ring: as nic_direct_reset. idle: the program sees that
- * it has no connection. false: no memory; the number is free again. */
+/* Make the VI with a number that was taken. ring: the `state` of nic_direct_reset. idle: publish
+ * that the VI is Idle. false: no memory; the number is free again. */
 static bool make(struct nic_session *session, uint16_t number, const struct nic_vi_args *args,
                  enum vip_ring_state ring, bool idle)
 {
@@ -232,11 +232,11 @@ enum vip_rc nic_vi_create_as(struct nic_session *session, const struct nic_vi_ch
     vi->generation = past->generation - 1; /* make() counts it up */
     if (vip_load32_own(&vi->head->ring) == VIP_RING_NONE)
         state = VIP_RING_NONE;
-    /* Of a VI with a connection the state stays: if this vipd is killed, the next one needs it. */
+    /* The state of a VI with a connection stays: if this vipd is killed, the next vipd needs it. */
     if (make(session, past->vi, &past->args, state, !(past->connected || past->lost))) {
         vi->recv_next = vi->position[VIP_Q_RECV] + past->recv_base;
         vi->lost_told = past->lost_told;
-        /* A thread may sleep although its completion is there now. */
+        /* A thread may sleep although its completion is there: the earlier life did not wake it. */
         nic_wake_also(session, past->vi, VIP_Q_SEND);
         nic_wake_also(session, past->vi, VIP_Q_RECV);
         return VIP_RC_SUCCESS;
@@ -358,7 +358,7 @@ enum vip_rc nic_cq_create(struct nic_session *session, uint64_t entries, uint32_
         return VIP_RC_ERROR_RESOURCE;
     }
     cq_begin(session, number);
-    /* What is in the ring is of an earlier CQ. */
+    /* Skip the entries in the ring: they are of an earlier CQ with this number. */
     session->cqs[number].cons_seen = session->cqs[number].position;
     *ret_cq = number;
     *ret_position = session->cqs[number].position;

@@ -1,6 +1,4 @@
-/*
- * Counters of a NIC, and views of its VIs and sessions, for vipctl.
- */
+/* Counters of a NIC, and views of its VIs and sessions, for vipctl. */
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
@@ -91,7 +89,7 @@ struct held {
 #include "proto/stats.def"
 };
 
-/* Sums of what all sessions hold, and what the NIC holds for them. */
+/* Add up the amounts that all sessions hold, and the amounts that the NIC holds for them. */
 static struct held held_sum(const struct nic *nic)
 {
     struct held sum = {.cm_bytes = nic->cm_bytes,

@@ -57,7 +57,7 @@ static struct nic_waiter *wait_new(struct nic_session *session)
     return wait;
 }
 
-/* Copy the discriminator; the connection manager later refuses one that is too long. */
+/* Copy the discriminator, unless it is too long: then the connection manager refuses the wait. */
 static void wait_local(struct nic_waiter *wait, const struct vip_addr *local)
 {
     if (local->disc_len > sizeof(wait->local_disc))
@@ -70,8 +70,8 @@ bool nic_waiters_end(struct nic_session *session, unsigned *ends)
 {
     struct nic *nic = session->nic;
 
-    /* Waits end first and all at once, which costs little: other programs may wait for the same
-     * requests. */
+    /* End all waits first, because other programs may wait for the same requests. A wait costs
+     * little. */
     for (uint32_t i = session->wait_count; i-- > 0;) {
         struct nic_waiter *wait = &session->waits[i];
 
@@ -220,8 +220,7 @@ uint64_t nic_new_discriminator(struct nic *nic)
 
 /* ---- requests that come in -------------------------------------------------------------- */
 
-/* The entry for a request: that of the wait, or a new entry if the wait is a listener. NULL: no
- * room. */
+/* The entry for a request: the entry of the wait, or a new entry for a listener. NULL: no room. */
 static struct nic_waiter *take_request(struct nic_session *session, uint64_t wait_id)
 {
     struct nic_waiter *wait = wait_find(session, wait_id), *entry;

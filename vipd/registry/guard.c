@@ -1,10 +1,11 @@
 /*
  * SIGBUS in shared memory (vipd/registry/guard.h).
  *
- * A stand-in for a missing page is a page of a memfd that was filled at the start: to map it takes
- * no memory, which may be short, and is not accounted. There are STAND_INS such pages, used in turn
- * and cleared before each use. Two broken sessions may share a stand-in for the rest of a turn.
- * vipd does not use the bytes that it read there (guard_copy_faults), and both sessions end.
+ * A stand-in for a missing page is a page of a memfd that was filled at the start of vipd. So
+ * mapping a stand-in needs no new memory, which may be short. There are STAND_INS such pages, used
+ * in turn and cleared before each use. Two sessions with faults may share a stand-in for the rest
+ * of a turn. vipd does not use bytes read from a stand-in (guard_copy_faults), and both sessions
+ * end.
  */
 #include "vipd/registry/guard.h"
 
@@ -16,10 +17,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Pages that stand in: 256 KiB. */
+/* Number of stand-in pages: together 256 KiB with pages of 4 KiB. */
 #define STAND_INS 64u
 
-/* One mapping. Written with the lock held, base last; read by the handler without the lock. */
+/* One mapping. Writers hold the lock and write `base` last; the handler reads without the lock. */
 struct entry {
     uintptr_t base; /* 0 = free */
     uint64_t bytes;
@@ -28,7 +29,7 @@ struct entry {
 };
 
 static struct entry table[GUARD_MAPPINGS_MAX]; /* mapping number n is table[n - 1] */
-static uint32_t high, free_first; /* numbers given out so far; last one given back, or 0 */
+static uint32_t high, free_first; /* largest number so far; head of the free numbers, or 0 */
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static pthread_once_t stand_ins_once = PTHREAD_ONCE_INIT;
@@ -53,7 +54,7 @@ static struct guard *owner_of(uintptr_t addr)
         uint64_t bytes = __atomic_load_n(&entry->bytes, __ATOMIC_ACQUIRE);
         struct guard *owner = __atomic_load_n(&entry->owner, __ATOMIC_ACQUIRE);
 
-        /* Unchanged, so the three belong together. */
+        /* `base` is unchanged, so base, bytes and owner belong to one mapping. */
         if (base != 0 && addr >= base && addr - base < bytes &&
             __atomic_load_n(&entry->base, __ATOMIC_ACQUIRE) == base)
             return owner;
@@ -61,7 +62,7 @@ static struct guard *owner_of(uintptr_t addr)
     return NULL;
 }
 
-/* A size of 0 maps the same page of a shared mapping once more. */
+/* Map a stand-in at addr. mremap with old size 0 maps a page of a shared mapping once more. */
 static bool put_stand_in(uintptr_t addr)
 {
     uint32_t n = __atomic_fetch_add(&stand_in_next, 1, __ATOMIC_RELAXED) % STAND_INS;
@@ -87,8 +88,7 @@ static void on_sigbus(int sig, siginfo_t *info, void *context)
         errno = error;
         return;
     }
-    /* The table has no such mapping: the fault repeats without a handler, and ends vipd at the
-     * faulting address. */
+    /* Not in the table: without the handler the same instruction faults again, and ends vipd. */
     sigaction(sig, &standard, NULL);
     if (info->si_code <= 0)
         raise(sig);
@@ -105,7 +105,7 @@ static int make_stand_ins(void)
     if (fd < 0)
         return -errno;
     page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-    /* All pages of the file exist from here on. */
+    /* Make all pages of the file now. */
     rc = -posix_fallocate(fd, 0, (off_t)(STAND_INS * page_bytes));
     if (rc == 0)
         map = mmap(NULL, STAND_INS * page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

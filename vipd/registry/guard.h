@@ -2,11 +2,11 @@
  * SIGBUS in memory that vipd shares with programs.
  *
  * A page inside the size of a memfd can still be missing: with strict overcommit
- * (vm.overcommit_memory = 2) the kernel may refuse it, and a memory module may have lost it. The
- * kernel then raises SIGBUS in the thread of vipd that touched the page. The handler here finds the
- * mapping in a table without locks, puts another page in the place of the missing one, and counts
- * the fault for the owner of the mapping. vipd then ends the session of this owner. If the table
- * has no such mapping, SIGBUS ends vipd.
+ * (vm.overcommit_memory = 2) the kernel may refuse the page, and a broken memory module may have
+ * lost it. The kernel then raises SIGBUS in the thread of vipd that touches the page. The handler
+ * here finds the mapping in a table without locks, maps a stand-in page in place of the missing
+ * page, and counts the fault for the owner of the mapping. vipd then ends the session of this
+ * owner. If the table has no such mapping, SIGBUS ends vipd.
  *
  * Owns: the handler, the table, the stand-in pages. Does not own: mappings, what a fault means.
  * Used by mapping.c, vipd/client/open.c and vipd/nic/ on any thread; the handler runs on the thread
@@ -18,11 +18,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Mappings in the table at a time. By default the kernel gives a process 65530
- * (vm.max_map_count). */
+/* Mappings in the table at a time. By default a process has at most 65530 (vm.max_map_count). */
 #define GUARD_MAPPINGS_MAX 65536u
 
-/* An owner of mappings: a session, which ends when a page is missing. Must outlive its entries. */
+/* An owner of mappings: a session, which ends when a page is missing. Remove its mappings first. */
 struct guard {
     uint32_t faults;
 };
@@ -34,22 +33,22 @@ struct guard {
 int guard_install(void);
 
 /*
- * A mapping of `bytes` bytes at base belongs to owner from here on. Outcomes: its number for
- * guard_remove, > 0; 0 the table is full, owner is NULL or bytes is 0: a fault there ends vipd.
+ * From now on, a mapping of `bytes` bytes at base belongs to owner. Outcomes: > 0: the mapping's
+ * number for guard_remove; 0: the table is full, owner is NULL or bytes is 0, and a fault in the
+ * mapping ends vipd.
  */
 uint32_t guard_add(struct guard *owner, const void *base, uint64_t bytes);
 /* Take a mapping out of the table, before it is unmapped or its owner ends. number 0 is
  * harmless. */
 void guard_remove(uint32_t number);
 
-/* Number of faults of this thread, counted by the handler. Faults of other threads do not spoil a
- * copy that this thread makes. */
+/* Number of faults of this thread, counted by the handler; for guard_copy_faults. */
 extern _Thread_local volatile uint32_t guard_thread_faults;
 
 /*
- * Number of faults of this thread. If it is the same before and after a copy by this thread, the
- * copy has all its bytes. The fences keep the compiler from moving parts of the copy across this
- * call.
+ * Number of faults of this thread. If the number is the same before and after a copy by this
+ * thread, no byte of the copy comes from a stand-in. The fences keep the compiler from moving parts
+ * of the copy across this call.
  */
 static inline uint32_t guard_copy_faults(void)
 {
@@ -61,7 +60,7 @@ static inline uint32_t guard_copy_faults(void)
     return count;
 }
 
-/* Number of faults of all mappings in all threads. When it changes, an owner lacks a page. */
+/* Number of faults of all mappings in all threads. guard_faulted tells which owner had a fault. */
 extern uint32_t guard_fault_count;
 
 static inline uint32_t guard_faults(void)

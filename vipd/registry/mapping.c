@@ -1,8 +1,8 @@
 /*
  * Mappings of an application's files (vipd/registry/mapping.h).
  *
- * Called on set-up only, from registry.c. The checks follow the threat model: the descriptor passed
- * may be any kind of file that the application could open.
+ * Called on set-up only, from registry.c. The descriptor that a program passes may be any kind of
+ * file that the program can open; the checks must hold against all kinds.
  */
 #include "vipd/registry/mapping.h"
 
@@ -23,9 +23,8 @@ int mapping_check_fd(int fd, struct mapping *ret, const char **why)
     struct stat st;
     int flags = fcntl(fd, F_GETFL);
     /*
-     * Read the seals before the size: with these seals the size is final. Read them before any
-     * other call on the file: a file without seals (FUSE, NFS) may take for ever to answer that
-     * call.
+     * Read the seals before the size, because with these seals the size is final. Also read the
+     * seals before other calls, which may block for ever on a file without seals (FUSE, NFS).
      */
     int seals = flags < 0 ? -1 : fcntl(fd, F_GET_SEALS);
 
@@ -33,8 +32,7 @@ int mapping_check_fd(int fd, struct mapping *ret, const char **why)
         *why = "the descriptor passed for memory is not a memfd";
         return -EBADMSG;
     }
-    /* In a hole of a file of huge pages, or on another file system, a page is missing far more
-     * often. */
+    /* Refuse files of huge pages and of other file systems, where pages are missing more often. */
     if (!memfile_is_like(fd, &st)) {
         *why = "the descriptor passed for memory is not a memfd of ordinary pages";
         return -EBADMSG;
@@ -73,7 +71,8 @@ static struct mapping **bucket_of(struct mappings *all, ino_t ino)
     return &all->bucket[(uint64_t)ino % MAPPING_BUCKETS];
 }
 
-/* Map and enter into the bucket. `like` gives dev, ino and bytes. fd as in mapping_get. */
+/* Map a file and enter the mapping into its bucket. `like` has dev, ino and bytes. fd: as in
+ * mapping_get. */
 static struct mapping *map_new(struct mappings *all, int *fd, uint64_t offset,
                                const struct mapping *like, const char **why)
 {
@@ -145,8 +144,8 @@ struct mapping *mapping_get(struct mappings *all, int *fd, const struct mapping 
         if (m->ino != checked->ino || m->dev != checked->dev || m->ino == 0)
             continue;
         /*
-         * The mapping keeps its inode alive. Before Linux 5.9 memfds have numbers of 32 bits, which
-         * can come again: another file of the same number must not be taken for this one.
+         * A mapped file keeps its inode number. But before Linux 5.9 inode numbers of memfds have
+         * 32 bits, so two files may have the same number. If the sizes differ, these are two files.
          */
         if (m->bytes != checked->bytes) {
             *why = "another memfd of this session has the same inode number: make a new one";
@@ -176,8 +175,8 @@ static bool is_small(struct mappings *all, uint64_t bytes)
     return true;
 }
 
-/* Unmap at once if small, else by the undertaker. pages_bytes: memory that the file takes. The
- * mapping has no more pages than these, and vipd makes no more. */
+/* Unmap a small mapping at once, another mapping by the undertaker. pages_bytes: memory that the
+ * file takes. The mapping does not have more pages. */
 static void unmap(struct mappings *all, const struct mapping *mapping, uint64_t pages_bytes)
 {
     struct undertaker_share share = {.bytes = mapping->bytes, .files = 1};
@@ -207,7 +206,7 @@ void mapping_put(struct mappings *all, struct mapping *mapping)
     all->count--;
     all->bytes -= mapping->bytes;
     guard_remove(mapping->guard);
-    /* Before the mapping goes: it still keeps the file, so this call frees no page. */
+    /* Call this before unmapping: the mapping still keeps the file, so the call frees no page. */
     pages_bytes = taken_put(all->taken, mapping->taken);
     unmap(all, mapping, pages_bytes);
     free(mapping);

@@ -12,12 +12,12 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* Written before there are threads. */
+/* Written before vipd makes threads. */
 static bool protects;
-static dev_t dev; /* of all memfds of ordinary pages; 0: not known yet */
+static dev_t dev; /* st_dev of all memfds of ordinary pages; 0: not known yet */
 static bool core_is_small;
 
-/* core(5): memory that is shared and has no name in a file system. */
+/* Bit of coredump_filter, see core(5): shared memory without a name in a file system. */
 #define CORE_ANONYMOUS_SHARED 2u
 
 void memfile_shrink_core(void)

@@ -23,16 +23,17 @@
 
 /*
  * A handle is (generation << 16 | index). Generations run from 1 to 0xFFFE, so that neither 0 nor
- * 0xFFFFFFFF is ever a handle. Each slot begins at a random generation: a peer without the handle
- * must guess one of 65534. Memory is protected by the VI, the tag, the rights and the bounds.
+ * 0xFFFFFFFF is ever a handle. Each slot begins at a random generation, so a peer without the
+ * handle must guess one of 65534. The handle is no protection: VI, tag, rights and bounds protect
+ * memory.
  */
 #define INDEX_BITS     16
 #define INDEX_MASK     ((1u << INDEX_BITS) - 1)
 #define GENERATION_MAX 0xFFFEu
 _Static_assert(VIP_REGION_MAX <= 1u << INDEX_BITS, "an index fits a handle");
 
-/* Free slots that must wait before the oldest is used again: so a stale handle is valid again only
- * after FREE_SLOTS_MIN * GENERATION_MAX registrations. */
+/* Least number of free slots before the oldest free slot is used again. So a stale handle is valid
+ * again only after FREE_SLOTS_MIN * GENERATION_MAX registrations. */
 #define FREE_SLOTS_MIN 64
 
 #define NO_SLOT UINT32_MAX
@@ -40,9 +41,9 @@ _Static_assert(VIP_REGION_MAX <= 1u << INDEX_BITS, "an index fits a handle");
 /* The part of a region that an access reads: exactly one cache line. */
 struct slot {
     struct registry_region region;
-    uint8_t *out;    /* the first byte as source: SEND, REMOTE_READ */
-    uint8_t *in;     /* the first byte as target: RECV, REMOTE_WRITE */
-    uint32_t handle; /* of a free slot: a handle that no look-up here can match */
+    uint8_t *out;    /* the region's first byte as source: SEND, REMOTE_READ */
+    uint8_t *in;     /* the region's first byte as target: RECV, REMOTE_WRITE */
+    uint32_t handle; /* of a free slot: free_handle, which no look-up can match */
 };
 _Static_assert(sizeof(struct slot) == 64, "one cache line");
 
@@ -50,30 +51,30 @@ _Static_assert(sizeof(struct slot) == 64, "one cache line");
 struct slot_rest {
     struct mapping *mapping; /* reference; NULL if the arena is mapped as a whole */
     uint32_t next_free;      /* next in the queue of free slots */
-    uint16_t generation;     /* last one given out, or a random one */
+    uint16_t generation;     /* of the last handle with this slot; at first random */
 };
 
-/* One protection tag; tag number = lap * VIP_PTAG_MAX + index + 1. */
+/* One protection tag; number = uses of this place so far * VIP_PTAG_MAX + index + 1. */
 struct ptag {
     uint32_t number; /* 0 = free */
-    uint32_t last;   /* number it had last, 0 = none */
+    uint32_t last;   /* last number of this place; 0: none */
     uint32_t users;  /* regions and VIs that carry it */
 };
 
 struct registry {
-    struct slot *slots; /* slot_count used or free, slot_room allocated */
+    struct slot *slots; /* [slot_room]; the first slot_count are used or free */
     struct slot_rest *rest;
     uint32_t slot_count, slot_room;
-    struct guard guard; /* beside the members that every access reads */
+    struct guard guard; /* each access reads it, so it lies beside slots */
     uint32_t free_head, free_tail, free_count;
     struct registry_limits limits;
     struct registry_usage usage;
     struct mappings mappings;
-    int arena_fd;                  /* kept only if the arena is mapped part by part, else -1 */
+    int arena_fd;                  /* if each region maps its part of the arena; else -1 */
     struct mapping *arena;         /* the whole arena, or NULL */
-    struct mappings arena_account; /* the whole arena counts for itself */
-    struct ptag *ptags;            /* limits.ptags_max */
-    uint32_t ptag_next;            /* where to look for a free one */
+    struct mappings arena_account; /* counts the whole arena, which is not in `mappings` */
+    struct ptag *ptags;            /* [limits.ptags_max] */
+    uint32_t ptag_next;            /* index from which to look for a free tag */
 };
 
 static uint64_t page_bytes(void)
@@ -81,7 +82,7 @@ static uint64_t page_bytes(void)
     return (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Close a file; vipd may have the last reference. */
+/* Close a file by the undertaker, because vipd may have the last reference. */
 static void bury_fd(const struct registry *registry, int fd)
 {
     undertaker_close(registry->limits.undertaker, registry->limits.owner, fd);
@@ -89,7 +90,7 @@ static void bury_fd(const struct registry *registry, int fd)
 
 /* ---- life ------------------------------------------------------------------------------ */
 
-/* Check and map the arena. Takes arena_fd over only on success. */
+/* Check and map the arena. Closes or keeps arena_fd only on success. */
 static int open_arena(struct registry *registry, int arena_fd)
 {
     struct mapping checked;
@@ -101,7 +102,7 @@ static int open_arena(struct registry *registry, int arena_fd)
     if (checked.bytes != VIP_ARENA_BYTES)
         return -EBADMSG;
     registry->arena = mapping_get(&registry->arena_account, &arena_fd, &checked, &why);
-    /* Where address space is short, each region maps its own part. */
+    /* If the whole arena cannot be mapped, each region maps its own part. */
     if (!registry->arena)
         registry->arena_fd = arena_fd;
     else if (arena_fd >= 0)
@@ -164,7 +165,7 @@ void registry_unmap(const struct registry *registry, void *base, uint64_t bytes)
                      registry ? registry->limits.owner : 0, base, bytes, NULL);
 }
 
-/* Number of mappings whose release costs as much as the end of a VI: five system calls each. */
+/* Mappings whose release (five system calls each) costs as much as the end of a VI. */
 #define MAPPINGS_PER_END 8u
 
 bool registry_empty(struct registry *registry, unsigned *ends)
@@ -240,7 +241,7 @@ static uint16_t first_generation(const struct registry *registry, uint32_t index
     return (uint16_t)(1 + siphash(&key, &index, sizeof(index)) % GENERATION_MAX);
 }
 
-/* One more slot, which is in no queue; NO_SLOT for lack of memory. */
+/* Make one more slot, outside of the queue of free slots; NO_SLOT: no memory. */
 static uint32_t slot_new(struct registry *registry)
 {
     uint32_t index = registry->slot_count;
@@ -256,7 +257,7 @@ static uint32_t slot_new(struct registry *registry)
     return index;
 }
 
-/* A free slot, or NO_SLOT for lack of memory. The caller has checked the number of regions. */
+/* Take a free slot; NO_SLOT: no memory. The caller has checked the number of regions. */
 static uint32_t slot_take(struct registry *registry)
 {
     bool may_grow = registry->slot_count < registry->limits.regions_max;
@@ -310,8 +311,9 @@ static bool slot_pick(struct registry *registry, uint32_t index)
 }
 
 /*
- * Take the slot of a handle that was given out in an earlier life. Handles come in the order of
- * their slots, so the search is rare. Outcomes: SUCCESS; INVALID_PARAMETER; ERROR_RESOURCE (memory).
+ * Take the slot of a handle of an earlier life of vipd. libvipl claims handles in the order of
+ * their slots, so slot_pick is rare. Outcomes: SUCCESS; INVALID_PARAMETER; ERROR_RESOURCE (no
+ * memory).
  */
 static enum vip_rc slot_claim(struct registry *registry, uint32_t handle)
 {
@@ -342,13 +344,13 @@ static struct slot *slot_find(const struct registry *registry, uint32_t handle)
 
 /* ---- registration ---------------------------------------------------------------------- */
 
-/* Where the bytes of a new region lie. */
+/* The mapping of a new region, and its first byte as source (out) and target (in). */
 struct place {
     struct mapping *mapping;
     uint8_t *out, *in;
 };
 
-/* A part of the arena. The range was checked against VIP_ARENA_BYTES. */
+/* Find the place of an ADOPTED region in the arena. The caller has checked its range. */
 static enum vip_rc place_adopted(struct registry *registry, const struct registry_region *region,
                                  struct place *ret, const char **why)
 {
@@ -366,7 +368,8 @@ static enum vip_rc place_adopted(struct registry *registry, const struct registr
     return VIP_RC_SUCCESS;
 }
 
-/* A memfd: one range if shared; two halves of whole pages, out and in, if staged. */
+/* Find the place of a region in its memfd. SHARED: out and in are the same range. STAGED: the memfd
+ * has two halves of whole pages, out and in. */
 static enum vip_rc place_file(struct registry *registry, const struct registry_region *region,
                               int *fd, struct place *ret, const char **why)
 {
@@ -435,12 +438,12 @@ static enum vip_rc place_region(struct registry *registry, const struct registry
     case REGISTRY_STAGED:
         return place_file(registry, region, fd, ret, why);
     }
-    /* The number came from the application. */
+    /* A program may send any number as the kind. */
     *why = "unknown kind of memory";
     return VIP_RC_INVALID_PARAMETER;
 }
 
-/* The region lies in `place` and has the handle. */
+/* Enter a region into the slot of its handle. */
 static void slot_fill(struct registry *registry, uint32_t handle,
                       const struct registry_region *region, const struct place *place)
 {
@@ -469,7 +472,7 @@ static enum vip_rc handle_new(struct registry *registry, uint32_t *ret)
     return VIP_RC_SUCCESS;
 }
 
-/* want: the handle that the region had, or 0. */
+/* Add a region. want: its handle in an earlier life of vipd; 0: a new handle. */
 static enum vip_rc add(struct registry *registry, const struct registry_region *region, int fd,
                        uint32_t want, uint32_t *ret_handle, const char **why)
 {
@@ -479,7 +482,7 @@ static enum vip_rc add(struct registry *registry, const struct registry_region *
 
     if (rc == VIP_RC_SUCCESS)
         rc = place_region(registry, region, &fd, &place, why);
-    /* A refused file may have no other reference. */
+    /* Of a refused file, vipd may have the last reference. */
     if (rc != VIP_RC_SUCCESS) {
         bury_fd(registry, fd);
         return rc;
@@ -585,7 +588,7 @@ enum vip_rc registry_ptag_create(struct registry *registry, uint32_t *ret_ptag)
 
         if (ptag->number != 0)
             continue;
-        /* Another number each lap, so that a destroyed tag stays invalid. */
+        /* A place gets another number each time, so the number of a destroyed tag is invalid. */
         if (ptag->last == 0 || ptag->last > UINT32_MAX - VIP_PTAG_MAX)
             ptag->number = index + 1;
         else
@@ -645,7 +648,7 @@ void registry_ptag_use(struct registry *registry, uint32_t number, int delta)
     if (number == 0)
         return;
     ptag = ptag_find(registry, number);
-    /* A tag cannot vanish while it is used, and only valid tags are used. */
+    /* Callers use only valid tags, and a tag in use cannot be destroyed. */
     VIP_ASSERT(ptag && (delta >= 0 || ptag->users >= (uint32_t)-delta));
     ptag->users += (uint32_t)delta;
 }
@@ -666,12 +669,12 @@ void *registry_access(struct registry *registry, const struct registry_vi *vi,
     slot = slot_find(registry, access->handle);
     if (!slot)
         return NULL;
-    /* An address below the region wraps to an offset beyond it. Zero bytes are in any region. */
+    /* An address below the region gives a very large offset. Zero bytes fit into any region. */
     offset = access->len ? access->addr - slot->region.addr : 0;
     if (offset >= slot->region.bytes ||
         access->len > slot->region.bytes - offset + VIP_MUTANT(BOUNDS))
         return NULL;
-    /* Spec 3.5: equal tags; no tag on either side is the default domain, which matches all. */
+    /* Spec 3.5: the tags must be equal, but no tag (0), on either side, matches every tag. */
     if (vi->ptag != slot->region.attrs.ptag && vi->ptag != 0 && slot->region.attrs.ptag != 0 &&
         !VIP_MUTANT(PTAG))
         return NULL;

@@ -22,7 +22,7 @@ struct registry;
 struct taken;
 struct undertaker;
 
-/* As proto/control.proto's MemKind. */
+/* Kinds of memory, with the numbers of MemKind in proto/control.proto. */
 enum registry_kind {
     REGISTRY_SHARED = 1,
     REGISTRY_ADOPTED = 2,
@@ -30,7 +30,7 @@ enum registry_kind {
 };
 
 struct registry_attrs {
-    uint32_t ptag; /* 0 = none: matches every ptag of the session */
+    uint32_t ptag; /* 0: no tag, which matches every tag of the session */
     bool enable_rdma_write, enable_rdma_read;
 };
 
@@ -45,18 +45,18 @@ struct registry_limits {
     uint32_t regions_max;
     uint64_t bytes_max; /* sum of registered bytes of the session */
     uint32_t ptags_max;
-    uint64_t handle_seed; /* random: the first generation of each handle is drawn from it */
-    struct undertaker *undertaker; /* frees memory; NULL: the caller's thread does */
-    uint32_t owner;                /* uid for which the memory counts until then */
+    uint64_t handle_seed;          /* random; the first generation of each handle depends on it */
+    struct undertaker *undertaker; /* frees memory; NULL: the caller's thread frees it */
+    uint32_t owner;                /* uid for which the memory counts until it is freed */
     struct taken *taken; /* counts the memory of the files, for owner; NULL: not counted */
 };
 
-/* Set how much more may be mapped for regions from now on: bytes and number of files. mapping.h has
- * more limits. */
+/* Set how many more bytes and files may be mapped for regions from now on. mapping.h has more
+ * limits. */
 void registry_set_mapping_room(struct registry *registry, uint64_t bytes, uint64_t files);
 
 /*
- * arena_fd: the session's arena (seals SHRINK|GROW, size VIP_ARENA_BYTES); taken over in any case.
+ * arena_fd: the session's arena (seals SHRINK|GROW, size VIP_ARENA_BYTES); the registry closes it.
  * Outcomes: 0; -EBADMSG wrong seals, size or file type; -ENOMEM.
  */
 int registry_new(const struct registry_limits *limits, int arena_fd, struct registry **ret);
@@ -66,19 +66,19 @@ void registry_free(struct registry *registry);
  * reduce *ends. true: no region is left; false: *ends is 0, call it again later. NULL is harmless.
  */
 bool registry_empty(struct registry *registry, unsigned *ends);
-/* Unmap memory of this session that is no region, in the same way (undertaker.h). NULL is
- * harmless. */
+/* Unmap memory of this session that is no region, by the undertaker. registry NULL: unmap now. base
+ * NULL is harmless. */
 void registry_unmap(const struct registry *registry, void *base, uint64_t bytes);
 
 /*
- * Register. fd: memfd of SHARED and STAGED (taken over in any case), -1 for ADOPTED.
+ * Register a region. fd: memfd of SHARED and STAGED, which the registry closes; -1 for ADOPTED.
  * Outcomes: VIP_RC_SUCCESS and *ret_handle (never 0 or 0xFFFFFFFF); VIP_RC_ERROR_RESOURCE,
  * VIP_RC_INVALID_PARAMETER, VIP_RC_INVALID_PTAG with a sentence in why.
  */
 enum vip_rc registry_add(struct registry *registry, const struct registry_region *region, int fd,
                          uint32_t *ret_handle, char *why, size_t why_bytes);
-/* The same for a region that had this handle in an earlier life of vipd. Also
- * VIP_RC_INVALID_PARAMETER: the handle is in use, no handle, or above the limit. */
+/* As registry_add, for a region that had this handle in an earlier life of vipd. One more reason
+ * for VIP_RC_INVALID_PARAMETER: the handle is in use, no handle, or above the limit. */
 enum vip_rc registry_restore(struct registry *registry, const struct registry_region *region,
                              int fd, uint32_t handle, char *why, size_t why_bytes);
 /* Outcomes: SUCCESS; INVALID_PARAMETER: unknown handle, or addr is not the registered address;
@@ -86,30 +86,30 @@ enum vip_rc registry_restore(struct registry *registry, const struct registry_re
 enum vip_rc registry_remove(struct registry *registry, uint32_t handle, uint64_t addr);
 enum vip_rc registry_set_attrs(struct registry *registry, uint32_t handle, uint64_t addr,
                                const struct registry_attrs *attrs);
-/* Look a region up. The result is valid until the table changes; NULL: the handle is unknown. */
+/* Find a region. The result is valid until the table changes; NULL: the handle is unknown. */
 const struct registry_region *registry_get(const struct registry *registry, uint32_t handle);
 
-/* Protection tags are numbers > 0. Outcomes: SUCCESS; create: ERROR_RESOURCE: there are ptags_max
- * tags; destroy: INVALID_PARAMETER: no such tag, ERROR_RESOURCE: a region or a VI uses the tag. */
+/* Protection tags are numbers > 0. Outcomes of create: SUCCESS; ERROR_RESOURCE: there are ptags_max
+ * tags. Of destroy: SUCCESS; INVALID_PARAMETER: no such tag; ERROR_RESOURCE: the tag is in use. */
 enum vip_rc registry_ptag_create(struct registry *registry, uint32_t *ret_ptag);
-/* The tag of an earlier life of vipd. Also INVALID_PARAMETER: no tag, or its place is taken. */
+/* Create a tag of an earlier life of vipd. SUCCESS; INVALID_PARAMETER: no tag, or place in use. */
 enum vip_rc registry_ptag_restore(struct registry *registry, uint32_t ptag);
 enum vip_rc registry_ptag_destroy(struct registry *registry, uint32_t ptag);
 bool registry_ptag_valid(const struct registry *registry, uint32_t ptag); /* 0 (no tag) is valid */
-/* a VI uses a tag (1), or no longer (-1) */
+/* delta: 1: a VI begins to use the tag; -1: a VI stops using the tag. */
 void registry_ptag_use(struct registry *registry, uint32_t ptag, int delta);
 
-/* What the VI of an access allows. */
+/* The attributes of the VI of an access. */
 struct registry_vi {
     uint32_t ptag;
     bool enable_rdma_write, enable_rdma_read;
 };
 
 /*
- * Check an access and give the bytes: a pointer to access->len bytes in vipd's mapping, or NULL if
- * the access is not allowed or memory of the session is missing. *ret_staged (may be NULL): the
- * region is staged, so libvipl must place incoming RDMA. access->len == 0: handle, tag and rights
- * are checked, the address is not.
+ * Check an access. Returns a pointer to access->len bytes in vipd's mapping; NULL: the access is
+ * not allowed, or a page of the session is missing. *ret_staged (may be NULL): the region is
+ * staged, so libvipl must place incoming RDMA. If access->len is 0, the address is not checked, but
+ * handle, tag and rights are.
  */
 void *registry_access(struct registry *registry, const struct registry_vi *vi,
                       const struct eng_access *access, bool *ret_staged);
@@ -125,23 +125,21 @@ void registry_ptags_each(const struct registry *registry,
 struct registry_usage {
     uint32_t regions, ptags;
     uint64_t bytes;
-    uint64_t held_bytes;   /* these in whole pages, twice for staged regions: all can be touched */
-    uint64_t mapped_bytes; /* of files that regions lie in; a wholly mapped arena is not counted */
+    uint64_t held_bytes;   /* the pages that can exist: `bytes` in whole pages, twice if staged */
+    uint64_t mapped_bytes; /* size of mapped files of regions, without a wholly mapped arena */
     uint32_t mapped_files;
 };
 void registry_usage(const struct registry *registry, struct registry_usage *ret);
 
-/* What a region adds to held_bytes. 0 if its offset and size overflow: registry_add refuses such a
- * region. */
+/* What a region adds to held_bytes. 0: its offset and size overflow; registry_add refuses it. */
 uint64_t registry_held_bytes(const struct registry_region *region);
 
-/* Memory that the session's files take, the arena included, as of the last looks (taken.h). */
+/* Memory of the session's files, with the arena, as last measured (taken.h). */
 uint64_t registry_taken(const struct registry *registry);
 
 /*
- * The owner (guard.h) of all memory that vipd shares with this session. The caller uses it for
- * mappings that the registry does not make. Once a page of this memory was missing, registry_access
- * allows nothing.
+ * The owner (guard.h) of all memory that vipd shares with this session, also for mappings that the
+ * registry does not make. Once a page of this memory was missing, registry_access allows no access.
  */
 struct guard *registry_guard(struct registry *registry);
 

@@ -24,15 +24,15 @@ struct taken_user {
 
 struct taken_file {
     LIST_ENTRY(taken_file) bucket;
-    TAILQ_ENTRY(taken_file) turn;    /* of a mapped file */
-    LIST_ENTRY(taken_file) of_watch; /* of a left one */
+    TAILQ_ENTRY(taken_file) turn;    /* if mapped */
+    LIST_ENTRY(taken_file) of_watch; /* if left */
     struct taken_user *user;
     dev_t dev;
     ino_t ino;
     int fd;        /* -1: left */
-    int watch;     /* of a left one */
+    int watch;     /* if left: the watch of inotify */
     bool watched;  /* used by forget_unwatched */
-    uint32_t refs; /* mappings, of any session of the user; 0: left */
+    uint32_t refs; /* mappings, of all sessions of the user; 0: left */
     uint64_t bytes;
     uint64_t first_bytes; /* `bytes` when it was mapped first */
 };
@@ -101,8 +101,8 @@ static void note(struct taken_file *file, uint64_t bytes)
     file->bytes = bytes;
 }
 
-/* Look how much memory a file takes. It is a file of tmpfs, so the look takes no lock of others and
- * does not block. False: fstat failed. */
+/* Measure the memory of a file. It is a file of tmpfs, for which fstat does not block. false: fstat
+ * failed. */
 static bool look(struct taken_file *file)
 {
     struct stat st;
@@ -143,7 +143,7 @@ static void forget_all_left(struct taken *taken)
         }
 }
 
-/* The file is unmapped. True: inotify will report its end. */
+/* The file is no longer mapped: watch it by inotify. true: inotify reports when it is freed. */
 static bool leave(struct taken *taken, struct taken_file *file)
 {
     char path[40];
@@ -158,7 +158,8 @@ static bool leave(struct taken *taken, struct taken_file *file)
     return true;
 }
 
-/* If several users left the same file, they share a watch: inotify has one for each file. */
+/* Find a left file by its watch. Several users of a file share one watch, because inotify has one
+ * watch for each file. */
 static struct taken_file *find_left(const struct taken *taken, int watch)
 {
     struct taken_file *file;
@@ -186,8 +187,9 @@ static void mark_watched(struct taken *taken, int watch)
 }
 
 /*
- * The kernel lost events. It still lists the watches, and a file that is gone has none: forget the
- * left files without one. False: the list cannot be read now, for want of memory or descriptors.
+ * The kernel has lost events of inotify, but it lists all watches in /proc. A freed file has no
+ * watch any more: forget left files without a watch. false: the list cannot be read now, because
+ * memory or descriptors are lacking.
  */
 static bool forget_unwatched(struct taken *taken)
 {
@@ -217,7 +219,7 @@ static bool forget_unwatched(struct taken *taken)
     return read;
 }
 
-/* Forget left files that exist no more. */
+/* Forget left files that the kernel has freed. */
 static void look_at_left(struct taken *taken)
 {
     _Alignas(struct inotify_event) char events[4096];
@@ -321,7 +323,8 @@ struct taken_file *taken_get(struct taken *taken, uint32_t owner, int *fd, dev_t
     return file;
 }
 
-/* A file that came back keeps first_bytes: its growth from before counts. */
+/* Did the file grow while it was mapped? A left file that is mapped again keeps its first_bytes, so
+ * its earlier growth counts, too. */
 static bool grew(const struct taken_file *file)
 {
     return file->bytes > file->first_bytes;

@@ -1,18 +1,17 @@
 /*
- * How much memory the files of each user take: all pages that exist, made by programs or by vipd.
+ * The memory that the files of each user take: all pages that exist, made by programs or by vipd.
  *
- * A registered region costs nothing before it is touched, and a page that vipd touches first is
- * charged to vipd. So vipd looks at the files of its sessions (arenas, memfds of regions, segments,
- * tables of receives) again and again; vipd/client/memory.c compares the sums with the users'
- * limits and ends sessions beyond them.
+ * A registered region takes no memory before a process touches it, and the kernel charges a page to
+ * vipd if vipd touches it first. So vipd regularly measures the files of its sessions (arenas,
+ * memfds of regions, segments, tables of receives). vipd/client/memory.c compares the sums with the
+ * users' limits and ends sessions beyond these limits.
  *
  * A file that grew while it was mapped still counts after vipd has unmapped it, with the memory
- * that it took then, until the program drops the file, too. Otherwise a program could make vipd
- * fill one file after another. Such a file is "left". inotify reports its end without keeping it
- * alive.
+ * that it took at that time, until the file is freed. Otherwise a program could make vipd fill one
+ * file after another. Such a file is called "left". inotify reports when the kernel frees the file.
  *
  * Owns: one descriptor for each file and user, the sums. Does not own: limits, mappings. Called by
- * mapping.c and vipd/client/, from the control loop only. Each function takes NULL: nothing counts.
+ * mapping.c and vipd/client/, from the control loop only. If `taken` is NULL, nothing is counted.
  */
 #ifndef VIPD_REGISTRY_TAKEN_H
 #define VIPD_REGISTRY_TAKEN_H
@@ -28,27 +27,27 @@ struct taken_file;
 
 /* Outcomes: NULL: out of memory. */
 struct taken *taken_new(void);
-/* All files must have been given back. */
+/* taken_put must have been called for all files. */
 void taken_free(struct taken *taken);
 
 /*
- * The file *fd is mapped for this user. (dev, ino) identify the file, which takes `bytes` of memory
- * now. Outcomes: a reference to the file's entry; NULL: no memory. An entry keeps one descriptor:
- * if it has none yet, it takes *fd over and sets it to -1.
+ * The file *fd is mapped for this user. dev and ino identify the file, which takes `bytes` of
+ * memory now. Outcomes: a reference to the file's entry; NULL: no memory. An entry keeps one
+ * descriptor. If the entry has no descriptor yet, it keeps *fd, and *fd becomes -1.
  */
 struct taken_file *taken_get(struct taken *taken, uint32_t owner, int *fd, dev_t dev, ino_t ino,
                              uint64_t bytes);
 /*
- * Give a reference back. Give the last one back before the file is unmapped, so that this call
- * frees no page. Returns the memory that the file takes now, in bytes: no mapping of the file has
- * more pages. UINT64_MAX: file is NULL, or the kernel does not report it.
+ * Give a reference back. Give the last reference back before the file is unmapped, so that this
+ * call frees no page. Returns the memory that the file takes now, in bytes: no mapping of the file
+ * has more pages. UINT64_MAX: file is NULL, or fstat failed.
  */
 uint64_t taken_put(struct taken *taken, struct taken_file *file);
 
-/* Look at up to `files` mapped files, in turn, and forget left files that are gone. */
+/* Measure the next `files` mapped files, and forget left files that the kernel has freed. */
 void taken_look(struct taken *taken, unsigned files);
 
-/* In bytes, as of the last look: one file; all files of a user, each once. */
+/* Memory in bytes, as last measured: of one file; of all files of a user, each counted once. */
 uint64_t taken_file_bytes(const struct taken_file *file);
 uint64_t taken_by(const struct taken *taken, uint32_t owner);
 /* Number of left files of a user. */

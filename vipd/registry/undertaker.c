@@ -1,4 +1,4 @@
-/* Giving memory back in a thread of its own; see undertaker.h. */
+/* Threads that give memory back to the kernel; see undertaker.h. */
 #include "vipd/registry/undertaker.h"
 
 #include <errno.h>
@@ -15,13 +15,13 @@
 
 #include "proto/assert.h"
 
-/* The waiting items of one owner; freed with the last item. One thread serves an owner: an item may
- * take for ever, and then only the same user waits. */
+/* The waiting items of one owner; freed with the last item. Each owner has its own thread, because
+ * an item may take for ever: then only items of the same owner wait. */
 struct owner {
     struct owner *next;
     uint32_t id;
     uint32_t items, fds;
-    bool served; /* by a thread */
+    bool served; /* a thread serves this owner */
     struct item *first, **last;
     struct undertaker_share share;
 };
@@ -32,7 +32,7 @@ struct item {
     struct owner *owner;
     char *base; /* NULL: a descriptor */
     uint64_t bytes;
-    bool sparse; /* the mapping has no more pages than one small piece may have */
+    bool sparse; /* pages of the mapping are at most UNDERTAKER_PIECE_BYTES */
     int fd;
     struct undertaker_share share; /* what this item adds to the owner's share */
 };
@@ -43,8 +43,8 @@ struct thread {
 };
 
 struct undertaker {
-    pthread_mutex_t lock; /* protects the members below; held briefly */
-    pthread_cond_t wake;  /* something was handed over, or `end` was set */
+    pthread_mutex_t lock; /* protects the members below; threads hold it for a short time */
+    pthread_cond_t wake;  /* an owner waits for a thread, or `end` was set */
     struct thread *threads;
     unsigned idle, unserved; /* threads without an owner, owners without a thread */
     bool end;
@@ -64,7 +64,8 @@ struct undertaker *undertaker_new(void)
 
 /* ---- the threads ------------------------------------------------------------------------- */
 
-/* Processor time that shows that a munmap found pages: 16 MiB of them take 10 times as long. */
+/* If munmap takes more processor time than this, it has freed pages: 16 MiB of pages take 10 times
+ * as long. In ns. */
 #define FULL_NS 50000u
 
 static uint64_t thread_ns(void)
@@ -75,7 +76,7 @@ static uint64_t thread_ns(void)
     return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
 }
 
-/* Unmap from the front, so that a piece never cuts a mapping in two. */
+/* Unmap in pieces, from the front, so that the rest is always one mapping. */
 static void unmap(char *base, uint64_t bytes, bool sparse)
 {
     uint64_t piece = UNDERTAKER_PIECE_BYTES, before_ns, now_ns;
@@ -106,9 +107,9 @@ static void unmap(char *base, uint64_t bytes, bool sparse)
 
 #ifdef __SANITIZE_THREAD__
 /*
- * libev removes a socket from its epoll set when the set still reports it, so its epoll_ctl may
- * meet the descriptor that was just closed here, or a new descriptor with this number. libev
- * handles both: such a call fails or has no effect, and libev builds the set anew.
+ * libev removes a socket from its epoll set only when the set reports the socket again. So
+ * epoll_ctl may get a descriptor that was just closed here, or a new descriptor with its number.
+ * libev handles both cases, so this race is harmless.
  */
 const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
@@ -130,7 +131,7 @@ static void item_do(const struct item *item)
         last_close(item->fd);
 }
 
-/* With the lock held: `item` is done. Returns whether it was the owner's last. */
+/* `item` is done. Returns whether it was the owner's last item. The caller holds the lock. */
 static bool owner_drop(struct undertaker *undertaker, const struct item *item)
 {
     struct owner *owner = item->owner, **at = &undertaker->owners;
@@ -149,7 +150,7 @@ static bool owner_drop(struct undertaker *undertaker, const struct item *item)
     return true;
 }
 
-/* Called with the lock held; releases the lock while it works. */
+/* Do all items of an owner. The caller holds the lock; it is released while an item is done. */
 static void owner_serve(struct undertaker *undertaker, struct owner *owner)
 {
     bool last = false;
@@ -194,7 +195,7 @@ static void *undertaker_main(void *arg)
     return NULL;
 }
 
-/* With the lock held. The thread blocks all signals: they are for the control loop. */
+/* Start a thread that blocks all signals: the control loop gets them. The caller holds the lock. */
 static bool thread_new(struct undertaker *undertaker)
 {
     struct thread *thread = malloc(sizeof(*thread));
@@ -236,7 +237,7 @@ void undertaker_free(struct undertaker *undertaker)
         undertaker->threads = thread->next;
         free(thread);
     }
-    if (thread) { /* their work ends with the process */
+    if (thread) { /* threads that are still busy end with the process */
         for (; thread; thread = thread->next)
             (void)pthread_detach(thread->id);
         return;
@@ -270,7 +271,7 @@ static struct owner *owner_get(struct undertaker *undertaker, uint32_t id)
     owner->id = id;
     owner->last = &owner->first;
     owner->next = undertaker->owners;
-    /* Without an idle thread one more is needed; without any thread nothing can be taken over. */
+    /* If no idle thread is free for this owner, start one more. Without any thread, fail. */
     if (undertaker->unserved >= undertaker->idle && !thread_new(undertaker) &&
         !undertaker->threads) {
         free(owner);
@@ -282,7 +283,7 @@ static struct owner *owner_get(struct undertaker *undertaker, uint32_t id)
     return owner;
 }
 
-/* With the lock held; takes `item` over. Returns whether that was possible. */
+/* Append `item` to its owner's items. false: no memory or thread. The caller holds the lock. */
 static bool enqueue(struct undertaker *undertaker, uint32_t id, struct item *item)
 {
     struct owner *owner = owner_get(undertaker, id);
@@ -300,7 +301,7 @@ static bool enqueue(struct undertaker *undertaker, uint32_t id, struct item *ite
     return true;
 }
 
-/* Returns whether the item was handed over; if not, it is done now. */
+/* Give an item to the undertaker. false: that was not possible, and the item is done already. */
 static bool hand_over(struct undertaker *undertaker, uint32_t owner, const struct item *what)
 {
     struct item *item = undertaker ? malloc(sizeof(*item)) : NULL;
@@ -327,7 +328,7 @@ void undertaker_unmap_sparse(struct undertaker *undertaker, uint32_t owner, void
 
     if (!base)
         return;
-    /* Pieces help other threads; a process without an undertaker has none that move messages. */
+    /* Pieces help other threads that map memory; without an undertaker there are none. */
     if (!undertaker) {
         (void)munmap(base, bytes);
         return;
@@ -351,10 +352,10 @@ void undertaker_close(struct undertaker *undertaker, uint32_t owner, int fd)
 }
 
 /*
- * Is the queue empty of a socket that takes no more messages (SHUT_RD)? An empty message looks like
- * the end of the connection. But with SO_PASSCRED each message has ancillary data, and this call
- * has no room for it, so the kernel sets MSG_CTRUNC. MSG_PEEK leaves the message and its
- * descriptors where they are. After any error the answer is no.
+ * Has the socket, which gets no more messages (SHUT_RD), an empty queue? An empty message looks
+ * like the end of the connection. But with SO_PASSCRED each message has ancillary data, for which
+ * this call has no room, so the kernel sets MSG_CTRUNC. MSG_PEEK leaves the message and its
+ * descriptors in the queue. After an error the result is false.
  */
 static bool queue_is_empty(int sock)
 {
@@ -365,15 +366,15 @@ static bool queue_is_empty(int sock)
     if (setsockopt(sock, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0)
         return false;
     n = recvmsg(sock, &msg, MSG_PEEK | MSG_DONTWAIT);
-    if (n < 0 && errno == ECONNRESET) /* the other side is gone; reported once, before messages */
+    if (n < 0 && errno == ECONNRESET) /* the kernel reports once that the other side closed */
         n = recvmsg(sock, &msg, MSG_PEEK | MSG_DONTWAIT);
     return n == 0 && !(msg.msg_flags & (MSG_CTRUNC | MSG_TRUNC));
 }
 
 /*
- * Does a close free only what the socket itself holds? Before Linux 6.9 the close of any socket of
- * AF_UNIX may first free sockets that programs have sent into each other, in the thread that
- * closes.
+ * Does closing a socket free only the socket's own messages? Before Linux 6.9, the thread that
+ * closes a socket of AF_UNIX may first have to free sockets that programs have sent into each
+ * other.
  */
 static bool close_frees_its_own(void)
 {
@@ -386,7 +387,7 @@ static bool close_frees_its_own(void)
 
 bool undertaker_hang_up(struct undertaker *undertaker, uint32_t owner, int sock)
 {
-    /* Shut down first: from here on no message comes into the queue. */
+    /* Shut down first, so that no message comes into the queue any more. */
     if (shutdown(sock, SHUT_RDWR) == 0 && close_frees_its_own() && queue_is_empty(sock)) {
         last_close(sock);
         return false;

@@ -8,7 +8,7 @@
 #define on_one     if (MYPROC == 0)
 #define on_proc(p) if (MYPROC == (p))
 
-/* The indices of the elements in this process, of a spread array of n elements (of n by m). */
+/* Loops over the elements that are in this process: of a spread array of n (n by m) elements. */
 #define for_my_1d(i, n) for ((i) = MYPROC; (i) < (n); (i) += PROCS)
 #define for_my_2d(i, j, n, m)                                                                      \
     for ((i) = MYPROC / (m), (j) = MYPROC % (m); (i) < (n);                                        \

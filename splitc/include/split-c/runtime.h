@@ -1,11 +1,12 @@
 /*
- * The functions that the translator's output calls. splitcc puts this header before every program.
- * Programs include <split-c/split-c.h> instead.
+ * The functions that the translator's output calls. splitcc includes this header before the text of
+ * each program. Programs include <split-c/split-c.h>.
  *
  * A global or spread pointer is a process number and an address. An access first checks whether the
- * object is in this process; then it costs one predictable branch and an ordinary load or store.
+ * object is in this process; then it costs only one predictable branch more than a load or store.
  *
- * This header includes no other, so that a program's feature macros still work.
+ * This header includes no other header, so that a program can define feature macros (_GNU_SOURCE)
+ * before it includes headers of C.
  */
 #ifndef SPLIT_C_RUNTIME_H
 #define SPLIT_C_RUNTIME_H
@@ -13,8 +14,8 @@
 #pragma GCC system_header
 
 /*
- * Inline, with a copy in libsplitc for calls that gcc does not inline. Not static, so that the
- * program's own "extern inline" functions may use them.
+ * The functions here are inline; libsplitc has a copy for calls that gcc does not inline. They are
+ * not static, so that a program's own "extern inline" functions may call them.
  */
 #ifndef SC_INLINE
 #define SC_INLINE extern __inline__ __attribute__((__gnu_inline__))
@@ -22,10 +23,10 @@
 
 typedef struct {
     int proc;   /* 0 to PROCS - 1 */
-    void *addr; /* in that process */
+    void *addr; /* the address in this process */
 } sc_ptr;
 
-/* Set before splitc_main begins; the program must not change them. */
+/* The runtime sets these variables before splitc_main; the program must not change them. */
 extern int sc_myproc, sc_procs, sc_procs_log;
 
 #define MYPROC   (sc_myproc)
@@ -43,13 +44,13 @@ SC_INLINE sc_ptr sc_global(int proc, void *addr)
     return p;
 }
 
-/* A local address as a global pointer. */
+/* The global pointer to an address of this process. */
 SC_INLINE sc_ptr sc_here(const volatile void *addr)
 {
     return sc_global(sc_myproc, (void *)addr);
 }
 
-/* The spread pointer to the first element of a spread array at this address in every process. */
+/* The spread pointer to the first element of a spread array with this address in every process. */
 SC_INLINE sc_ptr sc_base(const volatile void *addr)
 {
     return sc_global(0, (void *)addr);
@@ -65,7 +66,7 @@ SC_INLINE int sc_proc(sc_ptr p)
     return p.proc;
 }
 
-/* Not NULL. A null address is NULL in every process. */
+/* Is the pointer not NULL? It is NULL if its address is NULL, with any process number. */
 SC_INLINE int sc_true(sc_ptr p)
 {
     return p.addr != (void *)0;
@@ -84,7 +85,7 @@ SC_INLINE int sc_cmp(sc_ptr a, sc_ptr b)
     return a.proc < b.proc ? -1 : a.proc > b.proc;
 }
 
-/* Global pointers stay in their process. */
+/* Arithmetic of global pointers: the result points into the same process. */
 SC_INLINE sc_ptr sc_gadd(sc_ptr p, long bytes)
 {
     p.addr = (char *)p.addr + bytes;
@@ -107,7 +108,7 @@ SC_INLINE long sc_gdiff(sc_ptr a, sc_ptr b, __SIZE_TYPE__ size)
     return ((char *)a.addr - (char *)b.addr) / (long)size;
 }
 
-/* Spread pointers go round the processes; each round advances the address by one block. */
+/* Arithmetic of spread pointers: one step is one process; process 0 then has the next block. */
 SC_INLINE sc_ptr sc_sadd(sc_ptr p, long n, __SIZE_TYPE__ size)
 {
     long k = p.proc + n, round, proc;
@@ -117,7 +118,7 @@ SC_INLINE sc_ptr sc_sadd(sc_ptr p, long n, __SIZE_TYPE__ size)
         return p;
     }
     if (sc_procs_log >= 0) {
-        round = k >> sc_procs_log; /* gcc's shift keeps the sign: towards minus infinity */
+        round = k >> sc_procs_log; /* gcc's shift keeps the sign, so it rounds down */
     } else {
         round = k / sc_procs;
         if (round * sc_procs > k)
@@ -141,17 +142,17 @@ SC_INLINE long sc_sdiff(sc_ptr a, sc_ptr b, __SIZE_TYPE__ size)
 
 /* ---- accesses ----------------------------------------------------------------------------- */
 
-/* The slow paths, in libsplitc: the object is in another process. `size` in bytes. */
+/* Functions of libsplitc for an object in another process. size: in bytes. */
 void sc_remote_read(void *to, sc_ptr from, __SIZE_TYPE__ size);
 void sc_remote_write(sc_ptr to, const void *from, __SIZE_TYPE__ size);
 void sc_remote_get(void *to, sc_ptr from, __SIZE_TYPE__ size);
 void sc_remote_put(sc_ptr to, const void *from, __SIZE_TYPE__ size);
-/* The receiver of a store counts it, in this process as in another. */
+/* A store to any process, also to this one: the runtime of the target counts each store. */
 void sc_any_store(sc_ptr to, const void *from, __SIZE_TYPE__ size);
 
 #define SC_MINE(p) __builtin_expect((p).proc == sc_myproc, 1)
 
-/* read, write, get, put, store of one size; the types may alias every other, as bytes may. */
+/* read, write, get, put and store of one type. The types may alias any other type. */
 #define SC_ACCESS(suffix, type, alias)                                                             \
     typedef type __attribute__((may_alias)) alias;                                                 \
     SC_INLINE type sc_read_##suffix(sc_ptr p)                                                      \
@@ -241,12 +242,12 @@ SC_INLINE void sc_store(sc_ptr to, const void *from, __SIZE_TYPE__ size)
 /* ---- memory of spread arrays ---------------------------------------------------------------- */
 
 /*
- * An automatic spread array of `blocks` blocks. It comes from a stack at the same address in every
- * process, and is freed at the end of its scope. Its contents are undefined.
+ * Begin and end of the scope of an automatic spread array. Its memory (contents undefined) is from
+ * a stack that has the same address in every process.
  */
 sc_ptr sc_spread_enter(long blocks, __SIZE_TYPE__ block_bytes);
 void sc_spread_leave(sc_ptr *array);
-/* A static spread array whose bounds depend on PROCS, at start; a second call has no effect. */
+/* Allocate a static spread array at the start of the program. A second call has no effect. */
 void sc_spread_static(sc_ptr *array, long blocks, __SIZE_TYPE__ block_bytes);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * The library of Split-C. doc/split-c.md describes each function. The other headers of this folder
- * are separate, because old programs may define functions with their names.
+ * are separate from this one, because old programs may define functions with the names in them.
  */
 #ifndef SPLIT_C_SPLIT_C_H
 #define SPLIT_C_SPLIT_C_H
@@ -13,17 +13,17 @@
 
 /* ---- synchronisation ---- */
 
-/* All processes arrive. Completes no puts, gets or stores. */
+/* Waits until all processes have called barrier. Does not wait for puts, gets or stores. */
 void barrier(void);
-/* The gets and puts of this process are complete, bulk ones included. */
+/* Waits until all gets and puts of this process are complete, also bulk_get and bulk_put. */
 void sync(void);
-/* Are they complete? Does not wait. */
+/* Are all gets and puts of this process complete? Does not wait. */
 int is_sync(void);
-/* Collective: waits until every store that any process has issued before it is delivered. */
+/* Collective: waits until all stores are delivered that any process issued before this call. */
 void all_store_sync(void);
-/* Wait until stores of `bytes` bytes have arrived here. */
+/* Waits until stores of `bytes` bytes have arrived in this process. */
 void store_sync(int bytes);
-/* Forget the bytes that have arrived so far. */
+/* Sets the count of store_sync to 0: bytes that have arrived so far do not count any more. */
 void reset_store_sync(void);
 
 /* ---- bulk transfers: destination first, size in bytes ---- */
@@ -36,10 +36,10 @@ void bulk_store(void *global to, void *from, int bytes);
 
 /* ---- memory ---- */
 
-/* Collective: blocks of block_bytes bytes, block i in process i mod PROCS. NULL: no room. */
+/* Collective: a spread array; block i is in process i mod PROCS. NULL: no room. Sizes in bytes. */
 void *spread all_spread_malloc(int blocks, int block_bytes);
 void all_spread_free(void *spread array);
-/* The same, called by one process alone. */
+/* The same, but only one process makes the call. */
 void *spread spread_malloc(int blocks, int block_bytes);
 void spread_free(void *spread array);
 
@@ -85,7 +85,7 @@ SPLIT_C_REDUCTIONS(dmax, double)
 
 /* The wall clock, in seconds. */
 double get_seconds(void);
-/* Serve the requests of other processes; for long computations. */
+/* Serves the requests of other processes. Call it now and then in a long computation. */
 void splitc_poll(void);
 
 #endif
