@@ -1,4 +1,4 @@
-/* The end of the program at a broken invariant; see assert.h. */
+/* End the program if an assertion fails (assert.h). */
 #include "proto/assert.h"
 
 #include <stdio.h>

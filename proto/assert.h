@@ -1,6 +1,6 @@
 /*
- * VIP_ASSERT stays on in release builds and guards our own invariants. Input from an application, a
- * peer, a file or a clock must never make one fail.
+ * VIP_ASSERT checks invariants of the program, also in release builds. Input from an application, a
+ * peer, a file or a clock must never make an assertion fail.
  */
 #ifndef VIP_PROTO_ASSERT_H
 #define VIP_PROTO_ASSERT_H

@@ -1,9 +1,9 @@
 /*
- * Both ends of the completions of one work queue, over the rings in which they lie: a short ring
- * first, then a long one (struct vip_comp_at in shm.h).
+ * The completions of one work queue, for vipd, which writes them, and for libvipl, which reads
+ * them. They are first in a short ring, then in a long one (struct vip_comp_at in shm.h).
  *
- * Owns: which ring has which completion. Does not own: one entry of a ring (ring.h), prod, waking.
- * The objects lie in private memory.
+ * Owns: the choice of the ring for each completion. Does not own: one entry of a ring (ring.h),
+ * prod, waking. The structs are in private memory.
  */
 #ifndef VIP_PROTO_COMPS_H
 #define VIP_PROTO_COMPS_H
@@ -13,15 +13,15 @@
 /* ---- vipd's end -------------------------------------------------------------------------- */
 
 struct vip_comps_out {
-    struct vip_comp *ring; /* of the next completion */
+    struct vip_comp *ring; /* ring of the next completion */
     struct vip_comp_at
         *at; /* word in the segment; NULL: the session has ABI 3, with long rings only */
-    struct vip_comp *longer; /* the ring that follows a short ring */
-    uint64_t longer_off;     /* its place in the segment */
-    uint32_t since, slots;   /* first position in `ring`; its slots */
+    struct vip_comp *longer; /* the long ring, used after the short ring */
+    uint64_t longer_off;     /* offset of the long ring in the segment */
+    uint32_t since, slots;   /* first position in `ring`; number of its slots */
 };
 
-/* A queue of a new VI: its next completion has this position. base: the segment, of ABI 4. */
+/* Begin a queue of a new VI; its next completion has this position. base: the segment, of ABI 4. */
 static inline void vip_comps_begin(struct vip_comps_out *out, void *base, uint16_t vi,
                                    unsigned queue, uint32_t position)
 {
@@ -33,21 +33,22 @@ static inline void vip_comps_begin(struct vip_comps_out *out, void *base, uint16
                                   .longer_off = long_off,
                                   .since = position,
                                   .slots = VIP_COMP_SHORT};
-    /* An earlier VI may have left stamps; this one fits none of the next positions. */
+    /* An earlier VI may have left stamps. Store a stamp that matches none of the next positions. */
     for (unsigned i = 0; i < VIP_COMP_SHORT; i++)
         vip_store32_release(&out->ring[i].stamp, position);
     vip_comp_at_write(out->at, vip_comp_at(position, short_off, VIP_COMP_SHORT));
 }
 
 /*
- * A queue of an earlier life of vipd, whose next completion has this position or a later one. The
- * word is checked; if it is none of vipd's, the queue begins as that of a new VI.
+ * Go on with a queue of an earlier life of vipd; its next completion has this position or a later
+ * one. The function checks the word in the segment. If it is not valid, the queue begins like a new
+ * one.
  */
 void vip_comps_resume(struct vip_comps_out *out, void *base, uint16_t vi, unsigned queue,
                       uint32_t position);
-/* Stamp the completion at `position`, the last one before the next, if it lies in the present ring. */
+/* Stamp the last completion, which has this position, if it is in the present ring. */
 void vip_comps_show(struct vip_comps_out *out, uint32_t position);
-/* The first position from `position` on whose completion is not shown. */
+/* The first position from `position` on whose completion has no stamp. */
 uint32_t vip_comps_shown(const struct vip_comps_out *out, uint32_t position);
 
 static inline void vip_comps_lengthen(struct vip_comps_out *out, uint32_t position)
@@ -58,7 +59,7 @@ static inline void vip_comps_lengthen(struct vip_comps_out *out, uint32_t positi
     vip_comp_at_write(out->at, vip_comp_at(position, out->longer_off, out->slots));
 }
 
-/* The slot of the next completion, which has this position. */
+/* The slot for the next completion, at this position. */
 static inline struct vip_comp *vip_comps_slot(struct vip_comps_out *out, uint32_t position)
 {
     if (out->slots == VIP_COMP_SHORT && position - out->since >= VIP_COMP_SHORT)
@@ -71,12 +72,12 @@ static inline struct vip_comp *vip_comps_slot(struct vip_comps_out *out, uint32_
 struct vip_comps_in {
     const struct vip_comp *ring;
     uint32_t mask;                /* slots of `ring` - 1 */
-    uint32_t where;               /* that ring, as `at` names it */
-    const struct vip_comp_at *at; /* word of vipd */
+    uint32_t where;               /* vip_comp_at.where of `ring` */
+    const struct vip_comp_at *at; /* word in the segment, written by vipd */
     const void *base;             /* the segment */
 };
 
-/* A queue of a new VI. */
+/* Begin a queue of a new VI. */
 static inline void vip_comps_open(struct vip_comps_in *in, const void *base, uint16_t vi,
                                   unsigned queue)
 {
@@ -90,13 +91,14 @@ static inline void vip_comps_open(struct vip_comps_in *in, const void *base, uin
         .base = base};
 }
 
-/* The completion is not in `ring`, and vipd uses another ring by now. */
+/* vip_comps_read if vipd uses another ring than `ring` now. */
 bool vip_comps_read_long(struct vip_comps_in *in, uint32_t oldest, uint32_t position,
                          struct vip_comp *ret);
 
 /*
- * Take the completion at `position` if it is there. oldest: position of the oldest completion that
- * will still be read; `position` is at most VIP_DESC_PER_QUEUE_MAX behind it. One thread at a time.
+ * Read the completion at `position`. False: not there yet. oldest: position of the oldest
+ * completion that will still be read; `position` is at most VIP_DESC_PER_QUEUE_MAX higher. One
+ * thread at a time.
  */
 static inline bool vip_comps_read(struct vip_comps_in *in, uint32_t oldest, uint32_t position,
                                   struct vip_comp *ret)

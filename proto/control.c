@@ -1,10 +1,10 @@
 /*
  * Control messages on a UNIX SOCK_SEQPACKET socket (proto/control.h).
  *
- * Owns: ancillary data, closing received descriptors, and one buffer per call on the stack (the
- * caller gives it to vip_control_ask_in).
- * Does not own: the meaning of messages. Called by libvipl, vipd and the tools. Every received
- * message is treated as hostile. Needs libc and protobuf-c only.
+ * Owns: ancillary data, the close of received descriptors, and one buffer per call on the stack
+ * (for vip_control_ask_in, the caller has the buffer). Does not own: the meaning of messages.
+ * Called by libvipl, vipd and the tools. No received message is trusted. Needs libc and protobuf-c
+ * only.
  */
 #include "proto/control.h"
 
@@ -17,11 +17,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* Descriptors in one packet: the kernel's limit, SCM_MAX_FD. With room for all of them the kernel
- * drops none silently: take_fds sees those beyond VIP_CONTROL_FDS_MAX and closes them. */
+/* Descriptors in one packet: the kernel's limit, SCM_MAX_FD. With less room the kernel would drop
+ * some without an error. take_fds closes those beyond VIP_CONTROL_FDS_MAX. */
 #define ANCILLARY_FDS_MAX 253
 
-/* protobuf-c takes 32-bit lengths. */
+/* protobuf-c uses 32-bit lengths. */
 _Static_assert(VIP_CONTROL_BYTES_MAX < INT32_MAX / 2, "control messages are small");
 
 static void close_now(void *ctx, int fd)
@@ -70,7 +70,8 @@ static int send_in(int sock, const ProtobufCMessage *message, const int *fds, un
         return -EMSGSIZE;
     if (fd_count > VIP_CONTROL_FDS_MAX)
         return -EINVAL;
-    /* To the receiver, a SEQPACKET packet of 0 bytes looks like the end of the connection. */
+    /* A receiver cannot distinguish a SEQPACKET packet of 0 bytes from the end of the
+     * connection. */
     if (len == 0)
         return -EINVAL;
     iov.iov_len = protobuf_c_message_pack(message, room);
@@ -100,8 +101,8 @@ int vip_control_send(int sock, const ProtobufCMessage *message, const int *fds, 
     return send_in(sock, message, fds, fd_count, flags, room);
 }
 
-/* Collect the descriptors of a received packet. `drop` closes those for which *ret has no room;
- * then the return value is false. */
+/* Collect the descriptors of a received packet in *ret. If *ret has no room for all, `drop` closes
+ * the others, and the return value is false. */
 static bool take_fds(struct msghdr *msg, const struct vip_fd_drop *drop, struct vip_fds *ret)
 {
     bool fits = true;
@@ -169,8 +170,8 @@ static int recv_in(int sock, const ProtobufCMessageDescriptor *type, int flags, 
 
     *ret_message = NULL;
     *ret_fds = VIP_FDS_NONE;
-    /* ECONNRESET (the peer closed with unread packets) comes once; earlier packets of the peer can
-     * be read after it. */
+    /* ECONNRESET: the peer has closed its socket with unread packets. The kernel returns it once;
+     * packets that the peer sent before can be read afterwards. */
     do {
         n = recvmsg(sock, &msg, flags | MSG_CMSG_CLOEXEC);
         if (n >= 0 || (errno != EINTR && (errno != ECONNRESET || reset)))
@@ -182,7 +183,7 @@ static int recv_in(int sock, const ProtobufCMessageDescriptor *type, int flags, 
     fits = take_fds(&msg, drop, &fds);
     if (n == 0 && fds.count == 0 && fits)
         return -EPIPE;
-    /* The buffer had room for every descriptor, but this process had not. */
+    /* The buffer has room for all descriptors, so this process has too many open descriptors. */
     if (msg.msg_flags & MSG_CTRUNC) {
         vip_fds_drop(&fds, drop);
         if (!without)
@@ -230,7 +231,7 @@ int vip_control_ask_in(void *room, int sock, const ProtobufCMessage *request, co
 
     *ret_reply = NULL;
     *ret_fds = VIP_FDS_NONE;
-    /* A peer that closed the socket before the request may have sent its reason. */
+    /* If the peer has closed the socket, it may have sent a reply with the reason before. */
     if (r < 0 && r != -EPIPE)
         return r;
     return recv_in(sock, type, 0, false, &drop_now, room, ret_reply, ret_fds);
@@ -247,7 +248,7 @@ int vip_control_ask(int sock, const ProtobufCMessage *request, const int *fds, u
 
 int vip_control_socket_path(char *buf, size_t buf_bytes)
 {
-    /* A privileged program must not be led to a foreign socket by its caller's environment. */
+    /* secure_getenv: the caller of a privileged program must not choose the socket. */
     const char *dir = secure_getenv("VIPD_RUNTIME_DIR");
     const char *user_dir = secure_getenv("XDG_RUNTIME_DIR");
     const char *tail = "";

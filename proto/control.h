@@ -17,7 +17,7 @@
 
 #include "proto/limits.h"
 
-/* File descriptors that came with a message. Code that takes one sets its entry to -1. */
+/* File descriptors of a received message. Code that keeps a descriptor sets its entry to -1. */
 struct vip_fds {
     int fd[VIP_CONTROL_FDS_MAX];
     unsigned count;
@@ -25,11 +25,11 @@ struct vip_fds {
 
 #define VIP_FDS_NONE ((struct vip_fds){.fd = {-1, -1, -1, -1}, .count = 0})
 
-/* Close the descriptors that were not taken. Allowed on VIP_FDS_NONE, and twice. */
+/* Close the descriptors whose entry is not -1. Allowed for VIP_FDS_NONE, and twice. */
 void vip_fds_close(struct vip_fds *fds);
 
 /* How to close a received descriptor. Closing the last descriptor of a memfd frees its memory,
- * which is slow; vipd leaves that to another thread. */
+ * which is slow; in vipd another thread does that. */
 struct vip_fd_drop {
     void (*close_fd)(void *ctx, int fd);
     void *ctx;
@@ -38,8 +38,8 @@ struct vip_fd_drop {
 void vip_fds_drop(struct vip_fds *fds, const struct vip_fd_drop *drop);
 
 /*
- * Send one message with fd_count descriptors (0..4; they stay open here). Retries EINTR; never
- * raises SIGPIPE. flags: MSG_DONTWAIT or 0. Outcomes: 0 sent; -EMSGSIZE larger than
+ * Send one message with fd_count descriptors (0..4; they stay open here). Repeats the call after
+ * EINTR; never raises SIGPIPE. flags: MSG_DONTWAIT or 0. Outcomes: 0 sent; -EMSGSIZE larger than
  * VIP_CONTROL_BYTES_MAX; -EINVAL an empty message or too many descriptors; -EAGAIN the socket is
  * full (only with MSG_DONTWAIT); other negative errno of sendmsg, e.g. -EPIPE. Any thread.
  */
@@ -50,38 +50,34 @@ int vip_control_send(int sock, const ProtobufCMessage *message, const int *fds, 
  * Receive one message of the given type. flags: MSG_DONTWAIT or 0. All fds arrive close-on-exec.
  * Outcomes: 0 with *ret_message (free it with protobuf_c_message_free_unpacked(m, NULL)) and
  * *ret_fds; -EAGAIN no message (MSG_DONTWAIT); -EPIPE the other side has closed; -EBADMSG
- * malformed, oversized, or too many descriptors; -EMFILE this process has no room for the
- * descriptors; -ENOMEM no memory to unpack the message (after these three the message is lost and
- * its descriptors are closed); other negative errno. On failure *ret_message is NULL and *ret_fds
- * is VIP_FDS_NONE. Any thread.
+ * malformed, too large, or too many descriptors; -EMFILE this process has too many open
+ * descriptors; -ENOMEM no memory to unpack the message; other negative errno. With -EBADMSG,
+ * -EMFILE and -ENOMEM the message is lost and its descriptors are closed. On failure *ret_message
+ * is NULL and *ret_fds is VIP_FDS_NONE. Any thread.
  */
 int vip_control_recv(int sock, const ProtobufCMessageDescriptor *type, int flags,
                      ProtobufCMessage **ret_message, struct vip_fds *ret_fds);
 
-/*
- * The same, but a message for whose descriptors this process has no room is given out without them.
- */
+/* The same, but instead of -EMFILE it returns the message without its descriptors. */
 int vip_control_recv_without(int sock, const ProtobufCMessageDescriptor *type, int flags,
                              ProtobufCMessage **ret_message, struct vip_fds *ret_fds);
 
-/* As vip_control_recv, but `drop` closes descriptors that cannot be handed out. */
+/* As vip_control_recv, but `drop` closes descriptors that are not returned. */
 int vip_control_recv_from(int sock, const ProtobufCMessageDescriptor *type, int flags,
                           const struct vip_fd_drop *drop, ProtobufCMessage **ret_message,
                           struct vip_fds *ret_fds);
 
 /*
  * Send a request and wait for its reply. If the other side refuses the connection, it sends a reply
- * with the reason and closes the socket before the request; that reply is returned. Outcomes: those
- * of vip_control_send and vip_control_recv.
+ * with the reason and closes the socket, before the request comes. Then this reply is returned.
+ * Outcomes: those of vip_control_send and vip_control_recv.
  */
 int vip_control_ask(int sock, const ProtobufCMessage *request, const int *fds, unsigned fd_count,
                     const ProtobufCMessageDescriptor *type, ProtobufCMessage **ret_reply,
                     struct vip_fds *ret_fds);
 
-/*
- * The same for callers that may have little stack. room: VIP_CONTROL_BYTES_MAX bytes, used until
- * the call returns. The other functions need as much of the stack.
- */
+/* The same for callers with little stack. room: VIP_CONTROL_BYTES_MAX bytes, used until the call
+ * returns. The other functions use the stack for these bytes. */
 int vip_control_ask_in(void *room, int sock, const ProtobufCMessage *request, const int *fds,
                        unsigned fd_count, const ProtobufCMessageDescriptor *type,
                        ProtobufCMessage **ret_reply, struct vip_fds *ret_fds);

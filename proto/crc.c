@@ -1,4 +1,4 @@
-/* CRC32C by ISA-L; afterwards the upper halves of the vector registers are cleared. */
+/* CRC32C, computed by ISA-L. */
 #include "proto/crc.h"
 
 #include <isa-l/crc.h>
@@ -7,9 +7,9 @@
 #include "proto/assert.h"
 
 /*
- * ISA-L (2.30) leaves the upper halves of the vector registers dirty. Until they are cleaned, the
- * processor merges them into each following SSE instruction, and our programs use many of these.
- * That costs more than three times the checksum of 1,400 bytes itself (doc/performance.md).
+ * Clear the upper halves of the vector registers, because ISA-L (2.30) does not. Otherwise each
+ * later SSE instruction is slow, because the processor must keep the upper halves. This costs more
+ * than three times as much as the checksum of 1,400 bytes (doc/performance.md).
  */
 static void clean_vectors(void)
 {
@@ -23,7 +23,7 @@ static void clean_vectors(void)
 uint32_t vip_crc_add(uint32_t crc, const void *bytes, size_t len_bytes)
 {
     VIP_ASSERT(len_bytes <= INT_MAX);
-    /* ISA-L's prototype lacks const; it only reads. */
+    /* ISA-L only reads the bytes, but its prototype has no const. */
     crc = crc32_iscsi((unsigned char *)(uintptr_t)bytes, (int)len_bytes, crc);
     clean_vectors();
     return crc;

@@ -1,4 +1,4 @@
-/* CRC32C, the checksum of packets and of the ether link's own messages. Any thread. */
+/* CRC32C, the checksum of packets and of messages between ether links. Any thread. */
 #ifndef VIP_PROTO_CRC_H
 #define VIP_PROTO_CRC_H
 

@@ -1,19 +1,19 @@
 /*
- * The direct path between two programs of one host: a ring for small messages, which bypass vipd,
- * and a table of receives, from which both vipd and libvipl take the next receive. doc/shm-abi.md,
- * 7 and 8, has the same in prose.
+ * The direct path between two programs of one host. Small messages go through a direct ring
+ * ("ring") and not through vipd. Messages of the ring and of vipd use the same receives, so these
+ * are in a table that libvipl and vipd can read. doc/shm-abi.md, 7 and 8, explains it.
  *
- * Owns: layout, single loads, the order of stores, the checks of each end of a ring on the other.
- * Does not own: when the ring may be used (libvipl/direct.c), receives that vipd takes and the end
- * of a ring (vipd/nic/direct.c).
+ * Owns: the layout, one load per word, the order of stores, the checks of what the other program
+ * wrote. Does not own: when the ring may be used (libvipl/direct.c), receives that vipd uses and
+ * the end of a ring (vipd/nic/direct.c).
  *
  * Table (one memfd per session, written by libvipl only): receive k of a VI, counted from the VI's
- * creation, lies in slot k modulo 1024. The slot has the form of a submission slot, with the stamp
- * k + 1 and the VI's generation. libvipl does not signal a new receive; vipd looks into the table
- * when a message needs a receive.
+ * creation, is in slot k modulo 1024. The slot has the form of a submission slot, with the stamp
+ * k + 1 and the VI's generation. libvipl does not signal a new receive; vipd reads the table when a
+ * message needs a receive.
  *
- * Ring (one memfd per pair of VIs, written by both programs): way[i] goes from end i to the other
- * end. Each program keeps its positions in private memory and never reads its own words back.
+ * Ring (one memfd per pair of VIs, written by both programs): way[i] has the messages from end i to
+ * the other end. Each program keeps its positions in private memory and never reads its own words.
  */
 #ifndef VIP_PROTO_DIRECT_H
 #define VIP_PROTO_DIRECT_H
@@ -24,12 +24,12 @@
 
 /* First cache line of the table of one VI. */
 struct vip_recv_head {
-    uint32_t posted; /* receives ever posted; more cannot be consumed */
+    uint32_t posted; /* number of receives posted since the VI's creation */
     uint32_t pad0;
-    /* Counters for vipctl. They are here and not in the ring, because the peer can write there. */
-    uint64_t taken;      /* messages ever taken from the VI's ring */
-    uint64_t bytes;      /* bytes of the messages taken */
-    uint64_t sent;       /* messages ever sent by the ring */
+    /* Counters for vipctl. They are not in the ring, because the peer can write to the ring. */
+    uint64_t taken;      /* messages that this end has read from the VI's ring */
+    uint64_t bytes;      /* bytes of these messages */
+    uint64_t sent;       /* messages that this end has sent by the ring */
     uint64_t sent_bytes; /* bytes of the messages sent */
     uint8_t pad1[24];
 };
@@ -51,14 +51,14 @@ static inline struct vip_sq_slot *vip_recv_slot(void *base, uint16_t vi, uint32_
            (k & (VIP_DESC_PER_QUEUE_MAX - 1));
 }
 
-/* Slots for further segments of long receives: a ring like the submission ring. `imm` of the
- * receive's own slot is the position of the first slot here. */
+/* Slots for further segments of long receives: a ring like the submission ring. `imm` in the slot
+ * of the receive is the position of its first slot in this ring. */
 static inline struct vip_sq_slot *vip_recv_conts(void *base, uint16_t vi)
 {
     return (struct vip_sq_slot *)(void *)((char *)vip_recv_head(base, vi) + VIP_RECV_CONTS_OFF);
 }
 
-/* libvipl: write receive k. Its slot is free: the program has got receive k - 1024 back. */
+/* libvipl: write receive k. Receive k - 1024 must have completed, so that its slot is free. */
 static inline void vip_recv_write(void *base, uint16_t vi, uint32_t k,
                                   const struct vip_sq_slot *slot)
 {
@@ -66,7 +66,7 @@ static inline void vip_recv_write(void *base, uint16_t vi, uint32_t k,
     vip_store32_release(&vip_recv_head(base, vi)->posted, k + 1); /* [table TELL] */
 }
 
-/* vipd: receive k of VI generation `gen`, if it has been posted; *ret is a private copy. */
+/* vipd: read receive k of VI generation `gen`; *ret is a private copy. False: not posted. */
 static inline bool vip_recv_read(void *base, uint16_t vi, uint32_t gen, uint32_t k,
                                  struct vip_sq_slot *ret)
 {
@@ -75,7 +75,7 @@ static inline bool vip_recv_read(void *base, uint16_t vi, uint32_t gen, uint32_t
 
 /* ---- ring ------------------------------------------------------------------------------- */
 
-#define VIP_DIRECT_BYTES_MAX 4096u /* longest message: vipd copies a message once, the ring twice */
+#define VIP_DIRECT_BYTES_MAX 4096u /* longest message; vipd is faster for longer ones (one copy) */
 #define VIP_DIRECT_SLOTS     1024u /* messages under way: each needs a posted receive */
 #define VIP_DIRECT_LINES     1024u /* cache lines for messages that do not fit in their slots */
 #define VIP_DIRECT_INLINE    48u   /* bytes of the longest message that fits in its slot */
@@ -89,26 +89,27 @@ struct vip_direct_slot {
     uint8_t reserved0;
     uint64_t imm;
     union {
-        uint8_t bytes[VIP_DIRECT_INLINE]; /* len <= VIP_DIRECT_INLINE */
-        uint32_t line;                    /* longer: first line of its bytes in way.data */
+        uint8_t bytes[VIP_DIRECT_INLINE]; /* if len <= VIP_DIRECT_INLINE */
+        uint32_t line;                    /* if longer: first line of its bytes in way.data */
     };
 };
 _Static_assert(sizeof(struct vip_direct_slot) == 64, "ABI");
 _Static_assert(offsetof(struct vip_direct_slot, bytes) == 16, "ABI");
 
-/* One direction. */
+/* The messages of one direction. */
 struct vip_direct_way {
     /* Written by the sender, read by vipd. */
-    uint64_t sent; /* messages ever sent */
+    uint64_t sent; /* number of messages sent */
     uint8_t pad1[56];
     /* Written by the receiver. */
-    uint32_t taken; /* messages ever taken: their slots and lines are free again */
+    uint32_t taken; /* number of messages read; their slots and lines are free again */
     uint8_t pad2[60];
-    uint32_t asleep; /* not 0: no thread polls; send through vipd, which wakes a thread */
+    uint32_t asleep; /* not 0: the receiver does not poll; send through vipd, which wakes it */
     uint8_t pad3[60];
     uint8_t pad4[4096 - 192];
-    /* Written by the receiver: the receive for message n, in slot n modulo 1024. Upper half: n + 1
-     * if the receive is posted and may be used. Lower half: bytes of room in this receive. */
+    /* Written by the receiver: in slot n modulo 1024 the receive for message n. Upper half: n + 1
+     * if the receive is posted and message n may use it. Lower half: bytes of room in the
+     * receive. */
     uint64_t lend[VIP_DESC_PER_QUEUE_MAX];
     /* Written by the sender. */
     struct vip_direct_slot slot[VIP_DIRECT_SLOTS];
@@ -123,18 +124,18 @@ struct vip_direct {
 
 #define VIP_DIRECT_MASK (VIP_DIRECT_SLOTS - 1)
 
-/* The sender's private half of a way. */
+/* The sender's private state of a way. */
 struct vip_direct_out {
     struct vip_direct_way *way;
-    uint64_t sent;   /* messages written */
-    uint32_t freed;  /* of these, messages that the receiver has taken, as last seen */
+    uint64_t sent;   /* number of messages written */
+    uint32_t freed;  /* of these, messages that the receiver has read; last value of way.taken */
     uint32_t line;   /* next free line, modulo 2^32 */
-    uint32_t oldest; /* oldest line in use */
-    uint64_t bytes;  /* of the messages written */
-    uint32_t line_behind[VIP_DIRECT_SLOTS]; /* `line` when the message had been written */
+    uint32_t oldest; /* oldest line in use, modulo 2^32 */
+    uint64_t bytes;  /* sum of the bytes of these messages */
+    uint32_t line_behind[VIP_DIRECT_SLOTS]; /* per slot: `line` behind its message */
 };
 
-/* Load the number of messages that the receiver has taken. An impossible number is ignored. */
+/* Load the number of messages that the receiver has read. Ignore an impossible number. */
 static inline void vip_direct_look_freed(struct vip_direct_out *out)
 {
     uint32_t taken = vip_load32_acquire(&out->way->taken);
@@ -145,8 +146,8 @@ static inline void vip_direct_look_freed(struct vip_direct_out *out)
     out->oldest = out->line_behind[(taken - 1) & VIP_DIRECT_MASK];
 }
 
-/* Lines that a message of len bytes takes from `line` on, with the lines that are skipped because a
- * message does not wrap around. *ret_first: first line of the message. */
+/* Number of lines that a message of len bytes needs from `line` on. A message does not wrap around,
+ * so lines at the end may be skipped; these count, too. *ret_first: first line of the message. */
 static inline uint32_t vip_direct_lines(uint32_t line, uint32_t len, uint32_t *ret_first)
 {
     uint32_t lines = len > VIP_DIRECT_INLINE ? (len + 63) / 64 : 0;
@@ -174,7 +175,7 @@ static inline bool vip_direct_room(struct vip_direct_out *out, uint32_t len)
     return vip_direct_fits(out, len);
 }
 
-/* sender: where the bytes of the next message go; the caller has checked the room. */
+/* sender: the place for the bytes of the next message; the caller must check the room before. */
 static inline uint8_t *vip_direct_place(struct vip_direct_out *out, uint32_t len)
 {
     struct vip_direct_slot *slot = &out->way->slot[out->sent & VIP_DIRECT_MASK];
@@ -186,7 +187,7 @@ static inline uint8_t *vip_direct_place(struct vip_direct_out *out, uint32_t len
     return out->way->data[first % VIP_DIRECT_LINES];
 }
 
-/* sender: hand the next message, whose bytes are in place, to the receiver. */
+/* sender: send the next message; its bytes must be in place. */
 static inline void vip_direct_send(struct vip_direct_out *out, uint32_t len, uint8_t flags,
                                    uint64_t imm)
 {
@@ -202,7 +203,7 @@ static inline void vip_direct_send(struct vip_direct_out *out, uint32_t len, uin
     out->line_behind[out->sent & VIP_DIRECT_MASK] = out->line;
     out->bytes += len;
     vip_store32_release(&slot->stamp, (uint32_t)++out->sent); /* [pair STAMP] */
-    /* After the stamp: vipd counts stamped messages as sent, and starts looking at this word. */
+    /* Store it after the stamp: from way.sent on, vipd looks for further stamped messages. */
     __atomic_store_n(&out->way->sent, out->sent, __ATOMIC_RELEASE);
 }
 
@@ -214,9 +215,9 @@ static inline bool vip_direct_there(const struct vip_direct_way *way, uint32_t n
 }
 
 /*
- * receiver: read message n, which has been written. *ret is a private copy of its slot. Returns the
- * bytes of the message: in *ret, or in the ring, where the peer may still change them. NULL: the
- * slot is malformed; libvipl did not write it.
+ * receiver: read message n; vip_direct_there must be true. *ret is a private copy of its slot.
+ * Returns the bytes of the message: in *ret, or in the ring, where the peer may still change them.
+ * NULL: the slot is malformed; no libvipl writes such a slot.
  */
 static inline const uint8_t *vip_direct_read(const struct vip_direct_way *way, uint32_t n,
                                              struct vip_direct_slot *ret)
@@ -237,7 +238,7 @@ static inline const uint8_t *vip_direct_read(const struct vip_direct_way *way, u
     return way->data[ret->line];
 }
 
-/* receiver: publish that the receive for message n is posted and has `room` bytes. */
+/* receiver: allow message n: its receive is posted and has `room` bytes. */
 static inline void vip_direct_lend(struct vip_direct_way *way, uint32_t n, uint32_t room)
 {
     __atomic_store_n(&way->lend[n & (VIP_DESC_PER_QUEUE_MAX - 1)], (uint64_t)(n + 1) << 32 | room,

@@ -1,21 +1,21 @@
 /*
  * The fences of the handshakes between processes (doc/shm-abi.md, 11), named by their purpose.
  *
- * Owns: the instructions. Does not own: where they are used. Each use carries a tag in brackets:
- * the model in tests/model, and the name of the fence there.
+ * Owns: the instructions. Does not own: their uses. Each use has a comment with a tag in brackets:
+ * a model in tests/model, and the name of the fence in this model.
  *
- * Besides the fences, all code relies on two rules. A release store becomes visible after
- * everything before it; an acquire load is done before everything behind it. No code relies on a
- * store being visible before a later load is done, in any memory order. x86 with locked
- * instructions and, in some cases, arm64 give that order without a fence; C11 and other processors
- * do not.
+ * Besides the fences, all code relies on two rules. A release store becomes visible after all loads
+ * and stores before it. An acquire load is done before all loads and stores after it. Without a
+ * fence, a load may be done before an earlier store is visible, and all code allows for that. (Some
+ * processors prevent it in some cases, but C11 does not promise this.)
  */
 #ifndef VIP_PROTO_FENCE_H
 #define VIP_PROTO_FENCE_H
 
 /*
- * Between publishing and looking: stores before it are visible before later loads are done. If both
- * sides of a sleep/wake handshake use it, at least one side sees the store of the other.
+ * Stores before this fence are visible before loads after it are done. In a sleep/wake handshake
+ * each side stores a word, uses this fence and then loads the other side's word. So at least one
+ * side sees the store of the other.
  */
 static inline void vip_fence_sleep(void)
 {
@@ -23,11 +23,11 @@ static inline void vip_fence_sleep(void)
 }
 
 /*
- * Between two loads of words that two other threads write, where one of these threads also reads
- * the other's word. The value that the first load saw is visible to all threads before the second
- * load is done. On processors where a store becomes visible to all others at once (x86, arm64,
- * riscv, s390x) the acquire order of the first load is enough; there this emits no instruction.
- * POWER needs a full fence.
+ * For a thread that loads two words, each written by another thread, if one of these threads also
+ * reads the other's word. The value of the first load is visible to all threads before the second
+ * load is done. On most processors (x86, arm64, riscv, s390x) a store becomes visible to all other
+ * threads at the same time. There an acquire order of the first load is enough, and this function
+ * emits no instruction. POWER needs a full fence.
  */
 static inline void vip_fence_others(void)
 {

@@ -3,12 +3,12 @@
  * load of a word that another process can write, and aborts if one transaction loads a word twice:
  * the second value may differ from the checked one.
  *
- * A transaction is one decision from foreign memory: one posted descriptor, one wake-up, one check
- * for room. Transactions can be nested; an inner one must not load a word that an outer one has
- * loaded. A load outside of any transaction aborts, too.
+ * A transaction is one decision that depends on such words: one posted descriptor, one wake-up, one
+ * check for room. Transactions can be nested; an inner one must not load a word that an outer one
+ * has loaded. A load outside of any transaction aborts, too.
  *
- * Owns: the record (fetch.c; one per thread). Does not own: how to load (ring.h). Called by
- * vipd/nic/, which reads what applications write.
+ * Owns: the record (fetch.c; one per thread). Does not own: the loads (ring.h). Called by
+ * vipd/nic/, which reads words that applications write.
  */
 #ifndef VIP_PROTO_FETCH_H
 #define VIP_PROTO_FETCH_H

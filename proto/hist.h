@@ -1,10 +1,10 @@
 /*
- * A histogram of times with a fixed layout: linear below 16 ns, then 16 steps in every power of two
- * up to 68 s. So a value is known to 6.25 %, and the histogram has 528 counters. Two histograms are
- * added or subtracted counter by counter, for sums and intervals.
+ * A histogram of times with a fixed layout: steps of 1 ns below 16 ns, then 16 steps in each power
+ * of two up to 68 s. So the error of a value is at most 6.25 %, and the histogram has 528 counters.
+ * The sum or difference of two histograms is that of their counters.
  *
- * Owns: the layout, which the mapped statistics file has too (proto/stats_file.h). One writer; a
- * concurrent reader may see counters of different moments.
+ * Owns: the layout; the mapped statistics file has the same (proto/stats_file.h). One thread
+ * writes; a reader at the same time may see counters of different moments.
  */
 #ifndef VIP_PROTO_HIST_H
 #define VIP_PROTO_HIST_H
@@ -35,8 +35,7 @@ static inline unsigned vip_hist_index(uint64_t ns)
            ((unsigned)(ns >> (top - VIP_HIST_STEP_BITS)) & (VIP_HIST_STEPS - 1));
 }
 
-/* Smallest value that a counter counts. Index VIP_HIST_BUCKETS gives the end of the last counter.
- */
+/* Smallest value of a counter. VIP_HIST_BUCKETS as index gives the end of the last counter. */
 static inline uint64_t vip_hist_low_ns(unsigned index)
 {
     unsigned octave = index / VIP_HIST_STEPS, step = index % VIP_HIST_STEPS;
@@ -53,10 +52,8 @@ static inline void vip_hist_add(struct vip_hist *hist, uint64_t ns)
     hist->bucket[vip_hist_index(ns)]++;
 }
 
-/*
- * The quantile: `share` (0 to 1) of the samples are at or below the returned value. It is the upper
- * end of its counter, at most the largest sample. 0 if there are no samples.
- */
+/* The quantile: `share` (0 to 1) of the samples are at or below the returned value. This value is
+ * the upper end of a counter, but at most the largest sample. 0 if there are no samples. */
 uint64_t vip_hist_quantile_ns(const struct vip_hist *hist, double share);
 
 #endif

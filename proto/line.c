@@ -10,7 +10,7 @@ void vip_line_write(const char *line, size_t bytes)
     struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
     int saved_errno = errno;
 
-    /* A pipe that is ready takes a whole line. */
+    /* If a pipe is ready for output, it has room for a whole line. */
     if (poll(&out, 1, 0) == 1 && (out.revents & POLLOUT) && write(STDERR_FILENO, line, bytes) < 0) {
     }
     errno = saved_errno;

@@ -1,8 +1,8 @@
 /*
- * Probes for tracers (USDT, provider "vipd"). Each is one nop in the program and a note in its ELF
- * file; its arguments stay in the registers and memory where they are. bpftrace and perf find
- * probes by name; tools/bpftrace has scripts, vipd(8) lists the arguments. A build without
- * <sys/sdt.h> (Debian: systemtap-sdt-dev) has no probes.
+ * Probes for tracers (USDT, provider "vipd"). A probe is one nop instruction in the program and a
+ * note in its ELF file; the arguments are not copied. bpftrace and perf find probes by name;
+ * tools/bpftrace has scripts, vipd(8) lists the arguments. A build without <sys/sdt.h> (Debian:
+ * systemtap-sdt-dev) has no probes.
  */
 #ifndef VIP_PROTO_PROBE_H
 #define VIP_PROTO_PROBE_H

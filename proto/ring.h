@@ -1,12 +1,12 @@
 /*
  * Both ends of the three shared rings (proto/shm.h): submission, completion, completion queue.
  *
- * Owns: stamps, masking, the single-load rule, the order of stores. Inline, because posting and
- * polling are the product's hot path. Does not own: sleeping and waking (libvipl/sleep.c,
- * vipd/client/), what an entry means.
+ * Owns: stamps, masking, the rule of one load per word, the order of stores. The functions are
+ * inline, because each post and each poll calls them. Does not own: sleeping and waking
+ * (libvipl/sleep.c, vipd/client/), the meaning of an entry.
  *
- * Each end keeps its position in private memory. No end trusts the other: a reader copies the whole
- * slot out and checks the copy.
+ * Each end keeps its position in private memory. No end trusts the other end: a reader copies the
+ * whole slot to private memory and checks the copy.
  */
 #ifndef VIP_PROTO_RING_H
 #define VIP_PROTO_RING_H
@@ -20,7 +20,7 @@
 #include "proto/shm.h"
 #include "proto/store.h"
 
-/* Load a word that the other process may change at any time: exactly once, and whole. */
+/* Load a word that the other process may change at any time, with exactly one load. */
 static inline uint32_t vip_load32(const uint32_t *foreign)
 {
     vip_fetch_note(foreign, sizeof(*foreign));
@@ -45,23 +45,21 @@ static inline uint64_t vip_load64_acquire(const uint64_t *foreign)
     return __atomic_load_n(foreign, __ATOMIC_ACQUIRE);
 }
 
-/* vipd: load a word of its own segment that an earlier life of vipd may have written. */
+/* vipd: load a word of vipd's segment that an earlier life of vipd may have written. */
 static inline uint32_t vip_load32_own(const uint32_t *own)
 {
     return __atomic_load_n(own, __ATOMIC_ACQUIRE);
 }
 
-/* Publish a word that the other side reads. */
+/* Store a word that the other process reads; all earlier stores are visible before it. */
 static inline void vip_store32_release(uint32_t *own, uint32_t value)
 {
     __atomic_store_n(own, value, __ATOMIC_RELEASE);
     vip_store_note();
 }
 
-/*
- * Write the 64 bytes of a submission slot: body first, `stamp` last. The caller holds the session's
- * post lock and has checked that the slot is free. slot->stamp is ignored.
- */
+/* Write a submission slot: first its contents, last `stamp`. The caller must hold the session's
+ * post lock and check that the slot is free. slot->stamp is ignored. */
 static inline void vip_slot_write(struct vip_sq_slot *to, uint32_t stamp,
                                   const struct vip_sq_slot *slot)
 {
@@ -75,10 +73,8 @@ static inline void vip_sq_write(struct vip_sq_slot *ring, uint32_t position,
     vip_slot_write(&ring[position & (VIP_SQ_SLOTS - 1)], position + 1, slot);
 }
 
-/*
- * Copy a foreign slot out if it has this stamp. Outcomes: true, and *ret is a private copy, every
- * word loaded once; false if the stamp differs.
- */
+/* Copy a slot that the other process writes, if it has this stamp. Outcomes: true, and *ret is a
+ * private copy, with every word loaded once; false if the stamp differs. */
 static inline bool vip_slot_read(const struct vip_sq_slot *from, uint32_t stamp,
                                  struct vip_sq_slot *ret)
 {
@@ -98,7 +94,7 @@ static inline bool vip_slot_read(const struct vip_sq_slot *from, uint32_t stamp,
     return true;
 }
 
-/* The slot at `position` of a foreign submission ring, if it has been written; as vip_slot_read. */
+/* vip_slot_read for the slot at `position` of a submission ring. */
 static inline bool vip_sq_read(const struct vip_sq_slot *ring, uint32_t position,
                                struct vip_sq_slot *ret)
 {
@@ -117,14 +113,14 @@ static inline void vip_comp_fill(struct vip_comp *to, uint32_t position,
     vip_store_note();
 }
 
-/* vipd: show the completion that was filled; returns the new count for the futex word. */
+/* vipd: make the completion visible; returns the new number of completions, for the futex word. */
 static inline uint32_t vip_comp_stamp(struct vip_comp *to, uint32_t position)
 {
     vip_store32_release(&to->stamp, position + 1); /* [completion STAMP] */
     return position + 1;
 }
 
-/* The word for a ring at this offset of the segment. slots: a power of two. */
+/* Make the word that names a ring at this offset of the segment. slots: a power of two. */
 static inline struct vip_comp_at vip_comp_at(uint32_t since, uint64_t offset, uint32_t slots)
 {
     return (struct vip_comp_at){.since = since,
@@ -132,7 +128,7 @@ static inline struct vip_comp_at vip_comp_at(uint32_t since, uint64_t offset, ui
                                          (uint32_t)__builtin_ctz(slots)};
 }
 
-/* vipd: completions from now on lie in another ring. */
+/* vipd: from now on completions are in another ring. */
 static inline void vip_comp_at_write(struct vip_comp_at *own, struct vip_comp_at value)
 {
     uint64_t word;
@@ -171,7 +167,8 @@ static inline struct vip_commit vip_commit_read(const struct vip_commit *from)
     return ret;
 }
 
-/* libvipl: take the completion at `position` out of a ring with mask + 1 slots if it is there. */
+/* libvipl: read the completion at `position` of a ring with mask + 1 slots. False: not there
+ * yet. */
 static inline bool vip_comp_read(const struct vip_comp *ring, uint32_t mask, uint32_t position,
                                  struct vip_comp *ret)
 {
@@ -188,7 +185,7 @@ static inline bool vip_comp_read(const struct vip_comp *ring, uint32_t mask, uin
     return true;
 }
 
-/* vipd: append an entry to a CQ ring. The caller has checked for room (position - cons < slots). */
+/* vipd: append an entry to a CQ ring. The caller must check the room (position - cons < slots). */
 static inline uint32_t vip_cq_write(struct vip_cqe *ring, uint32_t position, uint16_t vi,
                                     uint8_t queue, uint8_t gen)
 {
@@ -202,7 +199,7 @@ static inline uint32_t vip_cq_write(struct vip_cqe *ring, uint32_t position, uin
     return position + 1;
 }
 
-/* libvipl: take the entry at `position` if it is there. */
+/* libvipl: read the entry at `position`. False: not there yet. */
 static inline bool vip_cq_read(const struct vip_cqe *ring, uint32_t position, struct vip_cqe *ret)
 {
     const struct vip_cqe *from = &ring[position & (VIP_CQ_RING_SLOTS - 1)];
@@ -213,7 +210,7 @@ static inline bool vip_cq_read(const struct vip_cqe *ring, uint32_t position, st
     return ret->stamp == position + 1;
 }
 
-/* Addresses of the parts of the two segments. `base` is where the segment is mapped here. */
+/* Addresses of the parts of the two segments. `base`: address of the segment in this process. */
 static inline struct vip_sq_slot *vip_app_sq(void *base)
 {
     return (struct vip_sq_slot *)(void *)((char *)base + VIP_APP_SQ_OFF);

@@ -1,21 +1,20 @@
 /*
- * Shared-memory ABI between one application session (libvipl) and vipd. doc/shm-abi.md has the
- * same in prose.
+ * Shared-memory ABI between one application session (libvipl) and vipd. doc/shm-abi.md explains it.
  *
- * Two segments, each a memfd with exactly one writer, sealed SHRINK|GROW|SEAL and mapped read-only
- * by the other side:
+ * There are two segments. Each is a memfd, sealed SHRINK|GROW|SEAL. Exactly one process writes to
+ * it; the other process maps it read-only:
  *
  *   app-writes:  struct vip_app_head | words of CQs | submission ring | words of VIs
  *   vipd-writes: struct vip_vipd_head | CQ blocks | heads of VIs | short rings | long rings
  *
- * Both are sparse: only touched pages exist. Rules: fixed-width fields, no pointers,
- * no locks, no progress state; a foreign word is loaded once (vip_load_*), checked, then used;
- * every index is masked with a private mask.
+ * Both are sparse: only pages that were written exist. Rules: fixed-width fields, no pointers, no
+ * locks, no progress state. A word that the other process writes is loaded once (vip_load_*), then
+ * checked, then used. Every index is masked with a private mask.
  *
- * Stamps: the positions of a ring count from 0, modulo 2^32; position p lies in slot p modulo the
+ * Stamps: the positions of a ring count from 0, modulo 2^32; position p is in slot p modulo the
  * number of slots. The writer of position p stores the stamp p + 1 last, with release order. A
- * reader at position p takes the slot when its stamp equals p + 1. All rings start zeroed, so a
- * slot that was never written does not match.
+ * reader at position p reads the slot when its stamp is p + 1. All rings start zeroed, so the stamp
+ * of a slot that was never written does not match.
  */
 #ifndef VIP_PROTO_SHM_H
 #define VIP_PROTO_SHM_H
@@ -28,7 +27,7 @@
 
 #define VIP_SHM_APP_MAGIC  0x41504956u /* "VIPA" */
 #define VIP_SHM_VIPD_MAGIC 0x44504956u /* "VIPD" */
-#define VIP_SHM_ABI        4           /* vipd also takes 3 (proto/shm3.h) */
+#define VIP_SHM_ABI        4           /* vipd also supports 3 (proto/shm3.h) */
 
 /* One segment of a descriptor: data segment or (first of an RDMA descriptor) address segment. */
 struct vip_shm_seg {
@@ -47,31 +46,31 @@ _Static_assert(sizeof(struct vip_shm_seg) == 16, "ABI");
          ? 1u                                                                                      \
          : 1u + ((unsigned)(n)-VIP_SQ_INLINE_SEGS + VIP_SQ_CONT_SEGS - 1u) / VIP_SQ_CONT_SEGS)
 
-/* What a submission slot holds. */
+/* Contents of a submission slot. */
 enum vip_sq_kind {
     VIP_SQ_SEND = 1, /* VipPostSend */
     VIP_SQ_RECV = 2, /* VipPostRecv */
     VIP_SQ_CONT = 3, /* further segments of the descriptor before it */
     VIP_SQ_MSG = 4,  /* bytes of the descriptor's message, behind its segments */
-    VIP_SQ_ASK = 5,  /* no descriptor: a request for the VI (enum vip_ask in `flags`) */
+    VIP_SQ_ASK = 5,  /* not a descriptor, but a request for the VI (enum vip_ask in `flags`) */
 };
 
-/* Requests of libvipl to vipd by a slot of kind VIP_SQ_ASK; vi and vi_gen name the VI. "The ring"
+/* Requests of libvipl to vipd in a slot of kind VIP_SQ_ASK; vi and vi_gen name the VI. "The ring"
  * is the direct ring of the VI (proto/direct.h). */
 enum vip_ask {
-    VIP_ASK_FLUSH = 1,     /* a receive was posted in Error state */
-    VIP_ASK_WAKE_PEER = 2, /* a message went by the ring while the peer began to sleep */
-    VIP_ASK_WAKE_SELF = 3, /* a send went by the ring; threads of this session began to sleep */
+    VIP_ASK_FLUSH = 1,     /* a receive was posted in Error state: flush it */
+    VIP_ASK_WAKE_PEER = 2, /* a message went by the ring while the peer began to sleep: wake it */
+    VIP_ASK_WAKE_SELF = 3, /* the same for threads of this session */
     VIP_ASK_BREAK = 4,     /* the ring cannot go on: break the connection */
-    VIP_ASK_NO_RING = 5,   /* the program has not taken the ring: end it, and keep the connection */
+    VIP_ASK_NO_RING = 5,   /* the program does not use the ring: end it, but keep the connection */
 };
 
-/* Flags of the first slot of a send: extensions of VIPL 1.0. The peer must have them, too. */
+/* Flags of the first slot of a send: extensions of VIPL 1.0, which the peer must support, too. */
 #define VIP_SQF_IMM64 0x01u /* all 64 bits of imm are valid; without it the upper half is ignored */
 #define VIP_SQF_MSG   0x02u /* RDMA Write with message: VIP_SQ_MSG slots follow the segments */
 #define VIP_SQF_KNOWN (VIP_SQF_IMM64 | VIP_SQF_MSG)
 
-/* One slot of the submission ring: a posted descriptor, copied. */
+/* One slot of the submission ring: a copy of a posted descriptor. */
 struct vip_sq_slot {
     uint32_t stamp;
     uint16_t vi;      /* VI index */
@@ -81,15 +80,15 @@ struct vip_sq_slot {
     uint16_t seg_count;
     uint32_t length;    /* Length of the descriptor, as given */
     uint64_t imm;       /* ImmediateData; 64 bits with VIP_SQF_IMM64 */
-    uint32_t vi_gen;    /* generation of the VI index, as CreateVi answered */
-    uint32_t reserved1; /* Reserved of the descriptor, as given (must be 0) */
+    uint32_t vi_gen;    /* generation of the VI, from CreateViReply */
+    uint32_t reserved1; /* Reserved of the descriptor, as given; must be 0 */
     struct vip_shm_seg seg[VIP_SQ_INLINE_SEGS];
 };
 _Static_assert(sizeof(struct vip_sq_slot) == 64, "ABI");
 _Static_assert(offsetof(struct vip_sq_slot, imm) == 16, "ABI");
 _Static_assert(offsetof(struct vip_sq_slot, seg) == 32, "ABI");
 
-/* Continuation slot; overlays struct vip_sq_slot. */
+/* Continuation slot; in the place of a struct vip_sq_slot. */
 struct vip_sq_cont {
     uint32_t stamp;
     uint16_t vi;
@@ -106,13 +105,13 @@ _Static_assert(offsetof(struct vip_sq_cont, seg) == 16, "ABI");
 /* Slots that a message of n bytes takes. */
 #define VIP_SQ_SLOTS_FOR_MSG(n) (((n) + VIP_SQ_MSG_BYTES - 1u) / VIP_SQ_MSG_BYTES)
 
-/* Slot with bytes of a message; overlays struct vip_sq_slot. */
+/* Slot with bytes of a message; in the place of a struct vip_sq_slot. */
 struct vip_sq_msg {
     uint32_t stamp;
     uint16_t vi;
     uint8_t kind; /* VIP_SQ_MSG */
     uint8_t reserved0;
-    uint16_t len; /* bytes of the whole message, 1..VIP_MESSAGE_BYTES_MAX, in each of its slots */
+    uint16_t len; /* bytes of the whole message, 1..VIP_MESSAGE_BYTES_MAX; the same in each slot */
     uint8_t bytes[VIP_SQ_MSG_BYTES];
 };
 _Static_assert(sizeof(struct vip_sq_msg) == 64, "ABI");
@@ -124,9 +123,9 @@ struct vip_comp {
     uint32_t status; /* Status field of the descriptor: DONE, operation, errors, IMMEDIATE;
                         and VIP_ST_MESSAGE, which libvipl removes */
     uint32_t length; /* receive: bytes received; send: unchanged Length */
-    uint32_t direct; /* receive: messages of the VI's ring (proto/direct.h) before it */
-    uint64_t imm;    /* valid with VIP_ST_IMMEDIATE on a receive */
-    uint32_t number; /* the descriptor: how many of the queue completed before it, modulo 2^32 */
+    uint32_t direct; /* receive: number of messages of the direct ring that come before it */
+    uint64_t imm;    /* receive with VIP_ST_IMMEDIATE: immediate data */
+    uint32_t number; /* completions of the queue before this one, modulo 2^32 */
     uint32_t reserved1;
 };
 _Static_assert(sizeof(struct vip_comp) == 32, "ABI");
@@ -136,7 +135,7 @@ struct vip_cqe {
     uint32_t stamp;
     uint16_t vi;
     uint8_t queue; /* enum vip_queue */
-    uint8_t gen;   /* low byte of the VI's generation: entries of a destroyed VI are skipped */
+    uint8_t gen;   /* low byte of the VI's generation; libvipl skips entries of destroyed VIs */
 };
 _Static_assert(sizeof(struct vip_cqe) == 8, "ABI");
 
@@ -146,7 +145,7 @@ struct vip_app_head {
     uint32_t abi;   /* VIP_SHM_ABI */
     uint64_t bytes; /* size of the segment */
     uint8_t pad0[48];
-    uint32_t sleepers; /* threads of this session asleep (or about to be) on any queue or CQ */
+    uint32_t sleepers; /* threads of this session that sleep, or begin to, on any queue or CQ */
     uint8_t pad1[60];
 };
 _Static_assert(offsetof(struct vip_app_head, sleepers) == 64, "ABI");
@@ -154,28 +153,27 @@ _Static_assert(sizeof(struct vip_app_head) == 128, "ABI");
 
 /* The words of one CQ that libvipl writes. */
 struct vip_app_cq {
-    uint32_t waiters; /* threads asleep on this CQ */
+    uint32_t waiters; /* threads that sleep on this CQ */
     uint32_t cons;    /* position up to which the application has read the CQ ring */
-    uint32_t arm; /* VipxCQGetFd: differs from vipd's `signaled` word while it waits for a signal */
+    uint32_t arm;     /* VipxCQGetFd: if not equal to `signaled`, the program waits for a signal */
     uint32_t reserved0;
 };
 _Static_assert(sizeof(struct vip_app_cq) == 16, "ABI");
 
 /* The words of one VI that libvipl writes. */
 struct vip_app_vi {
-    uint32_t waiters[2]; /* threads asleep on each queue */
-    uint32_t handed[2];  /* reserved: CQ entries of each queue that the application has got */
+    uint32_t waiters[2]; /* threads that sleep on each queue */
+    uint32_t handed[2];  /* not used; meant for CQ entries that the application has got */
     uint32_t reserved0[4];
 };
 _Static_assert(sizeof(struct vip_app_vi) == 32, "ABI");
 
-/* VIs for which both segments have room: the VI index has 16 bits. A session has at most VIP_VI_MAX. */
+/* VIs for which both segments have room: all 16-bit indexes. A session has at most VIP_VI_MAX
+ * VIs. */
 #define VIP_SHM_VIS 65536u
 
-/*
- * Bit of a waiter word (work queue or CQ): a Notify registration waits here, so vipd also wakes the
- * session's `notify` word. The lower bits count the threads asleep on the queue's own word.
- */
+/* Bit of a word `waiters` (work queue or CQ): a Notify registration waits here, so vipd also wakes
+ * the session's `notify` word. The other bits count the threads that sleep on this queue. */
 #define VIP_APP_WAITERS_NOTIFY 0x80000000u
 
 #define VIP_APP_CQ_OFF 0x1000u /* struct vip_app_cq [], by CQ number */
@@ -194,12 +192,12 @@ struct vip_vipd_head {
     uint8_t pad0[36];
     uint32_t asleep; /* not 0: vipd sleeps; after a post write 8 bytes to the bell (eventfd) */
     uint8_t pad1[60];
-    uint32_t sq_cons; /* position up to which vipd has taken the submission ring */
+    uint32_t sq_cons; /* position up to which vipd has read the submission ring */
     uint8_t pad2[60];
     uint32_t notify; /* futex word of the thread that serves Notify registrations */
     uint8_t pad3[60];
-    /* For the next life of vipd; not in ABI 3. Only the process that opened the NIC may come back. */
-    uint64_t start_ticks; /* when it began, in clock ticks since boot; 0: not known */
+    /* For the next life of vipd; not in ABI 3. Only the process that opened the NIC may claim. */
+    uint64_t start_ticks; /* start of that process, in clock ticks since boot; 0: not known */
     uint32_t pid, uid;
     uint32_t closed; /* not 0: vipd has ended the session */
     uint8_t reserved[236];
@@ -212,28 +210,28 @@ _Static_assert(sizeof(struct vip_vipd_head) == 512, "ABI");
 
 /* Head of one CQ block; the entries follow. */
 struct vip_vipd_cq {
-    uint32_t prod;     /* entries ever written, modulo 2^32: the futex word of VipCQWait */
-    uint32_t signaled; /* value of the arm word when the CQ's socket was last made readable */
+    uint32_t prod;     /* number of entries written, modulo 2^32; the futex word of VipCQWait */
+    uint32_t signaled; /* value of `arm` when vipd last made the CQ's socket readable */
     uint8_t pad[56];
 };
 _Static_assert(sizeof(struct vip_vipd_cq) == 64, "ABI");
 
-/* State of the ring of a VI, published by vipd. A VI has at most one ring in its life. */
+/* State of the direct ring of a VI. vipd writes it. A VI has at most one direct ring, ever. */
 enum vip_ring_state {
     VIP_RING_NONE = 0,
     VIP_RING_OPEN,
     VIP_RING_CLOSING, /* vipd is determining ring_end */
     VIP_RING_OVER,
-    VIP_RING_LOST, /* of an earlier vipd, and this one does not go on with it: no message counts */
+    VIP_RING_LOST, /* an earlier vipd made it, and this one does not go on: no message counts */
 };
 
-/* Reasons why libvipl must not send by a ring that is open. */
-#define VIP_RING_MUTE_OVER    0x1u /* the ring is over at the peer's end, for ever */
-#define VIP_RING_MUTE_WATCHED 0x2u /* as long as `vipctl capture` watches this NIC */
+/* Reasons why libvipl must not send by an open direct ring. */
+#define VIP_RING_MUTE_OVER    0x1u /* the peer's end of the ring is over, for ever */
+#define VIP_RING_MUTE_WATCHED 0x2u /* `vipctl capture` watches this NIC at present */
 
-/* How far a VI has processed the operations of its peer. One store of the whole commits one
- * operation: before it lie the bytes and the completion without its stamp, after it the stamp. So a
- * vipd that is killed between any two stores has done an operation wholly or not at all. */
+/* Progress of a VI in the operations of its peer. One 64-bit store commits one operation. Before
+ * this store, vipd writes the bytes and the completion without its stamp; after it, the stamp. So
+ * if vipd is killed between any two stores, each operation is done completely or not at all. */
 struct vip_commit {
     uint32_t done;     /* number of the peer's next operation */
     uint32_t received; /* completions of the receive queue */
@@ -241,36 +239,36 @@ struct vip_commit {
 _Static_assert(sizeof(struct vip_commit) == 8, "ABI");
 
 /*
- * Where the completions of a work queue lie. A queue begins with the VI's short ring. When the short
- * ring has been filled once, the next completion (position `since`) and all later ones lie in the
- * long ring. So a VI that completes a few descriptors touches no page of its own. vipd stores the
- * whole word before the first completion in that ring.
+ * The place of a queue's completions. A queue begins with the VI's short ring. When the short ring
+ * has been filled once, the next completion (position `since`) and all later ones are in the long
+ * ring. So a VI with few completions needs no page of its own. vipd stores this whole word before
+ * the first completion in the long ring.
  */
 struct vip_comp_at {
     uint32_t
-        since; /* position of the first completion in this ring; earlier ones: the short ring */
-    uint32_t where; /* offset of the ring in the segment, in units of VIP_COMP_UNIT, times 16; plus
-                       the logarithm of its slots */
+        since; /* position of the first completion in this ring; earlier ones: in the short ring */
+    uint32_t where; /* 16 * offset of the ring + log2 of the number of its slots. The offset is in
+                       the segment, in units of VIP_COMP_UNIT */
 };
 _Static_assert(sizeof(struct vip_comp_at) == 8, "ABI");
 
 /* Head of one VI. */
 struct vip_vipd_vi {
-    uint32_t prod[2];  /* completions ever written per queue: futex words of Send/RecvWait */
+    uint32_t prod[2];  /* number of completions of each queue; futex words of Send/RecvWait */
     uint32_t state;    /* enum vip_vi_state, for VipQueryVi */
     uint32_t features; /* VIP_FEATURE_* of the connection; written before `state` says Connected */
-    /* The VI's ring. `ring` is stored after the words that it makes valid. */
+    /* The VI's direct ring. `ring` is stored last, after the words that it makes valid. */
     uint32_t ring;      /* enum vip_ring_state */
-    uint32_t ring_end;  /* VIP_RING_OVER: messages that count; later ones count as unsent */
+    uint32_t ring_end;  /* VIP_RING_OVER: number of messages that count; later ones are not sent */
     uint32_t ring_vipd; /* messages that vipd has delivered to the peer since the ring exists */
     uint32_t ring_mute; /* VIP_RING_MUTE_*; if not 0, libvipl must not send by the ring */
     /* For the next life of vipd. */
     struct vip_commit commit __attribute__((aligned(8)));
-    uint32_t send_base;  /* number of an own operation, less the position of its completion */
+    uint32_t send_base;  /* number of an own operation minus the position of its completion */
     uint32_t ended;      /* not 0: an operation has failed, so the connection ends */
-    uint32_t generation; /* of the VI with this number, or of the last one */
+    uint32_t generation; /* of the present or last VI with this index */
     uint8_t pad[12];
-    /* From here on not in ABI 3. */
+    /* ABI 3 does not have the members from here on. */
     struct vip_comp_at at[2]; /* by enum vip_queue */
     uint8_t reserved[48];
 };
@@ -281,7 +279,7 @@ _Static_assert(sizeof(struct vip_vipd_vi) == 128, "ABI");
 
 #define VIP_COMP_UNIT       256u
 #define VIP_COMP_SHORT      8u                             /* slots of a short ring */
-#define VIP_COMP_RING_BYTES (VIP_DESC_PER_QUEUE_MAX * 32u) /* long ring */
+#define VIP_COMP_RING_BYTES (VIP_DESC_PER_QUEUE_MAX * 32u) /* bytes of a long ring */
 #define VIP_VIPD_CQ_OFF     0x1000u
 #define VIP_VIPD_CQ_STRIDE  (64u + VIP_CQ_RING_SLOTS * 8u)
 #define VIP_VIPD_VI_OFF     (VIP_VIPD_CQ_OFF + (uint64_t)VIP_CQ_MAX * VIP_VIPD_CQ_STRIDE)

@@ -1,9 +1,9 @@
 /*
- * The previous ABI between an application and vipd, number 3, as far as it differs from shm.h. Programs
- * with an older libvipl use it; vipd/nic/layout.h takes both.
+ * ABI 3, the previous ABI between an application and vipd: only the differences to shm.h. Programs
+ * with an older libvipl use it; vipd/nic/layout.h supports both.
  *
- * Different: the places of all words but those of the heads, of the submission ring and of CQ blocks.
- * The completion rings lie behind the head of each VI. vip_app_cq ends after `cons`, vip_vipd_vi after
+ * Equal are only the places of the heads, of the submission ring and of the CQ blocks. The
+ * completion rings are behind the head of each VI. vip_app_cq ends after `cons`, vip_vipd_vi after
  * 64 bytes, vip_vipd_head after `notify`. The segment of vipd has the seal FUTURE_WRITE.
  */
 #ifndef VIP_PROTO_SHM3_H
@@ -15,7 +15,7 @@
 #define VIP_SHM3_VIS 4096u
 
 #define VIP_APP3_WAITERS_OFF 0x1000u /* uint32_t [VIP_SHM3_VIS][2], indexed [vi][queue] */
-#define VIP_APP3_CQ_OFF      0x9000u /* uint32_t waiters, cons, by CQ number */
+#define VIP_APP3_CQ_OFF      0x9000u /* uint32_t waiters, uint32_t cons; by CQ number */
 #define VIP_APP3_CQ_ARM_OFF  0xB000u /* uint32_t [], by CQ number */
 #define VIP_APP3_BYTES       (VIP_APP_SQ_OFF + VIP_SQ_SLOTS * 64u)
 _Static_assert(VIP_APP3_WAITERS_OFF + VIP_SHM3_VIS * 8u <= VIP_APP3_CQ_OFF, "ABI 3");

@@ -1,6 +1,6 @@
 /*
  * SipHash-2-4 (Aumasson and Bernstein): a keyed hash that cannot be predicted or inverted without
- * its key. For cookies, and for sequences of numbers that others see but must not predict.
+ * its key. Used for cookies, MACs, and numbers that other hosts see but must not predict.
  *
  * Owns: the function. Does not own: keys. Used by vipd.
  */
@@ -35,7 +35,7 @@ static inline void siphash_rounds(uint64_t v[4], int count)
     }
 }
 
-/* Words are little-endian on every machine, so the published test vectors hold. */
+/* Words are little-endian on every machine, as in the published test vectors. */
 static inline uint64_t siphash(const struct siphash_key *key, const void *bytes, size_t len)
 {
     const uint8_t *at = bytes;

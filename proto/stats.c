@@ -1,4 +1,4 @@
-/* The table of statistics as data; see stats.h. */
+/* The tables of statistics (stats.h). */
 #include "proto/stats.h"
 
 const struct vip_stat_info vip_stats[VIP_STATS] = {

@@ -1,7 +1,7 @@
 /*
  * Ids, names and meanings of the statistics, generated from proto/stats.def.
  *
- * Owns: the table. Does not own: the values. Any thread.
+ * Does not own: the values. Any thread.
  */
 #ifndef VIP_PROTO_STATS_H
 #define VIP_PROTO_STATS_H
@@ -20,7 +20,7 @@ enum vip_hist_id {
     VIP_HISTS,
 };
 
-/* A histogram is shown as these statistics, which follow each other in the table. */
+/* `vipctl show stats` has these statistics of each histogram, in this order. */
 enum vip_hist_shown {
     VIP_HIST_SHOWN_COUNT,
     VIP_HIST_SHOWN_SUM,
@@ -38,7 +38,7 @@ enum vip_stat_scope {
 };
 
 enum vip_stat_kind {
-    VIP_STAT_KIND_COUNTER, /* only grows while vipd lives */
+    VIP_STAT_KIND_COUNTER, /* only grows in a life of vipd */
     VIP_STAT_KIND_GAUGE,   /* the present value */
 };
 
@@ -53,9 +53,9 @@ struct vip_stat_info {
 extern const struct vip_stat_info vip_stats[VIP_STATS];
 
 struct vip_hist_info {
-    const char *name;    /* of the statistics that show the histogram, without e.g. _count */
+    const char *name;    /* first part of the names of its statistics, before e.g. _count */
     const char *help;    /* what is measured */
-    enum vip_stat first; /* first of the statistics that show the histogram */
+    enum vip_stat first; /* the first of its statistics */
 };
 
 extern const struct vip_hist_info vip_hists[VIP_HISTS];

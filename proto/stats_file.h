@@ -1,16 +1,17 @@
 /*
- * The mapped statistics file, vipd.stats in the runtime directory: all counters of vipd, readable
- * even when vipd does not answer. vipd writes it through a mapping; others read it by read(2) or a
- * mapping. It describes itself: ids, names, units and meanings come from proto/stats.def.
+ * The mapped statistics file, vipd.stats in the runtime directory: all counters of vipd, also while
+ * vipd does not answer. vipd writes it through a mapping; other programs use read(2) or a mapping.
+ * The file also has the names, units and meanings of the statistics (proto/stats.def).
  *
  *   head | descriptions of statistics | descriptions of histograms | block of vipd | blocks of NICs
  *
  * A block has a value for every statistic, by id (values of another scope are 0). The block of a
- * NIC also has its histograms. All numbers are in the byte order of the host. `version` fixes the
- * layout. Ids of statistics may change with every build, so readers find statistics by name.
+ * NIC also has its histograms. All numbers are in the byte order of the host. `version` is the
+ * number of this layout. Ids of statistics may change with every build, so readers find statistics
+ * by name.
  *
  * A reader loads `sequence`, copies the file and loads `sequence` again, with a load fence before
- * and behind the copy. It begins again if `sequence` was odd or has changed.
+ * and after the copy. If `sequence` was odd or has changed, the reader begins again.
  */
 #ifndef VIP_PROTO_STATS_FILE_H
 #define VIP_PROTO_STATS_FILE_H
@@ -39,8 +40,8 @@ struct vip_stats_head {
     uint64_t pid;                              /* of vipd */
     uint64_t epoch;                            /* of vipd's life */
     uint64_t started_ns;                       /* since 1970 */
-    uint64_t sequence;                         /* odd while values are being written */
-    uint64_t written_ns;                       /* since 1970: when the values were taken */
+    uint64_t sequence;                         /* odd while vipd writes values */
+    uint64_t written_ns;                       /* time of the values, since 1970 */
     uint32_t nic_count;                        /* blocks of NICs in use */
     uint32_t pad;
 };
@@ -70,13 +71,11 @@ struct vip_stats_file {
     struct vip_stats_nic nic[VIP_STATS_NICS_MAX];
 };
 
-/* Fill zeroed memory with everything but values, pid, epoch and times. */
+/* Fill zeroed memory, except for values, pid, epoch and times. */
 void vip_stats_file_describe(struct vip_stats_file *file);
 
-/*
- * Check bytes of any origin: magic, version, offsets and sizes within `bytes`. True: a reader may
- * follow the offsets. Texts may still lack their NUL.
- */
+/* Check a file that is not trusted: magic, version, and that all offsets and sizes are within
+ * `bytes`. True: a reader may use the offsets. Texts may still have no NUL at their end. */
 bool vip_stats_file_check(const void *file, size_t bytes);
 
 #endif

@@ -1,14 +1,14 @@
 /*
- * Names of VIPL's numbers, for logs and tools (spec 1.4, 1.8, 1.9).
+ * Names of VIPL's constants, for logs and tools (spec 1.4, 1.8, 1.9).
  *
  * Owns: the name tables. Called by vipd, libvipl and the tools, from any thread. The values may
- * come from a peer or an application, so every value has an answer.
+ * come from a peer or an application, so unknown values are allowed.
  */
 #include "proto/status.h"
 
 #include <stddef.h>
 
-/* Look a value up. A value outside the table, or in a hole of it, gives "?". */
+/* The name of a value; "?" if the table has none. */
 static const char *name_of(const char *const *names, size_t count, uint32_t value)
 {
     return value < count && names[value] ? names[value] : "?";

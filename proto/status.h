@@ -1,8 +1,8 @@
 /*
- * The numbers of VIPL 1.0 as the daemon and the wire use them.
+ * Constants of VIPL 1.0 that vipd and the wire use.
  *
- * vipl.h has the same values for applications and may not be included below libvipl (the arrows of
- * doc/architecture.md); libvipl/abi_check.c asserts that both agree, value by value.
+ * vipl.h has the same values for applications. vipd may not include it (the allowed includes in
+ * doc/architecture.md). libvipl/abi_check.c asserts that all values are equal.
  */
 #ifndef VIP_PROTO_STATUS_H
 #define VIP_PROTO_STATUS_H
@@ -94,8 +94,8 @@ enum vip_error_code {
 #define VIP_ST_OP_RDMA_READ         0x00040000u
 #define VIP_ST_OP_MASK              0x00070000u
 #define VIP_ST_IMMEDIATE            0x00080000u
-/* Only in vip_comp.status; no application sees it. An RDMA Write with message consumed this
- * receive: `length` counts the bytes of the message, which lie in the segments of the receive. */
+/* Only in vip_comp.status; libvipl removes it. An RDMA Write with message consumed this receive:
+ * `length` is the number of bytes of the message, which are in the segments of the receive. */
 #define VIP_ST_MESSAGE 0x80000000u
 
 /* The two work queues of a VI. */

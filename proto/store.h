@@ -1,6 +1,6 @@
 /*
- * Points at which a test kills vipd, only in test builds (compile definition VIP_STORE_CHECK): behind
- * each store to a segment that the next life of vipd reads.
+ * vip_store_note marks the points at which a test kills vipd: after each store to a segment that
+ * the next life of vipd reads. Only in test builds (compile definition VIP_STORE_CHECK).
  *
  * Does not own: how to store (ring.h).
  */

@@ -1,8 +1,8 @@
 /*
  * Packet header, acknowledgement ranges, frame heads and the checksum (doc/wire.md).
  *
- * Owns: the bytes of data packets. Connection-management messages are proto/wire_cm.c's. Called for
- * every packet, so the decoder touches each byte once and writes only what the packet holds.
+ * Owns: the bytes of data packets. Does not own: connection-management messages (wire_cm.c). Called
+ * for every packet, so the decoder reads each byte once and writes only the fields of the packet.
  */
 #include "proto/wire.h"
 
@@ -64,7 +64,7 @@ const char *vip_wire_verdict_name(enum vip_wire_verdict verdict)
     return "?";
 }
 
-/* Check the fields of a header together. Encoding asserts the verdict, decoding returns it. */
+/* Check the fields of a header. Encoding asserts VIP_WIRE_OK, decoding returns the verdict. */
 static enum vip_wire_verdict header_verdict(const struct vip_header *hdr)
 {
     if (hdr->flags & ~FLAGS_KNOWN)
@@ -143,16 +143,14 @@ size_t vip_wire_put_range(uint8_t out[VIP_WIRE_RANGE_BYTES], const struct vip_ra
     return VIP_WIRE_RANGE_BYTES;
 }
 
-/* Does this frame type name remote memory? Other types keep these fields zero. */
+/* Has this frame type a remote address and a handle? In other types these fields are zero. */
 static bool frame_is_remote(uint8_t type)
 {
     return type == VIP_FRM_WRITE || type == VIP_FRM_READ_REQ || type == VIP_FRM_WRITE_MSG;
 }
 
-/*
- * A message is short and lies whole in the last fragment. So it is delivered in one step, and its
- * packet need not wait for another one. Called for fragments within the operation.
- */
+/* Is the message of an RDMA Write correct? It must be short, and the last fragment must have all of
+ * it, so that one packet is enough to deliver it. offset + length must be checked before. */
 static bool message_is_sound(const struct vip_frame *frame)
 {
     uint32_t bulk = vip_frame_bulk(frame);
@@ -166,9 +164,9 @@ static bool message_is_sound(const struct vip_frame *frame)
 }
 
 /*
- * Do the fields of a frame head fit together? Remote address and handle are not checked here: the
- * sending application chose them. If they are bad, its descriptor must get a protection error (spec
- * 3.5); the packet must not be dropped.
+ * Do the fields of a frame head fit together? Remote address and handle are not checked here,
+ * because the sending application chooses them. If they are wrong, its descriptor must get a
+ * protection error (spec 3.5), so the packet must not be dropped.
  */
 static bool frame_is_sound(const struct vip_frame *frame)
 {
@@ -183,7 +181,7 @@ static bool frame_is_sound(const struct vip_frame *frame)
         return false;
     if (last != (frame->offset + frame->length == frame->total) || !message_is_sound(frame))
         return false;
-    /* Only an empty operation may have an empty fragment. */
+    /* Only an operation of 0 bytes may have an empty fragment. */
     if (!frame->length && frame->total)
         return false;
     if ((frame->flags & VIP_FRMF_IMM64) && !(frame->flags & VIP_FRMF_IMMEDIATE))
@@ -239,10 +237,11 @@ static enum vip_wire_verdict get_frame(const uint8_t *in, struct vip_frame *ret)
     return VIP_WIRE_OK;
 }
 
-/* Decode the ranges at `in`; the caller has checked the length. They ascend and may touch. */
+/* Decode the ranges at `in`; the caller must check the length. A range may begin at the end of the
+ * one before. */
 static enum vip_wire_verdict get_ranges(const uint8_t *in, struct vip_packet *ret)
 {
-    uint32_t floor = 1; /* offset 0 is the missing packet number ack_cumulative */
+    uint32_t floor = 1; /* packet number ack_cumulative has not arrived */
 
     for (unsigned i = 0; i < ret->hdr.range_count; i++) {
         struct vip_range *range = &ret->ranges[i];
@@ -253,13 +252,13 @@ static enum vip_wire_verdict get_ranges(const uint8_t *in, struct vip_packet *re
             return VIP_WIRE_RANGE_BAD;
         floor = range->end;
     }
-    /* So sums of ack_cumulative and an offset cannot overflow in the engine. */
+    /* After this check, ack_cumulative plus an offset cannot overflow in the engine. */
     if (ret->hdr.range_count && ret->hdr.ack_cumulative > UINT64_MAX - floor)
         return VIP_WIRE_RANGE_BAD;
     return VIP_WIRE_OK;
 }
 
-/* Are these bytes behind the frames of a packet padding? */
+/* Are these bytes, which are behind the last frame, padding? */
 static bool is_padding(const uint8_t *bytes, size_t len_bytes)
 {
     if (len_bytes > VIP_WIRE_PAD_MAX)
@@ -280,7 +279,7 @@ enum vip_wire_verdict vip_wire_get_data(const uint8_t *packet, size_t len_bytes,
         return verdict;
     if (ret->hdr.kind != VIP_PKT_DATA)
         return VIP_WIRE_KIND_BAD;
-    /* Every offset below then fits in 32 bits. */
+    /* After this check, every offset fits in 32 bits. */
     if (len_bytes > VIP_PACKET_BYTES_MAX)
         return VIP_WIRE_TRAILING;
     if (len_bytes - at < (size_t)ret->hdr.range_count * VIP_WIRE_RANGE_BYTES)

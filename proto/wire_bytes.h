@@ -1,6 +1,6 @@
 /*
  * Little-endian loads and stores on byte buffers of any alignment, and the offsets of the packet
- * header. Private to proto/wire*.c; compilers turn each load or store into one instruction.
+ * header. Private to proto/wire*.c.
  */
 #ifndef VIP_PROTO_WIRE_BYTES_H
 #define VIP_PROTO_WIRE_BYTES_H

@@ -1,11 +1,11 @@
 /*
  * Connection-management messages on the wire (doc/wire.md, "Connection management").
  *
- * Owns: the bytes behind the header of a VIP_PKT_CM packet. All types share one fixed part of 80
- * bytes. REQUEST has the two addresses behind it; REQUEST, ACCEPT and REJECT end with private data
- * of the application. An answer without private data is never longer than its request, so a forged
- * source address gains nothing. Only an application adds private data, after it has decided for
- * this connection. Called by vipd/engine/cm*.c.
+ * Owns: the bytes behind the header of a VIP_PKT_CM packet. Each type has the same fixed part of 80
+ * bytes. In a REQUEST two addresses follow it. REQUEST, ACCEPT and REJECT end with private data of
+ * the application; SETUP and PROOF end with items. An answer without private data is never longer
+ * than its request, so a sender with a forged source address cannot cause more traffic than it
+ * sends. Only an application adds private data, after its decision. Called by vipd/engine/cm*.c.
  */
 #include "proto/wire.h"
 
@@ -28,7 +28,7 @@ enum {
     CM_PACKET_BYTES = 96,
     CM_WINDOW_BYTES = 100,
     CM_OP_STATUS = 104,
-    CM_WORD = 104, /* 8 bytes (word_of); no type has it and CM_OP_STATUS */
+    CM_WORD = 104, /* 8 bytes (word_of); in the place of CM_OP_STATUS and CM_FAILED_OP */
     CM_FAILED_OP = 108,
     CM_OPS_DONE = 112,
     CM_LEVEL = 116,
@@ -43,7 +43,7 @@ enum {
     CM_DATA_LEN = 140,
     CM_RESERVED_B = 141,
     CM_ITEMS_LEN = 142, /* 2 bytes */
-    CM_FIXED_END = 144, /* addresses of a REQUEST start here, then private data; items of a SETUP */
+    CM_FIXED_END = 144, /* start of addresses, then private data; or of items */
 };
 
 #define ITEM_HEAD_BYTES 4 /* type and length of an item */
@@ -88,7 +88,7 @@ static const uint16_t fields_of[VIP_CM_TYPES] = {
     [VIP_CM_AWAY] = F_CONN_ID | F_PEER_CONN_ID,
 };
 
-/* The member that the type has at CM_WORD; NULL: the type has none. */
+/* The member that is at CM_WORD in this type; NULL: none. */
 static uint64_t *word_of(struct vip_cm *cm)
 {
     switch ((enum vip_cm_type)cm->type) {
@@ -209,7 +209,7 @@ const uint8_t *vip_items_find(const struct vip_items *items, enum vip_item type,
     return NULL;
 }
 
-/* Are the values allowed for the type? Asserted when encoding, a verdict when decoding. */
+/* Are the values allowed for the type? Encoding asserts this. */
 static bool cm_is_sound(const struct vip_cm *cm, unsigned fields)
 {
     if ((fields & F_REQUEST_ID) && !cm->request_id)
@@ -222,7 +222,7 @@ static bool cm_is_sound(const struct vip_cm *cm, unsigned fields)
         ((cm->type == VIP_CM_CHALLENGE || cm->type == VIP_CM_PROOF) && !cm->nonce) ||
         (cm->type == VIP_CM_AWAY && !cm->back_ms))
         return false;
-    /* The engine relies on the smallest packet; a smaller window would never open. */
+    /* The engine needs packets of this size; a smaller window would have no room for one. */
     if ((fields & F_SIZES) &&
         (cm->packet_bytes < VIP_PACKET_BYTES_MIN || cm->packet_bytes > VIP_PACKET_BYTES_MAX ||
          cm->window_bytes < VIP_PACKET_BYTES_MIN))
@@ -330,7 +330,8 @@ static void get_fixed(const uint8_t *in, struct vip_cm *ret)
     ret->items.len = get16(in + CM_ITEMS_LEN);
 }
 
-/* Is a field set that the type does not use? Each message has exactly one encoding. */
+/* Is a field set that the type does not use? It must be zero, so that a message has one
+ * encoding. */
 static bool has_foreign_fields(const struct vip_cm *cm, unsigned fields)
 {
     if (!(fields & F_REQUEST_ID) && cm->request_id)
@@ -355,7 +356,8 @@ static bool has_foreign_fields(const struct vip_cm *cm, unsigned fields)
         return true;
     if (!(fields & F_CLOSE) && (cm->reason | cm->ops_valid))
         return true;
-    /* Without ops_valid the other numbers of a CLOSE are 0; so is failed_op without op_status. */
+    /* Without ops_valid the other numbers of a CLOSE must be 0; without op_status, failed_op
+     * must. */
     if (!cm->ops_valid && (cm->ops_done | cm->op_status))
         return true;
     if (cm->op_status & ~VIP_ST_ERROR_MASK)

@@ -14,7 +14,7 @@ enum {
     PATH_NONCE = 8,
     PATH_TS = 16,
     PATH_ACCEPTS = 20,
-    PATH_HOST = 24, /* behind three bytes of zero */
+    PATH_HOST = 24, /* the three bytes before it are zero */
     PATH_ADDRS = PATH_HOST + 1 + VIP_HOST_ADDR_BYTES_MAX,
     PATH_END = PATH_ADDRS + (VIP_PATHS_MAX - 1) * (1 + VIP_HOST_ADDR_BYTES_MAX),
 };
@@ -95,7 +95,7 @@ bool vip_wire_get_path(const uint8_t *packet, size_t len_bytes, struct vip_path_
         if (!get_addr(packet + PATH_ADDRS + i * sizeof(ret->addr[0]), &ret->addr[i]))
             return false;
     }
-    /* Checksum and unused bytes: there is one way to write a message. */
+    /* Encode again and compare: this also checks the checksum and the unused bytes. */
     vip_wire_put_path(again, ret);
     return memcmp(again, packet, sizeof(again)) == 0;
 }

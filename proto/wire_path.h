@@ -1,9 +1,9 @@
 /*
- * Messages between the paths of two hosts (doc/wire.md, "Several paths"): is there an answer by this
- * path, and which addresses has the host?
+ * Messages between the paths of two hosts (doc/wire.md, "Several paths"). They find out whether a
+ * path works, and which addresses the other host has.
  *
- * Owns: their encoding and validation. Does not own: who asks, and what an answer means
- * (vipd/link/path_hosts.h). Pure functions. Any thread.
+ * Owns: encoding and validation. Does not own: when a question is sent, and the meaning of an
+ * answer (vipd/link/path_hosts.h). Pure functions. Any thread.
  */
 #ifndef VIP_PROTO_WIRE_PATH_H
 #define VIP_PROTO_WIRE_PATH_H
@@ -22,36 +22,36 @@
 
 enum vip_path_type {
     VIP_PATH_PROBE = 1, /* a question */
-    VIP_PATH_ECHO = 2,  /* its answer, by the same path */
+    VIP_PATH_ECHO = 2,  /* the answer, by the same path */
 };
 
 /* The address of a host on one path, without discriminator. */
 struct vip_path_addr {
-    uint8_t len; /* 0: there is none */
+    uint8_t len; /* 0: no address */
     uint8_t bytes[VIP_HOST_ADDR_BYTES_MAX];
 };
 
 struct vip_path_message {
     uint8_t type;   /* enum vip_path_type */
     uint8_t path;   /* number of the path, below VIP_PATHS_MAX */
-    uint64_t nonce; /* drawn by the host that asks; not 0 */
-    uint32_t ts;    /* clock of the host that asks, in us modulo 2^32 */
-    /* Answer: the sender accepts packets by this path from the address that has asked. */
+    uint64_t nonce; /* random number of the host that sends the question; not 0 */
+    uint32_t ts;    /* clock of that host, in us modulo 2^32 */
+    /* Answer: the answering host accepts packets by this path from the address of the question. */
     bool accepts;
-    /* Address on path 0 of the host that is asked: its name. */
+    /* Address on path 0 of the host that must answer. It names this host. */
     struct vip_path_addr host;
-    /* Answer by path 0: the addresses of this host on the other paths; else none. */
+    /* Answer by path 0: the addresses of the answering host on its other paths; else none. */
     uint8_t count;
     struct vip_path_addr addr[VIP_PATHS_MAX - 1];
 };
 
-/* Is a received packet such a message? Only the first byte is looked at. */
+/* Is a received packet such a message? The function reads the first byte only. */
 bool vip_wire_is_path(const uint8_t *packet, size_t len_bytes);
 
-/* Encode, checksum included. message must obey the comments above (asserted). */
+/* Encode a message, with its checksum. It must obey the comments of the struct (asserted). */
 void vip_wire_put_path(uint8_t out[VIP_WIRE_PATH_BYTES], const struct vip_path_message *message);
 
-/* Validate and decode. false: it is no message that vip_wire_put_path writes. */
+/* Validate and decode. False: vip_wire_put_path does not write such a message. */
 bool vip_wire_get_path(const uint8_t *packet, size_t len_bytes, struct vip_path_message *ret);
 
 #endif

@@ -2,10 +2,10 @@
  * Acknowledgements. Outgoing: which packet numbers arrived, and when to report them. Incoming: the
  * report of the peer about our packets.
  *
- * A packet number is never used twice, so the number of a lost packet never arrives, and the
- * cumulative number would stand still. So the receiver keeps the cumulative number less than
- * ENG_BITS numbers behind the newest. That loses nothing: a sender keeps no older record, and it
- * repeats content under a new number.
+ * A packet number is never used twice, so the number of a lost packet never arrives. To go on past
+ * such numbers, the receiver keeps the cumulative number less than ENG_BITS numbers behind the
+ * newest. This acknowledges lost packets, but harms nothing: the sender has no record of packets so
+ * old, and it has repeated their content under new numbers.
  */
 #include "proto/probe.h"
 #include "vipd/engine/ready.h"
@@ -43,7 +43,7 @@ void eng_number_record(struct eng_vi *vi, const struct vip_header *hdr, uint64_t
         rx->ts_arrival = (uint32_t)(now_ns >> VIP_WIRE_TICK_SHIFT);
     }
     if (number == rx->base && number > rx->largest) {
-        /* In order and nothing missing: the usual case touches no bit. */
+        /* The usual case, in order and without gaps, changes no bit. */
         rx->base = number + 1;
         rx->largest = number;
         return;
@@ -83,7 +83,7 @@ void eng_ack_fill(const struct eng_vi *vi, struct vip_header *hdr, uint64_t now_
     hdr->ack_delay = (uint32_t)(now_ns >> VIP_WIRE_TICK_SHIFT) - vi->rx.ts_arrival;
 }
 
-/* If there are more than max ranges, write the newest: the sender has handled the oldest gaps. */
+/* If there are more than max ranges, write the newest: the sender already knows the oldest gaps. */
 unsigned eng_ack_ranges(const struct eng_vi *vi, struct vip_range out[VIP_WIRE_RANGES_MAX],
                         unsigned max)
 {
@@ -100,7 +100,7 @@ unsigned eng_ack_ranges(const struct eng_vi *vi, struct vip_range out[VIP_WIRE_R
         range->end = (uint32_t)(n + 1 - rx->base);
         n = eng_bits_prev(&rx->bits, gap, rx->base, true);
     }
-    /* Found from the top; the wire has them in ascending order. */
+    /* The loop found the highest range first; the wire has the ranges in ascending order. */
     for (unsigned i = 0; i < count && count < VIP_WIRE_RANGES_MAX; i++)
         out[i] = out[VIP_WIRE_RANGES_MAX - count + i];
     return count;
@@ -123,7 +123,7 @@ bool eng_ack_possible(const struct eng_vi *vi, const struct vip_packet *packet)
 
 /* New facts in an acknowledgement. */
 struct news {
-    uint64_t bytes;   /* of packets that arrived */
+    uint64_t bytes;   /* sum of the packets that arrived */
     bool content;     /* a packet with content arrived */
     uint64_t newest;  /* largest number that arrived, 0 = none */
     uint64_t largest; /* tx.largest_acked before */
@@ -134,7 +134,7 @@ static void take_declared(struct eng_vi *vi, uint64_t from, uint64_t to)
 {
     uint64_t known = vi->tx.number > ENG_BITS ? vi->tx.number - ENG_BITS : 0;
 
-    /* Bits of lower numbers may belong to numbers one ring later. */
+    /* A number below `known` shares its bit with a newer number, so its bit says nothing. */
     if (from < known)
         from = known;
     for (uint64_t n; (n = eng_bits_next(&vi->tx.declared, from, to)) < to; from = n + 1) {
@@ -175,7 +175,7 @@ static void take_range(struct eng_vi *vi, uint64_t from, uint64_t to, struct new
     }
 }
 
-/* Round trip time, window and pace after news of packets. */
+/* Update round trip time, window and pace after an acknowledgement with new facts. */
 static void take_news(struct eng_vi *vi, const struct vip_header *hdr, const struct news *news,
                       bool limited, uint64_t now_ns)
 {
@@ -195,10 +195,8 @@ static void take_news(struct eng_vi *vi, const struct vip_header *hdr, const str
     eng_pace_refresh(vi, now_ns);
 }
 
-/*
- * Content arrived, or none is under way and the peer answers. An answer to a probe is no progress
- * while content is under way: a path that drops only content must break the connection, too.
- */
+/* Did content arrive? An answer to a probe is progress only if no content is under way. Otherwise
+ * probes would keep a connection alive on a path that drops all packets with content. */
 static bool is_progress(const struct eng_vi *vi, const struct news *news, bool ops)
 {
     return news->content || ops || (!vi->tx.inflight && !vi->tx.lost);
@@ -232,8 +230,7 @@ void eng_ack_take(struct eng_vi *vi, const struct vip_packet *packet, uint64_t n
         vi->tx.progress_ns = now_ns;
         vi->tx.tries = 0;
     }
-    /* The back-off stays if the peer has all content but processes none, and answers only
-     * probes. */
+    /* If the peer has all content, processes none and answers only probes, the back-off stays. */
     if (news.content || ops || vi->tx.inflight || vi->tx.lost)
         vi->tx.backoff = 0;
     vi->tx.owed = eng_tx_owes(vi);

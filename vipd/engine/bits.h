@@ -1,6 +1,6 @@
 /*
- * A window of ENG_BITS consecutive packet numbers, one bit each; number n lives at n % ENG_BITS.
- * The caller knows where the window begins and clears bits that leave it. Inline: used per packet.
+ * A window of ENG_BITS consecutive packet numbers, one bit each; number n has bit n % ENG_BITS.
+ * The caller keeps the first number of the window, and clears the bits of numbers that leave it.
  */
 #ifndef VIPD_ENGINE_BITS_H
 #define VIPD_ENGINE_BITS_H

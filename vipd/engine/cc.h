@@ -1,10 +1,11 @@
 /*
- * Congestion control, replaceable: the limit of bytes that a connection may have under way.
+ * Congestion control, with a choice of algorithms: the window, that is, the limit of bytes that a
+ * connection may have under way.
  *
- * Owns: the window, its reduction after losses, and taking a reduction back. Does not own: the
+ * Owns: the window, its reduction after losses, and the undoing of a reduction. Does not own: the
  * bytes under way, the detection of losses (loss.c), the pace within a window (pace.c), the peer's
- * own limit (the caller takes the smaller one). The algorithms are cc_delay.c, cc_cubic.c and
- * "fixed" in cc.c. All state is plain data, without pointers.
+ * limit (the caller takes the smaller of both limits). The algorithms are cc_delay.c, cc_cubic.c
+ * and "fixed" in cc.c.
  */
 #ifndef VIPD_ENGINE_CC_H
 #define VIPD_ENGINE_CC_H
@@ -18,8 +19,8 @@
 struct eng_cc_delay {
     bool starting;         /* the window doubles in each round trip */
     bool limited;          /* the window was used up in this round */
-    uint8_t drain;         /* rounds until the window comes back from a drain, 0 = none */
-    uint64_t share_bytes;  /* target of our bytes in the queue of the path */
+    uint8_t drain;         /* rounds that are left of a drain, 0 = no drain */
+    uint64_t share_bytes;  /* bytes that this connection wants to have in the queue of the path */
     uint64_t round_end;    /* the round ends when this number is acknowledged */
     uint64_t round_rtt_ns; /* smallest round trip of the round, 0 = none yet */
     uint64_t round_samples;
@@ -32,12 +33,12 @@ struct eng_cc_delay {
 struct eng_cc_cubic {
     uint64_t threshold_bytes; /* slow start ends here */
     uint64_t top_bytes;       /* window before the last loss */
-    uint64_t begin_ns;        /* start of the curve, 0 = with the next acknowledgement */
-    uint64_t reach_ms;        /* from begin_ns until the curve is back at top_bytes */
-    uint64_t reno_bytes;      /* window that additive increase would have reached */
+    uint64_t begin_ns;        /* start of the curve, 0 = it starts with the next acknowledgement */
+    uint64_t reach_ms;        /* time from begin_ns until the curve reaches top_bytes again */
+    uint64_t reno_bytes;      /* window that additive increase would have reached by now */
 };
 
-/* State that a reduction changes, so that it can be taken back. */
+/* State that a reduction changes. A copy of it allows to undo the reduction. */
 struct eng_cc_state {
     uint64_t window_bytes; /* bytes that may be under way */
     union {
@@ -51,19 +52,19 @@ struct eng_cc {
     struct eng_cc_state before;            /* the state before the last reduction */
     uint64_t limit_bytes;                  /* largest window: the peer's */
     uint32_t packet_bytes;                 /* largest packet */
-    uint32_t unproven;                     /* losses of the episode that are not disproved */
+    uint32_t unproven;                     /* lost packets of the episode that have not arrived */
     uint64_t recovery_begin, recovery_end; /* losses of these packet numbers are one episode */
     uint64_t silence_end;                  /* number of the next packet when a silence began */
     uint8_t kind;                          /* enum eng_congestion */
 };
 
-/* News about packets that arrived. */
+/* Facts from an acknowledgement: packets that arrived. */
 struct eng_cc_ack {
     uint64_t now_ns;
     uint64_t bytes;   /* acknowledged for the first time */
     uint64_t rtt_ns;  /* the latest sample */
-    uint64_t base_ns; /* smallest sample in seconds */
-    uint64_t newest;  /* largest number among the news */
+    uint64_t base_ns; /* smallest sample of the last 10 to 20 seconds */
+    uint64_t newest;  /* largest packet number acknowledged for the first time */
     uint64_t next;    /* number of the next packet to be sent */
     bool limited;     /* the window or the pace held the sender back */
 };
@@ -75,22 +76,23 @@ struct eng_cc_loss {
     uint32_t bytes;
 };
 
-/* An algorithm. Windows are set through eng_cc_set, which keeps the bounds. */
+/* An algorithm. It sets the window by eng_cc_set, which keeps the window within its limits. */
 struct eng_cc_class {
     const char *name; /* as in the configuration */
     void (*start)(struct eng_cc *cc);
     void (*acked)(struct eng_cc *cc, const struct eng_cc_ack *ack);
-    /* `first`: the first loss of its episode. An episode is one window of packets. */
+    /* `first`: the first loss of its episode (the losses within one window of packets). */
     void (*lost)(struct eng_cc *cc, const struct eng_cc_loss *loss, bool first);
     /* The timer expired at least twice in a row. */
     void (*silence)(struct eng_cc *cc);
     bool paced; /* spread the window over the round trip */
-    /* Does the window still search its size? Then the pace must not hold it back. */
+    /* Does the window still grow fast towards its size? Then the pace is faster, too. */
     bool (*searching)(const struct eng_cc *cc);
 };
 extern const struct eng_cc_class eng_cc_delay, eng_cc_cubic;
 
-/* Smallest window: loss detection needs three packets behind a lost one. */
+/* Smallest window, in bytes: four packets, because three packets behind a lost one prove its
+ * loss. */
 uint64_t eng_cc_floor(const struct eng_cc *cc);
 void eng_cc_set(struct eng_cc *cc, uint64_t window_bytes);
 
@@ -102,7 +104,7 @@ void eng_cc_lost(struct eng_cc *cc, const struct eng_cc_loss *loss);
 void eng_cc_silence(struct eng_cc *cc, uint64_t next_number);
 /* A packet that was declared lost arrived. If all of its episode arrived, restore the window. */
 void eng_cc_spurious(struct eng_cc *cc, uint64_t number);
-/* Bytes that may leave per round trip, in eighths of the window; 0 = unpaced. */
+/* Bytes that may be sent per round trip, in eighths of the window; 0 = no limit. */
 unsigned eng_cc_pace(const struct eng_cc *cc);
 
 #endif

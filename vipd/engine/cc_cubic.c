@@ -1,14 +1,15 @@
 /*
  * CUBIC (RFC 9438): after a loss the window returns along a cubic curve of time to its old size,
- * stays there for some time, and then grows further. Most traffic of the Internet uses it. It takes
- * each loss for congestion, so it is slow where packets are lost for other reasons.
+ * stays there for some time, and then grows further. Most traffic of the Internet uses CUBIC. It
+ * treats each loss as congestion, so it is slow where packets are lost for other reasons.
  */
 #include "vipd/engine/cc.h"
 
-/* One unit of time is 1/1000 s; the curve is 0.4 * t^3 packets with t in seconds. */
+/* The curve: 0.4 * t^3 packets with t in seconds; with t in ms, t^3 * CURVE_NUM / CURVE_DIV. */
 #define CURVE_NUM 4
 #define CURVE_DIV 10000000000ull
-/* Largest time on the curve, in ms: its cube fits 64 bits; a window reaches its limit earlier. */
+/* Largest time on the curve, in ms: its cube fits in 64 bits. A window reaches its limit
+ * earlier. */
 #define CURVE_MS_MAX 1000000ull
 
 /* Largest x with x^3 <= v. */
@@ -45,7 +46,7 @@ static void curve_begin(struct eng_cc *cc, uint64_t now_ns)
     cubic->reno_bytes = window;
 }
 
-/* Where the curve is now. */
+/* Value of the curve at now_ns, in bytes. */
 static uint64_t curve(const struct eng_cc *cc, uint64_t now_ns)
 {
     const struct eng_cc_cubic *cubic = &cc->now.cubic;
@@ -75,7 +76,7 @@ static void cubic_acked(struct eng_cc *cc, const struct eng_cc_ack *ack)
     }
     if (!cubic->begin_ns)
         curve_begin(cc, ack->now_ns);
-    /* Additive increase with the same loss rate: 3 * (1 - 0.7) / (1 + 0.7) packets per window. */
+    /* RFC 9438, 4.3: additive increase by 3 * (1 - 0.7) / (1 + 0.7) packets per round trip. */
     cubic->reno_bytes += ack->bytes * cc->packet_bytes * 9 / 17 / window;
     target = curve(cc, ack->now_ns);
     if (target > window + window / 2)
@@ -93,7 +94,7 @@ static void cubic_lost(struct eng_cc *cc, const struct eng_cc_loss *loss, bool f
     (void)loss;
     if (!first)
         return;
-    /* A loss below the old top: a new connection uses the path, so leave it room. */
+    /* A loss below the old top shows a new connection on the path. A lower top leaves it room. */
     cubic->top_bytes = window < cubic->top_bytes ? window * 17 / 20 : window;
     cubic->begin_ns = 0;
     eng_cc_set(cc, window - window * 3 / 10);

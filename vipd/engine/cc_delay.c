@@ -2,40 +2,40 @@
  * Congestion control by delay: the default.
  *
  * Each connection keeps a small share of bytes of its own in the queue of the path: enough to keep
- * the link busy, and little delay for others. The bytes of the window that lie in the queue follow
- * from the round trip times now and on the empty path: window * (now - empty) / now. Once per round
- * trip the window moves half the way to the bytes that the empty path holds plus the share. All
- * connections with the same share converge to the same rate (the equation of FAST TCP). A loss
- * alone proves no congestion: on a path with random losses the rate stays. A loss together with a
- * queue, or the loss of a large part of a window, proves congestion; then the share shrinks.
+ * the link busy, but little delay for other traffic. The round trip times now and on the empty path
+ * show how many bytes of the window are in the queue: window * (now - empty) / now. Once per round
+ * trip the window moves half of the way to its target: the bytes that the empty path holds, plus
+ * the share. All connections with the same share reach the same rate (the equation of FAST TCP). A
+ * loss alone proves no congestion: on a path with random losses the rate stays. A loss together
+ * with a queue, or the loss of a large part of a window, proves congestion; then the share shrinks.
  *
- * The round trip of the empty path is visible only while the queue is empty, and the shares of all
- * connections prevent that. So from time to time there is a drain: the smallest window for two
- * round trips.
+ * The round trip of the empty path can be measured only while the queue is empty, but the shares of
+ * all connections fill it. So from time to time there is a drain: the connection uses the smallest
+ * window for two round trips.
  */
 #include "vipd/engine/cc.h"
 
-/* Full share in the queue, the larger of bytes and packets: enough for batches of system calls. */
+/* Full share: the larger of these bytes and these packets, so that a system call sends a batch. */
 #define SHARE_BYTES   65536u
 #define SHARE_PACKETS 2u
 /*
- * Where the empty round trip is below SHORT_NS / SHORT_ROUNDS, most delay comes from batches of
- * packets inside the two hosts; the batches make the hosts fast. There a delay of SHORT_NS minus
- * empty round trips does not count as queue. Measured: doc/performance.md.
+ * Short paths: the round trip of the empty path (E) is below SHORT_NS / SHORT_ROUNDS. There most
+ * delay comes from batches of packets inside the two hosts, and batches make the hosts fast. So a
+ * delay of SHORT_NS - SHORT_ROUNDS * E does not count as queue. Measured: doc/performance.md.
  */
 #define SHORT_NS     1000000u
 #define SHORT_ROUNDS 10u
-/* Least share in packets: after losses with a queue; after a round that lost over an eighth of its
- * bytes. */
+/* Smallest share, in packets: after losses together with a queue; after a round that lost more than
+ * an eighth of its bytes. */
 #define SHARE_SOME_PACKETS  4u
 #define SHARE_LEAST_PACKETS 2u
-/* Least samples in a round before a queue may end the start: one late packet is no queue. */
+/* Smallest number of samples that can prove a queue during the start: one late packet does not. */
 #define START_SAMPLES 4u
-/* Round trips between two drains, within DRAIN_MIN_NS and DRAIN_MAX_NS. Drains cost at most 0.5 %
- * of the rate where a round trip is below 25 ms. */
+/* Round trips between two drains, but at least DRAIN_MIN_NS and at most DRAIN_MAX_NS. On paths with
+ * a round trip below 25 ms, drains cost at most 0.5 % of the rate. */
 #define DRAIN_ROUNDS 400u
-/* Round trips before the first drain: few, as a connection that starts late has never seen the path
- * empty. */
+/* Round trips before the first drain: few, because on a busy path a new connection has not yet
+ * measured the empty path. */
 #define DRAIN_FIRST_ROUNDS 32u
 #define DRAIN_MIN_NS       50000000ull
 #define DRAIN_MAX_NS       10000000000ull
@@ -62,13 +62,15 @@ static uint64_t delay_over(uint64_t rtt_ns, uint64_t base_ns)
     return rtt_ns > base_ns ? rtt_ns - base_ns : 0;
 }
 
-/* Bytes of the window that lie in the queue. */
+/* Bytes of the window that are in the queue. */
 static uint64_t queued(const struct eng_cc *cc, uint64_t rtt_ns, uint64_t base_ns)
 {
-    /* After losses, with less than the full share, the tolerance is smaller in proportion. */
+    /* On short paths a part of the delay comes from batches, not from the queue. After losses this
+     * part is smaller, like the share. */
     if (base_ns * SHORT_ROUNDS < SHORT_NS)
         base_ns += (SHORT_NS - base_ns * SHORT_ROUNDS) * cc->now.delay.share_bytes / share_max(cc);
-    /* Windows are below 4 GiB and a round trip below a minute: 2^32 * 2^36 / 2^10 fits. */
+    /* No overflow: windows are below 2^32 bytes, round trips below 2^36 ns; the shifts remove 8
+     * bits. */
     return rtt_ns ? (cc->now.window_bytes >> 5) * (delay_over(rtt_ns, base_ns) >> 3) /
                         ((rtt_ns >> 8) + 1)
                   : 0;
@@ -108,7 +110,7 @@ static void adjust(struct eng_cc *cc, const struct eng_cc_ack *ack)
     if (delay->starting && !loss && mine <= delay->share_bytes)
         return;
     delay->starting = false;
-    /* A window that was not used up proves nothing about the path, but a queue does. */
+    /* The window may always shrink, but it grows only if the connection used it up. */
     if (target < window || delay->limited)
         eng_cc_set(cc, (window + target) / 2);
 }
@@ -130,7 +132,7 @@ static void drain_consider(struct eng_cc *cc, const struct eng_cc_ack *ack)
         return;
     delay->drain_ns = ack->now_ns + apart_ns;
     delay->drain_window = cc->now.window_bytes;
-    /* In the first round the queue runs empty; the second one measures the empty path. */
+    /* In the first round trip the queue becomes empty; the second one measures the empty path. */
     delay->drain = 2;
     eng_cc_set(cc, 0);
 }
@@ -164,7 +166,7 @@ static void delay_acked(struct eng_cc *cc, const struct eng_cc_ack *ack)
     delay->limited |= ack->limited;
     if (delay->starting && ack->limited) {
         eng_cc_set(cc, cc->now.window_bytes + ack->bytes);
-        /* The start doubles the window in each round, so it must be able to end inside a round. */
+        /* The window doubles in each round, so the start may end before the round does. */
         if (delay->round_samples >= START_SAMPLES &&
             queued(cc, delay->round_rtt_ns, ack->base_ns) > delay->share_bytes) {
             round_end(cc, ack);

@@ -1,9 +1,9 @@
 /*
  * Connection manager: set-up and end, dispatch of received messages, time, counters.
  *
- * Owns: struct cm itself. Called by vipd/nic/ on the NIC's thread.
- * A call of a host's operation is the last step of handling an event. The host may close and forget
- * connections in it, so no pointer that was looked up before is used afterwards.
+ * Owns: struct cm. Called by vipd/nic/ on the NIC's thread. The call of a host's operation is the
+ * last step of handling an event: in it the host may close and forget connections, so pointers to
+ * objects are not valid afterwards.
  */
 #include "vipd/engine/cm_internal.h"
 
@@ -28,7 +28,7 @@ struct cm *cm_init(void *memory, const struct cm_config *config, const struct cm
     cm->ctx = ctx;
     cm->random_key = (struct siphash_key){config->seed, ~config->epoch};
     cm->salt = cm_random(cm);
-    /* A program may name a request of an earlier life: no other request may have this number. */
+    /* A program may still use a handle of an earlier life. No request of this life may have it. */
     cm->last_handle = siphash(&cm->random_key, "handles", 7) >> 1;
     cm->now_ns = cm->born_ns = now_ns;
     TAILQ_INIT(&cm->answered_order);
@@ -45,7 +45,7 @@ void cm_deinit(struct cm *cm)
     cm_server_deinit(cm);
     cm_rebind_deinit(cm);
     cm_answered_deinit(cm);
-    cm_client_deinit(cm); /* the meeting places go with their last attempt */
+    cm_client_deinit(cm); /* also frees the meeting places */
     cm_disc_deinit(cm);
     cm_closing_deinit(cm);
     while ((node = cm_table_any(&cm->assocs_local, &bucket)))
@@ -77,7 +77,7 @@ void cm_conn_gone(struct cm *cm, uint64_t local_id, uint32_t peer)
 {
     struct cm_assoc *assoc = cm_assoc_find(cm, local_id);
 
-    /* An association with an accept under way is not established: cm_close ends that. */
+    /* While an accept has no CONFIRM, the connection is not established: only cm_close ends it. */
     if (assoc && assoc->state != CM_ASSOC_OPENING && assoc->peer->number == peer)
         cm_assoc_free(cm, assoc);
 }
@@ -85,9 +85,9 @@ void cm_conn_gone(struct cm *cm, uint64_t local_id, uint32_t peer)
 /* ---- packets ----------------------------------------------------------------------------- */
 
 /*
- * Is the destination epoch acceptable? Senders of REQUEST, PING and REBIND may not know ours yet. A
- * CLOSE of a connection with an earlier life must get its CLOSE_ACK. CANCEL may follow a REQUEST
- * without an answer.
+ * Is the destination epoch acceptable? Senders of REQUEST, PING and REBIND may not know the epoch
+ * of this vipd yet. A CLOSE for a connection of an earlier life must get its CLOSE_ACK. A CANCEL
+ * may follow a REQUEST that got no answer; then its destination epoch is 0.
  */
 static bool epoch_is_right(const struct cm *cm, const struct vip_header *hdr,
                            const struct vip_cm *msg)
@@ -176,7 +176,7 @@ static void dispatch(struct cm *cm, const struct cm_in *in)
         cm_rx_away(cm, in);
         return;
     case VIP_CM_TYPES:
-        return; /* vip_wire_get_cm lets no other type through */
+        return; /* vip_wire_get_cm refuses unknown types */
     }
 }
 
@@ -239,7 +239,7 @@ static void fire(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
         cm_fire_rebind(cm, timer, now_ns);
         break;
     case CM_TIMER_NONE:
-        break; /* cm_timer_set arms none of these */
+        break; /* cm_timer_set refuses this kind */
     }
 }
 

@@ -1,10 +1,10 @@
 /*
- * Keepalive: is a peer alive? There is one keepalive per peer, not per connection. If the peer is
- * dead, its connections end here.
+ * Keepalive: finds out whether a peer is alive, once per peer, not per connection. If a peer is
+ * dead, this file ends its connections.
  *
- * A packet with another epoch from a known host proves nothing, because packets can be late or
- * forged: we send a PING, and only the PONG to it counts. Such a PONG is a sign of life, and so is
- * a packet that names a connection.
+ * A packet from the host of a peer, but with another epoch, proves nothing, because packets can be
+ * late or forged. So vipd sends a PING, and its PONG shows the true epoch. A life is proved by a
+ * PONG with our nonce, or by a packet with the ids of a connection.
  */
 #include "vipd/engine/cm_internal.h"
 
@@ -12,19 +12,20 @@
 
 #include "proto/assert.h"
 
-/* PINGs to a silent peer in one keepalive interval: several, so that one passes at heavy loss. */
+/* PINGs to a silent peer in one keepalive interval: several, because packets may be lost. */
 #define PINGS_PER_KEEPALIVE 4
-/* Unanswered PINGs in one silence before the peer is dead; each has its own gap for an answer. */
+/* Unanswered PINGs in one silence before the peer counts as dead. */
 #define PINGS_BEFORE_DEATH 4
-/* Limit of the silence that packets left in the medium excuse, in units of peer_dead_ns. */
+/* Longest time of one silence that does not count because the medium had more packets, in units of
+ * peer_dead_ns. */
 #define EXCUSED_PER_DEAD 2
 
 static void ping(struct cm *cm, struct cm_peer *peer, uint64_t now_ns)
 {
     struct vip_cm msg = {.type = VIP_CM_PING};
 
-    /* An answer may take longer than a gap on a busy machine: all PINGs of a silence have one
-     * nonce. */
+    /* All PINGs of a silence have the same nonce, because an answer may take longer than the time
+     * between two PINGs. */
     if (!peer->nonce)
         peer->nonce = cm_random_id(cm);
     peer->pinged_ns = now_ns;
@@ -38,7 +39,7 @@ static uint64_t ping_gap_ns(const struct cm *cm)
     return cm->config.keepalive_ns / PINGS_PER_KEEPALIVE;
 }
 
-/* An open connection of a dead peer; binding it anew is impossible, or it is too late. */
+/* Find an open connection of a dead peer that has no secret, or whose time for a REBIND is over. */
 static struct cm_assoc *any_lost(const struct cm_peer *peer, uint64_t now_ns)
 {
     struct cm_assoc *assoc;
@@ -53,8 +54,8 @@ static struct cm_assoc *any_lost(const struct cm_peer *peer, uint64_t now_ns)
 
 /*
  * End one connection of a dead peer. The peer may have thousands of connections, and the end of
- * each costs the host 0.1 ms. The host forgets the connection, now or later; the last one frees the
- * peer.
+ * each takes 0.1 ms. So the timer fires for each. When the host has forgotten the last one, the
+ * peer is freed.
  */
 void cm_fire_lost(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
 {
@@ -67,10 +68,10 @@ void cm_fire_lost(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
             cm_timer_set(cm, &peer->timer, peer->rebind_ns);
         return;
     }
-    /* A peer that is away, and whose next vipd comes in time, is not lost. */
+    /* Count a peer as lost only if it loses a connection: its next vipd may come in time. */
     cm->stats.peers_lost += !peer->counted;
     peer->counted = true;
-    /* Silence may be one-sided: CLOSE ends the connection on the peer's side as well. */
+    /* The peer may be alive, with a path that fails in one direction. CLOSE ends its end, too. */
     if (!peer->new_life)
         cm_closing_start(cm, assoc, NULL, now_ns);
     cm_assoc_set_state(cm, assoc, CM_ASSOC_CLOSED, now_ns);
@@ -84,7 +85,7 @@ void cm_fire_lost(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
         cm_timer_set(cm, &peer->timer, now_ns);
 }
 
-/* wait_ns: with new_life, until then the peer may bind connections anew. */
+/* The peer is dead. wait_ns: if new_life, its next life may bind connections anew for this time. */
 static void lose(struct cm *cm, struct cm_peer *peer, bool new_life, uint64_t wait_ns,
                  uint64_t now_ns)
 {
@@ -97,19 +98,19 @@ static void lose(struct cm *cm, struct cm_peer *peer, bool new_life, uint64_t wa
     cm_fire_lost(cm, &peer->timer, now_ns);
 }
 
-/*
- * May an answer be among the packets still in the medium? This excuse is bounded: a flood of junk
- * keeps the medium full, and would hide every death.
- */
+/* May an answer of the peer be among packets that vipd has not yet taken from the medium? Only for
+ * a limited time, because in a flood of packets the medium always has more. */
 static bool backlog_excuses(const struct cm *cm, const struct cm_peer *peer)
 {
     return cm->behind && peer->excused_ns < EXCUSED_PER_DEAD * cm->config.peer_dead_ns;
 }
 
 /*
- * If this timer fires late, or the medium may still hold packets, vipd itself did not look: that
- * time does not count as silence of the peer. A gap with a full medium always uses up excused_ns,
- * even if the timer was late: otherwise the two excuses together would have no bound.
+ * Time in which vipd could not see an answer is no silence of the peer. First case: this timer
+ * fires late, because vipd stood still. Second case: the medium has more packets than vipd took,
+ * and an answer may be among them. The second case has a limit (excused_ns). If both come together,
+ * only the late time counts, but the limit is used up, too. Otherwise no peer would die in a long
+ * flood.
  */
 static void excuse_own_silence(struct cm *cm, struct cm_peer *peer, uint64_t due_ns,
                                uint64_t now_ns)
@@ -128,7 +129,7 @@ static void excuse_own_silence(struct cm *cm, struct cm_peer *peer, uint64_t due
     peer->silent_from_ns = cm_add_ns(peer->silent_from_ns, own_ns);
 }
 
-/* Keepalive: lazy, because a data packet moves heard_ns without touching the timer. */
+/* The keepalive timer. It may fire too early, because data packets change heard_ns only. */
 void cm_fire_keepalive(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
 {
     struct cm_peer *peer = CM_OF(struct cm_peer, timer, timer);
@@ -156,10 +157,8 @@ void cm_peer_note(struct cm *cm, const struct cm_in *in)
 {
     struct cm_node *node;
 
-    /*
-     * Epochs are public: each host sends its epoch to any host that asks. So a message is a sign of
-     * life only if its sender knows a connection between both hosts (a PONG: our nonce).
-     */
+    /* Epochs are public: each host sends its epoch to any host that asks. So a message proves that
+     * the peer is alive only if it has the ids of a connection. */
     if (in->knows_us && cm_assoc_of(cm, in))
         cm_peer_hear(cm, in->peer, in->now_ns);
     node = cm_table_find(cm, &cm->peers, cm_peer_key(cm, in->from));
@@ -169,7 +168,7 @@ void cm_peer_note(struct cm *cm, const struct cm_in *in)
         if (peer == in->peer || peer->dead || !peer->assocs_open || peer->self ||
             !cm_host_equal(&peer->host, in->from))
             continue;
-        /* A stream of forged epochs must not become a stream of PINGs. */
+        /* Limit the PINGs: many packets with forged epochs may come. */
         if (in->now_ns < cm_add_ns(peer->pinged_ns, ping_gap_ns(cm)))
             continue;
         ping(cm, peer, in->now_ns);
@@ -180,7 +179,7 @@ void cm_rx_ping(struct cm *cm, const struct cm_in *in)
 {
     struct vip_cm msg = {.type = VIP_CM_PONG, .request_id = in->msg->request_id};
 
-    /* The answer is the same for each life that the PING may be for: it is our epoch in the
+    /* The PING may be for an earlier life of this vipd. The PONG has the present epoch in its
      * header. */
     cm_answer(cm, in, &msg);
 }
@@ -212,17 +211,17 @@ void cm_rx_pong(struct cm *cm, const struct cm_in *in)
         probe->rtt_ns = in->now_ns - probe->sent_ns;
         return;
     }
-    /* Late, or an answer to a PING that a newer connection has made void. */
+    /* A late or repeated PONG, or one to a PING before the last connection opened. */
     cm->stats.unexpected++;
 }
 
 /* ---- a vipd that ends, and another one goes on ------------------------------------------- */
 
-/* Number of AWAY messages to one peer, each for another connection. The peer ignores a message for a
- * connection that has ended there, and a message may be lost. */
+/* Number of AWAY messages to one peer, each for another connection. One is not enough: it may be
+ * lost, or its connection may have ended at the peer. */
 #define AWAYS_PER_PEER 3
 
-/* Can the next life of this vipd, or of the peer's, go on with the connection? */
+/* Can the connection be bound anew? */
 static bool goes_on(const struct cm_assoc *assoc)
 {
     return assoc->state == CM_ASSOC_OPEN && assoc->by_tag.linked;
@@ -254,14 +253,14 @@ void cm_leave(struct cm *cm, uint64_t back_ns, uint64_t now_ns)
     }
 }
 
-/* Only a host that knows the ids of one of its connections may say this for all of them. */
+/* AWAY is for all connections with its sender. As proof it must have the ids of one of them. */
 void cm_rx_away(struct cm *cm, const struct cm_in *in)
 {
     struct cm_assoc *assoc = cm_assoc_of(cm, in);
     uint64_t wait_ns = cm->config.outlive_ns;
 
     if (!assoc || in->peer->self) {
-        cm->stats.unexpected++; /* or a copy: the peer is away already */
+        cm->stats.unexpected++; /* maybe a further AWAY of a peer that is away already */
         return;
     }
     if (in->msg->back_ms < wait_ns / 1000000)
@@ -275,8 +274,8 @@ void cm_rx_away(struct cm *cm, const struct cm_in *in)
     lose(cm, in->peer, true, wait_ns, in->now_ns);
 }
 
-/* A free place for a question of this user, else the place of the oldest question of the user who
- * has most of them. */
+/* A place for a new question of this user: a free one, or that of the oldest question of the user
+ * who has most questions. */
 static struct cm_probe *probe_place(struct cm *cm, uint32_t uid)
 {
     struct cm_probe *place = NULL;
@@ -284,7 +283,7 @@ static struct cm_probe *probe_place(struct cm *cm, uint32_t uid)
 
     for (unsigned i = 0; i < CM_PROBES_MAX; i++) {
         struct cm_probe *probe = &cm->probes[i];
-        unsigned has = probe->uid == uid; /* the new one */
+        unsigned has = probe->uid == uid; /* the new question counts, too */
 
         if (probe->nonce == 0)
             return probe;

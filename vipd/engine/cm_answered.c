@@ -1,13 +1,13 @@
 /*
- * Answers already given. A repetition that was under way when its request was answered must not
- * count as a new request. The answers are limited in number and time. Called by the server side
- * (cm_pending.c, cm_server.c) and for peers (cm_match.c).
+ * Answers that are remembered. If a repetition was under way when its request was answered, it must
+ * not count as a new request. The number of answers and their time are limited. Called by the
+ * server side (cm_pending.c, cm_server.c) and for peer-to-peer requests (cm_match.c).
  */
 #include "vipd/engine/cm_internal.h"
 
 uint64_t cm_request_key(struct cm *cm, const struct cm_host *host, uint64_t epoch, uint64_t id)
 {
-    /* A peer chooses both numbers: they must not cancel each other. */
+    /* A peer chooses both numbers. A keyed hash of both prevents that it makes many keys equal. */
     uint64_t numbers[2] = {epoch, id};
 
     return cm_hash(cm, host->bytes, host->len, siphash(&cm->random_key, numbers, sizeof(numbers)));
@@ -29,7 +29,7 @@ void cm_fire_answered(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
 {
     struct cm_answered *oldest;
 
-    /* All answers are kept for the same time, so the oldest one is always the next to end. */
+    /* All answers are kept for the same time, so the oldest answer ends first. */
     while ((oldest = TAILQ_FIRST(&cm->answered_order)) && oldest->until_ns <= now_ns)
         answered_free(cm, oldest);
     if (oldest)
@@ -65,9 +65,9 @@ void cm_answer_send(struct cm *cm, const struct cm_host *to, uint64_t epoch, uin
 }
 
 /*
- * A source with CM_SMALL answers or more forgets its own oldest answer, so that it cannot push out
- * answers of others. A source with fewer answers replaces the oldest answer of its network, if the
- * network has its full part; else the oldest of all.
+ * The answer that is forgotten for a new one of this source. If the source has CM_SMALL answers or
+ * more, its own oldest answer. Else, if the part of its network is full, the oldest answer of the
+ * network. Else the oldest of all answers.
  */
 static struct cm_answered *replaced(const struct cm *cm, const struct cm_holder *source)
 {
@@ -86,10 +86,8 @@ static void make_room(struct cm *cm, const struct cm_holder *source)
         answered_free(cm, replaced(cm, source));
 }
 
-/*
- * Remember the answer to a request. NULL: no memory; then a repetition counts as a new request.
- * Takes over the caller's reference to source; source may be NULL (no memory).
- */
+/* Make a record of an answer. NULL: no memory; then a repetition counts as a new request. The
+ * record gets the caller's reference to source; source may be NULL (no memory). */
 static struct cm_answered *answered_new(struct cm *cm, struct cm_holder *source,
                                         const struct cm_host *host, uint64_t epoch,
                                         uint64_t request_id, uint64_t now_ns)

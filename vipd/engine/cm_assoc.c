@@ -1,4 +1,4 @@
-/* Associations: the connections that this NIC has, or makes, with a peer. */
+/* Associations: this NIC's ends of connections, open or being opened. */
 #include "vipd/engine/cm_internal.h"
 
 #include "proto/assert.h"
@@ -121,7 +121,7 @@ void cm_conn_fill(struct cm *cm, struct cm_conn *ret, struct cm_assoc *assoc,
                   const struct vip_cm *msg, uint64_t features)
 {
     assoc->features = cm->config.features & features & ~(uint64_t)VIP_FEATURE_REBIND;
-    if (assoc->by_tag.linked) /* it has a secret, so both ends offered to bind it anew */
+    if (assoc->by_tag.linked) /* the connection has a secret, so both ends offered REBIND */
         assoc->features |= VIP_FEATURE_REBIND;
     *ret = (struct cm_conn){
         .local_id = assoc->local_id,

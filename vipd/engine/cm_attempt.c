@@ -1,12 +1,12 @@
 /*
- * Connection requests that this host sends. An attempt repeats its REQUEST until the server
+ * Attempts: requests of programs of this host. An attempt repeats its REQUEST until the server
  * answers. After PENDING, the attempt repeats it more slowly, to check that the server still has
  * the request. Each attempt ends exactly once: by an answer, by its time limit, or by
  * cm_request_cancel. While a peer-to-peer attempt accepts the peer's request (cm_match.c), the
  * attempt sends nothing and has no timer.
  *
  * Owns: struct cm_attempt; the decision which requests of a user may be sent. Does not own: the
- * meaning of an answer (cm_client.c).
+ * handling of answers (cm_client.c).
  */
 #include "vipd/engine/cm_internal.h"
 
@@ -17,7 +17,7 @@ struct cm_attempt *cm_attempt_find(struct cm *cm, const struct cm_in *in)
     struct cm_node *node = cm_table_find(cm, &cm->attempts, in->msg->request_id);
     struct cm_attempt *attempt = node ? CM_OF(struct cm_attempt, by_request, node) : NULL;
 
-    /* Ignore an answer of another host than the one that was asked. */
+    /* Ignore an answer that does not come from the attempt's server. */
     return attempt && cm_host_equal(&attempt->host, in->from) ? attempt : NULL;
 }
 
@@ -49,8 +49,8 @@ struct cm_holder *cm_source_get(struct cm *cm, const struct cm_in *in)
     return cm_holder_host(cm, in->from);
 }
 
-/* May this request be sent beside others of its user to that host? If not, it is sent when one of
- * them has ended. */
+/* May this REQUEST be sent now (CM_ASKED_EACH)? If not, the attempt waits until another attempt of
+ * its user for the same host has ended. */
 static bool may_ask(struct cm *cm, struct cm_attempt *attempt)
 {
     if (!attempt->asker || attempt->asked)
@@ -68,7 +68,7 @@ static bool may_ask(struct cm *cm, struct cm_attempt *attempt)
     return false;
 }
 
-/* The attempt is over; the unsent attempt that has waited longest takes its place. */
+/* The attempt ends: the unsent attempt that has waited longest may be sent instead. */
 static void asks_no_more(struct cm *cm, struct cm_attempt *attempt)
 {
     struct cm_attempt *next = attempt->asker ? TAILQ_FIRST(&attempt->asker->unsent) : NULL;
@@ -120,10 +120,10 @@ void cm_attempt_fail(struct cm *cm, struct cm_attempt *attempt, enum vip_rc rc,
     cm->ops.request_done(cm->ctx, user, rc, NULL, data ? data : &nothing, why);
 }
 
-/* `again`: nothing has happened since it was last sent. */
+/* Send the REQUEST if the limits allow. `again`: a repetition that no message has caused. */
 static void attempt_send(struct cm *cm, struct cm_attempt *attempt, bool again, uint64_t now_ns)
 {
-    /* The first repetitions, which come soon, are for lost messages. */
+    /* The extra limit (MEET_PER_S) is for slow repetitions only; the first ones are fast. */
     bool waits = again && attempt->meet && attempt->repeat.interval_ns >= cm->config.retry_max_ns;
     uint64_t cookie = cm_cookie_known(cm, &attempt->host), after_ns;
 
@@ -143,15 +143,15 @@ static void attempt_send(struct cm *cm, struct cm_attempt *attempt, bool again, 
     attempt->repeat_ns = cm_repeat_next(cm, &attempt->repeat, now_ns);
 }
 
-/* When an attempt without time limit counts as unreachable. An attempt with a limit waits for
- * that. */
+/* When the server counts as unreachable. UINT64_MAX: the attempt has a time limit, or too few
+ * REQUESTs were sent. */
 static uint64_t unreachable_ns(const struct cm_attempt *attempt)
 {
     uint64_t at_ns = cm_add_ns(attempt->heard_ns, CM_UNREACHABLE_NS);
 
     if (attempt->give_up_ns != UINT64_MAX || attempt->unanswered < CM_UNREACHABLE_SENT)
         return UINT64_MAX;
-    /* What was sent after that time may still be answered. */
+    /* If the last REQUEST was sent after that time, wait for its answer. */
     return at_ns > attempt->sent_ns ? at_ns : attempt->repeat_ns;
 }
 

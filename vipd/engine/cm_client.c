@@ -1,7 +1,7 @@
 /*
- * Client side of connection set-up: VipConnectRequest, the asking side of VipConnectPeerRequest,
- * and what the answers of a server mean. Rules: spec 2.4, 2.5. Does not own: attempts
- * (cm_attempt.c).
+ * Client side of connection set-up: start and cancel of VipConnectRequest and
+ * VipConnectPeerRequest, and the handling of a server's answers. Rules: spec 2.4, 2.5. Does not
+ * own: attempts (cm_attempt.c).
  */
 #include "vipd/engine/cm_internal.h"
 
@@ -88,11 +88,12 @@ bool cm_request_cancel(struct cm *cm, uint64_t user, uint64_t now_ns)
     if (!node)
         return false;
     attempt = CM_OF(struct cm_attempt, by_user, node);
-    if (attempt->pending) { /* this frees the attempt, too */
+    if (attempt->pending) { /* cm_accept_abandon also frees the attempt */
         cm_accept_abandon(cm, attempt->pending->assoc, VIP_CLOSE_DISCONNECT, now_ns);
         return true;
     }
-    /* Sent once: if it is lost, the server's next message about the request gets a CANCEL. */
+    /* CANCEL is not repeated. If it is lost, the server's next message for this request gets
+     * another CANCEL. */
     cm_cancel_send(cm, &attempt->host, attempt->server_epoch, attempt->request.request_id);
     cm_attempt_free(cm, attempt);
     return true;
@@ -115,7 +116,8 @@ static void note_answer(struct cm_attempt *attempt, const struct cm_in *in)
     attempt->server_epoch = in->src_epoch;
 }
 
-/* The server asks for proof that we receive at our address: ask again, with its cookie. */
+/* The server wants proof that this host receives at its address: repeat the REQUEST with the
+ * cookie. */
 void cm_rx_cookie(struct cm *cm, const struct cm_in *in)
 {
     struct cm_attempt *attempt = cm_attempt_find(cm, in);
@@ -136,7 +138,7 @@ void cm_rx_pending(struct cm *cm, const struct cm_in *in)
     struct cm_attempt *attempt = cm_attempt_find(cm, in);
 
     if (!attempt && cm_assoc_find(cm, in->msg->peer_conn_id)) {
-        /* The ACCEPT came first. A CANCEL now would end the connection on one side only. */
+        /* The ACCEPT came before this PENDING. Send no CANCEL, because the connection exists. */
         cm->stats.duplicates++;
         return;
     }
@@ -146,7 +148,7 @@ void cm_rx_pending(struct cm *cm, const struct cm_in *in)
         return;
     }
     if (attempt->pending) {
-        cm->stats.duplicates++; /* answers a REQUEST sent before the peer's request came */
+        cm->stats.duplicates++; /* it answers a REQUEST that was sent before the match */
         return;
     }
     note_answer(attempt, in);
@@ -155,7 +157,7 @@ void cm_rx_pending(struct cm *cm, const struct cm_in *in)
     cm_attempt_arm(cm, attempt);
 }
 
-/* Confirm an ACCEPT, with SETUP if the server has sent one. */
+/* Confirm an ACCEPT: with SETUP if it is due, else with CONFIRM. */
 static void confirm(struct cm *cm, const struct cm_in *in, const struct vip_cm *accept,
                     const struct cm_assoc *assoc)
 {
@@ -173,7 +175,7 @@ static void confirm(struct cm *cm, const struct cm_in *in, const struct vip_cm *
         cm_answer(cm, in, &confirm);
 }
 
-/* The server accepted, and told its features: open the association, and confirm. */
+/* The ACCEPT has come, and the server's SETUP if it is due: open the association, and confirm. */
 static void establish(struct cm *cm, struct cm_attempt *attempt, const struct cm_in *in)
 {
     struct vip_cm accept = in->msg->type == VIP_CM_SETUP ? attempt->accept : *in->msg;
@@ -192,7 +194,7 @@ static void establish(struct cm *cm, struct cm_attempt *attempt, const struct cm
     assoc->request_id = accept.request_id;
     cm_assoc_add(cm, assoc, peer, accept.peer_conn_id, accept.conn_id, CM_ASSOC_OPEN, in->now_ns);
     cm_slow_confirmed(cm, peer->source);
-    cm_peer_put(cm, peer); /* the association holds it now */
+    cm_peer_put(cm, peer); /* the association has its own reference */
     cm_setup_draw(cm, assoc);
     cm_setup_done(cm, assoc, in->msg->type == VIP_CM_SETUP ? in->msg : NULL, true);
     cm_conn_fill(cm, &conn, assoc, &accept, cm_setup_features(cm, in->from, in->msg));
@@ -205,7 +207,7 @@ void cm_rx_accept(struct cm *cm, const struct cm_in *in)
     struct cm_attempt *attempt = cm_attempt_find(cm, in);
     struct cm_assoc *assoc, *made;
 
-    /* An attempt that is accepting the peer's request takes no ACCEPT; the sender gets CANCEL. */
+    /* If the attempt itself accepts a peer's request, it does not use this ACCEPT: send CANCEL. */
     if (attempt && !attempt->pending && attempt->request.conn_id == in->msg->peer_conn_id) {
         note_answer(attempt, in);
         if (cm_setup_due(cm, in->from, in->msg)) {
@@ -219,7 +221,7 @@ void cm_rx_accept(struct cm *cm, const struct cm_in *in)
     }
     assoc = cm_assoc_of(cm, in);
     if (assoc && assoc->state == CM_ASSOC_OPEN) {
-        /* Our CONFIRM was lost. */
+        /* Our CONFIRM or SETUP was lost: send it again. */
         cm->stats.duplicates++;
         if (!VIP_MUTANT(CONFIRM_ONCE))
             confirm(cm, in, in->msg, assoc);
@@ -227,9 +229,10 @@ void cm_rx_accept(struct cm *cm, const struct cm_in *in)
     }
     cm->stats.unexpected++;
     /*
-     * We gave up, or never asked: CANCEL. Two cases get none. A connection that we have closed: its
-     * CLOSE says more. A request for which another ACCEPT has made a connection: this ACCEPT is a
-     * late copy, of a program that has ended, and a CANCEL would end that connection.
+     * This end gave up, or never sent the request: send CANCEL. But not in two cases. If this end
+     * has closed the connection, its CLOSE is enough. If another ACCEPT for the same request has
+     * made a connection, a CANCEL would end this connection; the present ACCEPT is then a late
+     * copy.
      */
     made = cm_assoc_find(cm, in->msg->peer_conn_id);
     if (!assoc && (!made || made->request_id != in->msg->request_id))
@@ -242,7 +245,8 @@ bool cm_rx_server_setup(struct cm *cm, const struct cm_in *in)
 
     if (!attempt || attempt->pending)
         return false;
-    /* Without the ACCEPT, or with that of another life: the server repeats both. */
+    /* If the ACCEPT has not come, or is of another life, ignore the SETUP: the server repeats
+     * both. */
     if (attempt->accepted && attempt->server_epoch == in->src_epoch &&
         attempt->accept.conn_id == in->msg->conn_id &&
         attempt->accept.peer_conn_id == in->msg->peer_conn_id)
@@ -252,7 +256,8 @@ bool cm_rx_server_setup(struct cm *cm, const struct cm_in *in)
     return true;
 }
 
-/* The codes of a server that VipConnectRequest may return; any other one becomes VIP_RC_REJECT. */
+/* The result of VipConnectRequest for a server's code. Codes that it may not return become
+ * VIP_RC_REJECT. */
 static enum vip_rc refusal_rc(uint32_t code)
 {
     switch ((enum vip_rc)code) {

@@ -1,4 +1,4 @@
-/* The end of connections: by this side, by the peer, and by RESET. */
+/* The end of connections: by this end, by the peer's CLOSE, and by RESET. */
 #include "vipd/engine/cm_internal.h"
 
 void cm_close(struct cm *cm, const struct cm_close_args *args, uint64_t now_ns)
@@ -18,11 +18,11 @@ void cm_close(struct cm *cm, const struct cm_close_args *args, uint64_t now_ns)
         return;
     case CM_ASSOC_NEW:
     case CM_ASSOC_CLOSED:
-        return; /* the peer closed first, or is gone: no CLOSE is needed */
+        return; /* the peer has closed, or is gone: send no CLOSE */
     }
 }
 
-/* As cm_assoc_of, but the peer's vipd may have said AWAY just before. */
+/* As cm_assoc_of, but also finds associations of a dead peer: its AWAY may have come before. */
 static struct cm_assoc *assoc_of_close(struct cm *cm, const struct cm_in *in)
 {
     struct cm_assoc *assoc = cm_assoc_find(cm, in->msg->peer_conn_id);
@@ -43,19 +43,19 @@ void cm_rx_close(struct cm *cm, const struct cm_in *in)
     };
 
     cm->stats.closes_received++;
-    /* This CLOSE came before the ACCEPT, which would then open a connection on our side only. The
-     * peer repeats CLOSE; by then there is a connection to close, or the request has ended. */
+    /* If this CLOSE came before its ACCEPT, ignore it; otherwise the late ACCEPT would open a
+     * connection that the peer has closed. The peer repeats CLOSE, so it will close the
+     * connection. */
     if (!assoc && cm_attempt_awaits(cm, in->from, in->msg->peer_conn_id))
         return;
-    /* Acknowledged in any case: an unknown connection is over, too. */
+    /* Acknowledge also a CLOSE for an unknown connection, because that one is over, too. */
     cm_answer(cm, in, &ack);
     if (!assoc) {
         cm_rebind_closed(cm, in);
         cm->stats.duplicates++;
         return;
     }
-    /* Only a client that has seen the ACCEPT can have closed the connection: its CONFIRM is
-     * lost. */
+    /* A client can close the connection only after the ACCEPT, so its CONFIRM was lost. */
     if (assoc->state == CM_ASSOC_OPENING)
         cm_confirmed(cm, assoc, NULL, in->now_ns);
     assoc = assoc_of_close(cm, in);
@@ -72,7 +72,7 @@ void cm_rx_reset(struct cm *cm, const struct cm_in *in)
     struct cm_assoc *assoc = cm_assoc_with(cm, in);
 
     cm->stats.resets_received++;
-    if (!assoc) { /* of an unknown life: cm_peer_note has sent a PING, and nothing else changes */
+    if (!assoc) { /* the sender may be a new life; if so, cm_peer_note has sent a PING */
         cm->stats.unexpected++;
         return;
     }

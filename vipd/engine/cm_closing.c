@@ -1,6 +1,6 @@
 /*
- * CLOSE messages that are repeated in the background until they are acknowledged, even after the
- * VI, the session and the association are gone. And RESET, the answer for an unknown connection.
+ * CLOSE messages that are repeated until the peer acknowledges them, even after the VI, the session
+ * and the association are gone. And RESET, the answer to a packet for an unknown connection.
  *
  * Owns: closings, the limit on RESET answers.
  */
@@ -22,7 +22,7 @@ static void closing_free(struct cm *cm, struct cm_closing *closing)
     cm_free(cm, closing, sizeof(*closing));
 }
 
-/* Time of the next repetition: later, the more CLOSE messages its host has not acknowledged. */
+/* Time of the next repetition: the more CLOSE messages the host has not acknowledged, the later. */
 static uint64_t next_ns(struct cm *cm, struct cm_closing *closing, uint64_t now_ns)
 {
     uint64_t alone_ns = cm_repeat_next(cm, &closing->repeat, now_ns);
@@ -47,7 +47,7 @@ void cm_fire_closing(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
     cm_timer_set(cm, timer, next_ns(cm, closing, now_ns));
 }
 
-/* A new closing for this host; NULL: its share is used up, or there is no memory. */
+/* Make a closing for this host; NULL: the host's share is used up, or there is no memory. */
 static struct cm_closing *closing_new(struct cm *cm, const struct cm_host *host)
 {
     struct cm_holder *holder = cm_holder_host(cm, host);
@@ -87,10 +87,10 @@ void cm_closing_start(struct cm *cm, const struct cm_assoc *assoc, const struct 
     cm_send(cm, &assoc->peer->host, assoc->peer->epoch, &close);
     closing = closing_find(cm, assoc->local_id);
     if (closing)
-        closing_free(cm, closing); /* the host used the id again; the newer CLOSE matters */
+        closing_free(cm, closing); /* the caller used the id again: only the new CLOSE counts */
     closing = closing_new(cm, &assoc->peer->host);
     if (!closing)
-        return; /* if this one message is lost, the peer learns of the end by RESET */
+        return; /* no repetition: if this CLOSE is lost, the peer gets a RESET when it sends */
     closing->epoch = assoc->peer->epoch;
     closing->give_up_ns = cm_add_ns(now_ns, cm->config.close_timeout_ns);
     closing->close = close;
@@ -104,7 +104,7 @@ void cm_rx_close_ack(struct cm *cm, const struct cm_in *in)
 {
     struct cm_closing *closing = closing_find(cm, in->msg->peer_conn_id);
 
-    /* Any life of that host may acknowledge: a new one does not know the connection either. */
+    /* Any life of that host may acknowledge: a new life does not have the connection any more. */
     if (!closing || closing->close.peer_conn_id != in->msg->conn_id ||
         !cm_host_equal(&closing->host, in->from)) {
         cm->stats.duplicates++;
@@ -132,13 +132,13 @@ void cm_unknown_conn(struct cm *cm, const struct cm_host *from, const struct vip
     const struct cm_closing *closing = closing_find(cm, hdr->conn_id);
     const struct cm_node *node = cm_table_find(cm, &cm->rebindings_local, hdr->conn_id);
 
-    /* The connection's CLOSE is being repeated, and says more: which operation failed, and how. */
+    /* If a CLOSE of the connection is being repeated, send no RESET: CLOSE has more information. */
     if (closing && cm_host_equal(&closing->host, from))
         return;
-    /* The peer is bound anew, and its PROOF is under way: a CLOSE follows. */
+    /* The peer is bound anew already, but its PROOF has not come here yet: send no RESET. */
     if (node && cm_host_equal(&CM_OF(struct cm_rebinding, by_local, node)->host, from))
         return;
-    /* The codec lets no zero through; a host that skips the codec must not reach our assertions. */
+    /* The codec refuses zeros. For a caller without the codec, this check avoids an assertion. */
     if (hdr->conn_id && hdr->src_epoch)
         cm_reset_send(cm, from, hdr->src_epoch, hdr->conn_id, now_ns);
 }

@@ -1,44 +1,44 @@
 /*
- * Cookies: which host may make us remember a request.
+ * Cookies: they prove the source address of a request.
  *
- * A REQUEST may carry any source address. Before it uses memory or a waiter, its sender must prove
- * that it receives at that address. We answer by a COOKIE, made of the address, the sender's epoch
- * and a secret of ours, and the sender repeats the REQUEST with it. We remember nothing meanwhile,
- * and a COOKIE is never longer than the REQUEST. The sender remembers the COOKIE for later requests
- * to the same host. A connection with that host proves nothing here: epochs are public.
+ * A REQUEST may have a forged source address. Before vipd uses memory or a waiter for it, its
+ * sender must prove that it receives at that address. vipd answers with a COOKIE, made of the
+ * address, the sender's epoch and a secret of vipd. The sender repeats the REQUEST with this
+ * cookie. Meanwhile vipd keeps no state for it, and a COOKIE is never longer than the REQUEST. The
+ * sender keeps the cookie for later requests to the same host. An existing connection with the
+ * sender's host and epoch is no proof, because epochs are public.
  *
- * Owns: the secrets, the rates of one source and of one user, the cookies that other hosts gave us.
- * Called by cm_server.c for new requests (repeated ones are answered before), and by cm_attempt.c.
+ * Owns: the secrets, the limits of requests per second of one source and of one user, the cookies
+ * from other hosts. Called by cm_server.c for new requests, and by cm_attempt.c.
  */
 #include "vipd/engine/cm_internal.h"
 
 #include <string.h>
 
-/* COOKIE answers per second, and in one burst. Sending one takes some 4 us, in which the
- * connections wait. At 100,000 requests per second every fifth is answered; a client repeats its
- * request. */
+/* COOKIE answers per second, and in one burst. Each takes some 4 us, in which vipd serves no
+ * connection. In a flood of 100,000 requests per second every fifth gets an answer. */
 #define COOKIES_PER_S 20000
 #define COOKIES_BURST 2000
 
-/* Requests per second of one source that has proved its address. Some sources share their
- * tokens. */
+/* Requests per second of one source that has proved its address. Two sources may have the same
+ * bucket of tokens. */
 #define SOURCE_PER_S 5000
 #define SOURCE_BURST 4096
 
-/* Requests of one user per second, with repetitions: half of what another host takes from this
- * one. */
+/* Requests of one user per second, with repetitions: half of SOURCE_PER_S, which is the limit of
+ * another host for all requests of this host. */
 #define CLIENT_PER_S (SOURCE_PER_S / 2)
 #define CLIENT_BURST (SOURCE_BURST / 2)
 
 /*
- * Of these, repetitions of peer-to-peer requests that have waited for long, and may wait without
- * limit: each costs both hosts some 80 us together. Slow repetitions delay no match: the later one
- * of two requests is sent at once, and quickly again, and the earlier one answers it.
+ * Of these, repetitions of peer-to-peer requests that have waited for long. Such requests may wait
+ * for ever, and each repetition costs the two hosts some 80 us together. Slow repetitions delay no
+ * match: the newer of two requests is sent at once, and the older one answers it.
  */
 #define MEET_PER_S 250
 #define MEET_BURST 500
 
-#define SECRET_NS 120000000000ull /* a cookie is valid for one to two of these */
+#define SECRET_NS 120000000000ull /* a cookie is valid for this time, at most twice as long */
 
 #define S_NS 1000000000ull
 
@@ -84,7 +84,8 @@ static bool shown(const struct cm *cm, const struct cm_in *in)
                                                  cookie == cookie_of(&cm->cookies.secret[1], in)));
 }
 
-/* May this source send one more request? And its network, which has four times as many tokens? */
+/* May this source and its network send one more request? A network has four times as many
+ * tokens. */
 static bool source_may(struct cm *cm, const struct cm_host *source, uint64_t now_ns)
 {
     struct cm_cookies *c = &cm->cookies;
@@ -138,7 +139,7 @@ uint64_t cm_ask_after_ns(struct cm *cm, const struct cm_holder *client, bool wai
     else if (cm_tokens_take(&c->clients[slot], CLIENT_PER_S, CLIENT_BURST, now_ns))
         return 0;
     cm->stats.client_limited++;
-    /* All waiting attempts try again within the time that brings tokens for all of them. */
+    /* After this time the bucket has got a token for each attempt of the user. */
     return (client->has[CM_POOL_ATTEMPTS] + 1) * (S_NS / per_s);
 }
 

@@ -8,17 +8,17 @@
 #include "vipd/engine/cm_tokens.h"
 #include "proto/siphash.h"
 
-/* A cookie that a host gave us. */
+/* The last cookie from another host. */
 struct cm_cookie {
-    struct cm_host host; /* len 0: none */
+    struct cm_host host; /* len 0: no cookie */
     uint64_t cookie;
 };
 
-/* The state of cm_cookie.c; nothing of it grows with the number of requests. */
+/* The state of cm_cookie.c. Its size does not depend on the number of requests. */
 #define CM_SOURCES 1024
-#define CM_COOKIES 1024 /* places by a hash of the host; a lost cookie costs a round trip */
+#define CM_COOKIES 1024 /* places by a hash of the host; replacing a cookie costs a round trip */
 struct cm_cookies {
-    struct siphash_key secret[2]; /* the current one, and the one before */
+    struct siphash_key secret[2]; /* the present secret, and the one before */
     uint64_t secret_until_ns;     /* 0 = none yet */
     struct cm_tokens answers;
     struct cm_tokens sources[CM_SOURCES];  /* by a keyed hash of the address */

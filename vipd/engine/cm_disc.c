@@ -1,6 +1,6 @@
 /*
- * Discriminators that a program waits on, waited on lately, or that a peer asks for: which user
- * owns them, and until when a request that finds no waiter there is kept (spec 3.11).
+ * Discriminators on which programs wait or lately waited, or to which clients send requests: which
+ * user owns them, and how long a request that finds no waiter is kept (spec 3.11).
  *
  * Owns: the table of discriminators, their owners and their lingering. Does not own what is
  * attached to them: waiters and listeners (cm_server.c), requests (cm_pending.c), meeting places
@@ -26,7 +26,7 @@ struct cm_disc *cm_disc_find(struct cm *cm, const uint8_t *bytes, uint8_t len)
     return NULL;
 }
 
-/* The place of `server` among the servers; server_count: it is none of them. */
+/* The index of `server` in disc->servers; server_count: it is not there. */
 static unsigned server_find(const struct cm_disc *disc, uint64_t server)
 {
     unsigned at = 0;
@@ -48,7 +48,7 @@ void cm_disc_serve(struct cm *cm, struct cm_disc *disc, uint64_t server)
     else if (at < CM_DISC_SERVERS)
         disc->server_count++;
     else
-        at--; /* the one that waited longest ago is forgotten */
+        at--; /* forget the server that waited longest ago */
     memmove(&disc->servers[1], &disc->servers[0], at * sizeof(disc->servers[0]));
     disc->servers[0] = server;
 }
@@ -58,7 +58,7 @@ bool cm_disc_served_by(const struct cm_disc *disc, uint64_t server)
     return server_find(disc, server) < disc->server_count;
 }
 
-/* No server is left: all have ended, the owner has changed, or the discriminator goes. */
+/* Forget all servers: they have ended, the owner has changed, or the discriminator is freed. */
 static void servers_end(struct cm *cm, struct cm_disc *disc)
 {
     if (disc->server_count)
@@ -67,7 +67,7 @@ static void servers_end(struct cm *cm, struct cm_disc *disc)
     disc->settled = disc->loops = false;
 }
 
-/* The discriminator enters, or leaves, the line of its owner's lingering discriminators. */
+/* Add the discriminator to its owner's list of lingering discriminators, or remove it. */
 static void line_enter(struct cm_disc *disc)
 {
     TAILQ_INSERT_TAIL(&disc->owner->lingering[disc->settled], disc, of_owner);
@@ -109,10 +109,10 @@ bool cm_disc_unserve(struct cm *cm, struct cm_disc *disc, uint64_t server)
 }
 
 /*
- * A server with an unanswered request is away until it answers. A server that waited twice in a row
- * is expected back soon; but it may have stopped, and then later clients must get NO_MATCH soon as
- * well (spec 2.4). A server that waited once may have stopped at once. A server of vipd's last life
- * is expected back while cm_disc_keep keeps its discriminator, until it has waited once.
+ * A server with an unanswered request has the longest grace: it will wait again after its answer. A
+ * server that waited twice in a row has a shorter grace: it probably waits again soon, but if it
+ * has stopped, clients must get NO_MATCH soon (spec 2.4). A server that waited only once has the
+ * shortest grace. The grace of a server of vipd's last life ends at kept_ns, or when it waits.
  */
 uint64_t cm_disc_served_ns(const struct cm *cm, const struct cm_disc *disc)
 {
@@ -134,7 +134,7 @@ static void linger_begin(struct cm *cm, struct cm_disc *disc)
         TAILQ_INSERT_TAIL(&cm->lingerers, owner, of_lingerers);
     disc->lingering = true;
     line_enter(disc);
-    if (!disc->settled) /* a settled one lingers until its servers have ended */
+    if (!disc->settled) /* a settled discriminator lingers until its servers have ended */
         cm_timer_set(cm, &disc->timer, cm_disc_linger_ns(cm, disc));
 }
 
@@ -202,10 +202,10 @@ bool cm_disc_in_use(struct cm *cm, const uint8_t *bytes, uint8_t len)
 }
 
 /*
- * The server of a request has answered it, or is connected: the server is at work and will wait
- * again. It cannot wait before the client's CONFIRM, which may take longer than the grace. So after
- * an ACCEPT, `now_ns` is the time of the next repetition: a slow client costs no other client its
- * match.
+ * The server of a request has answered it, or is connected, so it will probably wait again. It
+ * cannot wait before the client's CONFIRM, which may take longer than the grace. So while an ACCEPT
+ * is repeated, `now_ns` is the time of the next repetition. Otherwise a slow client would cause
+ * NO_MATCH for other clients.
  */
 void cm_disc_touch(struct cm *cm, const struct cm_pending *pending, uint64_t now_ns)
 {
@@ -236,7 +236,7 @@ struct cm_disc *cm_disc_get(struct cm *cm, const uint8_t *bytes, uint8_t len)
     return disc;
 }
 
-/* Does the owner still hold it? Requests of peers alone do not count: any host can make them. */
+/* Does the owner still own it? Requests of clients do not count, because any host can send them. */
 static bool held(const struct cm *cm, const struct cm_disc *disc, uint64_t now_ns)
 {
     return !TAILQ_EMPTY(&disc->waiters) || disc->meets || disc->at_work || disc->settled ||
@@ -307,18 +307,17 @@ void cm_disc_deinit(struct cm *cm)
 }
 
 /*
- * There is no room for `disc` to linger. Returns the discriminator that must go, or NULL. First
- * choice: the oldest unsettled one of the user with most unsettled ones, because they linger for a
- * second only. Second choice: the oldest settled one of the user with most lingering
- * discriminators. A user whose part is full loses one of its own. A user with few discriminators
- * loses none to others.
+ * The pool has no room for `disc` to linger. Returns the lingering discriminator to be freed for
+ * it, or NULL. First choice: the oldest unsettled one of the user with most unsettled ones, because
+ * unsettled ones linger for a second only. Second choice: the oldest settled one of the user with
+ * most lingering discriminators. If the part of disc's owner is full, only its own ones are chosen.
  */
 static struct cm_disc *room_maker(const struct cm *cm, const struct cm_disc *disc)
 {
     struct cm_holder *most = disc->owner, *unsettled = disc->owner, *user;
 
     if (cm_share_part(CM_POOL_LINGER, disc->owner)) {
-        /* At most CM_DISC_LINGER_MAX / CM_SMALL users and those of the reserve. */
+        /* This list has only users with CM_SMALL lingering discriminators or more. */
         TAILQ_FOREACH(user, &cm->lingerers, of_lingerers)
         {
             if (user->has[CM_POOL_LINGER] > most->has[CM_POOL_LINGER])
@@ -332,7 +331,6 @@ static struct cm_disc *room_maker(const struct cm *cm, const struct cm_disc *dis
     return disc->settled || most != disc->owner ? TAILQ_FIRST(&most->lingering[1]) : NULL;
 }
 
-/* If nothing is attached any more: free it, or let it linger so that its owner is remembered. */
 void cm_disc_put(struct cm *cm, struct cm_disc *disc)
 {
     struct cm_disc *other = NULL;

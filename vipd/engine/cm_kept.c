@@ -1,27 +1,27 @@
 /*
- * Requests that wait for a VipConnectWait, or for room with a listener: how many are kept, which
- * one is next, and which are forgotten because their client is silent.
+ * Kept requests: they wait for a VipConnectWait, or for a listener to have room. This file decides
+ * how many are kept, which one is next, and which ones are forgotten because their client is
+ * silent.
  *
- * A serial server takes one request at a time; an accept without CONFIRM costs it
- * accept_timeout_ns. Three rules keep one source (a host, or a user of this host) from blocking the
- * server for others. First: a request that its client no longer repeats is forgotten. Second:
- * sources take turns. The turn of a request is the time of its arrival, or of its source's last
- * turn if that is later. While an accept of the source is not confirmed, its turns are later.
- * Third: after a failed accept the source stands behind others for a while; after more failures it
- * is held back (cm_slow.c).
+ * A serial server takes one request at a time; an accept without CONFIRM blocks it
+ * for accept_timeout_ns. So one source (a host, or a user of this host) could block the server for
+ * others. Three rules prevent this. First: a request that its client no longer repeats is
+ * forgotten. Second: sources take turns. The turn of a request is its time of arrival, or the time
+ * of its source's last turn if that is later. If an accept of the source waits for its CONFIRM, the
+ * turn is accept_timeout_ns later. Third: after failed accepts, the source must wait (cm_slow.c).
  *
- * Owns: cm_disc.kept and the turns. Does not own: the work of the timer, and giving a request to a
- * waiter (cm_server.c).
+ * Owns: cm_disc.kept and the turns. Does not own: the handling of the timer, and giving a request
+ * to a waiter (cm_server.c).
  */
 #include "vipd/engine/cm_internal.h"
 
 #include "proto/assert.h"
 
-/* Silence after which a kept request is forgotten. A client repeats it at least every
- * 1.25 * retry_max_ns: four repetitions in a row must be lost. */
+/* Silence of its client after which a kept request is forgotten, in ns. A client repeats a request
+ * at least every 1.25 * retry_max_ns, so four repetitions in a row must be lost. */
 #define SILENT_NS 3000000000ull
 
-/* When the grace of a kept request ends: later if the discriminator was served lately. */
+/* When the grace of a kept request ends: later if a program waited there lately. */
 static uint64_t grace_end_ns(const struct cm *cm, const struct cm_disc *disc, uint64_t now_ns)
 {
     if (cm_disc_served(cm, disc, now_ns))
@@ -77,8 +77,8 @@ bool cm_kept_long(const struct cm *cm, const struct cm_pending *pending, uint64_
 
 /* ---- silence ----------------------------------------------------------------------------- */
 
-/* When the client was last heard. If the timer is late, vipd itself stood still: that is no
- * silence. */
+/* The time of the client's last message. If the timer is late, vipd stood still, so add that
+ * time. */
 static uint64_t heard_ns(const struct cm_pending *pending, uint64_t now_ns)
 {
     uint64_t at_ns = cm_add_ns(pending->heard_ns, cm_timer_late_ns(&pending->timer, now_ns));
@@ -95,7 +95,8 @@ bool cm_kept_silent(const struct cm *cm, const struct cm_pending *pending, uint6
 {
     uint64_t from_ns = pending->timer.armed ? heard_ns(pending, now_ns) : pending->heard_ns;
 
-    /* A repetition may still be in the medium; but a flood must not keep requests for ever. */
+    /* If the medium has more packets, a repetition may be among them: wait longer, but not for
+     * ever. */
     return now_ns >= cm_add_ns(from_ns, cm->behind ? 2 * SILENT_NS : SILENT_NS);
 }
 
@@ -108,7 +109,7 @@ void cm_kept_look(struct cm *cm, struct cm_pending *pending, uint64_t at_ns, uin
 
 void cm_kept_heard(struct cm *cm, struct cm_pending *pending, uint64_t now_ns)
 {
-    /* A waiter may have skipped the request while its client was silent. */
+    /* A waiter may have skipped the request while its client was silent: look for a waiter now. */
     if (cm_kept_silent(cm, pending, now_ns))
         cm_timer_set(cm, &pending->timer, now_ns);
     pending->heard_ns = now_ns;
@@ -138,8 +139,8 @@ static uint64_t later(uint64_t a_ns, uint64_t b_ns)
 }
 
 /*
- * The time of the request's turn; the earliest turn is next. Turns are times, so no source waits
- * for ever, whatever other sources send.
+ * The time of the request's turn; the request with the earliest turn is next. A turn is not
+ * before the arrival of its request, so newer requests cannot delay an older one for ever.
  */
 static uint64_t turn_ns(const struct cm *cm, const struct cm_pending *pending)
 {

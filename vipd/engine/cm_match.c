@@ -2,15 +2,15 @@
  * Peer-to-peer connections: VipConnectPeerRequest (spec 2.5). Two requests meet when the remote
  * address of each is the local address of the other, in host and discriminator.
  *
- * Both sides repeat their REQUEST. One of the two is the accepter: it answers the other's REQUEST
- * with ACCEPT as a server does (cm_server.c), and stops sending its own. Both sides find the
- * accepter from the two REQUESTs alone: the side with the greater host address, or, on one NIC, the
- * request with the greater request_id. The other side never answers with ACCEPT; a REQUEST of the
- * accepter only makes it repeat its own at once. A REQUEST without a match gets PENDING, and
- * nothing is remembered of it: there is no NO_MATCH for peers.
+ * Both hosts repeat their REQUEST. One host is the accepter: it answers the other's REQUEST with
+ * ACCEPT, like a server (cm_server.c), and stops sending its own REQUEST. The other host is the
+ * requester. Both find the accepter from the two REQUESTs alone: the host with the greater address,
+ * or, on one NIC, the request with the greater request_id. The requester never sends ACCEPT; a
+ * REQUEST of the accepter makes it repeat its own REQUEST at once. A REQUEST without a match gets
+ * PENDING, and vipd does not remember it. NO_MATCH is not used here.
  *
- * If the requester withdraws between ACCEPT and CONFIRM, the accepter waits again, under new ids.
- * If the accepter withdraws, a requester that has not seen the ACCEPT waits on.
+ * If the requester withdraws its request between ACCEPT and CONFIRM, the accepter's request waits
+ * again, with new ids. If the accepter withdraws before its ACCEPT arrives, the requester waits on.
  *
  * Does not own: meeting places (cm_meet.c), the life of an attempt (cm_attempt.c).
  */
@@ -21,7 +21,7 @@
 
 #include "proto/assert.h"
 
-/* What both VIs must agree in (spec 3.11). */
+/* Compare the attributes that must be equal in both VIs (spec 3.11). */
 static enum vip_rc compare(const struct vip_cm_attrs *ours, const struct vip_cm_attrs *theirs)
 {
     if (ours->level != theirs->level)
@@ -31,7 +31,7 @@ static enum vip_rc compare(const struct vip_cm_attrs *ours, const struct vip_cm_
     return ours->qos == theirs->qos ? VIP_RC_SUCCESS : VIP_RC_INVALID_QOS;
 }
 
-/* Of the two requests, does ours accept? Both sides compare the same two messages. */
+/* Is the host of our request the accepter? Both hosts compare the same two requests. */
 static bool we_accept(const struct cm_attempt *attempt, const struct vip_cm *theirs)
 {
     const struct vip_addr *a = &attempt->request.local, *b = &theirs->local;
@@ -45,7 +45,7 @@ static bool we_accept(const struct cm_attempt *attempt, const struct vip_cm *the
     return order ? order > 0 : attempt->request.request_id > theirs->request_id;
 }
 
-/* The oldest request of ours that accepts this one, or NULL. */
+/* Our oldest request that must accept the request `theirs`, or NULL. */
 static struct cm_attempt *find_accepter(const struct cm_meet *meet, const struct vip_cm *theirs)
 {
     struct cm_attempt *attempt;
@@ -57,20 +57,21 @@ static struct cm_attempt *find_accepter(const struct cm_meet *meet, const struct
 }
 
 /*
- * The accepter has sent its REQUEST: it may not have seen our requests, so one of them is sent
- * again now. This cannot loop: one message causes one, and our request never makes the accepter
- * send its own again. false: we have no other request.
+ * A REQUEST of the accepter came: our requests may have been lost, so send one of them again now.
+ * This cannot loop: our request never makes the accepter repeat its own. False: there is no
+ * request of ours.
  */
 static bool ask_again(struct cm *cm, struct cm_meet *meet, const struct cm_in *in)
 {
     struct cm_attempt *attempt = TAILQ_FIRST(&meet->waiting);
 
-    /* On one NIC a request may meet itself. */
+    /* If both requests are on this NIC, the first one here may be the sender's own: take the
+     * next. */
     if (attempt && attempt->request.request_id == in->msg->request_id)
         attempt = TAILQ_NEXT(attempt, of_meet);
     if (!attempt)
         return false;
-    /* Requests with the same addresses take turns. */
+    /* Move the request to the end, so that the next call sends another one. */
     TAILQ_REMOVE(&meet->waiting, attempt, of_meet);
     TAILQ_INSERT_TAIL(&meet->waiting, attempt, of_meet);
     attempt->heard = true;
@@ -94,7 +95,7 @@ static void match(struct cm *cm, struct cm_attempt *attempt, const struct cm_in 
     }
     pending = cm_pending_new(cm, in, attempt->meet->disc, false);
     if (!pending) {
-        cm_answer_pending(cm, in); /* the peer asks again */
+        cm_answer_pending(cm, in); /* the peer repeats its request */
         return;
     }
     TAILQ_REMOVE(&attempt->meet->waiting, attempt, of_meet);

@@ -1,7 +1,8 @@
 /*
- * Meeting places of peer-to-peer requests: ours to one remote address from one local address.
+ * Meeting places: each has all peer-to-peer requests of this host from one local address to one
+ * remote address.
  *
- * Owns: struct cm_meet. Does not own: what meets there (cm_match.c).
+ * Owns: struct cm_meet. Does not own: the matching of requests (cm_match.c).
  */
 #include "vipd/engine/cm_internal.h"
 
@@ -24,7 +25,6 @@ static bool disc_equal(const struct vip_addr *a, const struct vip_addr *b)
     return a->disc_len == b->disc_len && !memcmp(a->disc, b->disc, a->disc_len);
 }
 
-/* The meeting place of our requests to `remote` with these discriminators. NULL: there are none. */
 struct cm_meet *cm_meet_find(struct cm *cm, const struct cm_host *remote,
                              const struct vip_addr *ours, const struct vip_addr *theirs)
 {
@@ -51,7 +51,8 @@ int cm_meet_enter(struct cm *cm, struct cm_attempt *attempt, uint64_t now_ns)
 
     if (!meet && !made)
         return -ENOMEM;
-    /* The last step that can fail: a refused request changes nothing at the discriminator. */
+    /* This is the last step that can fail, so a refused request does not change the
+     * discriminator. */
     rc = cm_disc_claim(cm, local->disc, local->disc_len, cm_holder_uid(attempt->client), now_ns,
                        &disc);
     if (rc) {

@@ -1,8 +1,8 @@
 /*
  * The objects of the connection manager. Only cm_internal.h includes it.
  *
- * An object is found through a table, a timer or a list of related objects, not by a walk over all
- * objects of its kind. Every kind has a limit (cm_limits.h).
+ * Code finds an object through a table, a timer or a list of related objects, not by a search of
+ * all objects of its kind. The number of objects of each kind has a limit (cm_limits.h).
  */
 #ifndef VIPD_ENGINE_CM_OBJECTS_H
 #define VIPD_ENGINE_CM_OBJECTS_H
@@ -28,27 +28,27 @@ static inline bool cm_host_equal(const struct cm_host *a, const struct cm_host *
 /* One life of one peer host; exists while an association or a pending request refers to it. */
 struct cm_peer {
     struct cm_node by_host; /* key: hash of the host only, to find all its lives */
-    struct cm_timer timer;  /* while assocs_open > 0: keepalive, then the loss of connections */
+    struct cm_timer timer;  /* while assocs_open > 0: keepalive; once dead: loss of connections */
     TAILQ_HEAD(, cm_assoc) assocs;
-    struct cm_holder *source; /* the peer counts in this share */
+    struct cm_holder *source; /* the peer counts in the share of this holder */
     struct cm_host host;
     uint64_t epoch;
-    bool self;               /* this NIC: both programs are here */
-    uint32_t number;         /* index | generation, for the host */
-    uint32_t refs;           /* associations and pending requests */
+    bool self;               /* the peer is this NIC: both programs are on this host */
+    uint32_t number;         /* peer number (cm_peer.c) */
+    uint32_t refs;           /* number of associations and pending requests that refer to it */
     uint32_t assocs_open;    /* associations in CM_ASSOC_OPEN */
-    bool dead;               /* its connections end; the peer stays until the host forgets them */
+    bool dead;               /* its connections end; it stays until the host has forgotten them */
     bool new_life;           /* dead because its vipd was restarted */
     bool counted;            /* in the statistic peers_lost */
     uint64_t since_ns;       /* when this life became known, or dead */
-    uint64_t told_ns;        /* within this time, it said, the next one comes; 0: it did not */
+    uint64_t told_ns;        /* from its AWAY: within this time the next vipd comes; 0: no AWAY */
     uint64_t rebind_ns;      /* new_life: until then it may rebind connections with a secret */
-    uint64_t heard_ns;       /* last sign of this life */
-    uint64_t silent_from_ns; /* heard_ns plus the time in which vipd itself did not look */
-    uint64_t excused_ns;     /* the part in which the medium might hold more packets; bounded */
+    uint64_t heard_ns;       /* time of the last packet that proves this life */
+    uint64_t silent_from_ns; /* heard_ns plus the times that do not count as silence */
+    uint64_t excused_ns;     /* of these, times in which the medium might have more packets */
     unsigned unanswered;     /* keepalive PINGs since heard_ns, up to PINGS_BEFORE_DEATH */
-    uint64_t pinged_ns;      /* last PING */
-    uint64_t nonce; /* of PINGs since the last answer, 0 = none: a PONG with it proves a life */
+    uint64_t pinged_ns;      /* time of the last PING */
+    uint64_t nonce; /* in all PINGs since the last answer, 0 = none; a PONG must return it */
 };
 
 /* A PING that cm_probe has sent. */
@@ -57,43 +57,43 @@ struct cm_probe {
     uint32_t uid;   /* the user who asked */
     struct cm_host host;
     uint64_t sent_ns;
-    uint64_t rtt_ns, epoch; /* once answered: epoch is not 0 */
+    uint64_t rtt_ns, epoch; /* epoch 0: not answered yet */
 };
 
-/* A connection as the manager remembers it. */
+/* One end of a connection. */
 enum cm_assoc_state {
-    CM_ASSOC_NEW = 0, /* memory only, in no table */
-    CM_ASSOC_OPENING, /* server: ACCEPT sent, CONFIRM not seen */
+    CM_ASSOC_NEW = 0, /* only allocated; in no table */
+    CM_ASSOC_OPENING, /* server: ACCEPT sent, CONFIRM has not come */
     CM_ASSOC_OPEN,
-    CM_ASSOC_CLOSED, /* by either side; stays until cm_conn_gone */
+    CM_ASSOC_CLOSED, /* closed by an end; freed by cm_conn_gone */
 };
 struct cm_assoc {
     struct cm_node by_local;  /* key: local_id */
-    struct cm_node by_remote; /* key: remote_id; the peer is compared */
+    struct cm_node by_remote; /* key: remote_id; associations of several peers may have the same */
     TAILQ_ENTRY(cm_assoc) of_peer;
     struct cm_peer *peer;
     struct cm_pending *pending; /* while OPENING */
     uint64_t local_id, remote_id;
-    uint64_t request_id; /* our request that made the connection; 0: a request of the peer did */
+    uint64_t request_id; /* of our request that made the connection; 0: the peer sent the request */
     enum cm_assoc_state state;
     /* With VIP_FEATURE_REBIND: */
     struct cm_node by_tag;     /* key: cm_tag; linked if there is a secret */
     struct siphash_key part;   /* our part of the secret */
-    struct siphash_key secret; /* from both parts */
+    struct siphash_key secret; /* made from the parts of both ends */
     bool asked;                /* this end sent the REQUEST */
     uint64_t features;         /* of the connection */
-    struct cm_offer *offer;    /* of a rebinder; or NULL */
+    struct cm_offer *offer;    /* our answer to the last REBIND; NULL: none came */
 };
 
-/* A REBIND that this end has answered. */
+/* A REBIND that this end has answered with CHALLENGE. */
 struct cm_offer {
     struct cm_node by_id;   /* key: local_id; not linked in a cm_rebinding, or if proven */
-    struct cm_assoc *assoc; /* that it is about; NULL in a cm_rebinding */
-    uint64_t local_id;      /* of this end, once proven */
+    struct cm_assoc *assoc; /* its association; NULL in a cm_rebinding */
+    uint64_t local_id;      /* new id of this end; valid once proven */
     uint64_t nonce_a, nonce_b;
     uint64_t conn_id, epoch; /* of the rebinder */
-    bool proven;             /* its PROOF came; `ours` was sent in our PROOF */
-    struct vip_counts ours;
+    bool proven;             /* a valid PROOF of the rebinder came */
+    struct vip_counts ours;  /* if proven: the counts in our PROOF */
 };
 
 /* A connection of an earlier life that goes on here. */
@@ -102,7 +102,7 @@ struct cm_rebinding {
     struct cm_node by_local; /* key: args.local_id */
     struct cm_node by_tag;   /* key: cm_tag of this end */
     struct cm_node by_nonce; /* key: nonce_a */
-    struct cm_timer timer;   /* repetition, or time limit */
+    struct cm_timer timer;   /* for the next repetition, or the time limit */
     struct cm_repeat repeat;
     struct cm_rebind_args args;
     struct cm_host host;
@@ -110,49 +110,49 @@ struct cm_rebinding {
     struct cm_assoc *assoc;   /* allocated with the rebinding */
     uint64_t give_up_ns;
     uint64_t nonce_a;
-    bool challenged;                         /* the CHALLENGE came: */
-    uint64_t nonce_b, other_id, other_epoch; /* what it says */
-    unsigned messages;                       /* sent since then */
-    struct cm_offer offer;                   /* the other end is a rebinder, too */
+    bool challenged;                         /* a CHALLENGE came */
+    uint64_t nonce_b, other_id, other_epoch; /* if challenged: the contents of the CHALLENGE */
+    unsigned messages;                       /* sent since the CHALLENGE */
+    struct cm_offer offer;                   /* our answer to a REBIND of the other end */
     bool closing;                            /* the program does not want the connection any more */
-    enum vip_close_reason reason; /* of the CLOSE that follows if it is not bound, or closing */
+    enum vip_close_reason reason; /* in the CLOSE that is sent if the rebind fails, or if closing */
 };
 
-/* Sources with failed accepts (cm_slow.c), by the key of their holder, which may be gone. A
- * source that loses its place to another one has no record any more. */
+/* Records of sources with failed accepts (cm_slow.c). The key is that of the source's holder, which
+ * may be freed meanwhile. A new record replaces an older one with the same place. */
 #define CM_SLOW_MAX 256
 struct cm_slow {
     uint64_t key;       /* 0: none; unused in cm_disc.strangers */
-    uint64_t failed_ns; /* the last failure */
-    uint64_t held_ns;   /* until then no serial server gets its requests */
-    uint64_t until_ns;  /* until then it stands behind others */
-    unsigned times;     /* failures at serial servers since it last had no record */
+    uint64_t failed_ns; /* time of the last failure */
+    uint64_t held_ns;   /* until then no serial server gets requests of the source */
+    uint64_t until_ns;  /* until then its requests come after those of others */
+    unsigned times;     /* failed accepts of serial servers; 0 again after until_ns */
 };
-/* Hosts that have been connected, by the key of their holder: the last one of each place. */
+/* Places for the holder keys of hosts that are no strangers (cm_slow.c). */
 #define CM_PROVEN_MAX 1024
 
-/* A discriminator that a program waits on or waited on lately, that is the local one of a
- * peer-to-peer request, or that a peer asks for. */
+/* A discriminator on which a program waits or lately waited, which is local to a peer-to-peer
+ * request, or to which a client has sent a request. */
 struct cm_disc {
     struct cm_node by_bytes;
     struct cm_timer timer; /* end of lingering */
     TAILQ_HEAD(, cm_waiter) waiters;
     TAILQ_HEAD(cm_kept, cm_pending) kept;
     uint32_t kept_count;
-    uint32_t listeners; /* of the waiters */
-    uint32_t at_work;   /* requests that waiters took: not answered, or not confirmed */
-    uint32_t meets;     /* meeting places whose local discriminator it is */
-    uint64_t kept_ns;   /* cm_disc_keep: owned, and perhaps served, until then; 0 = not */
-    uint32_t record;    /* the host's, of its owner */
-    uint64_t left_ns;   /* end of its last meeting place, or of its settled servers; 0 = none */
-    struct cm_slow strangers;          /* of all strangers that ask here */
-    struct cm_holder *owner;           /* only its programs may wait here; NULL: no owner yet */
-    uint64_t servers[CM_DISC_SERVERS]; /* open sessions that waited, the last one first */
+    uint32_t listeners; /* number of listeners among the waiters */
+    uint32_t at_work;   /* requests that waiters got, not yet answered or not yet confirmed */
+    uint32_t meets;     /* number of meeting places with this local discriminator */
+    uint64_t kept_ns;   /* cm_disc_keep: the owner keeps it until then; 0 = no */
+    uint32_t record;    /* of cm_ops.owned */
+    uint64_t left_ns;   /* when its last meeting place, or its settled servers, ended; 0 = never */
+    struct cm_slow strangers;          /* failed accepts of all strangers here together */
+    struct cm_holder *owner;           /* only this user's programs may wait here; NULL: no owner */
+    uint64_t servers[CM_DISC_SERVERS]; /* open sessions that waited; servers[0] waited last */
     uint32_t server_count;
-    TAILQ_ENTRY(cm_disc) of_served; /* while there is a server: in cm.served */
-    bool settled;   /* a server took a request or waited again: owned while a server is open */
+    TAILQ_ENTRY(cm_disc) of_served; /* in cm.served, while there is a server */
+    bool settled;   /* a server got a request or waited twice: owned while a server is open */
     bool loops;     /* servers[0] waited twice in a row */
-    bool waited;    /* a waiter was here: last_waiter_ns is valid */
+    bool waited;    /* a program has waited here: last_waiter_ns is valid */
     bool lingering; /* counted in CM_POOL_LINGER, and in owner->lingering[settled] */
     TAILQ_ENTRY(cm_disc) of_owner;
     uint64_t last_waiter_ns;
@@ -164,7 +164,7 @@ struct cm_disc {
 struct cm_waiter {
     struct cm_node by_wait; /* key: wait */
     TAILQ_ENTRY(cm_waiter) of_disc;
-    TAILQ_HEAD(, cm_pending) offered; /* listener: handles that the host has not answered */
+    TAILQ_HEAD(, cm_pending) offered; /* listener: requests that the host has not answered */
     struct cm_disc *disc;
     uint64_t wait;
     uint32_t backlog, offered_count; /* backlog 0: a waiter for one request */
@@ -172,7 +172,7 @@ struct cm_waiter {
 
 /* A request of a peer, until its final answer. */
 enum cm_pending_state {
-    CM_PENDING_KEPT = 0,  /* no waiter yet: grace */
+    CM_PENDING_KEPT = 0,  /* no waiter has it yet */
     CM_PENDING_OFFERED,   /* the host has the handle */
     CM_PENDING_CANCELLED, /* the client gave up; the host still has the handle */
     CM_PENDING_ACCEPTED,  /* ACCEPT is being repeated; assoc is OPENING */
@@ -180,22 +180,22 @@ enum cm_pending_state {
 struct cm_pending {
     struct cm_node by_key;           /* key: hash of host, epoch, request_id */
     struct cm_node by_handle;        /* key: handle */
-    struct cm_timer timer;           /* KEPT: grace; ACCEPTED: repetition and time limit */
+    struct cm_timer timer;           /* KEPT: end of the grace; ACCEPTED: repetition, time limit */
     TAILQ_ENTRY(cm_pending) of_disc; /* while KEPT */
     struct cm_disc *disc;            /* while KEPT */
-    struct cm_disc *served;          /* its at_work counts the request */
+    struct cm_disc *served;          /* the discriminator whose at_work counts the request */
     TAILQ_ENTRY(cm_pending) of_waiter;
-    struct cm_waiter *waiter; /* the listener that got the request, while that exists */
-    struct cm_peer *peer;     /* NULL: CANCELLED; the request is not in by_key's table then */
-    struct cm_holder *owner, *source; /* the request counts in both; owner NULL: no waiter yet */
+    struct cm_waiter *waiter; /* the listener that got the request, while the listener exists */
+    struct cm_peer *peer;     /* NULL if CANCELLED; then by_key is not linked */
+    struct cm_holder *owner, *source; /* it counts in both shares; owner NULL: no waiter yet */
     bool offered;                     /* counted in CM_POOL_OFFERED: the host has the handle */
     bool let_go;                      /* CANCELLED: does not count in source's share any more */
-    bool excused; /* while KEPT: vipd stood still when its time was over, and looked once more */
-    struct cm_attempt *attempt; /* peer-to-peer: our request that accepts it; ACCEPTED */
+    bool excused; /* KEPT: the grace was extended once, because vipd stood still at its end */
+    struct cm_attempt *attempt; /* ACCEPTED, peer-to-peer: our attempt that accepts the request */
     struct cm_assoc *assoc;     /* allocated with the request, so that accepting cannot fail */
     enum cm_pending_state state;
     uint64_t handle;
-    uint64_t arrived_ns, heard_ns; /* first and last arrival; a standstill of vipd moves heard_ns */
+    uint64_t arrived_ns, heard_ns; /* first and last arrival; stops of vipd move heard_ns on */
     uint64_t user;                 /* of cm_accept */
     uint64_t give_up_ns;           /* ACCEPTED */
     struct cm_repeat repeat;
@@ -205,14 +205,14 @@ struct cm_pending {
 
 /* How a request was answered; repetitions get the same answer. */
 enum cm_answer {
-    CM_ANSWER_NONE = 0, /* confirmed or cancelled: the client knows, send nothing */
+    CM_ANSWER_NONE = 0, /* confirmed or cancelled: repetitions get no answer */
     CM_ANSWER_NO_MATCH,
     CM_ANSWER_REJECT,
 };
 struct cm_answered {
     struct cm_node by_key; /* as cm_pending.by_key */
     TAILQ_ENTRY(cm_answered) order, of_source, of_network;
-    struct cm_holder *source; /* the answer counts in this share */
+    struct cm_holder *source; /* the answer counts in the share of this holder */
     uint64_t until_ns;
     struct cm_host host;
     uint64_t epoch, request_id;
@@ -221,13 +221,13 @@ struct cm_answered {
     struct vip_private data;
 };
 
-/* Our peer-to-peer requests with the same two addresses, while there are any. */
+/* Our peer-to-peer requests with the same two addresses; freed with the last one. */
 struct cm_meet {
     struct cm_node by_addrs;          /* key: hash of the remote host and both discriminators */
     struct cm_disc *disc;             /* the local discriminator, owned by the asking user */
-    TAILQ_HEAD(, cm_attempt) waiting; /* not matched, oldest first */
-    uint32_t attempts;                /* all attempts here, matched ones too */
-    struct vip_addr local, remote;    /* local.host is not compared */
+    TAILQ_HEAD(, cm_attempt) waiting; /* attempts that are not matched, oldest first */
+    uint32_t attempts;                /* number of attempts, matched or not */
+    struct vip_addr local, remote;    /* the addresses; local.host may differ */
 };
 
 /* One request of ours. */
@@ -238,32 +238,32 @@ struct cm_attempt {
     struct cm_timer timer;     /* next repetition or time limit, the earlier of both */
     struct cm_host host;       /* where the request goes */
     struct cm_holder *client;  /* the asking user */
-    struct cm_holder *asker;   /* user and other host; NULL: peer to peer, or to this host */
+    struct cm_holder *asker;   /* the user, towards that host; NULL: peer to peer, or this host */
     bool asked, unsent;        /* counted in CM_POOL_ASKED; in asker->unsent */
     TAILQ_ENTRY(cm_attempt) of_asker;
     struct cm_assoc *assoc; /* allocated with the attempt */
     uint64_t user;
     uint64_t server_epoch;           /* of the last answer; 0 = none yet */
     uint64_t give_up_ns;             /* UINT64_MAX = for ever */
-    uint64_t heard_ns;               /* last answer, or the start */
+    uint64_t heard_ns;               /* time of the last answer, or of the start */
     uint64_t repeat_ns;              /* when to send again */
     bool heard;                      /* an answer came: the server is alive */
-    unsigned unanswered;             /* REQUESTs sent since then */
-    uint64_t sent_ns;                /* the last one */
+    unsigned unanswered;             /* REQUESTs sent since the last answer */
+    uint64_t sent_ns;                /* time of the last REQUEST */
     struct cm_meet *meet;            /* peer-to-peer: its meeting place; else NULL */
     TAILQ_ENTRY(cm_attempt) of_meet; /* while pending is NULL */
     struct cm_pending *pending;      /* peer-to-peer: the peer's request that we accept */
     struct cm_repeat repeat;
     struct vip_cm request;
-    bool accepted;        /* the server has accepted, and its SETUP has not come */
-    struct vip_cm accept; /* accepted: its last ACCEPT */
+    bool accepted;        /* the server has accepted, but its SETUP has not come */
+    struct vip_cm accept; /* if accepted: the last ACCEPT */
 };
 
-/* A CLOSE that waits for its CLOSE_ACK; outlives the connection. */
+/* A CLOSE that waits for its CLOSE_ACK; the connection may be gone already. */
 struct cm_closing {
     struct cm_node by_local; /* key: our connection id */
     struct cm_timer timer;
-    struct cm_holder *holder; /* the peer's host: the closing counts in this share */
+    struct cm_holder *holder; /* the peer's host; the closing counts in its share */
     struct cm_host host;
     uint64_t epoch;
     uint64_t give_up_ns;
@@ -276,22 +276,22 @@ struct cm {
     struct cm_ops ops;
     void *ctx;
     struct siphash_key random_key;
-    uint64_t random;      /* count of numbers that cm_random gave out */
-    uint64_t salt;        /* of the hash tables, because peers choose ids */
-    uint64_t last_handle; /* numbers of requests: each life begins elsewhere */
+    uint64_t random;      /* number of calls of cm_random */
+    uint64_t salt;        /* of the hash tables; peers choose keys, but must not know the buckets */
+    uint64_t last_handle; /* last handle of a request; each life begins with another number */
     uint32_t peer_generation;
     uint32_t peer_cursor; /* where the search for a free peer number continues */
     uint32_t pool_used[CM_POOLS];
-    uint64_t now_ns;  /* of the event at hand, or the last one */
-    bool ends;        /* cm_deinit is at work */
-    uint64_t born_ns; /* cm_init */
+    uint64_t now_ns;  /* time of the present or last event */
+    bool ends;        /* cm_deinit was called */
+    uint64_t born_ns; /* time of cm_init */
     struct cm_tokens resets;
     struct cm_timer *timers; /* root of the heap */
     struct cm_timer answered_timer;
     TAILQ_HEAD(, cm_answered) answered_order;
     struct cm_probe probes[CM_PROBES_MAX];
     uint64_t looked_ns;                /* cm_looked: when packets were last taken from the medium */
-    bool behind;                       /* cm_behind: the medium may hold more */
+    bool behind;                       /* cm_behind: the medium may have more packets */
     TAILQ_HEAD(, cm_disc) served;      /* discriminators with servers */
     TAILQ_HEAD(, cm_holder) lingerers; /* users with CM_SMALL lingering discriminators or more */
     struct cm_peer *peer_of[CM_PEERS_MAX];
@@ -304,11 +304,11 @@ struct cm {
     struct cm_stats stats;
 };
 
-/* One received message and what is known of its sender. */
+/* One received message and its sender. */
 struct cm_in {
     const struct cm_host *from;
     uint64_t src_epoch;
-    bool knows_us;        /* the sender named our epoch */
+    bool knows_us;        /* the message is for the epoch of this vipd */
     struct cm_peer *peer; /* the sender's life, if known and not dead */
     const struct vip_cm *msg;
     uint64_t now_ns;

@@ -1,4 +1,4 @@
-/* What the connection manager takes from its host: memory, and the sending of messages. */
+/* The connection manager's calls of its host for memory and for the sending of messages. */
 #include "vipd/engine/cm_internal.h"
 
 void *cm_alloc(struct cm *cm, size_t bytes)

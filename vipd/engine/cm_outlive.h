@@ -1,6 +1,6 @@
 /*
- * The part of connection management (vipd/engine/cm.h) for connections that outlive a vipd: its end, and
- * the beginning of the next one.
+ * The part of connection management (vipd/engine/cm.h) for connections that go on when a vipd ends
+ * and the next vipd begins.
  *
  * Owns: REBIND (cm_rebind.c), AWAY (cm_alive.c), discriminators that are kept (cm_disc.c).
  */
@@ -10,16 +10,16 @@
 #include "vipd/engine/cm.h"
 
 /*
- * This vipd ends, and the next one goes on with the connections that can be bound anew: tell each
- * peer that has one. The peer then waits for back_ns (1 to CM_AWAY_NS_MAX), or for its own outlive_ns
- * if that is less. If no message arrives, the peer finds out as about a vipd that was killed. Call only
- * cm_deinit for these connections afterwards.
+ * This vipd ends, and the next one goes on with the connections that can be bound anew: send AWAY
+ * to the peers of these connections. A peer then waits for back_ns (1 to CM_AWAY_NS_MAX), or for
+ * its own outlive_ns if that is less. If AWAY is lost, the peer learns of the end as if vipd was
+ * killed. After this call, call only cm_deinit.
  */
 void cm_leave(struct cm *cm, uint64_t back_ns, uint64_t now_ns);
 #define CM_AWAY_NS_MAX 600000000000u
 
 struct cm_rebind_args {
-    uint64_t user;             /* comes back in rebound */
+    uint64_t user;             /* the host's name of the rebind; rebound returns it */
     uint32_t uid;              /* the session's user */
     uint64_t local_id;         /* new connection id of this end */
     struct cm_host remote;     /* the other end's host */
@@ -30,21 +30,22 @@ struct cm_rebind_args {
     uint64_t timeout_ns;      /* from now */
 };
 /*
- * Go on with a connection of an earlier life of this vipd. The other end may be doing the same.
- * Outcomes: 0, and rebound follows; -ENOMEM; -EPROTO: this vipd lacks a feature of the connection;
- * -EALREADY: `user` has a rebind under way.
+ * Go on with a connection of an earlier life of this vipd. The other end may do the same at the
+ * same time. Outcomes: 0, and rebound follows; -ENOMEM; -EPROTO: this vipd lacks a feature of the
+ * connection; -EALREADY: `user` has a rebind under way.
  */
 int cm_rebind(struct cm *cm, const struct cm_rebind_args *args, uint64_t now_ns);
-/* The program does not want the connection any more: rebound is not called. The other end is bound
- * anew within the time of the rebind, only to get a CLOSE with this reason. False: the rebind has
- * ended. */
+/* The program does not want the connection any more: rebound is not called. The rebind goes on
+ * within its time, so that the other end then accepts a CLOSE with this reason. False: the rebind
+ * has ended before. */
 bool cm_rebind_cancel(struct cm *cm, uint64_t user, enum vip_close_reason reason, uint64_t now_ns);
 /* When cm_rebind gives up; 0: `user` has no rebind under way. */
 uint64_t cm_rebind_until(struct cm *cm, uint64_t user);
 
 /*
- * A program of this user owned the discriminator in an earlier life of vipd, and may come back: its
- * user owns it until until_ns. Outcomes: 0; -ENOMEM; -EINVAL (len); -EPERM (another user owns it).
+ * User uid owned the discriminator in an earlier life of vipd, and a program of the user may wait
+ * on it again: the user owns it until until_ns. Outcomes: 0; -ENOMEM; -EINVAL (len); -EPERM
+ * (another user owns it).
  */
 int cm_disc_keep(struct cm *cm, const uint8_t *disc, uint8_t len, uint32_t uid, uint64_t until_ns,
                  uint64_t now_ns);

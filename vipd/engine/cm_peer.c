@@ -1,14 +1,15 @@
 /*
- * Peers: the lives of other vipd that we have connections with. A life is (host, epoch).
+ * Peers: the lives of other vipd with which this vipd has connections or requests. A life has a
+ * host and an epoch.
  *
- * Owns: peer numbers, when a peer was heard. Does not own: keepalive and death (cm_alive.c).
+ * Owns: peer numbers, the times of signs of life. Does not own: keepalive and death (cm_alive.c).
  */
 #include "vipd/engine/cm_internal.h"
 
 #include "proto/assert.h"
 
-/* A peer number is index | generation << this. So the number of a peer that is gone finds no
- * peer. */
+/* A peer number is index | generation << this. So the number of a peer that is gone is not that of
+ * a later peer with the same index. */
 #define INDEX_BITS 12
 _Static_assert(1u << INDEX_BITS == CM_PEERS_MAX, "the index fills its bits");
 
@@ -38,7 +39,7 @@ struct cm_peer *cm_peer_by_number(const struct cm *cm, uint32_t number)
     return peer && peer->number == number ? peer : NULL;
 }
 
-/* A sign of life. cm->looked_ns, when packets were last taken, may be later than now_ns. */
+/* A packet proves that the peer is alive. It came now or at cm->looked_ns, the later of the two. */
 void cm_peer_hear(struct cm *cm, struct cm_peer *peer, uint64_t now_ns)
 {
     peer->heard_ns = now_ns > cm->looked_ns ? now_ns : cm->looked_ns;
@@ -47,7 +48,7 @@ void cm_peer_hear(struct cm *cm, struct cm_peer *peer, uint64_t now_ns)
     peer->unanswered = 0;
 }
 
-/* A free number; the caller knows that there is one. */
+/* Choose a free peer number; the caller must know that there is one. */
 static uint32_t take_number(struct cm *cm)
 {
     VIP_ASSERT(cm->pool_used[CM_POOL_PEERS] < CM_PEERS_MAX);
@@ -56,7 +57,7 @@ static uint32_t take_number(struct cm *cm)
     return cm->peer_cursor++ % CM_PEERS_MAX | ++cm->peer_generation << INDEX_BITS;
 }
 
-/* Number of known lives of that host, dead ones too. */
+/* Count the known lives of that host, also the dead ones. */
 static unsigned lives(struct cm *cm, const struct cm_host *host)
 {
     struct cm_node *node = cm_table_find(cm, &cm->peers, cm_peer_key(cm, host));
@@ -93,7 +94,7 @@ struct cm_peer *cm_peer_get(struct cm *cm, const struct cm_host *host, uint64_t 
     peer->source = source;
     peer->host = *host;
     peer->epoch = epoch;
-    /* Other NICs of this vipd, and forgers, may have our epoch; they get PINGs like any peer. */
+    /* The epoch alone is not enough: other NICs of this vipd have it, and others may forge it. */
     peer->self = epoch == cm->config.epoch && cm_host_equal(host, &cm->config.self);
     cm_peer_hear(cm, peer, now_ns);
     peer->since_ns = now_ns;
@@ -123,7 +124,7 @@ void cm_peer_put(struct cm *cm, struct cm_peer *peer)
 
 void cm_peer_opened(struct cm *cm, struct cm_peer *peer, uint64_t now_ns)
 {
-    /* An answer to an older PING says nothing about this connection. */
+    /* A PONG to an earlier PING must not count for this connection. */
     peer->nonce = 0;
     peer->pinged_ns = 0;
     if (peer->assocs_open++ || peer->self)

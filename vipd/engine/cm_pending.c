@@ -1,13 +1,13 @@
 /*
- * Requests of peers, from their arrival until they are answered for good: their handles, the answer
- * PENDING, an accept that waits for its CONFIRM.
+ * Pending requests of clients, from their arrival to their final answer: their handles, the message
+ * PENDING, accepts that wait for their CONFIRM.
  *
- * A request is identified by (source host, source epoch, request id), so a repeated or late REQUEST
- * never becomes a second one: it gets the answer of the first again. That holds for a peer-to-peer
- * request too, which is pending here from the moment at which one of ours accepts it (cm_match.c).
+ * The name of a request is (source host, source epoch, request id). So a repeated or late REQUEST
+ * never becomes a second request: it gets the first answer again. The same holds for a peer-to-peer
+ * request; it is pending here when a request of this host accepts it (cm_match.c).
  *
- * Owns: struct cm_pending. Does not own: who gets a request (cm_server.c), answers already given
- * (cm_answered.c), requests without a waiter (cm_kept.c).
+ * Owns: struct cm_pending. Does not own: the choice of the waiter (cm_server.c), answers that are
+ * remembered (cm_answered.c), the order of kept requests (cm_kept.c).
  */
 #include "vipd/engine/cm_internal.h"
 
@@ -38,7 +38,6 @@ struct cm_pending *cm_pending_by_handle(struct cm *cm, uint64_t handle)
     return node ? CM_OF(struct cm_pending, by_handle, node) : NULL;
 }
 
-/* A waiter took the request; work_ends: the request is over. */
 void cm_pending_work(struct cm_pending *pending, struct cm_disc *disc)
 {
     disc->at_work++;
@@ -57,7 +56,6 @@ static void work_ends(struct cm *cm, struct cm_pending *pending)
     cm_disc_put(cm, disc);
 }
 
-/* A request of a listener is answered: the listener has room for a kept request. */
 void cm_pending_unoffer(struct cm *cm, struct cm_pending *pending, uint64_t now_ns)
 {
     struct cm_waiter *waiter = pending->waiter;
@@ -68,11 +66,10 @@ void cm_pending_unoffer(struct cm *cm, struct cm_pending *pending, uint64_t now_
     TAILQ_REMOVE(&waiter->offered, pending, of_waiter);
     if (!VIP_MUTANT(LISTEN_STUCK))
         waiter->offered_count--;
-    /* By the timer of that request, not from within: the host is still handling the answer. */
+    /* Only set a timer: the host may be in a call of the manager, so do not call it now. */
     cm_kept_wake(cm, waiter->disc, now_ns);
 }
 
-/* The host has used up the handle of the request. */
 void cm_pending_handled(struct cm *cm, struct cm_pending *pending)
 {
     cm_node_del(&pending->by_handle);
@@ -81,7 +78,6 @@ void cm_pending_handled(struct cm *cm, struct cm_pending *pending)
     pending->offered = false;
 }
 
-/* Forget a request; its association goes with it, unless that has been handed on. */
 void cm_pending_free(struct cm *cm, struct cm_pending *pending)
 {
     cm_pending_handled(cm, pending);
@@ -104,7 +100,6 @@ void cm_pending_free(struct cm *cm, struct cm_pending *pending)
     cm_free(cm, pending, sizeof(*pending));
 }
 
-/* The end of a request: send and remember the answer, forget the rest. */
 void cm_pending_answer(struct cm *cm, struct cm_pending *pending, enum cm_answer answer,
                        uint32_t code, const struct vip_private *data, uint64_t now_ns)
 {
@@ -121,7 +116,8 @@ void cm_pending_cancel(struct cm *cm, struct cm_pending *pending, uint64_t now_n
     cm_node_del(&pending->by_key);
     cm_peer_put(cm, pending->peer);
     pending->peer = NULL;
-    /* Only a host gets its place back: a user of this host takes places from no other user. */
+    /* Only for other hosts. A user of this host has a share of its own, so its places may stay
+     * used. */
     pending->let_go =
         pending->source->kind == CM_HOLDER_HOST && pending->source->given_up < CM_PENDING_HOST;
     if (pending->let_go) {
@@ -238,17 +234,15 @@ void cm_pending_accept(struct cm *cm, struct cm_pending *pending, uint64_t local
     cm_disc_touch(cm, pending, repeat_ns);
 }
 
-/*
- * We give up an accept, but the client may have seen our ACCEPT and have a connection. So send
- * CLOSE, and remember a REJECT, so that a repeated REQUEST does not start anew.
- */
+/* Give up an accept. The client may have got the ACCEPT and have a connection, so send CLOSE. And
+ * remember a REJECT, so that a repeated REQUEST does not count as new. */
 void cm_accept_withdraw(struct cm *cm, struct cm_pending *pending, enum vip_close_reason reason,
                         uint64_t now_ns)
 {
     const struct cm_close_args args = {.reason = reason};
 
     cm_closing_start(cm, pending->assoc, &args, now_ns);
-    /* A peer-to-peer request without a match waits on until its time limit (spec 2.5). */
+    /* The peer's request gets no REJECT: it waits for a match until its time limit (spec 2.5). */
     if (!pending->attempt)
         cm_answered_add(cm, pending, CM_ANSWER_REJECT, VIP_RC_REJECT, NULL, now_ns);
 }

@@ -2,16 +2,16 @@
  * REBIND: a connection goes on in another life of a vipd (doc/wire.md, "REBIND").
  *
  *   rebinder                              other end
- *   REBIND (nonce A, new id)        ->    finds the connection by its tag; nothing changes
+ *   REBIND (tag, nonce A, new id)   ->    finds the connection by its tag; nothing changes
  *                                    <-   CHALLENGE (nonce B), or NO_MATCH: unknown
  *   PROOF (counts, MAC)             ->    checks the MAC, binds its end anew
  *                                    <-   PROOF (counts, MAC)
  *   checks the MAC, binds its end
  *
- * Both MACs are made with the secret of the connection (cm_setup.c). They cover nonces, ids, epochs,
- * sizes and counts, so an old message proves nothing. The rebinder repeats its message; the other
- * end repeats its answer. If both ends are rebinders, the end that once sent the REQUEST goes on as
- * rebinder, and the other one answers.
+ * Both MACs are keyed hashes; the key is the secret of the connection (cm_setup.c). They cover
+ * nonces, ids, epochs, sizes and counts, so an old message proves nothing. The rebinder repeats its
+ * message; the other end repeats its answer. If both ends send REBIND, the end that sent the
+ * REQUEST of the connection is the rebinder. The other end answers.
  *
  * Owns: struct cm_rebinding, struct cm_offer. Does not own: secrets (cm_setup.c), when a connection
  * is rebound (the host).
@@ -24,13 +24,13 @@
 
 #include "proto/assert.h"
 
-/* While the answer to a PROOF is missing, every fourth message is a REBIND instead. The other end
- * remembers one REBIND only, so an old copy of another one may have replaced this one. */
+/* Until the answer to a PROOF comes, every fourth message is a REBIND instead. Reason: the other
+ * end remembers one REBIND only, and an old copy of another REBIND may have replaced this one. */
 #define MESSAGES_PER_REBIND 4
 
-/* What both MACs of a rebind cover. */
+/* The data that a MAC covers, besides the counts. */
 struct proof {
-    bool of_rebinder;
+    bool of_rebinder; /* the rebinder sends this PROOF */
     uint64_t nonce_a, nonce_b;
     uint64_t rebinder_id, rebinder_epoch, other_id, other_epoch;
     uint32_t packet_bytes, window_bytes; /* of the sender */
@@ -87,7 +87,7 @@ static uint64_t mac_of(const struct siphash_key *secret, const struct proof *pro
     return siphash(secret, &text, sizeof(text.word) + counts->bytes);
 }
 
-/* Send a PROOF; dst_epoch and both ids follow from the side that sends. */
+/* Send a PROOF with this data and counts. */
 static void proof_send(struct cm *cm, const struct cm_host *to, const struct siphash_key *secret,
                        const struct proof *proof, const struct vip_counts *counts)
 {
@@ -110,7 +110,8 @@ static void proof_send(struct cm *cm, const struct cm_host *to, const struct sip
     cm_send(cm, to, proof->of_rebinder ? proof->other_epoch : proof->rebinder_epoch, &msg);
 }
 
-/* Is this a true PROOF of the other side? `proof`: as we know it; its sizes are filled in here. */
+/* Has this PROOF a correct MAC? `proof`: the expected data; the sizes are taken from the
+ * message. */
 static bool proof_holds(const struct cm_in *in, const struct siphash_key *secret,
                         struct proof *proof, struct vip_counts *ret)
 {
@@ -178,8 +179,8 @@ static void rebinding_send(struct cm *cm, struct cm_rebinding *of)
     proof_send(cm, &of->host, &of->args.secret, &proof, &of->args.counts);
 }
 
-/* Until the message is sent again, or the time is over: a peer that sends one CHALLENGE after the
- * other does not move that time. */
+/* Set the timer for the next repetition, but at most to give_up_ns. A peer that sends CHALLENGE
+ * without end does not change that limit. */
 static void rebinding_wait(struct cm *cm, struct cm_rebinding *of, uint64_t now_ns)
 {
     uint64_t again_ns = cm_repeat_next(cm, &of->repeat, now_ns);
@@ -225,7 +226,7 @@ int cm_rebind(struct cm *cm, const struct cm_rebind_args *args, uint64_t now_ns)
     return 0;
 }
 
-/* The other end is bound to `assoc`, and learns that the connection is over. */
+/* The other end is bound anew to `assoc`: close the connection and free `assoc`. */
 static void rebinding_end(struct cm *cm, const struct cm_rebinding *of, struct cm_assoc *assoc,
                           uint64_t now_ns)
 {
@@ -235,10 +236,8 @@ static void rebinding_end(struct cm *cm, const struct cm_rebinding *of, struct c
     cm_assoc_free(cm, assoc);
 }
 
-/*
- * This end gives up. The other end may be bound to it by now: our PROOF has arrived, and the answer
- * has not. A CLOSE ends the connection there.
- */
+/* This end gives up. If our PROOF has arrived, the other end is bound anew, although its answer has
+ * not come. So send a CLOSE. */
 static void rebinding_close(struct cm *cm, struct cm_rebinding *of, uint64_t now_ns)
 {
     struct cm_assoc *assoc = of->assoc;
@@ -253,10 +252,8 @@ static void rebinding_close(struct cm *cm, struct cm_rebinding *of, uint64_t now
     rebinding_end(cm, of, assoc, now_ns);
 }
 
-/*
- * Only an end that is bound anew believes a CLOSE, because only then the sender has proved itself.
- * So the exchange goes on, within its time.
- */
+/* The other end accepts a CLOSE only after a valid PROOF, that is, when it is bound anew. So the
+ * rebind goes on within its time, and the CLOSE follows. */
 bool cm_rebind_cancel(struct cm *cm, uint64_t user, enum vip_close_reason reason, uint64_t now_ns)
 {
     struct cm_node *node = cm_table_find(cm, &cm->rebindings_user, user);
@@ -333,10 +330,10 @@ void cm_rx_challenge(struct cm *cm, const struct cm_in *in)
         return;
     }
     if (of->challenged && of->nonce_b == in->msg->nonce) {
-        cm->stats.duplicates++; /* our PROOF is under way */
+        cm->stats.duplicates++; /* a PROOF for this CHALLENGE was sent */
         return;
     }
-    /* Only once: the answer to a PROOF may be on its way for longer than the short intervals. */
+    /* Begin with short intervals again, but only once: an answer may take longer than these. */
     if (!of->challenged)
         of->repeat.interval_ns = 0;
     of->challenged = true;
@@ -348,7 +345,7 @@ void cm_rx_challenge(struct cm *cm, const struct cm_in *in)
     rebinding_wait(cm, of, in->now_ns);
 }
 
-/* The rebinding has become a connection with the sender of `in`. Returns it; NULL: no memory. */
+/* The rebind succeeded: open the association with the sender of `in`. NULL: no memory. */
 static struct cm_assoc *rebinding_open(struct cm *cm, struct cm_rebinding *of,
                                        const struct cm_in *in, struct cm_conn *ret)
 {
@@ -359,13 +356,13 @@ static struct cm_assoc *rebinding_open(struct cm *cm, struct cm_rebinding *of,
         return NULL;
     of->assoc = NULL;
     cm_assoc_add(cm, assoc, peer, of->args.local_id, in->msg->conn_id, CM_ASSOC_OPEN, in->now_ns);
-    cm_peer_put(cm, peer); /* the association holds it now */
+    cm_peer_put(cm, peer); /* the association has its own reference */
     cm_assoc_secret(cm, assoc, &of->args.secret, of->args.asked);
     cm_conn_fill(cm, ret, assoc, in->msg, of->args.features);
     return assoc;
 }
 
-/* The PROOF of the end that answered our REBIND. */
+/* Handle the PROOF that answers our PROOF. */
 static void answered(struct cm *cm, struct cm_rebinding *of, const struct cm_in *in)
 {
     struct proof proof = {.nonce_a = of->nonce_a,
@@ -386,7 +383,7 @@ static void answered(struct cm *cm, struct cm_rebinding *of, const struct cm_in 
     }
     assoc = rebinding_open(cm, of, in, &conn);
     if (!assoc)
-        return; /* the PROOF comes again */
+        return; /* no memory; the other end sends its PROOF again */
     if (of->closing) {
         rebinding_end(cm, of, assoc, in->now_ns);
         rebinding_free(cm, of);
@@ -398,7 +395,7 @@ static void answered(struct cm *cm, struct cm_rebinding *of, const struct cm_in 
 
 /* ---- the other end ----------------------------------------------------------------------- */
 
-/* An open connection with this host that has the tag. */
+/* Find the open connection with this host that has this tag. */
 static struct cm_assoc *assoc_of_tag(struct cm *cm, const struct cm_host *from, uint64_t tag)
 {
     struct cm_node *node = cm_table_find(cm, &cm->assocs_tag, tag);
@@ -426,7 +423,7 @@ static struct cm_rebinding *rebinding_of_tag(struct cm *cm, const struct cm_host
     return NULL;
 }
 
-/* Answer the REBIND in `in`. */
+/* Answer the REBIND in `in` with CHALLENGE. */
 static void challenge(struct cm *cm, const struct cm_in *in, const struct cm_offer *offer)
 {
     struct vip_cm msg = {.type = VIP_CM_CHALLENGE,
@@ -438,14 +435,14 @@ static void challenge(struct cm *cm, const struct cm_in *in, const struct cm_off
     cm_answer(cm, in, &msg);
 }
 
-/* Is the REBIND in `in` the one of this offer, or a copy of it? */
+/* Is this offer for the REBIND in `in`, or for another copy of it? */
 static bool offer_is(const struct cm_offer *offer, const struct cm_in *in)
 {
     return offer->nonce_a == in->msg->request_id && offer->conn_id == in->msg->conn_id &&
            offer->epoch == in->src_epoch;
 }
 
-/* Only the answer to the latest nonce counts. */
+/* Replace the offer by one for the REBIND in `in`, with a new nonce. */
 static void offer_new(struct cm *cm, struct cm_offer *offer, const struct cm_in *in,
                       struct cm_assoc *assoc, uint64_t local_id)
 {
@@ -458,7 +455,8 @@ static void offer_new(struct cm *cm, struct cm_offer *offer, const struct cm_in 
                                .epoch = in->src_epoch};
 }
 
-/* A REBIND for an open connection. A copy of the one that was proven changes nothing. */
+/* Handle a REBIND for an open connection. If its PROOF has come already, it is a copy: ignore
+ * it. */
 static void challenge_open(struct cm *cm, const struct cm_in *in, struct cm_assoc *assoc)
 {
     if (!assoc->offer)
@@ -482,7 +480,7 @@ void cm_rx_rebind(struct cm *cm, const struct cm_in *in)
     struct cm_assoc *assoc = assoc_of_tag(cm, in->from, in->msg->tag);
 
     if (of && of->args.asked) {
-        cm->stats.duplicates++; /* our REBIND is the one that counts */
+        cm->stats.duplicates++; /* this end is the rebinder */
         return;
     }
     if (of) {
@@ -492,7 +490,7 @@ void cm_rx_rebind(struct cm *cm, const struct cm_in *in)
         return;
     }
     if (!assoc && in->now_ns < cm_add_ns(cm->born_ns, cm->config.outlive_ns)) {
-        /* This vipd is new: the program of the connection may be about to come back, too. */
+        /* This vipd is new, so the program of this end may still claim its session: no NO_MATCH. */
         cm->stats.unexpected++;
         return;
     }
@@ -505,7 +503,8 @@ void cm_rx_rebind(struct cm *cm, const struct cm_in *in)
     challenge_open(cm, in, assoc);
 }
 
-/* What the MAC of an end with this offer covers; of_rebinder: in the PROOF that it gets. */
+/* The data for the MAC of a PROOF for this offer. of_rebinder: the PROOF comes from the
+ * rebinder. */
 static struct proof offer_proof(const struct cm *cm, const struct cm_offer *offer, bool of_rebinder)
 {
     return (struct proof){.of_rebinder = of_rebinder,
@@ -525,7 +524,7 @@ static bool offer_fits(const struct cm_offer *offer, const struct cm_in *in)
            offer->conn_id == in->msg->conn_id && offer->epoch == in->src_epoch;
 }
 
-/* Send our PROOF, first or again. */
+/* Send the PROOF that answers the rebinder's PROOF. */
 static void offer_answer(struct cm *cm, const struct cm_assoc *assoc)
 {
     struct proof proof = offer_proof(cm, assoc->offer, false);
@@ -533,7 +532,7 @@ static void offer_answer(struct cm *cm, const struct cm_assoc *assoc)
     proof_send(cm, &assoc->peer->host, &assoc->secret, &proof, &assoc->offer->ours);
 }
 
-/* The rebinder of an open connection has proved itself: bind this end anew. */
+/* The PROOF in `in` is valid: bind this end of the open connection anew. */
 static void proven_open(struct cm *cm, struct cm_assoc *assoc, const struct cm_in *in,
                         const struct vip_counts *theirs)
 {
@@ -543,7 +542,7 @@ static void proven_open(struct cm *cm, struct cm_assoc *assoc, const struct cm_i
     struct cm_conn conn;
 
     if (!peer)
-        return; /* the PROOF comes again */
+        return; /* no memory; the rebinder sends its PROOF again */
     cm_node_del(&assoc->offer->by_id);
     cm_assoc_move(cm, assoc, peer, local_id, in->msg->conn_id, in->now_ns);
     cm_peer_put(cm, peer);
@@ -558,7 +557,7 @@ static void proven_open(struct cm *cm, struct cm_assoc *assoc, const struct cm_i
     cm->ops.lost(cm->ctx, local_id, "the peer's new vipd says what cannot be");
 }
 
-/* The same where this end is a rebinder, too. */
+/* As proven_open, but this end has sent a REBIND, too. */
 static void proven_rebinding(struct cm *cm, struct cm_rebinding *of, const struct cm_in *in,
                              const struct vip_counts *theirs)
 {
@@ -589,7 +588,7 @@ static void proven_rebinding(struct cm *cm, struct cm_rebinding *of, const struc
     cm->ops.rebound(cm->ctx, user, VIP_RC_SUCCESS, &conn, theirs, "");
 }
 
-/* The association that has this id, or will have it once the PROOF has come. */
+/* The association with this id, or the one whose offer has this id as new id. */
 static struct cm_assoc *offered(struct cm *cm, uint64_t local_id)
 {
     struct cm_node *node = cm_table_find(cm, &cm->offers, local_id);

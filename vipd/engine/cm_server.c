@@ -1,10 +1,10 @@
 /*
  * Server side of connection set-up: VipConnectWait, VipConnectAccept, VipConnectReject, listeners.
  *
- * Owns: waiters and listeners (their discriminators: cm_disc.c). Rules: spec 2.4 and 3.11 (a
- * request matches a waiter by discriminator only; one request per waiter; of one client in order of
- * arrival; no waiter = NO_MATCH, soon). Does not own: requests (cm_pending.c, cm_kept.c,
- * cm_answered.c).
+ * Owns: waiters and listeners (their discriminators: cm_disc.c). Rules of the specification, 2.4
+ * and 3.11: a request matches a waiter by its discriminator only. A waiter gets one request.
+ * Requests of one client keep their order of arrival. Without a waiter, a client soon gets
+ * NO_MATCH. Does not own: requests (cm_pending.c, cm_kept.c, cm_answered.c).
  */
 #include "vipd/engine/cm_internal.h"
 
@@ -13,15 +13,15 @@
 
 #include "proto/assert.h"
 
-/* May programs of this owner get another request, beside their waits and unanswered requests? */
+/* May programs of this owner get another request (waits_max)? */
 static bool owner_has_room(const struct cm *cm, const struct cm_holder *owner)
 {
     return !cm->config.waits_max ||
            owner->has[CM_POOL_WAITERS] + owner->has[CM_POOL_OFFERED] < cm->config.waits_max;
 }
 
-/* The first in the queue with room for another request. A plain waiter always has room: one request
- * uses it up. */
+/* The first waiter or listener that may get another request. A waiter of VipConnectWait always may,
+ * because it ends with its first request. */
 static struct cm_waiter *waiter_with_room(const struct cm *cm, const struct cm_disc *disc)
 {
     struct cm_waiter *waiter;
@@ -47,7 +47,7 @@ static void waiter_free(struct cm *cm, struct cm_waiter *waiter)
     cm_free(cm, waiter, sizeof(*waiter));
 }
 
-/* The waiter has its request: it is used up. A listener goes to the end of the queue. */
+/* The waiter has got a request: free it; but move a listener to the end of the queue. */
 static void waiter_served(struct cm *cm, struct cm_waiter *waiter, struct cm_pending *pending)
 {
     if (!waiter->backlog) {
@@ -98,7 +98,7 @@ static void offer(struct cm *cm, struct cm_pending *pending, struct cm_waiter *w
                      &pending->request.attrs, &pending->request.data);
 }
 
-/* Keep a request for the grace time. False: no room. */
+/* Keep a request for its grace. False: no room. */
 static bool keep(struct cm *cm, const struct cm_in *in)
 {
     const struct vip_addr *remote = &in->msg->remote;
@@ -117,10 +117,8 @@ static bool keep(struct cm *cm, const struct cm_in *in)
     return true;
 }
 
-/*
- * Answer a repeated request as before. False: the request is new. A copy may come so late that its
- * answer is forgotten; if its connection lives, it needs none.
- */
+/* Answer a repeated request as before. False: the request is new. A copy may come so late that the
+ * answer is forgotten; if the connection still exists, the copy gets no answer. */
 static bool answer_again(struct cm *cm, const struct cm_in *in)
 {
     struct cm_pending *pending = cm_pending_find(cm, in);
@@ -146,8 +144,8 @@ static bool answer_again(struct cm *cm, const struct cm_in *in)
     return true;
 }
 
-/* Is the client's address in the REQUEST, which the server's program gets, that of the sender? If
- * it is empty, vipd fills it in. */
+/* Is the local address in the REQUEST that of the sender? The server's program gets this address.
+ * If it is empty, vipd fills in that of the sender. */
 static bool host_is_true(const struct cm_in *in)
 {
     const struct vip_addr *local = &in->msg->local;
@@ -171,7 +169,7 @@ void cm_rx_request(struct cm *cm, const struct cm_in *in)
     if (answer_again(cm, in) || !cm_cookie_pass(cm, in))
         return;
     if (in->msg->peer_to_peer) {
-        cm_match_request(cm, in); /* it meets another request, never a waiter */
+        cm_match_request(cm, in); /* it matches another request, never a waiter */
         return;
     }
     disc = cm_disc_find(cm, remote->disc, remote->disc_len);
@@ -188,7 +186,7 @@ void cm_rx_request(struct cm *cm, const struct cm_in *in)
         return;
     }
     if (waiter || (disc && (disc->listeners || cm_disc_served(cm, disc, in->now_ns)))) {
-        cm_answer_pending(cm, in); /* too many ask: the client repeats the request */
+        cm_answer_pending(cm, in); /* no room for the request: the client repeats it */
         return;
     }
     cm->stats.no_match++;
@@ -213,7 +211,8 @@ static int waiter_new(struct cm *cm, uint64_t wait, uint32_t uid, const uint8_t 
     owner = cm_holder_user(cm, CM_HOLDER_OWNER, uid);
     if (!owner)
         goto refused;
-    /* Before the claim: a refused waiter changes nothing at the discriminator. */
+    /* Check this before cm_disc_claim, so that a refused waiter does not change the
+     * discriminator. */
     if (!cm_share_room(cm, CM_POOL_WAITERS, owner, NULL)) {
         cm->stats.refused_memory++;
         goto refused;
@@ -266,7 +265,7 @@ void cm_server_gone(struct cm *cm, uint64_t server, uint64_t now_ns)
         next = TAILQ_NEXT(disc, of_served);
         if (!cm_disc_unserve(cm, disc, server))
             continue;
-        /* Look at the time of its kept requests again. */
+        /* The grace of its kept requests may end earlier now: let their timers fire soon. */
         TAILQ_FOREACH(pending, &disc->kept, of_disc)
         cm_kept_look(cm, pending, cm_add_ns(now_ns, cm->config.grace_ns), now_ns);
     }
@@ -293,7 +292,7 @@ int cm_listen(struct cm *cm, uint64_t wait, uint32_t uid, const uint8_t *disc, u
         return rc;
     waiter->disc->waited = true;
     waiter->disc->last_waiter_ns = now_ns;
-    /* One is enough: each kept request that the listener gets wakes the next one. */
+    /* One timer is enough: when a kept request is given to the listener, the next timer is set. */
     cm_kept_wake(cm, waiter->disc, now_ns);
     return 0;
 }
@@ -330,7 +329,7 @@ int cm_accept(struct cm *cm, uint64_t handle, uint64_t local_id, const struct vi
         return -ETIMEDOUT;
     }
     VIP_ASSERT(pending->state == CM_PENDING_OFFERED);
-    /* The request itself lives on until the client confirms. */
+    /* Only the handle ends here; the request exists until the client confirms. */
     cm_pending_handled(cm, pending);
     cm_pending_unoffer(cm, pending, now_ns);
     pending->user = user;
@@ -376,15 +375,15 @@ int cm_reject(struct cm *cm, uint64_t handle, enum vip_rc code, const struct vip
     return 0;
 }
 
-/* An accept did not become a connection: tell the host. */
+/* An accept did not become a connection: free it and report that to the host. */
 static void accept_fail(struct cm *cm, struct cm_pending *pending, const char *why, uint64_t now_ns)
 {
     struct cm_attempt *attempt = pending->attempt;
     uint64_t user = pending->user;
 
     cm_disc_touch(cm, pending, now_ns);
-    /* An accept that took over a fifth of accept_timeout_ns has cost the server much time. CANCEL
-     * counts as time-out. */
+    /* An accept that took more than a fifth of accept_timeout_ns has cost the server much time,
+     * also if a CANCEL ended it. */
     if (!attempt && pending->give_up_ns < cm_add_ns(now_ns, cm->config.accept_timeout_ns / 5 * 4))
         cm_slow_add(cm, pending, now_ns);
     cm_pending_free(cm, pending);
@@ -401,7 +400,7 @@ void cm_implied_confirm(struct cm *cm, uint64_t local_id, const struct cm_host *
 {
     struct cm_assoc *assoc = cm_assoc_find(cm, local_id);
 
-    /* A peer was declared dead meanwhile: no connection with it may open; the accept times out. */
+    /* If the peer is dead by now, no connection with it may open; the accept times out. */
     if (!assoc || assoc->state != CM_ASSOC_OPENING || assoc->peer->dead)
         return;
     if (assoc->peer->epoch != src_epoch || !cm_host_equal(&assoc->peer->host, from))
@@ -415,8 +414,8 @@ void cm_rx_confirm(struct cm *cm, const struct cm_in *in)
     struct cm_assoc *assoc = cm_assoc_of(cm, in);
 
     if (!assoc) {
-        /* The client has a connection that does not exist here (any more). A copy of an old REQUEST
-         * can lead to this, too: then the id is that of a connection that lives. */
+        /* The connection does not exist here: send RESET. But if a copy of an old REQUEST caused
+         * this message, the id belongs to another, existing connection: send nothing. */
         cm->stats.unexpected++;
         if (!cm_assoc_find(cm, in->msg->peer_conn_id))
             cm_reset_send(cm, in->from, in->src_epoch, in->msg->peer_conn_id, in->now_ns);
@@ -427,7 +426,7 @@ void cm_rx_confirm(struct cm *cm, const struct cm_in *in)
         return;
     }
     if (in->msg->type == VIP_CM_CONFIRM && cm_setup_due(cm, in->from, &assoc->pending->request)) {
-        cm->stats.unexpected++; /* the client has promised a SETUP */
+        cm->stats.unexpected++; /* the client must send SETUP instead */
         return;
     }
     cm_confirmed(cm, assoc, in->msg, in->now_ns);
@@ -447,11 +446,11 @@ void cm_rx_cancel(struct cm *cm, const struct cm_in *in)
         cm_pending_answer(cm, pending, CM_ANSWER_NONE, 0, NULL, in->now_ns);
         return;
     case CM_PENDING_OFFERED:
-        /* The handle stays the host's; its accept will say VIP_TIMEOUT (spec 3.11). */
+        /* The handle stays valid; an accept of it then ends with VIP_TIMEOUT (spec 3.11). */
         cm_pending_cancel(cm, pending, in->now_ns);
         return;
     case CM_PENDING_CANCELLED:
-        VIP_ASSERT(false); /* it is not found by its key any more */
+        VIP_ASSERT(false); /* cm_pending_find does not find cancelled requests */
         return;
     case CM_PENDING_ACCEPTED:
         cm_answered_add(cm, pending, CM_ANSWER_NONE, 0, NULL, in->now_ns);
@@ -467,12 +466,12 @@ void cm_rx_cancel(struct cm *cm, const struct cm_in *in)
     }
 }
 
-/* The timer of a kept request: its grace is over, or a waiter may have room for a kept request. */
+/* The timer of a kept request fires: its grace is over, or a waiter may have room for a request. */
 static void fire_kept(struct cm *cm, struct cm_pending *pending, uint64_t now_ns)
 {
     struct cm_disc *disc = pending->disc;
     struct cm_waiter *waiter = waiter_with_room(cm, disc);
-    /* If the server took another request meanwhile, it is at work and will come back. */
+    /* The end of the server's grace; it is later if the server got another request meanwhile. */
     uint64_t served_ns = cm_disc_served_ns(cm, disc), again_ns;
     struct cm_pending *next;
     bool late;
@@ -483,7 +482,7 @@ static void fire_kept(struct cm *cm, struct cm_pending *pending, uint64_t now_ns
         served_ns = cm_add_ns(now_ns, cm->config.grace_busy_ns);
     next = waiter ? cm_kept_next(cm, waiter, now_ns) : NULL;
     if (cm_kept_silent(cm, pending, now_ns)) {
-        /* Remember no answer: if the client asks again after all, that is a new request. */
+        /* Remember no answer: if the client repeats the request later, it counts as new. */
         if (waiter)
             cm_kept_wake_but(cm, disc, pending, now_ns);
         cm_pending_free(cm, pending);
@@ -494,13 +493,14 @@ static void fire_kept(struct cm *cm, struct cm_pending *pending, uint64_t now_ns
             cm_timer_set(cm, &pending->timer, now_ns);
         offer(cm, next, waiter, now_ns);
     } else if (waiter || served_ns > now_ns) {
-        /* Look again before that: the server's work may end sooner, and its grace with it. */
+        /* Check again before served_ns, because that time may become earlier. */
         again_ns = cm_add_ns(now_ns, cm->config.grace_busy_ns + cm->config.grace_loop_ns / 8);
         if (waiter)
-            served_ns = cm_slow_held_ns(cm, disc, pending->source); /* later than now */
+            served_ns = cm_slow_held_ns(cm, disc, pending->source); /* is later than now_ns */
         cm_timer_set(cm, &pending->timer, served_ns < again_ns ? served_ns : again_ns);
     } else if (late && !pending->excused) {
-        /* vipd stood still: the server may have waited meanwhile. vipd has not read that yet. */
+        /* vipd stood still. Meanwhile the server may have called VipConnectWait, and vipd may not
+         * have read this call yet. So wait once more. */
         pending->excused = true;
         cm_timer_set(cm, &pending->timer, cm_add_ns(now_ns, cm->config.grace_ns));
     } else {
@@ -509,7 +509,7 @@ static void fire_kept(struct cm *cm, struct cm_pending *pending, uint64_t now_ns
     }
 }
 
-/* KEPT: the grace is over. ACCEPTED: repeat, or give up. */
+/* The timer of a request fires. KEPT: fire_kept. ACCEPTED: repeat the ACCEPT, or give up. */
 void cm_fire_pending(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
 {
     struct cm_pending *pending = CM_OF(struct cm_pending, timer, timer);
@@ -543,7 +543,7 @@ void cm_server_deinit(struct cm *cm)
     while ((node = cm_table_any(&cm->pendings, &bucket)))
         cm_pending_free(cm, CM_OF(struct cm_pending, by_key, node));
     bucket = 0;
-    while ((node = cm_table_any(&cm->handles, &bucket))) /* cancelled ones */
+    while ((node = cm_table_any(&cm->handles, &bucket))) /* cancelled requests */
         cm_pending_free(cm, CM_OF(struct cm_pending, by_handle, node));
     bucket = 0;
     while ((node = cm_table_any(&cm->waiters, &bucket))) {

@@ -1,6 +1,6 @@
 /*
- * SETUP: what the two ends of a connection tell each other between ACCEPT and the first data, for
- * all that has no room in REQUEST and ACCEPT (doc/wire.md, "SETUP").
+ * SETUP: a message of each end of a connection, between ACCEPT and the first data. It has the facts
+ * for which REQUEST and ACCEPT have no room (doc/wire.md, "SETUP").
  *
  * Owns: the decision if a connection has a SETUP, and its contents. Does not own: the exchange
  * (cm_pending.c for the server, cm_client.c for the client).
@@ -12,7 +12,7 @@
 
 bool cm_setup_due(const struct cm *cm, const struct cm_host *peer, const struct vip_cm *theirs)
 {
-    /* This NIC knows its own features. */
+    /* If both ends are on this NIC, both know the features already. */
     return (cm->config.features & theirs->attrs.features & VIP_FEATURE_SETUP) != 0 &&
            !cm_host_equal(peer, &cm->config.self);
 }
@@ -23,7 +23,7 @@ void cm_setup_draw(struct cm *cm, struct cm_assoc *assoc)
         assoc->part = (struct siphash_key){cm_random_id(cm), cm_random_id(cm)};
 }
 
-/* Did this end offer to bind the connection anew? What it has told must stay so after a reload. */
+/* Did this end offer REBIND for this connection? A reload must not change the answer. */
 static uint64_t offered(const struct cm_assoc *assoc)
 {
     return assoc->part.k0 | assoc->part.k1 ? VIP_FEATURE_REBIND : 0;
@@ -56,7 +56,7 @@ uint64_t cm_setup_features(const struct cm *cm, const struct cm_host *peer,
     return theirs->type == VIP_CM_SETUP ? theirs->features : theirs->attrs.features;
 }
 
-/* Both ends are here: a secret that no other vipd can know, and both ends find. */
+/* The secret if both ends are on this NIC. Both ends compute the same; no other vipd can. */
 static struct siphash_key secret_of_self(const struct cm *cm, const struct cm_assoc *assoc)
 {
     uint64_t text[3] = {assoc->local_id ^ assoc->remote_id, assoc->local_id + assoc->remote_id, 0};

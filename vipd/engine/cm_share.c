@@ -1,4 +1,4 @@
-/* See cm_share.h. The sizes of the pools are here and nowhere else. */
+/* Shares of the pools (cm_share.h), and the sizes of the pools. */
 #include "vipd/engine/cm_share.h"
 
 #include <string.h>
@@ -6,16 +6,16 @@
 #include "proto/assert.h"
 #include "vipd/engine/cm_internal.h"
 
-/* One holder of a kind may have size / of[kind] of the pool; of[kind] 0: all of it. */
+/* One holder of a kind may have size / of[kind] objects; of[kind] 0: no limit per holder. */
 struct share {
     uint32_t size, reserve;
     uint32_t of[CM_HOLDER_KINDS];
 };
 
 static const struct share shares[CM_POOLS] = {
-    /* One source has at most half of the part of the owner that it asks. */
+    /* The part of one source is at most half of the part of the owner. */
     [CM_POOL_PENDING] = {CM_PENDING_MAX, 256, {4, 8, 0, CM_PENDING_MAX / CM_PENDING_HOST, 4}},
-    /* A discriminator keeps backlog_max, which may all be of one host. */
+    /* One discriminator keeps backlog_max requests, and all of them may be from one host. */
     [CM_POOL_KEPT] = {CM_KEPT_MAX, 64, {4, 8, 0, 8, 4}},
     [CM_POOL_OFFERED] = {UINT32_MAX, 0, {0, 0, 0, 0, 0}},
     [CM_POOL_WAITERS] = {CM_WAITERS_MAX, 256, {4, 0, 0, 0, 0}},
@@ -23,7 +23,7 @@ static const struct share shares[CM_POOLS] = {
     [CM_POOL_ATTEMPTS] = {CM_ATTEMPTS_MAX, 256, {0, 4, 0, 0, 0}},
     [CM_POOL_ASKED] = {CM_ATTEMPTS_MAX, 0, {0, 0, CM_ATTEMPTS_MAX / CM_ASKED_EACH, 0, 0}},
     [CM_POOL_ANSWERED] = {CM_ANSWERED_MAX, 256, {0, 4, 0, 4, 2}},
-    /* If two hosts talk only to each other, half of the pool is for all their connections. */
+    /* If two hosts have connections only with each other, half of the pool is enough for these. */
     [CM_POOL_CLOSINGS] = {CM_CLOSINGS_MAX, 256, {0, 0, 0, 2, 2}},
     [CM_POOL_PEERS] = {CM_PEERS_MAX - 256, 256, {0, 0, 0, 4, 2}},
 };
@@ -84,7 +84,7 @@ struct cm_holder *cm_holder_asker(struct cm *cm, uint32_t uid, const struct cm_h
     uint8_t port = cm->config.port_bytes < host->len ? cm->config.port_bytes : 0;
     uint64_t at = cm_hash(cm, host->bytes, (size_t)(host->len - port), 15);
 
-    /* A host that does not answer delays no other host of its network: its whole address counts. */
+    /* A hash of the whole address, so that a silent host delays no other host of its network. */
     _Static_assert(sizeof(uid) + sizeof(at) <= sizeof(id.bytes), "both fit");
     memcpy(id.bytes, &uid, sizeof(uid));
     memcpy(id.bytes + id.len, &at, sizeof(at));
@@ -146,8 +146,8 @@ uint32_t cm_holder_uid(const struct cm_holder *holder)
     return uid;
 }
 
-/* Has the holder less than its part plus `quarters` quarters of it, and its network less than its
- * part? */
+/* Has the holder less than its part plus `quarters` quarters of it, and its network less than the
+ * network's part? */
 static bool within_part(enum cm_pool pool, const struct cm_holder *holder, uint32_t quarters)
 {
     uint32_t of = holder ? shares[pool].of[holder->kind] : 0;
@@ -158,8 +158,8 @@ static bool within_part(enum cm_pool pool, const struct cm_holder *holder, uint3
     return !of || holder->has[pool] < part + part / 4 * quarters;
 }
 
-/* A few sources may have used up the part of an owner. A quarter more is for sources with little,
- * and another one for users of this host with little. */
+/* A few sources may have used up the part of an owner. If the source has few objects, the owner's
+ * part is a quarter larger, and for a user of this host two quarters. */
 static uint32_t spare_quarters(enum cm_pool pool, const struct cm_holder *source)
 {
     if (!source || source->has[pool] >= CM_SMALL)

@@ -1,25 +1,27 @@
 /*
- * Sources whose accepts came to nothing: where they stand, and when a server gets their requests.
+ * Sources with failed accepts, and the time until a server gets their requests again.
  *
- * An accept without CONFIRM costs a serial server (VipConnectWait) accept_timeout_ns. After one
- * such accept its source stands behind all others for a minute. After the second one in that time
- * no serial server gets a request of the source for a while, twice as long after each further one.
- * So a source that asks without end and never confirms takes a small part of the server's time.
+ * An accept without CONFIRM blocks a serial server (VipConnectWait) for accept_timeout_ns. After
+ * one such accept, the requests of its source come after those of all others for a minute. After
+ * the second failed accept in that time, no serial server gets a request of the source for a while.
+ * Each further failure doubles this time. So a source that never confirms costs a server little
+ * time.
  *
  * A stranger is a host that has made no connection here, or none since its last failed accept. A
- * machine that can invent addresses has any number of sources, and each of them fails for the first
- * time. So all strangers have one more record together, at each discriminator: of the first
- * failures of all sources there. Hosts that are no strangers do not wait for it.
+ * machine that can forge addresses has any number of sources, and each of them fails for the first
+ * time. So each discriminator also has one record for all strangers together: it counts the first
+ * failures of all sources there. It does not delay requests of other hosts.
  *
- * Owns: the records. Does not own: whose turn it is (cm_kept.c).
+ * Owns: the records. Does not own: the turns of the requests (cm_kept.c).
  */
 #include "vipd/engine/cm_internal.h"
 
-/* How long a source stands behind others after an accept of it failed; at least two accepts
- * long. */
+/* After a failed accept, the requests of the source come after those of others for this time, but
+ * for at least twice accept_timeout_ns. */
 #define BEHIND_NS 60000000000ull
-/* A source is held back for accept_timeout_ns times 2, 4, ... up to 2 to the power of this,
- * strangers together less; and at most for HELD_MAX_NS. */
+/* Serial servers get no request of a source for accept_timeout_ns times 2, 4, 8, ... The largest
+ * factor is 2 to the power of HELD_TIMES; for all strangers together, of STRANGERS_TIMES. The time
+ * is at most HELD_MAX_NS. */
 #define HELD_TIMES      5
 #define STRANGERS_TIMES 2
 #define HELD_MAX_NS     600000000000ull
@@ -29,7 +31,8 @@ static uint64_t later(uint64_t a_ns, uint64_t b_ns)
     return a_ns > b_ns ? a_ns : b_ns;
 }
 
-/* False: the accept began before the last failure: both may have one cause, and count as one. */
+/* Note a failed accept. False: it began before the last failure, so both count as one failure,
+ * because they may have the same cause. */
 static bool add(const struct cm *cm, struct cm_slow *slow, uint64_t began_ns, uint64_t now_ns)
 {
     uint64_t behind_ns = later(2 * cm->config.accept_timeout_ns, BEHIND_NS);
@@ -43,7 +46,7 @@ static bool add(const struct cm *cm, struct cm_slow *slow, uint64_t began_ns, ui
     return true;
 }
 
-/* It was at a serial server: the second one holds back. */
+/* An accept of a serial server failed: from the second failure on, hold back the source. */
 static void hold(const struct cm *cm, struct cm_slow *slow, unsigned max, uint64_t now_ns)
 {
     uint64_t held_ns = slow->times ? cm->config.accept_timeout_ns << slow->times : 0;

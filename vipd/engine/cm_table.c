@@ -1,8 +1,8 @@
 /*
  * Hash tables, timers and randomness of the connection manager.
  *
- * Owns: nothing that outlives a call; nodes and timers live inside their objects, so that adding
- * one cannot fail. The bucket of a key is salted, because peers choose many of the keys.
+ * Owns: no state; nodes and timers are members of their objects, so that adding one cannot fail.
+ * The bucket of a key depends on a random salt, because peers choose many of the keys.
  */
 #include "vipd/engine/cm_internal.h"
 
@@ -16,7 +16,7 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* Peers see some of these numbers and must not predict the next ones: a keyed hash of a count. */
+/* A keyed hash of a count: peers see some of these numbers, but cannot compute the next ones. */
 uint64_t cm_random(struct cm *cm)
 {
     cm->random++;
@@ -86,7 +86,7 @@ struct cm_node *cm_table_any(struct cm_table *table, unsigned *bucket)
     return NULL;
 }
 
-/* Join two heaps given by roots without siblings; the later root becomes a child. */
+/* Join two heaps; their roots have no siblings. The root with the later time becomes a child. */
 static struct cm_timer *meld(struct cm_timer *a, struct cm_timer *b)
 {
     struct cm_timer *top = a, *sub = b;
@@ -105,7 +105,7 @@ static struct cm_timer *meld(struct cm_timer *a, struct cm_timer *b)
     return top;
 }
 
-/* Join a row of siblings: in pairs from the left, then all from the right, without recursion. */
+/* Join a list of siblings: first in pairs from the left, then all pairs from the right. */
 static struct cm_timer *meld_siblings(struct cm_timer *first)
 {
     struct cm_timer *pairs = NULL, *root = NULL;

@@ -1,7 +1,7 @@
 /*
  * Hash tables, timers and randomness of the connection manager. Private to vipd/engine/cm*.c.
  *
- * Nodes and timers live inside the objects, so that entering a table or arming cannot fail.
+ * Nodes and timers are members of the objects. So adding a node or arming a timer cannot fail.
  */
 #ifndef VIPD_ENGINE_CM_TABLE_H
 #define VIPD_ENGINE_CM_TABLE_H
@@ -13,13 +13,13 @@
 
 struct cm;
 
-/* Buckets per table: chains stay short up to some thousand objects; 20 tables cost 160 KiB. */
+/* Buckets per table: chains are short up to some thousand objects; 20 tables take 160 KiB. */
 #define CM_BUCKETS 1024
 
-/* Membership in one table. An object has one per table it is in; zeroed = in none. */
+/* Member of an object for each table that the object can be in; zeroed = in no table. */
 struct cm_node {
     LIST_ENTRY(cm_node) chain;
-    uint64_t key; /* an id, or a hash of several fields that the finder compares itself */
+    uint64_t key; /* an id, or a hash; if a hash, the caller must compare the fields itself */
     bool linked;
 };
 LIST_HEAD(cm_bucket, cm_node);
@@ -28,11 +28,12 @@ struct cm_table {
 };
 
 void cm_table_add(struct cm *cm, struct cm_table *table, struct cm_node *node, uint64_t key);
-void cm_node_del(struct cm_node *node); /* legal on a node in no table */
-/* First node with that key, and the next one with the same; NULL at the end. */
+void cm_node_del(struct cm_node *node); /* legal for a node in no table */
+/* The first node with this key, and the next node with the same key; NULL: none. */
 struct cm_node *cm_table_find(struct cm *cm, struct cm_table *table, uint64_t key);
 struct cm_node *cm_table_again(struct cm_node *node);
-/* Any node, for cm_deinit; NULL = empty. *bucket carries the place between calls, from 0. */
+/* Any node, for cm_deinit; NULL = the table is empty. *bucket is 0 in the first call; the function
+ * keeps its place there. */
 struct cm_node *cm_table_any(struct cm_table *table, unsigned *bucket);
 
 #define CM_OF(type, member, ptr) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
@@ -49,7 +50,7 @@ enum cm_timer_kind {
     CM_TIMER_REBIND,
 };
 
-/* A timer inside an object; a pairing heap over at_ns, so that arming allocates nothing. */
+/* A timer, a member of an object. All armed timers form a pairing heap, ordered by at_ns. */
 struct cm_timer {
     struct cm_timer *child, *next; /* first child, next sibling */
     struct cm_timer *prev;         /* previous sibling, or the parent of a first child */
@@ -65,17 +66,15 @@ uint64_t cm_random(struct cm *cm);
 uint64_t cm_random_id(struct cm *cm); /* never 0 */
 uint64_t cm_hash(struct cm *cm, const void *bytes, size_t len, uint64_t start);
 
-/*
- * The time by which the timer fired late. In this time vipd stood still. It is added to limits that
- * judge the other side, but not to a limit that an application has set.
- */
+/* The time by which the timer fired late, because vipd stood still. Callers extend time limits for
+ * the peer by it, but not limits that an application has set. */
 static inline uint64_t cm_timer_late_ns(const struct cm_timer *timer, uint64_t now_ns)
 {
     return now_ns > timer->at_ns ? now_ns - timer->at_ns : 0;
 }
 
-/* Interval of a repetition: it doubles up to retry_max_ns. Up to a quarter is added, so that peers
- * get out of step. */
+/* Interval of repetitions: it doubles up to retry_max_ns. A random part of up to a quarter is
+ * added, so that many repetitions do not come at the same time. */
 struct cm_repeat {
     uint64_t interval_ns;
 };

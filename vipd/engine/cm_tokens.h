@@ -1,4 +1,4 @@
-/* A bucket of tokens that come back at a rate per second, up to a burst. Zeroed, it is full. */
+/* A bucket of tokens. It gets new tokens at a rate per second, up to its size. Zeroed = full. */
 #ifndef VIPD_ENGINE_CM_TOKENS_H
 #define VIPD_ENGINE_CM_TOKENS_H
 

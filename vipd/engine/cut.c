@@ -1,6 +1,6 @@
 /*
- * Cutting one fragment of an operation into the packet under construction. The frame head goes into
- * the packet's own bytes; the payload is references to registered memory.
+ * Append one fragment of an operation to the packet that is being built. The head of the frame goes
+ * into the packet's head buffer. For the payload the packet has references to registered memory.
  */
 #include "vipd/engine/internal.h"
 
@@ -25,7 +25,7 @@ void eng_build_begin(struct eng_build *build, struct eng_vi *vi, struct eng_pack
     eng_build_head(build, VIP_WIRE_HEADER_BYTES);
 }
 
-/* Account for bytes just written (or to be written) to the head buffer. */
+/* Count bytes that the caller has written, or will write, to the end of the head buffer. */
 void eng_build_head(struct eng_build *build, uint32_t bytes)
 {
     struct eng_packet *packet = build->packet;
@@ -62,7 +62,7 @@ static void build_region(struct eng_build *build, uint32_t handle, uint64_t addr
     packet->bytes += len;
 }
 
-/* Payload bytes that another frame may have. *ret_room false: not even an empty frame fits. */
+/* Payload bytes that one more frame may have. *ret_room false: not even an empty frame fits. */
 static uint32_t payload_room(const struct eng_build *build, bool *ret_room)
 {
     uint32_t used = build->packet->bytes + VIP_WIRE_FRAME_BYTES;
@@ -158,7 +158,7 @@ static void describe(struct vip_frame *frame, const struct eng_desc *desc)
         frame->flags |= VIP_FRMF_IMM64;
 }
 
-/* The message is copied: since the post, the application may reuse its buffer. */
+/* Copy the message into the packet: it is in the engine's memory, not in a region. */
 static void add_message(struct eng_build *build, const struct eng_desc *desc)
 {
     uint8_t *out = build->packet->head + build->head_bytes;
@@ -200,7 +200,7 @@ bool eng_build_op(struct eng_build *build, struct eng_vi *vi, const struct eng_d
         return false;
     if (want) {
         frame.length = fragment(build, desc, at->off, end, bytes);
-        /* Only a message may find no room; it then waits for the next packet. */
+        /* Only a message can have no room here; it then waits for the next packet. */
         VIP_ASSERT(frame.length || (desc->message_bytes && build->frames));
         if (!frame.length)
             return false;

@@ -20,7 +20,7 @@ struct eng *eng_init(void *memory, const struct eng_config *config, const struct
 {
     struct eng *eng = memory;
 
-    (void)now_ns; /* every input gets the time; this one does not use it */
+    (void)now_ns;
     VIP_ASSERT(config->rto_min_ns && config->rto_max_ns >= config->rto_min_ns);
     VIP_ASSERT(config->rto_initial_ns && config->conn_timeout_ns && config->ack_every_packets);
     VIP_ASSERT(config->turn_packets && config->turn_bytes);

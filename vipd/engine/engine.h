@@ -8,15 +8,15 @@
  * Does not own: connection management (vipd/engine/cm.h), registered memory (vipd/registry/),
  * packets on a medium (vipd/link/), shared memory (vipd/client/).
  *
- * Here "the host" is the code that calls the engine: vipd/nic/ or the simulator. One struct eng per
- * opened NIC handle. One thread at a time. Inputs are function calls. Outputs are packets, pulled
- * in batches by eng_tx_pull, and calls of struct eng_ops from within an input: the result of
- * placing bytes decides about the acknowledgement. A function of eng_ops must not call the engine;
- * only fetch_posts and fetch_receives may call eng_post.
+ * In this file "the host" is the code that calls the engine: vipd/nic/ or the simulator. Each
+ * opened NIC handle has one struct eng, which one thread at a time may use. The host calls
+ * functions of this file. These functions call the functions of struct eng_ops. The host gets
+ * packets from eng_tx_pull. A function of eng_ops must not call the engine, with one exception:
+ * fetch_posts and fetch_receives may call eng_post.
  *
  * Order: operations of a send queue are numbered from 0; the receiver processes frames strictly in
- * (operation, offset) order. The host holds a packet that is ahead of its turn (ENG_RX_HOLD) and
- * replays it. So RDMA Writes become visible in order, and a receive is filled front to back.
+ * (operation, offset) order. If a packet is ahead of its turn, the host keeps its bytes
+ * (ENG_RX_HOLD) and gives them to the engine again later. So RDMA Writes become visible in order.
  */
 #ifndef VIPD_ENGINE_ENGINE_H
 #define VIPD_ENGINE_ENGINE_H
@@ -33,7 +33,7 @@
 
 struct eng;
 
-/* Pieces of one outgoing packet: bytes of its head alternate with payload references. */
+/* Largest number of pieces (struct eng_piece) of one outgoing packet. */
 #define ENG_PIECES_MAX     128
 #define ENG_MESSAGES_BYTES (4 * VIP_MESSAGE_BYTES_MAX) /* messages of RDMA Writes in one packet */
 #define ENG_HEAD_BYTES                                                                             \
@@ -52,9 +52,9 @@ struct eng_piece {
 /* One packet to send. The host resolves the pieces, seals (vip_wire_seal) and sends. */
 struct eng_packet {
     uint16_t vi;
-    uint32_t path;          /* eng_conn.path of the connection: the host's peer reference */
+    uint32_t path;          /* eng_conn.path of the connection */
     uint32_t bytes;         /* whole packet */
-    bool remote_read, copy; /* pieces: answer a peer's RDMA Read; must be copied before sealing */
+    bool remote_read, copy; /* it answers a peer's RDMA Read; copy its pieces before the seal */
     uint32_t op;            /* operation number of the first frame, for eng_tx_failed */
     uint64_t posted_ns;     /* eng_post of the first operation that begins here; 0: none begins */
     unsigned piece_count;
@@ -79,14 +79,15 @@ struct eng_access {
     uint32_t len;
 };
 
-/* News for the application's error callback, or for the host. */
+/* Kinds of events that the engine reports through eng_ops.event. */
 enum eng_event_kind {
     ENG_EVENT_ERROR,  /* asynchronous error `code` for the application (spec 3.9) */
-    ENG_EVENT_BROKEN, /* the engine broke the connection, the VI is in Error state: send CLOSE to
-                         the peer (fields below), CONN_LOST to the application */
+    ENG_EVENT_BROKEN, /* the engine broke the connection and set Error state; the host must send
+                         CLOSE (fields below) and report CONN_LOST to the application */
     ENG_EVENT_STATE,  /* the VI state changed to `state`: publish it */
 };
 
+/* In capitals: the kind of event that uses the member. */
 struct eng_event {
     enum eng_event_kind kind;
     uint16_t vi;
@@ -104,23 +105,22 @@ struct eng_ops {
     /* Is the range in a live region with the VI's ptag and the needed right? len 0: at any addr. */
     bool (*check)(void *ctx, const struct eng_access *access);
     /*
-     * Copy access->len payload bytes from offset payload_offset of the packet in eng_rx to the
-     * range. Outcomes: true placed; false not allowed (check returns false, too), or (RDMA Writes)
-     * allowed, but the application's memory did not take the bytes.
+     * Copy access->len payload bytes to the range, from offset payload_offset of the packet that
+     * eng_rx processes. False: not allowed (then check returns false, too), or, for RDMA Writes,
+     * allowed, but the copy to the application's memory failed.
      */
     bool (*place)(void *ctx, const struct eng_access *access, uint32_t payload_offset);
-    /* A descriptor completed: status has DONE and the operation field. Strictly FIFO per queue. */
+    /* Report a completion; in the order of the posts of a queue. status: DONE, operation,
+     * errors. */
     void (*complete)(void *ctx, uint16_t vi, enum vip_queue queue, uint32_t status, uint32_t length,
                      uint64_t imm);
     void (*event)(void *ctx, const struct eng_event *event);
-    /*
-     * Take every descriptor that the application has posted by now and give it to eng_post. Called
-     * before the engine reports that a message found no receive descriptor.
-     */
+    /* Give eng_post every descriptor that the application has posted by now. The engine calls this
+     * before it reports that a message found no receive descriptor. */
     void (*fetch_posts)(void *ctx);
     /*
-     * The same for receives of one VI that the host keeps until they are needed: give eng_post the
-     * next one, if any, or (`all`, before a flush) every one. NULL: the host keeps none.
+     * The host may keep posted receives of a VI until the engine needs them. Give eng_post the next
+     * kept receive of VI `vi`, if any; if `all` (before a flush), every one. NULL: none are kept.
      */
     void (*fetch_receives)(void *ctx, uint16_t vi, bool all);
     /* Memory for the segments of long descriptors; NULL if the session's budget is spent. */
@@ -132,7 +132,7 @@ struct eng_ops {
 size_t eng_bytes(void);
 size_t eng_vi_bytes(void);
 
-/* Build an engine in `memory`. ops and config are copied; ctx is handed to every operation. */
+/* Build an engine in `memory`. ops and config are copied; each function of ops gets ctx. */
 struct eng *eng_init(void *memory, const struct eng_config *config, const struct eng_ops *ops,
                      void *ctx, uint64_t now_ns);
 
@@ -145,16 +145,16 @@ struct eng_vi_attrs {
 };
 
 /*
- * Create VI `vi` (free index chosen by the host) in `memory`; state Idle, queues empty.
- * eng_vi_destroy: the host has checked the state. Frees segment lists and forgets the VI; then the
- * host owns the memory again.
+ * eng_vi_create: make VI `vi` (a free index, chosen by the host) in `memory`; state Idle, queues
+ * empty. eng_vi_destroy: free the segment lists and forget the VI; then the host owns the memory
+ * again. The engine does not check the state; the host must do so before the call.
  */
 void eng_vi_create(struct eng *eng, uint16_t vi, void *memory, const struct eng_vi_attrs *attrs);
 void eng_vi_destroy(struct eng *eng, uint16_t vi);
 void eng_vi_set_attrs(struct eng *eng, uint16_t vi, const struct eng_vi_attrs *attrs);
 
-/* From now on add the latencies of this VI to `latency`, too. The host owns it and keeps it until
- * eng_vi_destroy. Only with eng_config.latency. */
+/* From now on also add the latencies of this VI to `latency`. The host owns `latency` and keeps it
+ * until eng_vi_destroy. Allowed only if eng_config.latency is set. */
 void eng_vi_measure(struct eng *eng, uint16_t vi, struct eng_latency *latency);
 
 enum vip_vi_state eng_vi_state(const struct eng *eng, uint16_t vi);
@@ -168,7 +168,7 @@ struct eng_conn {
     uint64_t local_id, remote_id; /* connection ids: of incoming packets, of outgoing packets */
     uint64_t local_epoch, remote_epoch;
     uint32_t packet_bytes; /* path MTU: largest packet, >= VIP_PACKET_BYTES_MIN */
-    uint32_t window_bytes; /* bytes that the peer allows us to have under way */
+    uint32_t window_bytes; /* bytes that may be under way to the peer */
     uint32_t path;         /* opaque to the engine; returned in eng_packet.path */
     uint32_t features;     /* VIP_FEATURE_* that both sides know */
     bool local;            /* both ends on this computer: no congestion control, no pace */
@@ -178,35 +178,36 @@ struct eng_conn {
 void eng_vi_connect(struct eng *eng, uint16_t vi, const struct eng_conn *conn, uint64_t now_ns);
 
 /*
- * Bind a connection anew, at other ids, epochs or paths; or go on with the connection of an engine
- * that is gone. Both ends do the same: they pause or restore, the host tells each end the counts of
- * the other end, and both rebind. At the reliable levels no operation is lost or done twice. With
+ * Bind a connection anew, with other ids, epochs or paths. Each end first calls eng_vi_pause, or
+ * eng_vi_restore in the next life of vipd. Then the hosts exchange the counts (eng_vi_counts), and
+ * each end calls eng_vi_rebind. At the reliable levels no operation is lost or done twice. With
  * Unreliable Delivery messages under way may be lost; none is delivered twice.
  */
 
-/* Where this end stands, for the other end. */
+/* The counts of this end, which the other end needs for eng_vi_rebind. */
 void eng_vi_counts(const struct eng *eng, uint16_t vi, struct vip_counts *ret);
 /* Number of the peer's next operation, as in vip_counts.done. */
 uint32_t eng_vi_done(const struct eng *eng, uint16_t vi);
-/* From now on store this number at *done when an operation was processed that took no receive. For
- * one that took a receive the host stores it, in ops.complete. */
+/* From now on, after each operation of the peer that consumes no receive, store the number of
+ * eng_vi_done at *done. After an operation that consumes a receive, ops.complete must store it. */
 void eng_vi_commit_to(struct eng *eng, uint16_t vi, uint32_t *done);
 /* Number of the first own operation that has not completed. */
 uint32_t eng_vi_completed(const struct eng *eng, uint16_t vi);
 
-/* Connected: until eng_vi_rebind nothing is sent, no packet is taken and no time counts. Posting
- * goes on. Afterwards call eng_replay. */
+/* For a Connected VI: until eng_vi_rebind the engine sends nothing, drops packets that arrive and
+ * stops the timers. The application may go on posting. Afterwards call eng_replay. */
 void eng_vi_pause(struct eng *eng, uint16_t vi);
 
-/* Idle -> Connected and paused: go on where an engine that is gone stood (eng_vi_completed and
- * vip_counts.done of that engine). Then the host posts again, in order, what had not completed. */
+/* Idle -> Connected and paused: continue a connection of vipd's earlier life. `completed`, `done`:
+ * what eng_vi_completed and eng_vi_done returned there last. Then the host posts again, in order,
+ * the descriptors that had not completed. */
 void eng_vi_restore(struct eng *eng, uint16_t vi, const struct eng_conn *conn, uint32_t completed,
                     uint32_t done, uint64_t now_ns);
 
 /*
  * Connected and paused -> Connected. `peer`: the counts of the other end, not trusted.
- * conn->features must not have less than before. Outcomes: 0; -EPROTO: the counts contradict what
- * this end knows, and the VI stays paused; the host ends the connection.
+ * conn->features must have all features that it had before. Outcomes: 0; -EPROTO: the counts
+ * contradict what this end knows, and the VI stays paused; then the host must end the connection.
  */
 int eng_vi_rebind(struct eng *eng, uint16_t vi, const struct eng_conn *conn,
                   const struct vip_counts *peer, uint64_t now_ns);
@@ -227,14 +228,14 @@ struct eng_close {
     uint32_t ops_done;
     uint32_t op_status;
     uint32_t failed_op;
-    bool transport;  /* not closed by the peer's program: the path or the remote host is gone */
+    bool transport;  /* the path or the remote host is gone; the peer's program did not close */
     const char *why; /* static sentence */
 };
 void eng_vi_closed(struct eng *eng, uint16_t vi, const struct eng_close *close, uint64_t now_ns);
 
 /* ---- posting --------------------------------------------------------------------------- */
 
-/* One posted descriptor. Nothing in it is checked; all of it comes from the application. */
+/* One posted descriptor, as the application wrote it; eng_post checks it. */
 struct eng_post {
     uint16_t vi;
     enum vip_queue queue;
@@ -243,15 +244,16 @@ struct eng_post {
     uint8_t flags;      /* VIP_SQF_*; VIP_SQF_MSG: app_message and message_bytes are valid */
     uint32_t length;
     uint32_t reserved;
-    uint64_t imm;               /* the host has cleared the upper half without VIP_SQF_IMM64 */
-    uint32_t message_bytes;     /* 1..VIP_MESSAGE_BYTES_MAX */
-    const uint8_t *app_message; /* private copy; valid during the call */
+    uint64_t imm;                       /* without VIP_SQF_IMM64 the host clears the upper half */
+    uint32_t message_bytes;             /* 1..VIP_MESSAGE_BYTES_MAX */
+    const uint8_t *app_message;         /* private copy; valid during the call */
     const struct vip_shm_seg *app_segs; /* private copy; valid during the call */
 };
 
 /*
- * Append to a work queue. Always succeeds: faults become the descriptor's status in its turn (spec
- * 3.4, 3.6). A full queue drops it with a VI_OVERRUN event. Idle/Pending/Error states: spec 3.2.
+ * Append a descriptor to a work queue. A faulty descriptor completes with an error status when its
+ * turn comes (spec 3.4, 3.6). If the queue is full, the descriptor is dropped, with a VI_OVERRUN
+ * event. In the states Idle, Connect Pending and Error: spec 3.2.
  */
 void eng_post(struct eng *eng, const struct eng_post *post, uint64_t now_ns);
 
@@ -266,8 +268,8 @@ enum eng_rx_verdict {
 };
 
 /*
- * Process a validated data packet for a Connected VI (the host has matched conn_id and both
- * epochs). With ENG_RX_HOLD the engine keeps `token`, the host's reference to the bytes, not 0.
+ * Process a validated data packet for a Connected VI. The host must check conn_id and both epochs
+ * before. `token` (not 0): the host's reference to the bytes; with ENG_RX_HOLD the engine keeps it.
  */
 enum eng_rx_verdict eng_rx(struct eng *eng, uint16_t vi, const struct vip_packet *packet,
                            uint32_t token, uint64_t now_ns);
@@ -276,32 +278,31 @@ enum eng_rx_verdict eng_rx(struct eng *eng, uint16_t vi, const struct vip_packet
  * Get a held packet that is due or no longer needed; false: there is none. After eng_rx,
  * eng_vi_disconnect, eng_vi_closed and eng_tick, call it until it returns false; other work may
  * come between two calls. After eng_vi_destroy call it eng_orphans times at once. If *ret_feed is
- * true, decode the bytes again, call eng_rx_replay, then free them; else only free them.
+ * true, decode the packet again, call eng_rx_replay, then free its bytes; else only free the bytes.
  */
 bool eng_replay(struct eng *eng, uint16_t *ret_vi, uint32_t *ret_token, bool *ret_feed);
 bool eng_replay_waits(const struct eng *eng); /* may eng_replay return true? */
-unsigned eng_orphans(const struct eng *eng); /* held packets of destroyed VIs: eng_replay's first */
+unsigned eng_orphans(const struct eng *eng);  /* number of held packets of destroyed VIs */
 void eng_rx_replay(struct eng *eng, uint16_t vi, const struct vip_packet *packet, uint64_t now_ns);
 
-/*
- * Would this frame make progress now (neither a duplicate nor ahead of its turn)? For hosts that
- * must prepare the target memory before eng_rx may place (staged memory).
- */
+/* Would eng_rx process this frame now: it is neither a duplicate nor ahead of its turn? For hosts
+ * that must prepare the target memory before eng_rx may place bytes there (staged memory). */
 bool eng_rx_expects(const struct eng *eng, uint16_t vi, const struct vip_frame *frame);
 
 /*
- * Next packet to send: VIs take turns. The packet counts as sent at now_ns. False: the VI in turn
- * has no packet (its sends were faulty, and its connection may have ended, which can cost 0.2 ms);
- * call again while eng_tx_ready. Sends of Unreliable Delivery complete in the next eng_tick
- * (eng_deadline is then 0), and the application may then reuse their buffers: call eng_tick only
- * when the medium has the packet's bytes.
+ * Get the next packet to send; VIs take turns. The packet counts as sent at now_ns. False: the VI
+ * in turn has no packet, because its sends were faulty; call again while eng_tx_ready. (A fault may
+ * end the connection, which can cost 0.2 ms.) Sends of Unreliable Delivery complete in the next
+ * eng_tick; eng_deadline is 0 until then. After that the application may reuse their buffers, so
+ * call eng_tick only when the medium has the packet's bytes.
  */
 bool eng_tx_pull(struct eng *eng, struct eng_packet *ret, uint64_t now_ns);
 
 /* Has any VI something to send? O(1), for the host's list of busy sessions. */
 bool eng_tx_ready(const struct eng *eng);
 
-/* A piece of a pulled packet could not be resolved: its operation fails (PROTECTION_ERROR). */
+/* The host could not resolve a piece of a pulled packet: operation `op` fails
+ * (PROTECTION_ERROR). */
 void eng_tx_failed(struct eng *eng, uint16_t vi, uint32_t op, uint64_t now_ns);
 
 /* ---- time ------------------------------------------------------------------------------ */
@@ -311,8 +312,9 @@ void eng_tx_failed(struct eng *eng, uint16_t vi, uint32_t op, uint64_t now_ns);
 /* When the host must call eng_tick next; ENG_NEVER if no timer runs. */
 uint64_t eng_deadline(const struct eng *eng);
 /*
- * Handle what is due. Returns the steps that it took, at most ENG_TICK_STEPS: a timer is one step,
- * the end of a connection is ENG_TICK_STEPS. Call again while eng_deadline is not after now_ns.
+ * Handle timers and completions that are due. Returns the cost in steps, at most ENG_TICK_STEPS: a
+ * timer costs one step, the end of a connection ENG_TICK_STEPS. Call again while eng_deadline is
+ * not after now_ns.
  */
 #define ENG_TICK_STEPS 16u
 unsigned eng_tick(struct eng *eng, uint64_t now_ns);

@@ -1,10 +1,9 @@
 /*
- * Operations that fail here: a faulty descriptor in its turn, memory of a posted send that is not
- * registered any more, and memory that the peer may not read.
+ * Operations that fail at this end: a faulty descriptor whose turn has come, a posted send whose
+ * memory is not registered any more, and a peer's read of memory that it may not read.
  */
 #include "vipd/engine/internal.h"
 
-/* End a descriptor that cannot be sent, in its turn. False: that broke the connection. */
 bool eng_refuse(struct eng_vi *vi, struct eng_desc *desc)
 {
     struct eng_fault fault = {.reason = VIP_CLOSE_ERROR, .why = "a posted send was faulty"};
@@ -48,7 +47,7 @@ struct eng_fault eng_read_denied(struct eng_vi *vi, uint32_t op)
     return fault;
 }
 
-/* Mark the first operation of a record that lost its memory; true if there is one. */
+/* Find the first operation of a packet with memory that is not registered any more, and mark it. */
 static bool fail_record(struct eng_vi *vi, const struct eng_sent *record)
 {
     struct eng_pos end = eng_sent_end(record);
@@ -68,10 +67,8 @@ static bool fail_record(struct eng_vi *vi, const struct eng_sent *record)
     return false;
 }
 
-/*
- * Find the oldest operation that lost its memory and is not known to have arrived. Search the
- * descriptors each time: an earlier operation may fail later, and a failed one may have arrived.
- */
+/* Set tx.fail_op to the oldest failed operation that the peer has not acknowledged, if any. Search
+ * the whole send queue each time, because operations need not fail in their order. */
 static void find_failed(struct eng_vi *vi)
 {
     uint32_t end = vi->tx.at.op + (vi->tx.at.off > 0);
@@ -83,7 +80,8 @@ static void find_failed(struct eng_vi *vi)
     }
 }
 
-/* The first read of a record of answers whose memory the peer may not read any more, or NULL. */
+/* A packet has answers to reads of the peer. Returns the first read that is not allowed any more,
+ * or NULL. */
 static const struct eng_read *denied_read(struct eng_vi *vi, const struct eng_sent *record)
 {
     struct eng_pos end = eng_sent_end(record);
@@ -108,7 +106,7 @@ static void fail_unreliable(struct eng_vi *vi, uint32_t op)
             continue;
         desc->fault = VIP_ST_PROTECTION_ERROR;
         if (i == vi->sq.next) {
-            /* Half cut: for the peer the message breaks off when the next one begins. */
+            /* A part was sent. The peer drops the incomplete message when the next one begins. */
             (void)eng_refuse(vi, desc);
         }
         return;
@@ -121,10 +119,10 @@ void eng_fail_head(struct eng_vi *vi)
                               .first_status = VIP_ST_PROTECTION_ERROR,
                               .why = "memory of a posted send is not registered any more"};
 
-    /* fail_op has arrived by an earlier transmission; an operation behind it may have failed. */
+    /* If an earlier packet has brought fail_op to the peer, look for a later failed operation. */
     if (vi->tx.fail_valid && eng_before(vi->tx.fail_op, vi->tx.ops_acked))
         find_failed(vi);
-    /* Everything before it is done: now it fails. */
+    /* If all operations before fail_op are done, fail_op fails now. */
     if (vi->tx.fail_valid && eng_op_position(vi, vi->tx.fail_op) == vi->sq.head)
         eng_break(vi, &fault);
 }
@@ -141,7 +139,7 @@ void eng_tx_failed(struct eng *eng, uint16_t vi, uint32_t op, uint64_t now_ns)
         eng_vi_update(of);
         return;
     }
-    /* The packet was pulled a moment ago: look at the newest ones first. */
+    /* The packet was pulled a moment ago, so start with the newest packet. */
     for (uint64_t number = of->tx.number - 1; number >= of->tx.una && number; number--) {
         const struct eng_sent *record = &of->sent[number % ENG_SENT_SLOTS];
 

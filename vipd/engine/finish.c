@@ -1,17 +1,15 @@
 /*
- * The end of a packet that is being built: its header and number, the record of what it carries, and
- * the account of bytes under way.
+ * The end of a packet that is being built: write its header with its number, keep a record of its
+ * contents, and add its bytes to those under way.
  */
 #include "vipd/engine/ready.h"
 
-/* Smallest packet of a lone RDMA Write, in bytes, that asks for an acknowledgement at once. */
+/* A packet with a lone RDMA Write of at least this many bytes asks for an acknowledgement at
+ * once. */
 #define LONE_WRITE_BYTES 4096
 
-/*
- * The next number has been used: go on, and now and then skip a number. A peer learns only from
- * received packets which numbers are in use. A peer that acknowledges a skipped number did not wait
- * (eng_ack_invented).
- */
+/* Go on to the next packet number. If it is the number to be skipped (skip.c) and the ring has
+ * room, skip it. */
 static void next_number(struct eng_vi *vi)
 {
     struct eng_tx *tx = &vi->tx;
@@ -49,7 +47,7 @@ void eng_build_finish(struct eng_build *build, struct eng_vi *vi, const struct e
     VIP_ASSERT(build->packet->bytes <= vi->conn.packet_bytes);
     vi->stats.tx_packets++;
     eng_declared_forget(vi, vi->tx.number);
-    /* An acknowledgement without its ranges is incomplete: another one stays due. */
+    /* If ranges are left out, the acknowledgement is incomplete, and another one stays due. */
     if (ranges || !eng_ack_has_ranges(vi)) {
         vi->rx.ack_now = false;
         vi->rx.unacked = 0;
@@ -63,7 +61,7 @@ void eng_build_finish(struct eng_build *build, struct eng_vi *vi, const struct e
         next_number(vi);
         return;
     }
-    /* The peer begins to owe an answer: the time for the answer runs from here. */
+    /* If the peer had nothing to answer before, its time for the answer begins now. */
     if (!vi->tx.owed) {
         vi->tx.progress_ns = now_ns;
         vi->tx.tries = 0;
@@ -97,10 +95,11 @@ void eng_build_finish_data(struct eng_build *build, struct eng_vi *vi, struct en
     vi->tx.inflight -= record.bytes;
     vi->tx.burst++;
     /*
-     * Ask for an acknowledgement at once where the sender would wait for it: at the end of a burst,
-     * or if a full window has fewer packets than the peer acknowledges unasked. A lone message does
-     * not ask; its acknowledgement travels with the reply. A lone large RDMA Write without
-     * immediate data asks: no reply follows, and a program with few writes would wait each time.
+     * Ask for an acknowledgement at once if a delayed one would make the sender wait: for a probe,
+     * at the end of a burst, or if the window is full with fewer packets than ack_every_packets. A
+     * lone packet does not ask, because the reply of the peer's program
+     * carries the acknowledgement. A lone large RDMA Write without immediate data asks: it gets no
+     * reply.
      */
     few = vi->tx.inflight < (uint64_t)vi->eng->config.ack_every_packets * vi->tx.packet_bytes;
     if (probe || (more && !open && few) ||

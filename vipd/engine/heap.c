@@ -1,6 +1,6 @@
 /*
- * The timer heap: a binary heap with at most one entry per VI. An idle VI has no entry and costs
- * nothing.
+ * The timer heap: a binary heap with at most one entry per VI. A VI whose timer is stopped has
+ * none.
  */
 #include "vipd/engine/internal.h"
 

@@ -1,5 +1,5 @@
 /*
- * The VIs of an engine, and the lists that they wait on.
+ * The VIs of an engine, and their lists (enum eng_list_id).
  */
 #include "vipd/engine/internal.h"
 

@@ -1,45 +1,46 @@
 /*
- * Loss detection: losses that follow from an acknowledgement, and the retransmission timer for the
- * case that none comes.
+ * Loss detection: an acknowledgement of later packets shows the loss of earlier ones. If no
+ * acknowledgement comes, the retransmission timer expires.
  *
- * As in RACK (RFC 8985), time decides: a packet is lost when a packet has arrived that was sent
- * later by a tolerance. The tolerance begins at a quarter of the smallest round trip. It grows by a
- * quarter, at most once per round trip, when a packet arrives after it was declared lost. While the
- * path keeps the order, a number that is LOSS_PACKETS higher proves a loss, too.
+ * Time decides, as in RACK (RFC 8985). A packet is lost if a packet with a higher number has
+ * arrived and the lost one is late: its age exceeds the round trip of the arrived one by a
+ * tolerance. The tolerance begins at a quarter of the smallest round trip. When a packet arrives
+ * after it was declared lost, the tolerance grows by another quarter, at most once per round trip.
+ * While the path keeps the order, the arrival of a number that is LOSS_PACKETS higher also proves a
+ * loss.
  *
- * The first expiry of the timer is a tail-loss probe: early, one packet, no conclusion about the
- * path. Later expiries back off exponentially, with jitter to spread the retries of connections.
+ * The first expiry of the timer comes early and sends one packet (a tail-loss probe); the window
+ * stays. Later expiries follow at exponentially longer, slightly random intervals.
  */
 #include "proto/probe.h"
 #include "vipd/engine/internal.h"
 
-/* A packet is lost if a number higher by this arrived, while the path keeps the order. */
+/* While the path keeps the order, a packet is lost if a number that is higher by this arrived. */
 #define LOSS_PACKETS 3
-/* Largest tolerance for reordering, in quarters of the smallest round trip (and at most
- * srtt_ns). */
+/* Largest tolerance for reordering, in quarters of the smallest round trip. */
 #define REORDER_QUARTERS_MAX 64u
-/* More loss episodes than this without reordering: the path counts as keeping the order again. */
+/* After more loss episodes than this without reordering, the path counts as keeping the order. */
 #define REORDER_QUIET 16u
-/* Smallest tolerance for reordering: smaller differences mean nothing between threads of a host. */
+/* Smallest tolerance for reordering, in ns: threads of one host already cause such differences. */
 #define REORDER_NS_MIN 20000u
-/* A tail-loss probe waits at least rto_min_ns divided by this: a needless one costs a packet. */
+/* A tail-loss probe waits at least rto_min_ns divided by this, to avoid needless packets. */
 #define PROBE_PART 8
-/* Least number of timer expiries, each with a repetition, before a connection is given up. */
+/* Smallest number of timer expiries, each with a packet sent, before the connection ends. */
 #define TRIES_MIN 3
 /*
- * Time after a loss in which packets are sent from copies. A program may change memory while it is
- * being sent. If it does so after the checksum, the peer drops the packet, and the sender sees a
- * loss. With copies such a program causes one loss per period, and no repetition is lost.
+ * After a loss, packets are sent from copies for this time. Reason: if a program changes memory
+ * after vipd has computed the checksum, the peer drops the packet, and the sender sees a loss. With
+ * copies, such a program causes at most one loss in this time.
  */
 #define COPY_NS 1000000000ull
 
-/* Put a lost record among the others in the order in which the peer needs their contents. */
+/* Insert a record into the list of lost packets, in the order in which the peer needs them. */
 static void lost_insert(struct eng_vi *vi, uint16_t index)
 {
     struct eng_sent *record = &vi->sent[index];
     uint16_t after = vi->tx.lost_tail;
 
-    /* Nearly always at the end: losses are found in the order of sending. */
+    /* The place is nearly always the end, because losses are found in the order of sending. */
     while (after != ENG_NONE && eng_sent_before(record, &vi->sent[after]))
         after = vi->sent[after].prev;
     record->prev = after;
@@ -93,19 +94,17 @@ void eng_sent_again(struct eng_vi *vi, const struct eng_sent *record)
     lost_insert(vi, index);
 }
 
-/* Has everything that was sent arrived and been processed, and are only answers to reads
- * missing? */
+/* Has the peer received and processed all that was sent, and are only answers to reads missing? */
 static bool only_reads_open(const struct eng_vi *vi)
 {
     return vi->reliable && vi->reads.open && vi->tx.una == vi->tx.number &&
            vi->tx.ops_acked == vi->tx.at.op;
 }
 
-/* Does the peer owe us anything? */
 bool eng_tx_owes(const struct eng_vi *vi)
 {
-    /* A read request may be acknowledged long before its answer comes. If an open read did not
-     * count, vipd would never notice that the peer has forgotten the connection. */
+    /* A read request may be acknowledged long before its answer comes. Open reads count, because
+     * otherwise no timer would run, and vipd would not notice that the peer is gone. */
     return vi->tx.una != vi->tx.number ||
            (vi->reliable && (vi->tx.ops_acked != vi->tx.at.op || vi->reads.open));
 }
@@ -128,7 +127,7 @@ void eng_loss_reordered(struct eng_vi *vi, uint64_t number, bool declared)
         vi->tx.reorder_quarters++;
 }
 
-/* True if the loss may be a sign of congestion. */
+/* Mark a packet as lost. True if its loss may be a sign of congestion. */
 static bool mark_lost(struct eng_vi *vi, uint64_t number, uint64_t now_ns)
 {
     struct eng_sent *record = &vi->sent[number % ENG_SENT_SLOTS];
@@ -165,7 +164,7 @@ static void declare(struct eng_vi *vi, uint64_t number, uint64_t now_ns)
         eng_cc_lost(&vi->tx.cc, &loss);
 }
 
-/* Lowest number of [una, to) that is under way, or `to`. */
+/* Lowest number of [una, to) whose packet is under way and not lost; `to` if there is none. */
 static uint64_t first_sent(struct eng_vi *vi, uint64_t to)
 {
     uint64_t n = vi->tx.first_sent > vi->tx.una ? vi->tx.first_sent : vi->tx.una;
@@ -205,7 +204,7 @@ void eng_loss_detect(struct eng_vi *vi, uint64_t now_ns)
     }
 }
 
-/* Time to wait for an answer; it grows with the expiries in a row. */
+/* Time to wait for an answer; it grows with each expiry in a row. */
 static uint64_t interval(struct eng_vi *vi)
 {
     const struct eng_config *config = &vi->eng->config;
@@ -237,20 +236,21 @@ void eng_loss_arm(struct eng_vi *vi, uint64_t now_ns)
     if (VIP_MUTANT(LOSS_TIMER) && vi->tx.backoff)
         return;
     vi->tx.timer_ns = from + interval(vi);
-    /* The answer to a read may take any time; probes ask if the peer still knows the connection. */
+    /* The answer to a read may take any time. Rare probes check that the peer is still there. */
     if (only_reads_open(vi))
         vi->tx.timer_ns = from + vi->eng->config.conn_timeout_ns / 4;
     if (vi->reliable && vi->tx.tries >= TRIES_MIN && vi->tx.timer_ns > end && end > now_ns)
         vi->tx.timer_ns = end;
-    /* A time in the past would count as lateness of our own timer (given_up). */
+    /* given_up counts the time from timer_ns to now as lateness of the timer, so timer_ns must not
+     * be in the past. */
     if (vi->tx.timer_ns < now_ns)
         vi->tx.timer_ns = now_ns;
 }
 
 /*
  * Has the peer all content of this packet, although the packet is not acknowledged? Another packet
- * may have carried the same content. For operations ops_done proves it, for answers a later read of
- * the peer in the same slot (struct eng_read).
+ * may have carried the same content. For operations the peer's ops_done shows this. For answers, a
+ * later read of the peer in the same slot shows it (struct eng_read).
  */
 static bool settled(struct eng_vi *vi, const struct eng_sent *record)
 {
@@ -267,9 +267,9 @@ static bool settled(struct eng_vi *vi, const struct eng_sent *record)
 }
 
 /*
- * The packet under way that the peer needs first, by content, not by number: a peer that can hold
- * no more packets accepts nothing else. Repeating content that the peer has would waste this try.
- * Returns tx.number if nothing that the peer needs is under way.
+ * The number of the packet under way whose content the peer needs first; tx.number if the peer
+ * needs none of them. This need not be the lowest number. A peer that can hold no more packets
+ * accepts no other content.
  */
 static uint64_t most_wanted(struct eng_vi *vi)
 {
@@ -289,8 +289,9 @@ static uint64_t most_wanted(struct eng_vi *vi)
 }
 
 /*
- * Probes leave even if the window is full, but the peer's window must hold. So the oldest packets
- * under way are marked lost to make room. Returns the number of probes with room: `wanted` or 1.
+ * Probes may exceed the window of congestion control, but not the peer's window. So mark the oldest
+ * packets under way as lost until `wanted` probes have room. Returns the number of probes:
+ * `wanted`, or 1 if the peer's window is smaller than that.
  */
 static uint32_t probe_room(struct eng_vi *vi, uint32_t wanted, uint64_t now_ns)
 {
@@ -304,7 +305,8 @@ static uint32_t probe_room(struct eng_vi *vi, uint32_t wanted, uint64_t now_ns)
     return wanted * packet <= window ? wanted : 1;
 }
 
-/* The time by which our own timer was late does not count against the peer. */
+/* Has the peer made no progress for conn_timeout? The time by which this engine's timer was late
+ * does not count. */
 static bool given_up(struct eng_vi *vi, uint64_t now_ns)
 {
     if (!VIP_MUTANT(GIVE_UP_LATE))
@@ -321,7 +323,7 @@ bool eng_loss_expired(struct eng_vi *vi, uint64_t now_ns)
         return false;
     vi->tx.tries++;
     if (only_reads_open(vi)) {
-        /* No loss is known. */
+        /* Nothing counts as lost, so send a probe only. */
         vi->tx.ping = true;
         vi->tx.elicit_ns = now_ns;
         eng_loss_arm(vi, now_ns);
@@ -335,7 +337,7 @@ bool eng_loss_expired(struct eng_vi *vi, uint64_t now_ns)
         eng_pace_set(vi);
     }
     if (!vi->reliable) {
-        /* Packets not acknowledged by now are no longer in the network. */
+        /* Packets that are not acknowledged by now have left the network. */
         while ((n = first_sent(vi, vi->tx.number)) < vi->tx.number)
             (void)mark_lost(vi, n, now_ns);
         vi->tx.timer_ns = ENG_NEVER;
@@ -346,7 +348,7 @@ bool eng_loss_expired(struct eng_vi *vi, uint64_t now_ns)
         (void)mark_lost(vi, n, now_ns);
     if (vi->tx.lost)
         eng_mtu_silence(vi, vi->sent[vi->tx.lost_head].bytes, now_ns);
-    /* A full ring gets room only when its oldest number is settled. */
+    /* If the ring is nearly full, repeat its oldest packet: only its end makes room in the ring. */
     if (vi->tx.number - vi->tx.una >= ENG_SENT_FRESH_MAX &&
         !vi->sent[vi->tx.una % ENG_SENT_SLOTS].lost)
         (void)mark_lost(vi, vi->tx.una, now_ns);
@@ -354,7 +356,7 @@ bool eng_loss_expired(struct eng_vi *vi, uint64_t now_ns)
         vi->tx.probes = probe_room(vi, vi->tx.backoff > 1 ? 2 : 1, now_ns);
     else
         vi->tx.ping = true;
-    /* The next wait begins now, even if the host sends later. */
+    /* The next wait begins now, even if the host sends the packet later. */
     vi->tx.elicit_ns = now_ns;
     vi->tx.owed = true;
     eng_loss_arm(vi, now_ns);

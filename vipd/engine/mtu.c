@@ -1,28 +1,29 @@
 /*
- * The size of packets: the largest that the path takes. The host gives the limit of its interface.
- * A path with a smaller limit may drop large packets without a message. Signs of that are losses of
- * large packets only, or a silence. Then packets shrink to STEP_SMALL, at last to
- * VIP_PACKET_BYTES_MIN. From time to time a test packet is one step larger; if it arrives, all
- * packets get its size.
+ * The size of packets: the largest size that the path transports. At first it is the limit of the
+ * host's interface. A path with a smaller limit may drop large packets without a message. Then only
+ * large packets are lost, or no answer comes at all. In these cases packets shrink to STEP_SMALL,
+ * later to VIP_PACKET_BYTES_MIN. From time to time a test packet is one step larger; if it arrives,
+ * all packets get its size.
  *
- * A test packet carries data like any other; its loss is repaired as usual and is no sign of
- * congestion.
+ * A test packet carries data like any other. If it is lost, its data is sent again, and the loss is
+ * no sign of congestion.
  */
 #include "vipd/engine/internal.h"
 
-/* Black-hole test: packets shrink after losses of large packets in this many round trips, */
+/* Packets shrink if large ones were lost in this many round trips and no large one arrived. */
 #define MTU_ROUNDS_MAX 3u
-/* ... and of this many large packets in all, if no large packet arrived in between. */
+/* At least this many large packets must be lost before packets shrink. */
 #define MTU_LOST_MAX 10u
 /* Timer expiries in a row after which packets shrink: if the packet that the peer needs is larger
- * than STEP_SMALL; if it is not (few paths drop such a size). */
+ * than STEP_SMALL; and (_SMALL) if it is not, because few paths drop packets of that size. */
 #define MTU_SILENCES       3u
 #define MTU_SILENCES_SMALL 4u
-/* First and longest time between tests of a larger size, in ns; each failure doubles it. */
+/* First and longest time between tests of a larger size, in ns; each failed test doubles the
+ * time. */
 #define MTU_TEST_NS     100000000ull
 #define MTU_TEST_MAX_NS 60000000000ull
 
-/* Sizes to test, in bytes. Every IPv6 path takes 1280 bytes including its headers. */
+/* Sizes to test, in bytes. Every IPv6 path transports packets of 1280 bytes with headers. */
 static const uint32_t steps[] = {
     VIP_PACKET_BYTES_MIN, 1200, 1400, 1472, 4096, 8192, 16384, 32768, 65536};
 #define STEPS      (sizeof(steps) / sizeof(steps[0]))
@@ -38,7 +39,7 @@ static uint32_t step_below(uint32_t bytes)
     return below;
 }
 
-/* The step above the present size, at most what the interface takes. */
+/* The step above the present size, but at most the limit of the interface. */
 static uint32_t step_above(const struct eng_vi *vi)
 {
     for (unsigned i = 0; i < STEPS; i++)
@@ -106,7 +107,8 @@ void eng_mtu_arrived(struct eng_vi *vi, uint64_t number, uint32_t bytes)
         vi->tx.mtu_lost = vi->tx.mtu_rounds = 0;
     if (bytes <= vi->tx.packet_bytes)
         return;
-    /* The test packet arrived, or a late packet from before the cut: test the next step at once. */
+    /* A packet above the present size arrived: the test packet, or one sent before packets shrank.
+     * Test the next step at once. */
     vi->tx.packet_bytes = bytes;
     if (number == vi->tx.mtu_test) {
         vi->tx.mtu_test = 0;

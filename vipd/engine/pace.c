@@ -1,19 +1,19 @@
 /*
- * The pace spreads a window over its round trip, because one burst of it would fill the queues of
- * the path. The pace is a bucket of time: every byte sent costs its time at the pace; an idle
- * connection saves up one burst. With an empty bucket the VI waits for a quantum, so one timer
- * serves several packets.
+ * The pace spreads the packets of a window over a round trip; in one burst they would fill the
+ * queues of the path. Each byte takes some time at the pace; tx.pace_ns is the end of this time for
+ * all bytes sent. If it is in the future, the VI waits until a part of a burst may be sent, so that
+ * one timer serves several packets. After a pause the VI may send one burst at once.
  */
 #include "vipd/engine/internal.h"
 
-/* Burst after a pause, in bytes and packets: at least one batch of the segmentation offload */
+/* Smallest burst, in bytes and in packets: a batch of the segmentation offload. */
 #define PACE_BURST_BYTES   65536u
 #define PACE_BURST_PACKETS 4u
-/* ... and at least the bytes of this time at the pace: on fast paths a batch is larger. */
+/* Smallest burst, as time at the pace: on fast paths a batch is larger. */
 #define PACE_BURST_NS 200000u
-/* A VI with an empty bucket waits until 1/PACE_QUANTUM of a burst is saved. */
+/* A paced VI waits until it may send 1/PACE_QUANTUM of a burst. */
 #define PACE_QUANTUM 4u
-/* A pace of fewer ps per byte is no pace: 1 ps per byte is 1 TB/s. */
+/* A pace of fewer ps per byte has no effect, because 1 ps per byte is already 1 TB/s. */
 #define PACE_PS_MIN 2u
 
 static uint64_t burst_ns(const struct eng_vi *vi)
@@ -34,7 +34,7 @@ void eng_pace_set(struct eng_vi *vi)
     vi->tx.pace_ps = 0;
     if (!eighths || !vi->tx.srtt_ns)
         return;
-    /* A round trip is below a minute, 2^36 ns: times 8000 it fits. */
+    /* No overflow: a round trip is below a minute, that is, below 2^36 ns. */
     vi->tx.pace_ps = vi->tx.srtt_ns * 8000 / (window * eighths);
     if (vi->tx.pace_ps < PACE_PS_MIN)
         vi->tx.pace_ps = 0;

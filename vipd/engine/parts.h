@@ -9,7 +9,7 @@
 #error "include vipd/engine/internal.h"
 #endif
 
-/* a < b for numbers that wrap. */
+/* Is a before b? The numbers wrap. */
 static inline bool eng_before(uint32_t a, uint32_t b)
 {
     if (VIP_MUTANT(WRAP))
@@ -53,7 +53,7 @@ static inline uint32_t eng_op_position(const struct eng_vi *vi, uint32_t op)
     return vi->sq.next + (op - vi->tx.at.op);
 }
 
-/* Memory of a descriptor from ops.segs_alloc, counted in segments: its segments and its message. */
+/* Memory that ops.segs_alloc gave for a descriptor, in segments: its segments and its message. */
 static inline unsigned eng_desc_kept(const struct eng_desc *desc)
 {
     unsigned each = sizeof(struct vip_shm_seg);
@@ -97,7 +97,7 @@ static inline void eng_declared_forget(struct eng_vi *vi, uint64_t n)
     vi->tx.declared_count--;
 }
 
-/* list.c. eng_vi_get: the VI must exist (asserted: the host chooses the indices). */
+/* list.c. eng_vi_get asserts that the VI exists. */
 struct eng_vi *eng_vi_get(const struct eng *eng, uint16_t vi);
 void eng_list_add(struct eng_vi *vi, enum eng_list_id id);
 void eng_list_del(struct eng_vi *vi, enum eng_list_id id);
@@ -112,17 +112,17 @@ void eng_event_error(struct eng_vi *vi, enum vip_error_code code, uint32_t opcod
 /* heap.c: one timer per VI, ENG_NEVER stops it. */
 void eng_timer_set(struct eng_vi *vi, uint64_t at_ns);
 
-/* ready.c. After every input: put the VI on the ready list if it has something to send; set its
- * timer. */
+/* ready.c. Call after every input: put the VI on the ready list if it has something to send, and
+ * set its timer. */
 void eng_vi_update(struct eng_vi *vi);
-void eng_vi_timer(struct eng_vi *vi); /* only its timer: the ready list is as it must be */
+void eng_vi_timer(struct eng_vi *vi); /* only set its timer */
 
 /* queue.c */
 /* Is `op` one of our open reads: the expected one or a later one? */
 bool eng_read_is_open(struct eng_vi *vi, uint32_t op);
 /* After a rebind: is `op` a read that the peer has processed and whose bytes are missing here? */
 bool eng_read_asked_again(struct eng_vi *vi, uint32_t op);
-/* Complete the head of a queue: `bits` are added to DONE and, for sends, the operation. */
+/* Complete the head of a queue. The status is DONE, the operation and `bits`. */
 void eng_send_complete(struct eng_vi *vi, uint32_t bits);
 void eng_recv_complete(struct eng_vi *vi, uint32_t bits, uint32_t length, uint64_t imm);
 /* Complete, in order, operations that the peer has processed; reads also need their bytes. */
@@ -131,36 +131,36 @@ void eng_send_advance(struct eng_vi *vi);
 unsigned eng_send_advance_sent(struct eng_vi *vi);
 /* Statuses of a flush of the send queue. */
 struct eng_flush {
-    uint32_t first_status; /* for the oldest one instead of "flushed", if not 0 */
-    bool failed;           /* operation failed_op gets failed_status, */
-    bool reads_only;       /* if it is an RDMA Read */
+    uint32_t first_status; /* if not 0: status of the oldest send, instead of "flushed" */
+    bool failed;           /* operation failed_op gets failed_status */
+    bool reads_only;       /* only an RDMA Read gets failed_status */
     uint32_t failed_op, failed_status;
 };
 void eng_send_flush(struct eng_vi *vi, const struct eng_flush *flush);
 void eng_recv_flush(struct eng_vi *vi); /* all receives, also those that the host keeps */
 void eng_recv_flush_posted(struct eng_vi *vi);
 void eng_desc_release(struct eng_vi *vi, struct eng_desc *desc);
-/* Age of the descriptor at this position of the send queue since its post, to ENG_TICK_NS. */
+/* Time since the post of the descriptor at this position of the send queue, to ENG_TICK_NS. */
 uint64_t eng_desc_age_ns(const struct eng_vi *vi, uint32_t position, uint64_t now_ns);
 
 /*
- * post.c: may `bytes` bytes (0..desc->sum) move between a message and the data segments, in their
- * order? Bounds are checked for the bytes that move: a receive may be longer than its region.
- * Handle and tag are checked in every segment of length > 0.
+ * post.c: may the first `bytes` bytes (0..desc->sum) of the data segments be read or written?
+ * Bounds are checked only for these bytes, because a receive may be longer than its region. Handle
+ * and tag are checked in every segment of length > 0.
  */
 bool eng_desc_check(struct eng_vi *vi, const struct eng_desc *desc, enum eng_access_kind kind,
                     uint32_t bytes);
 
 /* state.c */
-/* All numbers of a connection start again. The caller sets numbers of operations that go on. */
+/* Reset all numbers of a connection. If operations keep their numbers, the caller sets these. */
 void eng_conn_begin(struct eng_vi *vi, const struct eng_conn *conn, uint64_t now_ns);
 /* Break a Connected VI: flush, Error state, ENG_EVENT_BROKEN to the host. */
 void eng_break(struct eng_vi *vi, const struct eng_fault *fault);
 
 /* fail.c */
-/* End a descriptor that cannot be sent, in its turn. False: that broke the connection. */
+/* Complete a faulty descriptor when its turn comes. False: this broke the connection. */
 bool eng_refuse(struct eng_vi *vi, struct eng_desc *desc);
-/* Break the connection if the operation that lost its memory is the oldest one now. */
+/* Break the connection if tx.fail_op is the oldest operation now. */
 void eng_fail_head(struct eng_vi *vi);
 /* Report to the application that the peer's read `op` is denied. Returns the fault for
  * eng_break. */
@@ -172,26 +172,27 @@ bool eng_read_readable(struct eng_vi *vi, const struct eng_read *read);
 struct eng_build {
     struct eng_packet *packet;
     uint32_t head_bytes;
-    uint32_t message_bytes; /* part of head_bytes: messages, which count as payload */
+    uint32_t message_bytes; /* bytes of messages in head_bytes; statistics count them as payload */
     unsigned frames;
-    uint32_t limit_bytes; /* of the packet */
+    uint32_t limit_bytes; /* largest size of the packet */
     bool more;            /* the VI has more to send behind this packet, if window and pace allow */
     bool unheard; /* ends with an RDMA Write without immediate data: no program will reply to it */
 };
 void eng_build_begin(struct eng_build *build, struct eng_vi *vi, struct eng_packet *packet);
 void eng_build_head(struct eng_build *build, uint32_t bytes);
-/* Append the fragment of `desc` at `at`, up to byte `end`; *at moves. False: no room. */
+/* Append the fragment of `desc` from *at up to byte `end`; move *at behind it. False: no room. */
 bool eng_build_op(struct eng_build *build, struct eng_vi *vi, const struct eng_desc *desc,
                   struct eng_pos *at, uint32_t end);
 /* The same for the answer to a read. */
 bool eng_build_answer(struct eng_build *build, struct eng_vi *vi, const struct eng_read *read,
                       struct eng_pos *at, uint32_t end);
 
-/* Pad a packet with zeros if nothing more fits and both ends know padding; else do nothing. */
+/* Pad a packet with zeros to its limit if at most VIP_WIRE_PAD_MAX bytes are left, and if both ends
+ * know padding and are on different hosts. */
 void eng_build_fill(struct eng_build *build, const struct eng_vi *vi);
 
-/* finish.c: write the header and account for the packet. `record` describes the contents of a packet
- * that must be acknowledged; NULL for a plain acknowledgement. */
+/* finish.c: write the header and account for the packet. `record` describes the contents of a
+ * packet that must be acknowledged; NULL for a plain acknowledgement. */
 void eng_build_finish(struct eng_build *build, struct eng_vi *vi, const struct eng_sent *record,
                       uint16_t flags, unsigned ranges, uint64_t now_ns);
 /* Finish a data packet that carries [from, to) of a stream, behind `ranges` ranges. */
@@ -199,8 +200,8 @@ void eng_build_finish_data(struct eng_build *build, struct eng_vi *vi, struct en
                            struct eng_pos to, enum eng_stream stream, unsigned ranges,
                            uint64_t now_ns);
 
-/* resend.c: send the content of the first lost packet that matters in a new packet. False: none was
- * made. */
+/* resend.c: build a new packet with the content of the first lost packet that the peer still needs.
+ * False: no packet was built. */
 bool eng_resend(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns);
 
 /* ack.c: numbers received. */
@@ -221,13 +222,12 @@ void eng_ack_fill(const struct eng_vi *vi, struct vip_header *hdr, uint64_t now_
 /* Write the newest ranges, at most `max`, in ascending order. Returns their number. */
 unsigned eng_ack_ranges(const struct eng_vi *vi, struct vip_range out[VIP_WIRE_RANGES_MAX],
                         unsigned max);
-/* Does the packet acknowledge only what was sent? If not, it is dropped. */
+/* Does the packet acknowledge only packets and operations that were sent? */
 bool eng_ack_possible(const struct eng_vi *vi, const struct vip_packet *packet);
 void eng_ack_take(struct eng_vi *vi, const struct vip_packet *packet, uint64_t now_ns);
 
 /* skip.c */
-/* Does the packet acknowledge a skipped number? Then the peer acknowledges what it did not
- * receive. */
+/* Does the packet acknowledge a skipped number, that is, a packet that was never sent? */
 bool eng_ack_invented(const struct eng_vi *vi, const struct vip_packet *packet);
 /* Choose the next number to skip. */
 void eng_skip_draw(struct eng_vi *vi);
@@ -240,23 +240,22 @@ uint64_t eng_loss_base(const struct eng_vi *vi);
 uint64_t eng_loss_rto(const struct eng_vi *vi);
 
 /* loss.c */
-/* A packet arrived after later ones; `declared`: after it had been declared lost. */
+/* A packet arrived after packets with higher numbers. declared: it was declared lost before. */
 void eng_loss_reordered(struct eng_vi *vi, uint64_t number, bool declared);
 void eng_loss_detect(struct eng_vi *vi, uint64_t now_ns);
 /* Start, move or stop the retransmission timer after something was sent or acknowledged. */
 void eng_loss_arm(struct eng_vi *vi, uint64_t now_ns);
 /* The retransmission timer is due. False: the peer has not answered for conn_timeout. */
 bool eng_loss_expired(struct eng_vi *vi, uint64_t now_ns);
-/* Close the record of an open number: acknowledged, replaced, or not to be repeated. */
+/* Close the record of an open number: its packet is acknowledged, replaced, or never repeated. */
 void eng_sent_close(struct eng_vi *vi, uint64_t number);
-/* Take the next packet number for a record that was never sent: its content waits like that of a
- * lost packet. */
+/* Give `record` the next packet number and treat it as a lost packet. So its content is sent. */
 void eng_sent_again(struct eng_vi *vi, const struct eng_sent *record);
-/* Does the peer owe us an answer? */
+/* Must the peer still answer something that we sent? */
 bool eng_tx_owes(const struct eng_vi *vi);
 
 /* pace.c */
-/* After a change of the window or of the round trip time. */
+/* Call it after a change of the window or of the round trip time. */
 void eng_pace_set(struct eng_vi *vi);
 void eng_pace_sent(struct eng_vi *vi, uint32_t bytes, uint64_t now_ns);
 void eng_pace_refresh(struct eng_vi *vi, uint64_t now_ns);
@@ -265,7 +264,7 @@ void eng_pace_refresh(struct eng_vi *vi, uint64_t now_ns);
 void eng_mtu_init(struct eng_vi *vi);
 /* Largest size of the next packet of fresh data. */
 uint32_t eng_mtu_limit(const struct eng_vi *vi, uint64_t now_ns);
-/* A data packet leaves, with number tx.number. */
+/* A data packet with number tx.number is sent. */
 void eng_mtu_sent(struct eng_vi *vi, uint32_t bytes);
 /* A packet was lost. True: it was a test packet; its loss is no sign of congestion. */
 bool eng_mtu_lost(struct eng_vi *vi, uint64_t number, uint32_t bytes, uint64_t now_ns);
@@ -276,24 +275,24 @@ void eng_mtu_silence(struct eng_vi *vi, uint32_t bytes, uint64_t now_ns);
 /* rx.c */
 enum eng_step {
     ENG_STEP_DONE,  /* processed or not needed */
-    ENG_STEP_AHEAD, /* not its turn */
-    ENG_STEP_BAD,   /* contradicts what came before */
-    ENG_STEP_LATER, /* not its turn, and not to be held: it must come again */
-    ENG_STEP_FAULT, /* the connection is to be broken: rx.fault says why */
+    ENG_STEP_AHEAD, /* ahead of its turn; may be held */
+    ENG_STEP_BAD,   /* contradicts earlier frames */
+    ENG_STEP_LATER, /* ahead of its turn; must not be held, so the peer must send it again */
+    ENG_STEP_FAULT, /* the caller must break the connection: rx.fault has the reason */
     ENG_STEP_BROKE, /* the VI is no longer connected */
 };
 
-/* place.c: one in-order fragment, of which `skip` bytes were seen before. */
+/* place.c: process a fragment that is in order; its first `skip` bytes are placed already. */
 enum eng_step eng_place_send(struct eng_vi *vi, const struct vip_frame *frame, uint32_t skip);
 enum eng_step eng_place_write(struct eng_vi *vi, const struct vip_frame *frame, uint32_t skip);
 /* Scatter len payload bytes to the data segments from byte `offset` on. */
 bool eng_scatter(struct eng_vi *vi, const struct eng_desc *desc, uint32_t offset, uint32_t len,
                  uint32_t payload);
-/* Break off the operation in rx.at (Unreliable Delivery, or end of the connection). */
+/* Report the operation at rx.at as incomplete (Unreliable Delivery, or end of the connection). */
 void eng_place_abandon(struct eng_vi *vi);
-/* The operation in rx.at has been processed to its end. The completion of its receive follows. */
+/* Move rx.at to the next operation. The caller then completes the receive of this one. */
 void eng_rx_op_done(struct eng_vi *vi);
-/* The same for an operation that took no receive. */
+/* The same for an operation that consumed no receive: also commit it (eng_vi_commit_to). */
 void eng_rx_op_commit(struct eng_vi *vi);
 
 /* read.c */
@@ -304,7 +303,7 @@ void eng_read_started(struct eng_vi *vi, uint32_t op);
 
 /* reorder.c */
 void eng_held_init(struct eng_vi *vi);
-/* Hold a packet; false: too many are held, or the search for its place took too long. */
+/* Hold a packet; false: too many packets are held, or its place in the order is too far away. */
 bool eng_held_add(struct eng_vi *vi, enum eng_stream stream, struct eng_pos at, uint32_t token);
 void eng_held_check(struct eng_vi *vi);
 void eng_held_drop(struct eng_vi *vi);

@@ -1,6 +1,6 @@
 /*
- * The target of a send or an RDMA Write: choice of the receive descriptor, placing, status (spec
- * 3.3, 3.5, 3.6, 3.7).
+ * Sends and RDMA Writes that arrive: choose the receive descriptor, place the bytes, report the
+ * status (spec 3.3, 3.5, 3.6, 3.7).
  */
 #include "proto/store.h"
 #include "vipd/engine/internal.h"
@@ -44,7 +44,7 @@ bool eng_scatter(struct eng_vi *vi, const struct eng_desc *desc, uint32_t offset
     return true;
 }
 
-/* The rest of the operation is ignored (Unreliable Delivery). */
+/* Ignore the rest of the operation (Unreliable Delivery). */
 static enum eng_step skip_rest(struct eng_vi *vi, const struct vip_frame *frame)
 {
     vi->rx.phase = ENG_PHASE_SKIP;
@@ -53,10 +53,8 @@ static enum eng_step skip_rest(struct eng_vi *vi, const struct vip_frame *frame)
     return ENG_STEP_DONE;
 }
 
-/*
- * The operation fails here. Unreliable Delivery: the message is dropped. Otherwise the connection
- * breaks, and the peer hears op_status (its operation has it with Reliable Reception, spec 3.6).
- */
+/* The operation cannot be processed here. Unreliable Delivery: drop the message. Otherwise break
+ * the connection and send op_status to the peer (spec 3.6). */
 static enum eng_step fail(struct eng_vi *vi, const struct vip_frame *frame, uint32_t op_status,
                           const char *why)
 {
@@ -98,8 +96,8 @@ static enum eng_step recvq_empty(struct eng_vi *vi, const struct vip_frame *fram
     return fail(vi, frame, VIP_ST_REMOTE_DESC_ERROR, why);
 }
 
-/* Why a message may not go to this receive: some segment is not accessible at all, or all segments
- * begin in registered memory, but one of them reaches past it. */
+/* Why eng_desc_check refused this receive: the first byte of a segment is not accessible, or a
+ * segment reaches past its registered memory. */
 static const char *recv_denied(struct eng_vi *vi, const struct eng_desc *desc)
 {
     const struct vip_shm_seg *seg;
@@ -118,7 +116,7 @@ static const char *recv_denied(struct eng_vi *vi, const struct eng_desc *desc)
     return "a posted receive has a segment that reaches past its registered memory";
 }
 
-/* First fragment of a send: it takes the next receive descriptor. */
+/* Process the first fragment of a send: choose and check the next receive descriptor. */
 static enum eng_step send_begin(struct eng_vi *vi, const struct vip_frame *frame)
 {
     const struct eng_desc *desc = recv_head(vi);
@@ -173,10 +171,8 @@ enum eng_step eng_place_send(struct eng_vi *vi, const struct vip_frame *frame, u
     return ENG_STEP_DONE;
 }
 
-/*
- * May the peer write to this memory? The whole range is checked before the first byte (spec 3.5); a
- * message is not part of it.
- */
+/* May the peer write to this memory? The check comes before the first byte and is for the whole
+ * range of the RDMA Write (spec 3.5), without its message. */
 static bool write_allowed(struct eng_vi *vi, const struct vip_frame *frame)
 {
     uint32_t bytes = vip_frame_bulk(frame);
@@ -191,10 +187,8 @@ static bool write_allowed(struct eng_vi *vi, const struct vip_frame *frame)
     return !bytes || vi->eng->ops.check(vi->eng->ctx, &access);
 }
 
-/*
- * Place the message of an RDMA Write, whose data is in place. Like a send, the message must fit the
- * receive, and access is checked first. Returns VIP_ST_* bits of the fault, or 0.
- */
+/* Place the message of an RDMA Write into a receive. As with a send, the message must fit into the
+ * receive, and access is checked first. Returns VIP_ST_* bits of the fault, or 0. */
 static uint32_t message_fault(struct eng_vi *vi, const struct eng_desc *desc,
                               const struct vip_frame *frame)
 {
@@ -210,12 +204,12 @@ static uint32_t message_fault(struct eng_vi *vi, const struct eng_desc *desc,
     return 0;
 }
 
-/* The fault of an RDMA Write itself, for each way to report it. */
+/* A fault of an RDMA Write, for each way to report it. */
 struct write_fault {
-    enum vip_error_code code; /* for the callback, if no receive is consumed */
-    uint32_t recv_status;     /* in the receive that is consumed */
-    uint32_t op_status;       /* for the initiator's operation (Reliable Reception) */
-    const char *why;          /* NULL: nothing is wrong */
+    enum vip_error_code code; /* for the error callback, if the write consumes no receive */
+    uint32_t recv_status;     /* status of the receive, if the write consumes one */
+    uint32_t op_status;       /* status of the initiator's operation (Reliable Reception) */
+    const char *why;          /* NULL: no fault */
 };
 
 static struct write_fault write_fault(const struct eng_vi *vi)
@@ -232,8 +226,9 @@ static struct write_fault write_fault(const struct eng_vi *vi)
 }
 
 /*
- * The last fragment of a write. Only it shows whether a receive is consumed (immediate data, a
- * message). If so, the receive carries the error; else the callback reports it (spec 3.6, 3.9).
+ * Process the last fragment of an RDMA Write. The write consumes a receive if this fragment has
+ * immediate data or a message. Then the receive gets a fault of the write as its status. Otherwise
+ * the error callback reports the fault (spec 3.6, 3.9).
  */
 static enum eng_step write_end(struct eng_vi *vi, const struct vip_frame *frame)
 {
@@ -277,7 +272,7 @@ static enum eng_step write_end(struct eng_vi *vi, const struct vip_frame *frame)
 enum eng_step eng_place_write(struct eng_vi *vi, const struct vip_frame *frame, uint32_t skip)
 {
     uint32_t len = frame->length - skip;
-    /* The bytes for the remote memory; a message comes last, and never without the LAST flag. */
+    /* A message is at the end of the last fragment; `bulk` bytes go to registered memory. */
     uint32_t message = frame->flags & VIP_FRMF_LAST ? frame->message : 0;
     uint32_t bulk = len - message;
     struct eng_access access = {.vi = vi->index,

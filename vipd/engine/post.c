@@ -1,12 +1,13 @@
 /*
- * Posting: copies the descriptor and checks its format (spec 3.4). A fault becomes the descriptor's
- * status when its turn comes. Access to its segments is checked only then, because regions change.
+ * Posting: copy the descriptor and check its format (spec 3.4). A faulty descriptor completes with
+ * an error status when its turn comes. Access to its segments is checked only then, because regions
+ * may change before.
  */
 #include "vipd/engine/ready.h"
 
 #include <string.h>
 
-/* Does the post use an extension of VIPL 1.0 where that is not possible, or an unknown flag? */
+/* Does the post use an extension of VIPL 1.0 that is not allowed here, or an unknown flag? */
 static bool extension_fault(const struct eng_vi *vi, const struct eng_post *post)
 {
     if (!post->flags)
@@ -19,7 +20,7 @@ static bool extension_fault(const struct eng_vi *vi, const struct eng_post *post
             post->message_bytes > VIP_MESSAGE_BYTES_MAX);
 }
 
-/* Faults of the descriptor itself, spec 3.4. */
+/* Format faults of the descriptor (spec 3.4). */
 static uint32_t format_fault(const struct eng_vi *vi, const struct eng_post *post)
 {
     uint32_t op = post->control & VIP_CTL_OP_MASK;
@@ -44,7 +45,8 @@ static uint32_t format_fault(const struct eng_vi *vi, const struct eng_post *pos
     return 0;
 }
 
-/* The sum of the data segments; on the send queue it must be Length and within the limit. */
+/* Set desc->sum to the bytes of the data segments. For a send it must be equal to Length and at
+ * most the VI's maximum transfer size. */
 static uint32_t length_fault(const struct eng_vi *vi, const struct eng_post *post,
                              struct eng_desc *desc)
 {
@@ -59,7 +61,7 @@ static uint32_t length_fault(const struct eng_vi *vi, const struct eng_post *pos
     return 0;
 }
 
-/* Copy segments and message. False: the session's memory for them is used up. */
+/* Copy segments and message. False: the session's memory for segments is used up. */
 static bool keep_segs(struct eng_vi *vi, const struct eng_post *post, struct eng_desc *desc)
 {
     struct vip_shm_seg *segs = desc->seg;
@@ -107,7 +109,7 @@ static void append(struct eng_vi *vi, const struct eng_post *post)
     desc->fault = format_fault(vi, post);
     if (!desc->fault) {
         desc->fault = length_fault(vi, post, desc);
-        /* The descriptor keeps its place: the application expects one completion for each. */
+        /* The faulty descriptor stays in the queue: the application expects its completion. */
         if (!desc->fault && !keep_segs(vi, post, desc)) {
             desc->fault = VIP_ST_FORMAT_ERROR;
             eng_event_error(vi, VIP_EC_VI_OVERRUN, post->control & VIP_CTL_OP_MASK,
@@ -129,7 +131,7 @@ void eng_post(struct eng *eng, const struct eng_post *post, uint64_t now_ns)
     case VIP_VIST_CONNECTED:
         if (post->queue != VIP_Q_SEND || vi->listed[ENG_LIST_READY])
             return;
-        /* The hot path: no timer moves because of a post, unless the pace holds the VI back. */
+        /* The usual case is fast: a post changes the timer only if the pace holds the VI back. */
         eng_pace_refresh(vi, now_ns);
         if (eng_tx_wants(vi))
             eng_list_add(vi, ENG_LIST_READY);
@@ -138,7 +140,7 @@ void eng_post(struct eng *eng, const struct eng_post *post, uint64_t now_ns)
         return;
     case VIP_VIST_IDLE:
     case VIP_VIST_CONNECT_PENDING:
-        /* Receives wait for the connection; a send cannot (spec 3.2). */
+        /* Receives stay posted until the VI is connected; sends are flushed (spec 3.2). */
         eng_send_flush(vi, &(struct eng_flush){0});
         return;
     case VIP_VIST_ERROR:

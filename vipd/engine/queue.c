@@ -1,6 +1,6 @@
 /*
- * Work queues: completion in the order posted (spec 3.3), and the flush. All completions of a queue
- * leave through one function: eng_send_complete or eng_recv_complete. Also: which reads are open.
+ * Work queues: completion in the order of posting (spec 3.3), and the flush. Only eng_send_complete
+ * and eng_recv_complete report completions. Also: the test whether an RDMA Read is open.
  */
 #include "vipd/engine/internal.h"
 
@@ -68,7 +68,6 @@ void eng_send_complete(struct eng_vi *vi, uint32_t bits)
     if (vi->sq.next == vi->sq.head)
         vi->sq.next++;
     vi->sq.head++;
-    /* An empty queue starts again at 0, so a short queue uses few cache lines. */
     if (vi->sq.head == vi->sq.tail)
         vi->sq.head = vi->sq.next = vi->sq.tail = 0;
     vi->eng->ops.complete(vi->eng->ctx, vi->index, VIP_Q_SEND, status, desc->length, desc->imm);
@@ -77,7 +76,7 @@ void eng_send_complete(struct eng_vi *vi, uint32_t bits)
 void eng_recv_complete(struct eng_vi *vi, uint32_t bits, uint32_t length, uint64_t imm)
 {
     struct eng_desc *desc = eng_desc_at(vi, VIP_Q_RECV, vi->rq.head);
-    /* A receive consumed by an RDMA Write has that operation in its status (spec 1.7). */
+    /* If an RDMA Write consumes the receive, `bits` has this operation already (spec 1.7). */
     uint32_t op = bits & VIP_ST_OP_MASK ? 0 : VIP_ST_OP_RECEIVE;
 
     VIP_ASSERT(vi->rq.head != vi->rq.tail);

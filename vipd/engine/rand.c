@@ -1,7 +1,7 @@
 /* Random numbers of an engine. */
 #include "vipd/engine/internal.h"
 
-/* xorshift64*: spreads the retries of many connections in time; reproducible. */
+/* xorshift64*, for the jitter of retries: the same seed gives the same numbers. */
 uint32_t eng_random(struct eng *eng)
 {
     eng->random ^= eng->random >> 12;

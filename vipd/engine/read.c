@@ -1,9 +1,10 @@
 /*
- * RDMA Read. At the target a request is an operation like others: processed in order, then answered
- * in its own stream of fragments. At the initiator answers come back in the order of the reads.
+ * RDMA Read. The target processes a request in order, like other operations. Then it sends the
+ * answer, in a separate stream of fragments. The initiator gets the answers in the order of its
+ * reads.
  *
- * At most ENG_READS_MAX reads are open, so the target keeps a slot for each and needs no message to
- * free one: request number n + ENG_READS_MAX proves that answer n has arrived.
+ * At most ENG_READS_MAX reads are open, and the target has a slot for each. To free a slot it needs
+ * no message: request number n + ENG_READS_MAX proves that answer n has arrived.
  */
 #include "vipd/engine/internal.h"
 
@@ -15,13 +16,13 @@ enum eng_step eng_read_request(struct eng_vi *vi, const struct vip_frame *frame)
                             .total = frame->total,
                             .addr = frame->remote_addr};
 
-    /* After a rebind the peer asks again for its open reads first, in their order. Answers in
-     * another order would fill the peer's memory for held packets. */
+    /* After a rebind the peer requests its open reads again. Take these requests first, and in
+     * order. With another order of the answers, the peer would have to hold many packets. */
     bool again = vi->reads.again_count && frame->op == vi->reads.again[vi->reads.again_first];
 
     if (vi->reads.again_count && !again)
         return ENG_STEP_LATER;
-    /* Unreliable Delivery has no reads, and no vipd has more than ENG_READS_MAX open. */
+    /* Unreliable Delivery has no reads, and a correct peer has at most ENG_READS_MAX open. */
     if (!vi->reliable || vi->reads.asked - vi->reads.at.op >= ENG_READS_MAX)
         return ENG_STEP_BAD;
     if (!eng_read_readable(vi, &read)) {
@@ -46,7 +47,7 @@ void eng_read_started(struct eng_vi *vi, uint32_t op)
         vi->reads.want = (struct eng_pos){op, 0};
 }
 
-/* The oldest open read is over; the next one is the next read of the queue. */
+/* The oldest open read has all bytes: move reads.want to the next RDMA Read of the send queue. */
 static void read_finished(struct eng_vi *vi)
 {
     vi->reads.want.off = 0;
@@ -101,7 +102,7 @@ enum eng_step eng_read_answer(struct eng_vi *vi, const struct vip_frame *frame)
         desc->state = ENG_DESC_READ_DONE;
         read_finished(vi);
         eng_send_advance(vi);
-        /* A send behind it may have lost its memory and is now due to fail. */
+        /* If tx.fail_op is the oldest operation now, it fails. */
         eng_fail_head(vi);
         if (vi->state != VIP_VIST_CONNECTED)
             return ENG_STEP_BROKE;

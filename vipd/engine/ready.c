@@ -1,4 +1,4 @@
-/* Where a VI stands after an input: on the ready list or not, and its timer. */
+/* After every input: put the VI on the ready list if it may send, and set its timer. */
 #include "vipd/engine/ready.h"
 
 static uint64_t earlier(uint64_t a, uint64_t b)

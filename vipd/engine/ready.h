@@ -25,7 +25,7 @@ static inline bool eng_answers_ready(const struct eng_vi *vi)
     return eng_before(vi->reads.at.op, vi->reads.asked);
 }
 
-/* May the next own operation be cut, if window and pace allow? */
+/* May the next posted operation be cut into packets, if window and pace allow? */
 static inline bool eng_ops_ready(struct eng_vi *vi)
 {
     const struct eng_desc *desc;
@@ -33,7 +33,7 @@ static inline bool eng_ops_ready(struct eng_vi *vi)
     if (vi->sq.next == vi->sq.tail || vi->tx.fail_valid)
         return false;
     desc = eng_desc_at(vi, VIP_Q_SEND, vi->sq.next);
-    /* A fault takes effect when everything before it is done (spec 3.6). */
+    /* A faulty descriptor fails only when all descriptors before it have completed (spec 3.6). */
     if (desc->fault)
         return !vi->reliable || vi->sq.next == vi->sq.head;
     if (vi->tx.at.off)
@@ -45,14 +45,14 @@ static inline bool eng_ops_ready(struct eng_vi *vi)
            vi->reads.open < ENG_READS_MAX + VIP_MUTANT(READ_SLOTS);
 }
 
-/* Is there something new to send, or a fault to report, that may go now? */
+/* May new fragments be sent now, or a fault be reported? */
 static inline bool eng_fresh_ready(struct eng_vi *vi)
 {
     return !vi->tx.paced && eng_tx_window_open(vi) && eng_numbers_left(vi, ENG_SENT_FRESH_MAX) &&
            (eng_ops_ready(vi) || eng_answers_ready(vi));
 }
 
-/* Is the oldest open number that of a lost packet? */
+/* Is the packet with the oldest open number lost? */
 static inline bool eng_oldest_lost(const struct eng_vi *vi)
 {
     return vi->tx.una != vi->tx.number && vi->sent[vi->tx.una % ENG_SENT_SLOTS].lost;
@@ -64,13 +64,13 @@ static inline bool eng_lost_ready(const struct eng_vi *vi)
            (vi->tx.probes || (!vi->tx.paced && eng_tx_window_open(vi)));
 }
 
-/* Is there content to send, if window and pace allow? */
+/* Would content be sent if window and pace allowed it? */
 static inline bool eng_tx_held_back(struct eng_vi *vi)
 {
     return vi->tx.lost || eng_ops_ready(vi) || eng_answers_ready(vi);
 }
 
-/* Has the VI something to send that may go now? */
+/* Has the VI a packet that may be sent now? */
 static inline bool eng_tx_wants(struct eng_vi *vi)
 {
     if (vi->state != VIP_VIST_CONNECTED || vi->paused)

@@ -1,14 +1,15 @@
 /*
- * A connection that is bound anew: its ends get new ids, epochs and packet numbers. Operations keep
- * their numbers, so the two ends go on at an operation boundary. Each end says how many operations
- * of the other end it has processed, and which of its own RDMA Reads have no answer yet. Then each
- * end rewinds its send queue to the first operation that the other end has not processed. An
- * operation that was half placed begins again at its first byte. The target of an RDMA Read counted
- * the request when it came, so the initiator sends the request again, and the target takes it again.
+ * Bind a connection anew: it gets new ids, epochs and packet numbers, but operations keep their
+ * numbers. Each end sends its counts to the other end: how many operations of the other end it has
+ * processed, and which of its own RDMA Reads have no answer yet. Then each end sends again all
+ * operations that the other end has not processed, each from its first byte. An RDMA Read without
+ * an answer is requested again, too, although its target counts the request as processed. The
+ * target then answers it again.
  *
- * Between eng_vi_pause (or eng_vi_restore) and eng_vi_rebind no packet leaves, and none is taken.
+ * Between eng_vi_pause (or eng_vi_restore) and eng_vi_rebind the engine sends and accepts no
+ * packet.
  *
- * Owns: these steps for one end. Does not own: the agreement of the two ends (connection manager).
+ * Owns: these steps of one end. Does not own: the exchange of the counts (connection manager).
  */
 #include "vipd/engine/internal.h"
 
@@ -35,7 +36,7 @@ void eng_vi_pause(struct eng *eng, uint16_t vi)
     VIP_ASSERT(of->state == VIP_VIST_CONNECTED);
     of->paused = true;
     if (!of->reliable)
-        eng_place_abandon(of); /* its rest may never come */
+        eng_place_abandon(of); /* the rest of the message may never come */
     of->tx.timer_ns = of->tx.loss_ns = of->rx.ack_ns = ENG_NEVER;
     eng_held_drop(of);
     eng_list_del(of, ENG_LIST_READY);
@@ -82,10 +83,10 @@ void eng_vi_counts(const struct eng *eng, uint16_t vi, struct vip_counts *ret)
             ret->read[ret->reads++] = op;
 }
 
-/* Does what the peer says fit what this end has sent and knows? */
+/* Are the peer's counts possible, as far as this end knows? */
 static bool counts_fit(struct eng_vi *vi, const struct vip_counts *peer)
 {
-    /* What the life before had sent is not known; it was posted here again. */
+    /* After eng_vi_restore, each descriptor in the queue may have been sent in the earlier life. */
     uint32_t sent = vi->restored ? oldest_op(vi) + (vi->sq.tail - vi->sq.head) : vi->tx.at.op;
     unsigned open = 0;
 
@@ -101,7 +102,7 @@ static bool counts_fit(struct eng_vi *vi, const struct vip_counts *peer)
     for (uint32_t op = oldest_op(vi), at = vi->sq.head; at != vi->sq.tail; op++, at++) {
         const struct eng_desc *desc = eng_desc_at(vi, VIP_Q_SEND, at);
 
-        /* The peer answered a read that it says it has not processed. */
+        /* False: the peer answered this read, but its counts say that it has not processed it. */
         if (desc->state == ENG_DESC_READ_DONE && !eng_before(op, peer->done))
             return false;
         open += eng_before(op, peer->done) && is_open_read(desc);
@@ -109,7 +110,7 @@ static bool counts_fit(struct eng_vi *vi, const struct vip_counts *peer)
     return open <= ENG_READS_MAX;
 }
 
-/* Ask again for the reads that the peer has processed and whose bytes are not here. */
+/* Request again the reads that the peer has processed and whose bytes have not arrived. */
 static void reads_again(struct eng_vi *vi)
 {
     uint32_t op = oldest_op(vi);

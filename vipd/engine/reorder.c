@@ -1,13 +1,14 @@
 /*
- * Held packets: those that came ahead of their turn. The host keeps their bytes. This file keeps
- * the order of their turns and the tokens of packets that the host may free.
+ * Held packets: packets that came ahead of their turn. The host keeps their bytes. This file keeps
+ * their tokens: of those that wait, in the order of their turns, and of those to be freed.
  */
 #include "vipd/engine/internal.h"
 
 /*
- * Search limits for the place of one more held packet, in comparisons of some ns each: from the
- * tail back, and from the last packet that filled a gap (or from the head) on. After a loss of 1 %
- * a packet that is sent again belongs some hundreds of packets further on.
+ * Limits of the search for the place of a new held packet, in comparisons of some ns each. The
+ * first search goes from the tail back. The second goes forward, from the packet that was last put
+ * before the tail, or from the head. With 1 % of losses, the place of a packet that is sent again
+ * is some hundreds of packets behind that of the one before.
  */
 #define SEARCH_STEPS 64u
 #define GAP_STEPS    1024u
@@ -37,10 +38,8 @@ static void insert_after(struct eng_vi *vi, struct eng_held_list *list, uint16_t
         vi->slot[held->next].prev = slot;
 }
 
-/*
- * Find the slot behind which a packet belongs (ENG_NONE: it belongs at the head), from `from`
- * towards the head, in at most SEARCH_STEPS steps. False: not found.
- */
+/* Find the slot behind which a packet belongs (ENG_NONE: at the head). Search from slot `from`
+ * towards the head, in at most SEARCH_STEPS steps. False: not found. */
 static bool search_back(const struct eng_vi *vi, struct eng_pos at, uint16_t from, uint16_t *ret)
 {
     for (unsigned i = 0; i < SEARCH_STEPS; i++) {
@@ -68,9 +67,10 @@ static bool search_on(const struct eng_vi *vi, struct eng_pos at, uint16_t from,
 }
 
 /*
- * The place is nearly always the tail: packets behind a gap come in order. Packets that are sent
- * again come in order, too, each behind the previous one; packets in reverse order go to the head.
- * If a peer sends in yet another order, it has to send some packets again.
+ * Find the place of a packet. It is nearly always the tail, because packets behind a gap come in
+ * order. Packets that are sent again also come in order: each is behind the previous one. Packets
+ * in reverse order belong at the head. With another order the search may fail; then the packet is
+ * not held, and the peer sends it again.
  */
 static bool search(const struct eng_vi *vi, const struct eng_held_list *list, struct eng_pos at,
                    uint16_t *ret)
@@ -116,18 +116,18 @@ static bool due(const struct eng_vi *vi, unsigned stream)
     at = &vi->slot[vi->held[stream].head].at;
     if (stream == ENG_STREAM_OPS)
         return !eng_pos_before(vi->rx.at, *at);
-    /* Without an open read every answer is an old one. */
+    /* Without an open read every answer is old, and so no answer has to wait. */
     return !vi->reads.open || !eng_pos_before(vi->reads.want, *at);
 }
 
-/* Called when something was processed: the turn of a held packet may have come. */
+/* Call this after a frame was processed: a held packet may be due now. */
 void eng_held_check(struct eng_vi *vi)
 {
     if (due(vi, ENG_STREAM_OPS) || due(vi, ENG_STREAM_READS))
         eng_list_add(vi, ENG_LIST_REPLAY);
 }
 
-/* Held packets are no longer needed. */
+/* Move all held packets to the list `dropped`, so that the host frees them. */
 void eng_held_drop(struct eng_vi *vi)
 {
     for (unsigned i = 0; i < ENG_STREAMS; i++) {
@@ -162,13 +162,13 @@ static uint32_t take_head(struct eng_vi *vi, struct eng_held_list *list)
     return vi->slot[slot].token;
 }
 
-/* The VI is destroyed; its tokens must still reach the host. */
+/* The VI is destroyed: keep the tokens of its packets in the engine until the host gets them. */
 void eng_held_orphan(struct eng_vi *vi)
 {
     struct eng *eng = vi->eng;
 
     while (vi->dropped.head != ENG_NONE) {
-        /* The host takes all of them after every destroy. */
+        /* There is room: after every eng_vi_destroy the host gets all orphans. */
         VIP_ASSERT(eng->orphan_count < 2 * ENG_HELD_MAX);
         eng->orphan[eng->orphan_count].token = take_head(vi, &vi->dropped);
         eng->orphan[eng->orphan_count++].vi = vi->index;

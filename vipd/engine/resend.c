@@ -1,17 +1,17 @@
 /*
- * Lost packets are sent again: their content goes into new packets with new numbers. Which packets
- * are lost: loss.c.
+ * Send the content of lost packets again, in new packets with new numbers. loss.c decides which
+ * packets are lost.
  */
 #include "vipd/engine/ready.h"
 
-/* The content of a record before `at` is under way again; the record keeps the rest. */
+/* A new packet has the content of `record` before `at`; the record keeps the rest. */
 static void record_trim(struct eng_sent *record, struct eng_pos at)
 {
     record->ops = (uint8_t)(record->at.op + record->ops - at.op);
     record->at = at;
 }
 
-/* Has the peer this operation, or has the operation lost its memory? */
+/* Need the operation not be sent again: has the peer processed it, or has it failed? */
 static bool is_settled(struct eng_vi *vi, uint32_t op)
 {
     if (eng_before(op, vi->tx.ops_acked))
@@ -20,9 +20,9 @@ static bool is_settled(struct eng_vi *vi, uint32_t op)
 }
 
 /*
- * The first byte of [at, end) of our own operations that can be sent again. It skips operations
- * that the peer has, and failed ones, which lost their memory. Operations behind a failed one are
- * sent again: the peer may turn out to have the failed one, and then it needs them.
+ * The first byte of [at, end) that must be sent again. Skips operations that the peer has
+ * processed, and failed ones (their memory is not registered any more). Operations behind a failed
+ * one are sent again, because an earlier packet may have brought the failed one to the peer.
  */
 static struct eng_pos skip_settled(struct eng_vi *vi, struct eng_pos at, struct eng_pos end)
 {
@@ -31,10 +31,8 @@ static struct eng_pos skip_settled(struct eng_vi *vi, struct eng_pos at, struct 
     return at;
 }
 
-/*
- * Append [at, end) of our own operations, up to one that lost its memory. Returns the position
- * where it stopped.
- */
+/* Append operations [at, end) to the packet, up to the first failed one. Returns the position
+ * behind the last byte that was appended. */
 static struct eng_pos rebuild_ops(struct eng_build *build, struct eng_vi *vi, struct eng_pos at,
                                   struct eng_pos end)
 {
@@ -56,7 +54,7 @@ static struct eng_pos rebuild_answers(struct eng_build *build, struct eng_vi *vi
     while (eng_pos_before(at, end)) {
         const struct eng_read *read = &vi->reads.slot[at.op % ENG_READS_MAX];
 
-        /* The slot has a later read, so this answer has arrived. */
+        /* If the slot has a later read, this answer has arrived (struct eng_read). */
         if (read->seq != at.op) {
             at = (struct eng_pos){at.op + 1, 0};
             continue;
@@ -68,7 +66,7 @@ static struct eng_pos rebuild_answers(struct eng_build *build, struct eng_vi *vi
     return at;
 }
 
-/* Add the content of the oldest record, a lost one, to the next lost record of its stream. */
+/* Join the oldest record, which is lost, with the next lost record, if its content follows. */
 static bool merge_oldest(struct eng_vi *vi)
 {
     const struct eng_sent *oldest = &vi->sent[vi->tx.una % ENG_SENT_SLOTS];
@@ -88,9 +86,10 @@ static bool merge_oldest(struct eng_vi *vi)
 }
 
 /*
- * After a cut of the packet size, more packets replace the lost ones. Their numbers can fill the
- * ring while the oldest record still waits. Then records are merged. A record that cannot be merged
- * takes a new number without a packet; in a full ring that is the same slot. False: still no room.
+ * Make room in a full ring. When packets have shrunk (mtu.c), each lost packet is replaced by
+ * several, and their numbers can fill the ring while the oldest record still waits. Then join lost
+ * records. A record that cannot be joined gets the next number, which has the same slot. False:
+ * still no room.
  */
 static bool make_room(struct eng_vi *vi)
 {
@@ -114,7 +113,7 @@ bool eng_resend(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
                               .why = "more packets are lost than can be remembered"};
 
     if (!make_room(vi)) {
-        /* If the oldest packet is under way, news of it makes room. */
+        /* If the oldest packet is still under way, its acknowledgement or loss makes room. */
         if (eng_oldest_lost(vi))
             eng_break(vi, &fault);
         return false;
@@ -122,7 +121,7 @@ bool eng_resend(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
     while (vi->tx.lost) {
         uint16_t index = vi->tx.lost_head;
         struct eng_sent *record = &vi->sent[index];
-        /* `index` is the number modulo ENG_SENT_SLOTS; numbers of the ring begin at una. */
+        /* The number from its slot: the lowest number from una on with this remainder. */
         uint64_t number = vi->tx.una + (index - vi->tx.una) % ENG_SENT_SLOTS;
         struct eng_pos at = record->at, end = eng_sent_end(record), from, to;
         enum eng_stream stream = (enum eng_stream)record->stream;

@@ -1,5 +1,5 @@
 /*
- * Packets in. The steps: check that the packet is possible and was not seen before; take its
+ * Packets that arrive. The steps: check that the packet is possible and no duplicate; process its
  * acknowledgement; process its frames strictly in the order of operations.
  */
 #include "vipd/engine/internal.h"
@@ -40,7 +40,7 @@ static void begin(struct eng_vi *vi, const struct vip_frame *frame)
     vi->rx.remote_addr = frame->remote_addr;
 }
 
-/* After a rebind: does the peer still have to ask again for this read? */
+/* After a rebind: is the peer expected to request this read again? */
 static bool is_asked_again(const struct eng_vi *vi, uint32_t op)
 {
     for (unsigned i = 0; i < vi->reads.again_count; i++)
@@ -72,8 +72,9 @@ static enum eng_step ordered_reliable(struct eng_vi *vi, const struct vip_frame 
 }
 
 /*
- * Unreliable Delivery does not wait for missing fragments. A newer operation ends an older one, a
- * hole ends its message, and fragments of older operations are dropped.
+ * Unreliable Delivery does not wait for missing fragments. A message with a missing fragment is not
+ * delivered. A fragment of a newer operation ends the operation under way, and fragments of older
+ * operations are dropped.
  */
 static enum eng_step ordered_unreliable(struct eng_vi *vi, const struct vip_frame *frame)
 {
@@ -103,7 +104,7 @@ static enum eng_step ordered_unreliable(struct eng_vi *vi, const struct vip_fram
     return ENG_STEP_DONE;
 }
 
-/* Process frames until one is ahead or wrong; *ret_at is then its index. */
+/* Process frames until one cannot be processed; *ret_at is then the index of this frame. */
 static enum eng_step frames(struct eng_vi *vi, const struct vip_packet *packet, unsigned *ret_at)
 {
     for (unsigned i = 0; i < packet->hdr.frame_count; i++) {
@@ -152,10 +153,10 @@ static enum eng_rx_verdict receive(struct eng_vi *vi, const struct vip_packet *p
     case ENG_STEP_DONE:
         break;
     case ENG_STEP_AHEAD:
-        /* While reads are asked for again, a packet behind them may have to come again, too. */
+        /* Before the peer has requested its reads again, hold no packet (eng_read_request). */
         if (vi->reads.again_count || !hold(vi, packet, at, token)) {
-            /* The packet is not acknowledged, so it comes again. Acknowledge the earlier
-             * packets. */
+            /* The peer sends this packet again, because it gets no acknowledgement of it.
+             * Acknowledge the earlier packets. */
             vi->rx.ack_now = vi->rx.largest > 0;
             if (VIP_MUTANT(ACK_DROPPED))
                 eng_number_record(vi, &packet->hdr, now_ns);
@@ -179,8 +180,8 @@ static enum eng_rx_verdict receive(struct eng_vi *vi, const struct vip_packet *p
     return verdict;
 }
 
-/* Break the connection of a peer that breaks the rules. With Unreliable Delivery a connection never
- * breaks; only the packet is dropped. */
+/* Break the connection of a peer that breaks the protocol, except with Unreliable Delivery, where
+ * the engine never breaks a connection. */
 static void cut_off(struct eng_vi *vi, const struct eng_fault *fault)
 {
     if (vi->reliable)
@@ -235,13 +236,14 @@ void eng_rx_replay(struct eng *eng, uint16_t vi, const struct vip_packet *packet
         return;
     switch (frames(of, packet, &at)) {
     case ENG_STEP_DONE:
-        /* The packet completed operations: acknowledge, at once if no other packet is held. */
+        /* Send a new acknowledgement with ops_done; at once if no other packet is held. */
         eng_ack_schedule(of, !eng_held_any(of), now_ns);
         break;
     case ENG_STEP_AHEAD:
     case ENG_STEP_LATER:
     case ENG_STEP_BAD:
-        /* The packet was acknowledged, so it does not come again. No vipd sends such packets. */
+        /* The packet was acknowledged, so it does not come again. A correct peer sends none
+         * such. */
         cut_off(of, &fault);
         break;
     case ENG_STEP_FAULT:

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* The only place that changes a state. Every change is published. */
+/* Change the state and report the change to the host. No other function changes a state. */
 static void state_set(struct eng_vi *vi, enum vip_vi_state state)
 {
     enum vip_vi_state old = (enum vip_vi_state)vi->state;
@@ -84,7 +84,7 @@ void eng_vi_connect(struct eng *eng, uint16_t vi, const struct eng_conn *conn, u
     state_set(of, VIP_VIST_CONNECTED);
 }
 
-/* Common to every end of a connection: drop held packets, stop sending and timers. */
+/* Part of every end of a connection: drop held packets, stop sending, stop the timers. */
 static void conn_over(struct eng_vi *vi)
 {
     eng_held_drop(vi);
@@ -119,10 +119,8 @@ static bool unanswered(const struct eng_vi *vi)
     return false;
 }
 
-/*
- * The transport failed. Writes of the peer have other error codes, our own reads have descriptors.
- * Only the callback can report reads of the peer that were not answered (spec 1.9, 3.9).
- */
+/* The transport failed: report reads of the peer whose answers did not arrive. Only the error
+ * callback can report them, because they have no descriptor at this end (spec 1.9, 3.9). */
 static void reads_transport(struct eng_vi *vi)
 {
     if (unanswered(vi))
@@ -159,7 +157,7 @@ void eng_vi_disconnect(struct eng *eng, uint16_t vi, uint32_t *ret_ops_done)
 
     *ret_ops_done = of->rx.at.op;
     conn_over(of);
-    /* The application ends the connection: a half filled receive is flushed like the others. */
+    /* Flush a partly filled receive like the others, without a report of a partial message. */
     of->rx.phase = ENG_PHASE_START;
     eng_send_flush(of, &(struct eng_flush){0});
     eng_recv_flush(of);
@@ -177,7 +175,7 @@ void eng_vi_closed(struct eng *eng, uint16_t vi, const struct eng_close *close, 
     if (of->state != VIP_VIST_CONNECTED)
         return;
     if (close->ops_valid && of->reliable) {
-        /* ops_done comes from the peer: it counts only if it fits what was sent. */
+        /* The peer's ops_done is not trusted: use it only if these operations were sent. */
         if (!eng_before(of->tx.at.op, close->ops_done) &&
             eng_before(of->tx.ops_acked, close->ops_done)) {
             of->tx.ops_acked = close->ops_done;
@@ -186,8 +184,7 @@ void eng_vi_closed(struct eng *eng, uint16_t vi, const struct eng_close *close, 
         flush.failed_status = close->op_status & VIP_ST_ERROR_MASK;
         flush.failed = flush.failed_status != 0;
         flush.failed_op = close->failed_op;
-        /* With Reliable Delivery only an RDMA Read gets op_status; for other operations it only
-         * says why the connection was closed (spec 3.6). */
+        /* With Reliable Delivery only an RDMA Read gets op_status (spec 3.6). */
         flush.reads_only = of->level != VIP_LVL_RECEPTION;
     }
     if (close->transport)

@@ -1,9 +1,10 @@
 /*
- * What is due: delayed acknowledgements, losses found by time, the retransmission timer.
+ * Work that is due: delayed acknowledgements, losses that time proves, the retransmission timer,
+ * the end of a wait for the pace, completions of Unreliable Delivery.
  */
 #include "vipd/engine/internal.h"
 
-/* Completions of sends that cost as much as a timer. */
+/* Number of completions of sends that cost as much as one timer. */
 #define SENDS_PER_STEP 4u
 
 uint64_t eng_deadline(const struct eng *eng)
@@ -44,7 +45,8 @@ unsigned eng_tick(struct eng *eng, uint64_t now_ns)
         eng_list_del(vi, ENG_LIST_SENT);
         steps += 1 + eng_send_advance_sent(vi) / SENDS_PER_STEP;
     }
-    /* Every expiry moves its own timer into the future. Timers beyond the budget stay due. */
+    /* Each vi_tick moves the VI's timer into the future or stops it. Timers that the budget does
+     * not cover stay due. */
     while (steps < ENG_TICK_STEPS && eng->timer_count && eng->timer[0].at_ns <= now_ns) {
         vi = eng->vi[eng->timer[0].vi];
         vi_tick(vi, now_ns);

@@ -1,7 +1,7 @@
 /*
- * Packets out. eng_tx_pull serves the ready VIs in turn. The order for one VI: lost fragments (an
- * acknowledgement with ranges before them); new fragments (our own operations and answers to the
- * peer's reads in turn); a probe; a plain acknowledgement.
+ * Packets to send. eng_tx_pull serves the ready VIs in turn. The order of the packets of a VI: lost
+ * fragments, and before them an acknowledgement if it has ranges; new fragments; a probe; a plain
+ * acknowledgement. New fragments are, in turn, posted operations and answers to the peer's reads.
  *
  * Does not own: lost fragments (resend.c), headers and numbers (finish.c).
  */
@@ -21,10 +21,8 @@ static unsigned put_ranges(struct eng_build *build, struct eng_vi *vi, unsigned 
     return count;
 }
 
-/*
- * Begin a packet of new fragments. If an acknowledgement is due and has ranges, they take up to an
- * eighth of the packet; its size stays the same.
- */
+/* Begin a packet of new fragments. If an acknowledgement is due and has ranges, the ranges get up
+ * to an eighth of the packet. Returns the number of ranges. */
 static unsigned begin_fresh(struct eng_build *build, struct eng_vi *vi, struct eng_packet *ret,
                             uint64_t now_ns)
 {
@@ -44,7 +42,7 @@ static bool emit_ack(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
     struct eng_build build;
     unsigned count;
 
-    /* The ring is nearly full; the retransmission timer soon makes room. */
+    /* If the ring is nearly full, the retransmission timer soon makes room. */
     if (!eng_numbers_left(vi, ENG_SENT_ACK_MAX))
         return false;
     eng_build_begin(&build, vi, ret);
@@ -55,9 +53,9 @@ static bool emit_ack(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
 }
 
 /*
- * A probe without frames, which the peer must answer with its state. It takes no room of the
- * window: if answers take longer than the timer, a probe is always under way, and it would keep a
- * window of one packet shut for ever.
+ * Build a probe: a packet without frames, which the peer must acknowledge at once. It does not
+ * count in tx.inflight. Reason: if answers take longer than the timer, a probe is always under way.
+ * In a window of one packet it would leave no room for content.
  */
 static bool emit_ping(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
 {
@@ -73,8 +71,9 @@ static bool emit_ping(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns
 }
 
 /*
- * Pad a packet of new fragments if another one follows: packets of equal size can leave in one call
- * (UDP_SEGMENT). A message of 4 KiB, for example, ends 8 bytes before the end of a packet of 1,472.
+ * Pad a packet of new fragments if another packet follows: the link can send packets of equal size
+ * in one call (UDP_SEGMENT). For example, the last packet of a message of 4 KiB may lack only 8
+ * bytes.
  */
 static void fill_up(struct eng_build *build, struct eng_vi *vi)
 {
@@ -104,7 +103,7 @@ static bool emit_answers(struct eng_vi *vi, struct eng_packet *ret, uint64_t now
     return true;
 }
 
-/* Bookkeeping when the last byte of the descriptor at sq.next has been cut. */
+/* The last byte of the descriptor at sq.next is in a packet: go on to the next descriptor. */
 static void cut_through(struct eng_vi *vi, struct eng_desc *desc, uint32_t op)
 {
     vi->sq.next++;
@@ -116,7 +115,7 @@ static void cut_through(struct eng_vi *vi, struct eng_desc *desc, uint32_t op)
     }
 }
 
-/* Limit of faulty sends of Unreliable Delivery that one call of eng_tx_pull passes over. */
+/* Largest number of faulty sends of Unreliable Delivery that one call of eng_tx_pull completes. */
 #define REFUSED_MAX 16
 
 static bool emit_ops(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
@@ -139,10 +138,10 @@ static bool emit_ops(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
             desc->state = ENG_DESC_CHECKED;
             desc->op = op;
             if (desc->fault)
-                continue; /* it may have to wait for those before it */
+                continue; /* a faulty descriptor may have to wait for those before it */
         }
         if (desc->fault) {
-            /* Operations that were cut before it leave first. */
+            /* First send the operations that are in this packet already. */
             if (vi->reliable && build.frames)
                 break;
             if (!eng_refuse(vi, desc))
@@ -187,12 +186,12 @@ static bool emit_fresh(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_n
 
 static bool emit(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
 {
-    /* Repeated fragments keep their size, so ranges do not fit beside them. */
+    /* Repeated fragments may fill their packet, so the ranges need a packet of their own. */
     if (vi->rx.ack_now && vi->tx.lost && eng_ack_has_ranges(vi) && emit_ack(vi, ret, now_ns))
         return true;
     if (eng_lost_ready(vi) && eng_resend(vi, ret, now_ns))
         return true;
-    /* A probe is due, and no lost packet is left to be one: send a probe without frames. */
+    /* If a packet must be sent to get an answer, and none is lost, send a probe without frames. */
     if (vi->tx.probes && !vi->tx.lost) {
         vi->tx.probes = 0;
         vi->tx.ping = true;
@@ -228,7 +227,7 @@ bool eng_tx_pull(struct eng *eng, struct eng_packet *ret, uint64_t now_ns)
         eng_list_del(vi, ENG_LIST_READY);
     } else if (eng->turn_packets >= eng->config.turn_packets ||
                eng->turn_bytes >= eng->config.turn_bytes) {
-        /* To the end of the list. */
+        /* Move the VI to the end of the list. */
         eng_list_del(vi, ENG_LIST_READY);
         eng_list_add(vi, ENG_LIST_READY);
     }

@@ -1,4 +1,4 @@
-/* The window of a congestion control, between its limits. */
+/* The window of the congestion control, and its limits. */
 #include "vipd/engine/cc.h"
 
 /* Smallest window, in packets. */
