@@ -76,7 +76,7 @@ static bool reap(struct rt_peer *peer, bool wait)
         return false;
     if (code != VIP_SUCCESS)
         rt_lost(peer);
-    if (!desc) { /* rt_lost has returned, so the job ends: no operation completes any more */
+    if (!desc) { /* rt_lost returns only while the job ends: no operation completes any more */
         rt.slices_busy -= peer->slices_busy;
         peer->slices_busy = 0;
         return false;
