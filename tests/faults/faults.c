@@ -1,4 +1,4 @@
-/* The calls that can be made to fail, and the loop over all n. */
+/* The functions whose calls can fail, and the loop over n (see faults.h). */
 #include "faults/faults.h"
 
 #include <dirent.h>
@@ -23,12 +23,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LIVE_SLOTS 65536u /* more than the allocations of any test */
-#define N_MAX      2000u  /* more than the calls of any set-up */
+#define LIVE_SLOTS 65536u /* number of slots; no test has as many allocations */
+#define N_MAX      2000u  /* limit of n; no set-up makes as many calls */
 
 static _Thread_local unsigned wanted, counted;
 static _Thread_local const char *failed;
-static _Thread_local int failed_with; /* errno */
+static _Thread_local int failed_with; /* errno of the last failure */
 
 static pthread_mutex_t live_lock = PTHREAD_MUTEX_INITIALIZER;
 static void *live[LIVE_SLOTS];
@@ -56,7 +56,7 @@ bool fault_of_resources(void)
     case ENOSPC:
     case ENOBUFS:
     case ENOLCK:
-    case EAGAIN: /* of pthread_create */
+    case EAGAIN: /* result of pthread_create */
         return true;
     default:
         return false;
@@ -95,7 +95,7 @@ static void *live_add(void *memory)
     return memory;
 }
 
-/* Memory that libc allocated is not in the table; it may be freed, too. */
+/* Memory that libc allocated is not in the table, but callers may free it here, too. */
 static void live_del(const void *memory)
 {
     if (!memory)
@@ -262,7 +262,7 @@ int __wrap_pthread_create(pthread_t *ret, const pthread_attr_t *attr, void *(*fn
     return due("pthread_create", EAGAIN) ? EAGAIN : __real_pthread_create(ret, attr, fn, arg);
 }
 
-/* A call whose arguments depend on the command; each argument of ours fits in a long. */
+/* A call whose further argument depends on the command. All arguments of our code fit in a long. */
 #define CALL_VARIADIC(name, error, first, command_type)                                            \
     int __real_##name(first, command_type command, ...);                                           \
     int __wrap_##name(first, command_type command, ...);
@@ -327,7 +327,7 @@ void *__wrap_mremap(void *from, size_t bytes, size_t want, int flags, ...)
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, ...);
 
-/* True if this system call must fail. Only calls that need a resource fail: not waking, waiting or signal masks. */
+/* True if this system call must fail. Calls that need no resource never fail here. */
 static bool syscall_due(long number, unsigned long second)
 {
     switch (number) {
@@ -394,7 +394,7 @@ static int in_child(const struct fault_case *one, unsigned n)
         if (getenv("FAULTS_VERBOSE"))
             fprintf(stderr, "%s %u: %s\n", one->name, n, what ? what : "-");
         fflush(NULL);
-        exit(what ? 0 : EXIT_UNTOUCHED); /* not _Exit: the leak sanitizer looks at exit */
+        exit(what ? 0 : EXIT_UNTOUCHED); /* not _Exit: the leak sanitizer runs at exit */
     }
     FAULT_CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -402,7 +402,7 @@ static int in_child(const struct fault_case *one, unsigned n)
 
 int fault_run(const struct fault_case *cases, unsigned count, const char *only)
 {
-    /* FAULTS_STEP=2: every second call fails, and so on. */
+    /* With FAULTS_STEP=2 only every second call fails, and so on. */
     unsigned step = getenv("FAULTS_STEP") ? (unsigned)atoi(getenv("FAULTS_STEP")) : 1;
     int bad = 0;
 

@@ -1,7 +1,7 @@
 /*
- * The n-th allocation or system call fails, for every n. Programs are linked with -Wl,--wrap for each function of
- * faults.c. So every call of our own objects and of protobuf-c can be made to fail, under sanitizers too.
- * Calls inside libc, libev and libeconf are not counted.
+ * Tests in which the n-th allocation or system call fails, for every n. Programs are linked with
+ * -Wl,--wrap for each function of faults.c. So every call of our own objects and of protobuf-c can
+ * fail in a test, under sanitizers too. Calls inside libc, libev and libeconf are not counted.
  *
  * Each attempt runs in its own process: a crash is detected, and no state remains for the next attempt.
  */
@@ -14,14 +14,14 @@
 
 /* From now on, in this thread, the n-th (from 1) allocation or call fails; the others do not. */
 void fault_arm(unsigned n);
-/* No further failure. Returns the name of the call that failed, or NULL: there were fewer than n calls. */
+/* From now on no call fails. Returns the name of the call that failed; NULL: no call failed. */
 const char *fault_disarm(void);
-/* True if the last failure of this thread was one of resources: memory, descriptors, room or threads. */
+/* True if this thread's last failure was a lack of memory, descriptors, disk space or threads. */
 bool fault_of_resources(void);
 
-/* Allocations made through the wrapped functions and not freed. */
+/* The number of allocations that wrapped functions made and that are not freed. */
 long fault_live(void);
-/* Open descriptors of this process. */
+/* The number of open descriptors of this process. */
 unsigned fault_fds(void);
 
 #define FAULT_CHECK(cond)                                                                          \

@@ -28,26 +28,25 @@
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
-static char dir[] = "/tmp/vip-faults-XXXXXX"; /* runtime directory */
-static uint16_t port;                         /* of the NIC */
+static char dir[] = "/tmp/vip-faults-XXXXXX"; /* runtime directory of vipd */
+static uint16_t port;                         /* UDP port of the NIC */
 
 static struct vipd vipd;
 static struct vipd_config *config;
 static struct runtime runtime;
 static struct client_listener *listener;
 static uint64_t now_ns;
-static const char *hit; /* the call that failed while vipd served; never a call of the test */
+static const char *hit; /* name of the call that failed in vipd; never a call of the test itself */
 
 /* A program that has a NIC, or that opens one. */
 struct program {
     int sock, events, doorbell, segment;
 };
 
-/* The result of a request. */
 struct outcome {
     bool ended;    /* vipd closed the connection */
-    bool later;    /* a program that comes back is to ask again */
-    uint32_t code; /* enum vip_rc, unless ended */
+    bool later;    /* vipd told a program that came back to ask again */
+    uint32_t code; /* enum vip_rc; only if vipd has not closed the connection */
     uint32_t number;
 };
 
@@ -64,7 +63,7 @@ static void daemon_stop(void)
     config = NULL;
 }
 
-/* Start vipd's parts in the order of main.c. 0 or negative errno; then err has the reason. */
+/* Start vipd's parts in the order of main.c. Returns 0, or a negative errno and a reason in err. */
 static int daemon_start(char *err, size_t err_bytes)
 {
     int r = -ENOMEM;
@@ -78,7 +77,7 @@ static int daemon_start(char *err, size_t err_bytes)
         return r;
     snprintf(config->nics[0].keys.address, sizeof(config->nics[0].keys.address), "127.0.0.1");
     config->nics[0].keys.port = port;
-    config->threads = 2; /* one more worker, whose set-up can fail too; it never runs */
+    config->threads = 2; /* adds a worker, which never runs: its set-up can fail, too */
     err[0] = '\0';
     r = runtime_open(dir, geteuid(), &runtime, err, err_bytes);
     if (r == 0)
@@ -88,7 +87,7 @@ static int daemon_start(char *err, size_t err_bytes)
     if (r == 0) {
         r = client_listen(&vipd, runtime.sock, &listener);
         if (r < 0)
-            snprintf(err, err_bytes, "%s", strerror(-r)); /* as main.c */
+            snprintf(err, err_bytes, "%s", strerror(-r)); /* as in main.c */
     }
     if (r == 0)
         now_ns = vipd_loop_now(vipd.loop);
@@ -155,7 +154,8 @@ static struct outcome hear(struct program *program)
     return outcome;
 }
 
-/* If resources lack, the code must say so, or vipd must have ended the connection for that reason. */
+/* If resources lack, the code must say so, or vipd must have closed the connection for that reason.
+ */
 static struct outcome right_code(struct outcome outcome)
 {
     if (hit && fault_of_resources() && !outcome.ended)
@@ -163,11 +163,11 @@ static struct outcome right_code(struct outcome outcome)
     return outcome;
 }
 
-/* Send a request; vipd serves it while its n-th call fails (0: no call fails); read the answer. */
+/* Send a request; vipd serves it, and its n-th call fails (n = 0: none fails). Read the answer. */
 static struct outcome ask(struct program *program, const Vip__Request *request, const int *fds,
                           unsigned fd_count, unsigned n)
 {
-    /* vipd may have ended the connection, because one of its calls failed. */
+    /* vipd may have closed the connection, because one of its calls failed. */
     if (vip_control_send(program->sock, &request->base, fds, fd_count, MSG_DONTWAIT) < 0)
         return (struct outcome){.ended = true};
     fault_arm(n);
@@ -209,7 +209,7 @@ static struct outcome open_with(struct program *program, int segment, unsigned n
     if (n)
         hit = fault_disarm();
     outcome = right_code(hear(program));
-    /* When vipd refuses a connection, the program must get the reason. */
+    /* If vipd refuses a connection to its socket, the program must get the reason. */
     FAULT_CHECK(r == 0 || (!outcome.ended && outcome.code == VIP_RC_ERROR_RESOURCE));
     close(fds[0]);
     close(fds[1]);
@@ -336,8 +336,8 @@ static bool readable(int sock)
     return recv(sock, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN;
 }
 
-/* Advance the time until the next event. NOT_SET: vipd has ended the program's connection, or the other program (may
- * be NULL) has got an event first. */
+/* Advance the time until the next event. NOT_SET: vipd has closed the program's control connection,
+ * or the other program (may be NULL) has got an event first. */
 static Vip__Event__BodyCase next_event(struct program *program, const struct program *other,
                                        uint64_t *ret_handle, uint32_t *ret_code)
 {
@@ -389,10 +389,9 @@ static bool good(struct outcome outcome)
     return !outcome.ended && outcome.code == VIP_RC_SUCCESS;
 }
 
-/*
- * Two programs connect; in one of the stages the n-th call fails. True if they are connected. A failed
- * connection must end at both ends: with a result, or with the end of the connection to vipd.
- */
+/* Two programs connect; in one stage the n-th call fails. True: they are connected. A failed
+ * connection must end at both ends: with a result, or because vipd closes the control
+ * connection. */
 static bool connect_both(struct program *server, struct program *client, enum stage stage,
                          unsigned n)
 {
@@ -420,7 +419,6 @@ static bool connect_both(struct program *server, struct program *client, enum st
 
 /* ---- attempts ---------------------------------------------------------------------------------- */
 
-/* Check that vipd does all of its work for new programs. */
 static void check_serving(void)
 {
     struct program a, b;
@@ -434,7 +432,7 @@ static void check_serving(void)
     FAULT_CHECK(!vipd.clients);
 }
 
-/* Check that no end of a connection was counted as the program's fault. */
+/* Check that vipd has counted no end of a control connection as the program's fault. */
 static void check_ends(void)
 {
     const uint64_t *ended = vipd.counters.ended;
@@ -587,7 +585,6 @@ CONNECT_CASE(attempt_wait, STAGE_WAIT)
 CONNECT_CASE(attempt_request_connect, STAGE_CONNECT)
 CONNECT_CASE(attempt_accept, STAGE_ACCEPT)
 
-/* A UDP port that is free now. */
 static uint16_t free_port(void)
 {
     struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};

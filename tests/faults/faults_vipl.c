@@ -19,10 +19,10 @@
 
 #define MEMORY_BYTES 65536u
 
-static const char *hit;  /* the call that has failed */
-static const char *last; /* the call that has failed in the latest VIPL call */
+static const char *hit;  /* name of the call that has failed */
+static const char *last; /* name of the call that has failed in the latest VIPL call */
 
-/* Check a VIPL call in which something failed: it has a reason; for lack of resources, the code says so. */
+/* Check a VIPL call that failed: it must have a reason, and name a lack of resources as such. */
 static void right_code(const char *call, VIP_RETURN rc)
 {
     if (rc == VIP_SUCCESS)
@@ -152,7 +152,7 @@ static void child(char *memory, char *alloc)
     _exit(what ? CHILD_HIT : CHILD_UNHIT);
 }
 
-/* A child must not write into memory that its parent has registered, whatever fails at the fork. */
+/* A child must not write into registered memory of its parent, also if a call at the fork fails. */
 static void use_fork(VIP_NIC_HANDLE nic, unsigned n)
 {
     VIP_MEM_ATTRIBUTES attributes = {.EnableRdmaWrite = VIP_TRUE};
@@ -198,7 +198,7 @@ static void use_cq_fd(VIP_NIC_HANDLE nic, unsigned n)
     MUST(VipCreateCQ(nic, 64, &cq));
     if (CALL_WITH(n, VipxCQGetFd(cq, &fd)) == VIP_SUCCESS)
         FAULT_CHECK(fd >= 0);
-    (void)VipDestroyCQ(cq); /* fails if libvipl gave up its connection to vipd */
+    (void)VipDestroyCQ(cq); /* fails if libvipl has given up its connection to vipd */
 }
 
 /* ---- connecting -------------------------------------------------------------------------------- */
@@ -236,7 +236,7 @@ struct server {
     VIP_NIC_HANDLE nic;
     VIP_VI_HANDLE vi;
     union address address;
-    unsigned n; /* of the accept */
+    unsigned n; /* n for the accept */
     VIP_ULONG wait_ms;
     VIP_RETURN rc;
     const char *hit;
@@ -281,7 +281,7 @@ static void use_connection(VIP_NIC_HANDLE nic, unsigned request_n, unsigned acce
         rc = VipConnectRequest(client, &server.address.net, &server.address.net, 3000,
                                &remote_attributes);
         failed = fault_disarm();
-    } while (rc == VIP_NO_MATCH && !failed); /* the server's thread does not wait yet */
+    } while (rc == VIP_NO_MATCH && !failed); /* the server's thread may not wait yet */
     right_code("VipConnectRequest", rc);
     FAULT_CHECK(pthread_join(thread, NULL) == 0);
     if (server.hit)
@@ -355,7 +355,7 @@ static VIP_NIC_HANDLE open_nic(void)
     return nic;
 }
 
-/* Use everything once before the attempt: then the memory and files that libvipl keeps for ever exist. */
+/* Use everything once before: this makes the memory and files that libvipl never frees. */
 static const char *attempt(enum what what, unsigned n)
 {
     VIP_NIC_HANDLE nic = open_nic();
@@ -373,7 +373,7 @@ static const char *attempt(enum what what, unsigned n)
         nic = open_nic();
         work(nic, what, n);
     }
-    VipCloseNic(nic); /* fails if libvipl gave up its connection to vipd */
+    VipCloseNic(nic); /* fails if libvipl has given up its connection to vipd */
     FAULT_CHECK(fault_fds() == fds);
     nic = open_nic();
     work(nic, what, 0);

@@ -1,9 +1,11 @@
 # Frames that vipd must drop: for one frame of each kind, exactly one of all counters of drops must rise. Sourced
 # by bash, after namespaces.sh and daemons.sh; needs $frames and $vipctl, and calls `failed WHAT`.
-#   bad_frames DEVICE MAC HOST [SEEN]  DEVICE of $NS_A sends to MAC, the address of HOST's vip0. SEEN vlan: HOST is
-#                                      in a VLAN and DEVICE is not; then most kinds are dropped for that reason
-#   bad_frame DEVICE MAC HOST COUNTER KIND...  send these kinds; only this counter may rise, by one for each kind
-# The sender's network must carry the frames; `oversized` is for a network with jumbo frames.
+#   bad_frames DEVICE MAC HOST [SEEN]  DEVICE of $NS_A sends to MAC, the address of HOST's vip0.
+#                                      SEEN vlan: HOST is in a VLAN, DEVICE is not; then vipd drops
+#                                      most kinds because they have no tag
+#   bad_frame DEVICE MAC HOST COUNTER KIND...  send these kinds; only COUNTER may rise, and by 1 in
+#                                              all
+# The kind `oversized` is for a network with jumbo frames.
 
 drops() { # drops HOST: print "COUNTER VALUE" lines
     in_host "$1" "$vipctl" --json show stats | jq -r '.counters[] | select(.scope == "nic:vip0" and
@@ -41,6 +43,6 @@ stranger drop_unknown_conn
 group drop_frame_mac
 vlan drop_frame_vlan
 END
-    # The kernel shows vipd no frame of a foreign EtherType.
+    # The kernel hides frames of a foreign EtherType from vipd, so only the frame `group` counts.
     bad_frame "$device" "$mac" "$host" drop_frame_mac ethertype group
 }

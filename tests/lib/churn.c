@@ -1,7 +1,8 @@
 /*
  * A checked program for the scripts that make links and vipd fail. It connects; exchanges messages, RDMA
  * Writes and RDMA Reads whose contents follow from their numbers; disconnects; and begins again, until
- * it gets SIGTERM. When its connection is cut or vipd has ended, it prints that and goes on as soon as it can.
+ * it gets SIGTERM. When its connection is cut or vipd has ended, it prints a line and begins again
+ * as soon as possible.
  *
  *   churn serve NAME SEED          accept connections, one at a time
  *   churn client NAME HOST SEED    make connections
@@ -9,11 +10,11 @@
  * CHURN_NIC names the NIC (default: vip0).
  *
  * Lines on stdout: "round" for a complete connection, "cut WHERE" for a connection that the program did not
- * end itself, "refused CALL CODE REASON" for a call that lacked a resource,
- * "gone" when vipd has ended. With any faults, exit status 1 (and "WRONG ...") means one of these: bytes
- * were wrong; a descriptor was not completed exactly once, or with a status that cannot occur
- * here; a call returned a code that cannot occur here; a cut connection was not in Error state or not reported
- * as VIP_ERROR_CONN_LOST exactly once; or nothing happened for longer than STILL_S.
+ * end itself, "refused CALL CODE REASON" for a call that failed for lack of a resource, "gone" when
+ * vipd has ended. With any faults, exit status 1 (and "WRONG ...") means one of these: bytes were
+ * wrong; a descriptor was not completed exactly once, or with a status that cannot occur here; a
+ * call returned a code that cannot occur here; a cut connection was not in Error state or not
+ * reported as VIP_ERROR_CONN_LOST exactly once; or nothing happened for longer than STILL_S.
  */
 #include <signal.h>
 #include <stdarg.h>
@@ -30,18 +31,18 @@
 #include <vipl_ext.h>
 
 #define WINDOW     8    /* messages under way, and receives posted */
-#define ROOM_BYTES 8192 /* of one message or write */
-#define STILL_S    40 /* seconds; longest time without progress; faults of the scripts are shorter */
+#define ROOM_BYTES 8192 /* size of the row of one message or write */
+#define STILL_S    40   /* limit of seconds without progress; longer than faults of scripts */
 #define CONNECT_MS 1500
 
 /* First bytes of every message. */
 struct head {
-    uint64_t nonce;   /* of the connection */
-    uint32_t number;  /* of the message in it */
-    uint32_t bytes;   /* of the message */
-    uint32_t written; /* bytes written by RDMA before it, into row `number` of the target */
-    uint32_t last;    /* it is the last message */
-    uint64_t target;  /* address for writes; only in the first message */
+    uint64_t nonce;   /* the same in all messages of a connection */
+    uint32_t number;  /* number of this message in the connection */
+    uint32_t bytes;   /* length of this message */
+    uint32_t written; /* bytes that RDMA has written to row `number` before */
+    uint32_t last;    /* true: this is the last message */
+    uint64_t target;  /* address of the target for RDMA; only in the first message */
     uint32_t handle;
 };
 
@@ -59,12 +60,12 @@ struct end {
     VIP_MEM_HANDLE handle;
     struct area *area;
     unsigned kind;
-    unsigned sends, sends_done, recvs, recvs_done; /* posted and completed */
+    unsigned sends, sends_done, recvs, recvs_done; /* descriptors posted, completed */
 };
 
 static volatile sig_atomic_t stopping;
-static bool vipd_gone; /* atomic: set by the error callback's thread */
-static unsigned lost;  /* atomic: VIP_ERROR_CONN_LOST errors of the current VI */
+static bool vipd_gone; /* atomic, because the thread of the error callback sets it */
+static unsigned lost;  /* atomic; number of VIP_ERROR_CONN_LOST errors of the current VI */
 static uint64_t seed;
 static const char *doing = "nothing";
 
@@ -387,14 +388,14 @@ static void reap(struct end *end)
     }
 }
 
-/* A call may report vipd's end a moment before the callback does: wait for the callback. */
+/* A call may report vipd's end a moment before the error callback does: wait for the callback. */
 static void await_news(VIP_RETURN code)
 {
     while (code == VIP_ERROR_RESOURCE && !gone())
         usleep(1000);
 }
 
-/* Check that every descriptor comes back exactly once; then destroy the VI. */
+/* Check that every descriptor completes exactly once; then destroy the VI. */
 static void vi_end(struct end *end)
 {
     VIP_RETURN code;
@@ -403,7 +404,7 @@ static void vi_end(struct end *end)
     code = VipDisconnect(end->vi);
     if (code != VIP_SUCCESS && code != VIP_ERROR_RESOURCE)
         wrong("VipDisconnect: %d", (int)code);
-    /* When vipd has just ended, libvipl flushes as soon as it notices the end. */
+    /* When vipd has ended, libvipl flushes the queues as soon as it detects the end. */
     while (code != VIP_SUCCESS && !gone())
         usleep(1000);
     reap(end);
@@ -429,7 +430,7 @@ static void await_loss(const struct end *end)
 
     step("waiting for VIP_ERROR_CONN_LOST");
     while (!__atomic_load_n(&lost, __ATOMIC_ACQUIRE) && !stopping)
-        usleep(1000); /* a thread of libvipl reports it */
+        usleep(1000); /* a thread of libvipl reports the loss */
     (void)VipQueryVi(end->vi, &state, &attrs, &send_empty, &recv_empty);
     if (state != VIP_STATE_ERROR && !stopping)
         wrong("the state of a cut connection is %d", (int)state);
@@ -456,7 +457,7 @@ static void name_end(union address *to, const char *name)
     memcpy(to->net.HostAddress + to->net.HostAddressLen, name, strlen(name));
 }
 
-/* Answer every message; data written before it must be in place. True if the last message came. */
+/* Answer every message; earlier data must be in place. True: the last message has arrived. */
 static bool serve_messages(struct end *end)
 {
     struct head hello = {.nonce = any(),
@@ -479,7 +480,7 @@ static bool serve_messages(struct end *end)
         if (!send_message(end, &hello))
             return false;
     }
-    /* The client disconnects: that ends this wait. */
+    /* The client's VipDisconnect ends this wait. */
     if (receive(end, &head))
         wrong("message %u came after the last one", head.number);
     return true;
@@ -522,7 +523,8 @@ static void serve_one(struct end *end, const char *name)
 
 /* ---- client ------------------------------------------------------------------------------ */
 
-/* Send one message with its RDMA; `unanswered` counts messages under way. false: the connection was cut. */
+/* Send one message, and before it its RDMA; `unanswered` is the number of messages under way.
+ * false: the connection was cut. */
 static bool client_message(struct end *end, const struct head *hello, bool reads, struct head *head)
 {
     uint32_t bytes = (uint32_t)(sizeof(*head) + any() % (ROOM_BYTES - sizeof(*head)));
@@ -564,7 +566,7 @@ static bool client_messages(struct end *end, bool reads)
     if (!receive(end, &hello) || !post_recv(end))
         return false;
     while (head.number < count) {
-        /* A row is free again when the previous message in that row was answered. */
+        /* A row is free again when the server has answered the previous message in this row. */
         while (head.number - answered >= WINDOW - 1)
             if (!take_answer(end, ++answered))
                 return false;
@@ -601,7 +603,7 @@ static void client_one(struct end *end, const char *name, const char *host)
         step("VipConnectRequest");
         code = VipConnectRequest(end->vi, &local.net, &remote.net, CONNECT_MS, &attrs);
         if (code == VIP_NO_MATCH)
-            usleep(1000); /* the server is between two waits, or is just starting */
+            usleep(1000); /* the server may be between two waits, or may be starting */
     } while (code == VIP_NO_MATCH && !stopping);
     if (code != VIP_SUCCESS) {
         if (code != VIP_NO_MATCH)

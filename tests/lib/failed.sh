@@ -1,5 +1,5 @@
-# For scripts that end at their first failure. Sourced by bash.
-#   failed TEXT...   say what failed, show the ends of all logs of $WORK, end
+# For scripts that end at their first failure. bash sources this file.
+#   failed TEXT... print what failed and the ends of all logs of $WORK, then exit
 
 failed() {
     echo "FAILED: $*"

@@ -103,40 +103,40 @@ static uint32_t crc32c(const uint8_t *bytes, size_t len)
 /* The fields that differ between the frames. */
 struct bad_frame {
     const char *kind;
-    uint8_t from;          /* first byte of the source address: 2, or 3 for a group */
+    uint8_t from;          /* first byte of the source address: 2 for a card, 3 for a group */
     const char *types;     /* EtherType, or a VLAN tag and an EtherType */
-    unsigned types_bytes;  /* 2 or 6 */
-    uint8_t after[4];      /* our header */
-    unsigned content;      /* bytes behind the header: zeros; but 64 are put_stranger's */
-    unsigned header_bytes; /* bytes of `after`: 4 unless the header is cut */
+    unsigned types_bytes;  /* length of `types`: 2 or 6 */
+    uint8_t after[4];      /* header of vipd's frames */
+    unsigned content;      /* bytes behind the header: zeros; if 64, the packet of put_stranger */
+    unsigned header_bytes; /* bytes of `after` that are sent: 4, or fewer to cut the header */
 };
 
 #define OURS "\x88\xb5"
 
 static const struct bad_frame bad_frames[] = {
-    {"short", 2, OURS, 2, {0x56, 0x11, 1}, 0, 3},          /* shorter than our header */
-    {"magic", 2, OURS, 2, {0x57, 0x11, 4, 0}, 46, 4},      /* a wrong magic number */
-    {"version", 2, OURS, 2, {0x56, 0x21, 4, 0}, 46, 4},    /* an unknown version */
-    {"empty", 2, OURS, 2, {0x56, 0x11, 0, 0}, 46, 4},      /* a packet of no bytes */
-    {"longer", 2, OURS, 2, {0x56, 0x11, 0xff, 0}, 46, 4},  /* longer than the frame */
-    {"runt", 2, OURS, 2, {0x56, 0x11, 4, 0}, 46, 4},       /* shorter than a packet's header */
-    {"crc", 2, OURS, 2, {0x56, 0x11, 0xe8, 3}, 1000, 4},   /* zeros as a packet */
+    {"short", 2, OURS, 2, {0x56, 0x11, 1}, 0, 3},          /* ends within our header */
+    {"magic", 2, OURS, 2, {0x57, 0x11, 4, 0}, 46, 4},      /* has a wrong magic number */
+    {"version", 2, OURS, 2, {0x56, 0x21, 4, 0}, 46, 4},    /* has an unknown version */
+    {"empty", 2, OURS, 2, {0x56, 0x11, 0, 0}, 46, 4},      /* has a packet length of 0 */
+    {"longer", 2, OURS, 2, {0x56, 0x11, 0xff, 0}, 46, 4},  /* has a packet that is cut off */
+    {"runt", 2, OURS, 2, {0x56, 0x11, 4, 0}, 46, 4},       /* ends within the packet's header */
+    {"crc", 2, OURS, 2, {0x56, 0x11, 0xe8, 3}, 1000, 4},   /* has a wrong CRC: all zeros */
     {"stranger", 2, OURS, 2, {0x56, 0x11, 64, 0}, 64, 4},  /* a good packet of put_stranger */
-    {"group", 3, OURS, 2, {0x56, 0x11, 0xe8, 3}, 1000, 4}, /* from a group address */
+    {"group", 3, OURS, 2, {0x56, 0x11, 0xe8, 3}, 1000, 4}, /* comes from a group address */
     {"vlan", 2, "\x81\0\0\5" OURS, 6, {0x56, 0x11, 64, 0}, 64, 4},
     {"ethertype", 2, "\x88\xb6", 2, {0x56, 0x11, 64, 0}, 64, 4},
-    {"oversized", 2, OURS, 2, {0x56, 0x11, 0x9c, 0xf}, 3996, 4}, /* if the wire takes it */
+    {"oversized", 2, OURS, 2, {0x56, 0x11, 0x9c, 0xf}, 3996, 4}, /* only for jumbo frames */
 };
 
 #define BAD_KINDS (sizeof(bad_frames) / sizeof(*bad_frames))
 
-/* A correct data packet (doc/wire.md) of a connection that no host has. */
+/* Write a correct data packet (doc/wire.md) of a connection that no host has. */
 static void put_stranger(uint8_t packet[64])
 {
     uint32_t crc;
 
     packet[0] = 0x11;             /* version and kind */
-    memset(packet + 8, 0xee, 24); /* the connection's id and the epochs of both hosts */
+    memset(packet + 8, 0xee, 24); /* id of the connection, epochs of both hosts */
     packet[32] = 1;               /* packet number */
     crc = crc32c(packet, 64);
     for (unsigned i = 0; i < 4; i++)

@@ -4,13 +4,13 @@
 #   in_namespace NS COMMAND  run a command in a namespace
 #   namespaces_end           removes both namespaces (and with them the veth pair)
 #
-# Commands enter by nsenter and not by `ip netns exec`, which also remounts /sys and therefore fails
-# where / is not a mount point of its own, such as in a chroot.
+# Commands enter by nsenter. `ip netns exec` would also remount /sys. That fails where / is not a
+# mount point, for example in a chroot.
 
 # shellcheck source=/dev/null
 . "$(dirname "${BASH_SOURCE[0]}")/../../scripts/own.sh"
 
-# Do not use a name that an interrupted test of the same process id has left.
+# Use no name that an interrupted test with the same process id has left.
 for ((NS_TRY = 0; ; NS_TRY++)); do
     NS_A=vip-a-$$-$NS_TRY
     NS_B=vip-b-$$-$NS_TRY

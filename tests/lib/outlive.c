@@ -1,6 +1,6 @@
 /*
- * Messages that must all arrive, once and in order, while a vipd is killed and started again
- * (tests/system/outlive.sh). The server sends every message back; the client checks what comes.
+ * A vipd is killed and started again (tests/system/outlive.sh). All messages must arrive, once and
+ * in order. The server sends every message back; the client checks it.
  *
  *   outlive server [WORD...]              one connection, until it ends in order
  *   outlive client HOST STOP [WORD...]    until the file STOP exists; prints how far it is, and the longest
@@ -27,8 +27,8 @@
 
 #define SLOTS     16u
 #define BYTES     9000u
-#define WAIT_MS   60000 /* limit for one message; only a connection that is lost takes longer */
-#define TELL      100u  /* messages between two lines of output */
+#define WAIT_MS   60000 /* limit for one message; reached only if the connection is lost */
+#define TELL      100u  /* number of messages between two lines of output */
 #define DISC_TEXT "outlive"
 
 union address {
@@ -42,7 +42,7 @@ struct slot {
     unsigned char out[BYTES], in[BYTES], again[BYTES];
 };
 
-/* The first message of either end: where its slots lie. */
+/* The first message of each end: it tells the peer where the slots of this end are. */
 struct hello {
     uint64_t slots;
     VIP_MEM_HANDLE handle;
@@ -63,10 +63,10 @@ struct end {
     struct slot *slots;
     struct hello peer;
     unsigned sent, returned;                /* operations posted to the send queue, and completed */
-    const VIP_DESCRIPTOR *order[2 * SLOTS]; /* of those: number modulo 2 * SLOTS */
-    unsigned come, taken; /* receives that have completed, and that next_receive has returned */
-    VIP_DESCRIPTOR *received[SLOTS]; /* of those: number modulo SLOTS */
-    bool over;                       /* descriptors have come back flushed */
+    const VIP_DESCRIPTOR *order[2 * SLOTS]; /* the posted operations, by number modulo 2 * SLOTS */
+    unsigned come, taken;            /* receives that have completed; that next_receive returned */
+    VIP_DESCRIPTOR *received[SLOTS]; /* the completed receives, by number modulo SLOTS */
+    bool over;                       /* descriptors were flushed: the connection has ended */
 };
 
 static bool is_server, is_small;
@@ -83,7 +83,7 @@ static void must(VIP_RETURN code, const char *what)
         fail(what);
 }
 
-/* The server learns of the client's VipDisconnect by VIP_ERROR_CONN_LOST. */
+/* When the client calls VipDisconnect, the server gets VIP_ERROR_CONN_LOST. */
 static void on_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
 {
     const bool *server_end = context;
@@ -159,7 +159,7 @@ static void post_receive(struct end *end, unsigned number)
     must(waiter_posted(&end->waiter, true), "VipRecvNotify");
 }
 
-/* Post an operation on `local` of this end, and for RDMA on `remote`, the address of the same slot in the peer. */
+/* Post an operation on `local` of this end. RDMA: `remote` is the same slot of the peer. */
 static void post(struct end *end, VIP_DESCRIPTOR *desc, VIP_UINT16 control, unsigned char *local,
                  const unsigned char *remote, unsigned number, uint32_t length)
 {
@@ -214,7 +214,8 @@ static void take_send(struct end *end, const VIP_DESCRIPTOR *desc)
     end->returned++;
 }
 
-/* Wait for a completion and take it; with WAIT_QUEUES of the receive queue or the send queue. */
+/* Wait for a completion and take it. With WAIT_QUEUES the completion is of the receive queue
+ * (is_recv) or of the send queue. */
 static void take_one(struct end *end, bool is_recv)
 {
     struct completion completion;
@@ -232,7 +233,7 @@ static void take_one(struct end *end, bool is_recv)
         take_send(end, desc);
 }
 
-/* Wait for the next receive, and take completed sends meanwhile. NULL: the peer has disconnected. */
+/* Wait for the next receive; meanwhile handle completed sends. NULL: the peer has disconnected. */
 static VIP_DESCRIPTOR *next_receive(struct end *end)
 {
     VIP_DESCRIPTOR *desc = NULL;
@@ -244,14 +245,14 @@ static VIP_DESCRIPTOR *next_receive(struct end *end)
     return end->come == end->taken ? NULL : end->received[end->taken++ % SLOTS];
 }
 
-/* All sends must have completed before their slots are used again. */
+/* Wait until at most `left` sends are under way, so that the other slots can be used again. */
 static void drain_sends(struct end *end, unsigned left)
 {
     while (end->sent - end->returned > left && !end->over)
         take_one(end, false);
 }
 
-/* Length of a message and of its answer; the first one is a struct hello. */
+/* Length of a message and of its answer. The first message is a struct hello. */
 static uint32_t length_of(unsigned number)
 {
     if (number == 0)
@@ -343,7 +344,7 @@ static bool holds(const unsigned char *bytes, unsigned number)
     return good;
 }
 
-/* The answer to message `number`, once more, out of the memory that the server has sent it from. */
+/* Read the answer to message `number` again, from the memory from which the server has sent it. */
 static void read_again(struct end *end, unsigned number)
 {
     struct slot *slot = &end->slots[number % SLOTS];

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034,SC2154
-# Checked traffic (tests/lib/outlive.c) between hosts A and B, or on one host, whose vipd end and are started anew.
-# Sourced by bash, after scripts/daemons.sh and daemons_begin; the caller sets
+# Checked traffic (tests/lib/outlive.c) between hosts A and B, or on one host, while a vipd ends and
+# is started anew. Sourced by bash, after scripts/daemons.sh and daemons_begin; the caller sets
 #   outlive         the program; outlive_server: another one for the server
 #   server_host     where the server runs, if not on B; direct: VIPL_DIRECT of both programs, if not 1
 #   address         the hosts' addresses
@@ -20,10 +20,10 @@ outlive_wrong() {
     return 1
 }
 
-# Number of the client's last report.
+# outlive_come: the number in the client's last report.
 outlive_come() { sed -n 's/^at \([0-9]*\) .*/\1/p' "$WORK/client.log" | tail -n 1; }
 
-# Wait until the client has got that many messages back.
+# outlive_await COUNT: wait until the client has got COUNT messages back.
 outlive_await() {
     local at
     for _ in $(seq 1200); do
@@ -51,7 +51,8 @@ outlive_begin() {
     outlive_await 100 || outlive_wrong "no messages"
 }
 
-# Longest time (ms) without a message, of the reports behind that many lines of the client's log.
+# outlive_gap LINES: longest time (ms) without a message, in the reports after LINES lines of the
+# log.
 outlive_gap() { tail -n +$(($1 + 1)) "$WORK/client.log" | sed -n 's/^at .* gap //p' | sort -n | tail -n 1; }
 
 outlive_again() {

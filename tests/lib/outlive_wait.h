@@ -13,12 +13,11 @@ enum wait_way { WAIT_QUEUES, WAIT_CQ, WAIT_CQ_FD, WAIT_NOTIFY };
 
 struct waiter {
     enum wait_way way;
-    VIP_VI_HANDLE vi; /* the caller sets it */
-    VIP_CQ_HANDLE cq; /* of both queues; NULL: none */
-    bool
-        is_empty; /* VipCQDone has found the CQ empty; the file descriptor tells when to call it again */
-    int fd; /* of the CQ; or that end of a pipe at which the completions of the handlers come out */
-    int handlers; /* the other end */
+    VIP_VI_HANDLE vi; /* set by the caller */
+    VIP_CQ_HANDLE cq; /* the CQ of both queues; NULL: there is no CQ */
+    bool is_empty; /* VipCQDone found the CQ empty: wait for the descriptor before the next call */
+    int fd;        /* file descriptor of the CQ; or the reading end of the pipe of the handlers */
+    int handlers;  /* the writing end of the pipe of the handlers */
 };
 
 struct completion {
@@ -32,10 +31,9 @@ VIP_RETURN waiter_begin(struct waiter *waiter, VIP_NIC_HANDLE nic, VIP_ULONG ent
 /* Call this after each post. Outcomes: those of VipRecvNotify and VipSendNotify. */
 VIP_RETURN waiter_posted(struct waiter *waiter, bool is_recv);
 
-/*
- * Wait for the next completion: of the receive queue or the send queue with WAIT_QUEUES, else of any queue. Outcomes:
- * VIP_SUCCESS, also for a descriptor that has completed with an error; VIP_TIMEOUT; other codes of the calls.
- */
+/* Wait for the next completion: with WAIT_QUEUES of the queue that is_recv selects, else of any
+ * queue. Outcomes: VIP_SUCCESS, also for a descriptor that has completed with an error;
+ * VIP_TIMEOUT; other codes of the calls. */
 VIP_RETURN waiter_next(struct waiter *waiter, bool is_recv, int limit_ms, struct completion *ret);
 
 #endif

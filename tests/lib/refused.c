@@ -1,10 +1,12 @@
 /*
- * Three pairs of connected VIs in one program, while vipd is replaced by one that has less room (tests/system/refused.sh).
- * Each pair has a protection tag and a region; pair 1 and 2 have a CQ.
+ * Three pairs of connected VIs in one program, while vipd is replaced by a vipd with lower limits
+ * (tests/system/refused.sh). Each pair has a protection tag and a region; pairs 1 and 2 have a CQ.
  *
- *   refused GO    says "ready", waits for the file GO, and then says which pairs still take a message
+ *   refused GO    prints "ready", waits for the file GO, and then prints which pairs still pass a
+ *                 message
  *
- * Then it ends everything in order: each call must succeed, for the objects that vipd has refused, too.
+ * Then it destroys all objects. Each call must succeed, also for objects that the second vipd has
+ * refused.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -37,7 +39,7 @@ struct pair {
 static VIP_NIC_HANDLE nic;
 static VIP_NIC_ATTRIBUTES attributes;
 static struct pair *pairs;
-static unsigned lost, refused; /* asynchronous errors */
+static unsigned lost, refused; /* numbers of asynchronous errors of two kinds */
 
 static void must(VIP_RETURN code, const char *what)
 {
@@ -82,7 +84,7 @@ static void *serve(void *arg)
     return NULL;
 }
 
-/* The descriptor has no bytes: what counts is its region. */
+/* The descriptor transfers no bytes; it only names a region. */
 static void post(struct pair *pair, unsigned end)
 {
     VIP_DESCRIPTOR *desc = &pair->desc[end];
@@ -123,7 +125,7 @@ static void begin(struct pair *pair)
     pthread_join(server, NULL);
 }
 
-/* Wait until the one descriptor of this end has completed. true: with success. */
+/* Wait until the one descriptor of this end has completed. true: it has completed with success. */
 static bool done(struct pair *pair, unsigned end)
 {
     VIP_DESCRIPTOR *desc;
@@ -189,7 +191,7 @@ int main(int argc, char **argv)
         if (sent != received)
             printf("FAILED: pair %u is half good\n", i);
     }
-    /* Each end of a pair that is not good learns it. */
+    /* Both ends of each pair that is not good must report the loss. */
     for (unsigned n = 0; n < WAIT_MS * 1000 / LOOK_US; n++) {
         if (__atomic_load_n(&lost, __ATOMIC_SEQ_CST) >= 2 * (PAIRS - good))
             break;

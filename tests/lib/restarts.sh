@@ -1,4 +1,5 @@
-# Jobs that run while each vipd of two hosts ends again and again. Sourced by bash, after scripts/daemons.sh.
+# Jobs that run while the vipd of both hosts are ended again and again. Source this file with bash,
+# after scripts/daemons.sh.
 #   restarts_begin BUILD_DIR              two vipd with [reliability] outlive: VIPD_RUNTIME_DIR_A and _B
 #   restarted TIMES COMMAND...            run the job: it says "at N" in each round, and ends when the file $STOP
 #                                         exists. Each vipd ends TIMES times meanwhile, by SIGKILL, SIGTERM and
@@ -15,10 +16,10 @@ restarts_begin() {
     export VIPD_RUNTIME_DIR_A=$WORK/A VIPD_RUNTIME_DIR_B=$WORK/B VIPD_RUNTIME_DIR=$WORK/A STOP=$WORK/stop
 }
 
-# The round that the job has reached; -1: none.
+# restarts_at: the number of the round in which the job is; -1: it is in no round.
 restarts_at() { sed -n 's/^at \([0-9]*\)$/\1/p' "$WORK/job.log" | tail -n 1 | grep . || echo -1; }
 
-# restarts_await ROUND: the job reaches it
+# restarts_await ROUND: wait until the job is in this round
 restarts_await() {
     for _ in $(seq 6000); do
         [ "$(restarts_at)" -lt "$1" ] || return 0

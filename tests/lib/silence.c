@@ -1,6 +1,7 @@
 /*
- * A client with much memory, or many VIs, dies while another connection is in use (tests/system/silence.sh).
- * Two vipd: A ($VIPD_RUNTIME_DIR_A), where the client dies, and B ($VIPD_RUNTIME_DIR_B), at the other end.
+ * A client with much memory or many VIs dies while another connection is in use
+ * (tests/system/silence.sh). Two vipd: A ($VIPD_RUNTIME_DIR_A), where the client dies, and B
+ * ($VIPD_RUNTIME_DIR_B), at the other end.
  *
  *   silence gate DIR              vipd A has tests/lib/slow_unmap.c: vipd's unmapping of the client's memory waits for
  *                                 DIR/go. Messages must pass for 3 s meanwhile, and no connection may be lost
@@ -25,9 +26,9 @@
 #include <vipl.h>
 #include <vipl_ext.h>
 
-#define ROUND_MS   20000 /* limit for one message; only a vipd that hangs takes longer */
-#define GATE_S     3     /* time of messages while vipd frees memory; peer_dead is 1 s */
-#define DEATH_S    8     /* run time of the mode death */
+#define ROUND_MS   20000 /* limit for one round trip; it takes longer only if vipd hangs */
+#define GATE_S     3     /* time of messages while vipd frees memory; longer than peer_dead (1 s) */
+#define DEATH_S    8     /* run time of the mode `death` */
 #define BYTES      64
 #define SESSION_MB 32u
 
@@ -81,7 +82,7 @@ static VIP_VI_HANDLE make_vi(VIP_NIC_HANDLE nic)
 
 /* ---- the client that dies ---------------------------------------------------------------- */
 
-/* Runs in a child: get the memory and the VIs, report that, and wait to be killed. */
+/* The child: get the memory and the VIs, report "ready", and wait until the parent kills it. */
 static void client(int ready, unsigned mib, unsigned vis)
 {
     VIP_NIC_HANDLE nic = open_nic("VIPD_RUNTIME_DIR_A");
@@ -244,7 +245,7 @@ static int gate(const char *dir)
     return 0;
 }
 
-/* A measurement by hand on a busy machine: the longest round trip when a client with much memory dies. */
+/* The mode `death`: print the longest round trip while a client with much memory dies. */
 static int death(unsigned mib)
 {
     struct end end[2];
@@ -325,7 +326,7 @@ static int cpu(const char *vipd_pid, unsigned mib, unsigned vis, double limit_ms
 
 /* ---- a stopped vipd ---------------------------------------------------------------------- */
 
-/* The timers of a connection expire while vipd is stopped; afterwards vipd must notice that it was late itself. */
+/* Timers expire while vipd is stopped. Afterwards vipd must detect that it was late itself. */
 static int stop(pid_t vipd)
 {
     struct end end[2];
@@ -343,7 +344,8 @@ static int stop(pid_t vipd)
 
 /* ---- core dumps -------------------------------------------------------------------------- */
 
-/* The number of mapped files whose name contains `word`; *ret_kept: the number that a core dump would contain. */
+/* Returns the number of mapped files whose name contains `word`; *ret_kept is the number of them
+ * that a core dump would contain. */
 static unsigned dumped(const char *word, unsigned *ret_kept)
 {
     char line[1024], *end;
@@ -354,7 +356,7 @@ static unsigned dumped(const char *word, unsigned *ret_kept)
     *ret_kept = 0;
     while (file && fgets(line, sizeof(line), file)) {
         (void)strtoul(line, &end, 16);
-        if (end != line && *end == '-') { /* the first line of a mapping */
+        if (end != line && *end == '-') { /* this is the first line of a mapping */
             within = strstr(line, word) != NULL;
             count += within;
         } else if (within && strncmp(line, "VmFlags:", 8) == 0) {

@@ -1,6 +1,7 @@
 /*
- * Loaded into vipd before libc: a munmap of 64 MiB or more of shared memory waits until the file
- * $SLOW_UNMAP/go exists, like on a machine with busy processors. It makes $SLOW_UNMAP/begun when it begins.
+ * A library that is loaded into vipd before libc. Its munmap of 64 MiB or more of shared memory
+ * first makes the file $SLOW_UNMAP/begun. Then it waits until $SLOW_UNMAP/go exists, as on a busy
+ * machine.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@ static struct {
     char *base;
     size_t bytes;
 } ranges
-    [RANGES_MAX]; /* large mappings, never forgotten: addresses of freed ones only make more slow */
+    [RANGES_MAX]; /* large mappings; entries stay: a reused address makes one more munmap slow */
 static unsigned range_count;
 
 void *mmap(void *wanted, size_t bytes, int prot, int flags, int fd, off_t offset)

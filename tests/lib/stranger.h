@@ -17,7 +17,7 @@
     if ((call) != VIP_SUCCESS)                                                                     \
     printf("stranger: %s: %s\n", #call, VipxLastError()), exit(2)
 
-/* Time limit of a call: longer than a busy process takes to answer. */
+/* Time limit of a call, longer than a busy process needs to answer. */
 #define CALL_MS 60000
 
 union address {
@@ -25,7 +25,8 @@ union address {
     char room[256];
 };
 
-/* The VI attributes of the called programs. With other attributes an accept fails, and the test shows nothing. */
+/* The VI attributes of the called programs. With other attributes the connection would fail for
+ * another reason than the rejection. */
 static VIP_VI_ATTRIBUTES like_theirs;
 
 static VIP_NIC_HANDLE nic;
@@ -54,13 +55,12 @@ static inline void set_address(union address *to, const void *host, size_t host_
     memcpy(to->net.HostAddress + host_len, number, bytes);
 }
 
-/* An address of this host. */
 static inline void set_own(union address *to, const void *number, size_t bytes)
 {
     set_address(to, nic_attrs.LocalNicAddress, nic_attrs.NicAddressLen, number, bytes);
 }
 
-/* Make one call and return its result. If it was accepted, the function ends the connection again. */
+/* Make one call and return its result. If the server accepts the call, disconnect again. */
 static inline VIP_RETURN call(VIP_RELIABILITY_LEVEL level, union address *from, union address *to,
                               const void *said, size_t bytes)
 {

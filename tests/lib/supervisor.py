@@ -4,9 +4,10 @@ NOTIFY_SOCKET, and keeps the sockets that vipd stores (FDSTORE=1) for the next v
 usage: supervisor.py [ADDRESS:PORT]... -- VIPD OPTION...     --runtime-dir DIR must be among the options
 
 A vipd that is ready has stored exactly the UDP sockets with these addresses (IPv4). While vipd is away, no process can
-bind the addresses. After the end of a vipd, the next one starts when a program connects. Signals: SIGHUP ends vipd in
-order; SIGTERM ends vipd and this program. A vipd that is killed has a next one, too. If vipd sends a message that
-systemd would ignore or misunderstand, this program prints the reason, kills vipd, and ends with exit status 1."""
+bind the addresses. After the end of a vipd, also by a kill, the next one starts when a program
+connects. Signals: SIGHUP ends vipd in order; SIGTERM ends vipd and this program. If vipd sends a
+message that systemd would ignore or misunderstand, this program prints the reason, kills vipd, and
+ends with exit status 1."""
 import array
 import errno
 import os
@@ -16,8 +17,8 @@ import socket
 import struct
 import sys
 
-FDS_MAX = 16  # descriptors in one message
-# The addresses stay, so nothing may be removed from the store: not even for a moment.
+FDS_MAX = 16  # most descriptors in one message
+# The addresses of vipd do not change, so FDSTOREREMOVE=1 is wrong at any time and not in the list.
 LINES = ("READY=1", "STOPPING=1", "FDSTORE=1", "FDPOLL=0")
 LINES_BEGIN = ("FDNAME=", "STATUS=")
 
@@ -40,7 +41,7 @@ def bind(path, kind):
 
 
 def can_bind(address):
-    """Can a process bind the address? It asks for as much sharing as there is."""
+    """Can a process bind the address? The test socket sets all options of sharing."""
     host, _, port = address.rpartition(":")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -62,11 +63,11 @@ class Supervisor:
         self.notify = bind(self.notify_path, socket.SOCK_DGRAM)
         self.notify.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self.store = []  # (name, socket)
-        self.pid = 0  # of vipd; 0: vipd is away
-        self.said = []  # READY and STOPPING of this vipd
-        self.asked = False  # to end
-        self.signals = set()  # that have come and are not obeyed yet
-        self.wake, self.waker = socket.socketpair()  # the numbers of the signals that come
+        self.pid = 0  # process id of vipd; 0: vipd does not run
+        self.said = []  # READY and STOPPING lines that this vipd has sent
+        self.asked = False  # true: vipd was asked to end
+        self.signals = set()  # signals that have arrived and are not handled yet
+        self.wake, self.waker = socket.socketpair()  # `wake` gives the numbers of signals
         self.waker.setblocking(False)
         signal.set_wakeup_fd(self.waker.fileno())
         for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGCHLD):
@@ -88,7 +89,7 @@ class Supervisor:
                            LISTEN_FDS=str(len(passed)), LISTEN_FDNAMES=":".join(name for name, _ in passed)))
 
     def hear(self):
-        """Take one message of vipd. False: there is none."""
+        """Handle one message of vipd. False: no message waits."""
         try:
             text, extras, flags, _ = self.notify.recvmsg(
                 4096, socket.CMSG_SPACE(12) + socket.CMSG_SPACE(4 * FDS_MAX), socket.MSG_DONTWAIT)
@@ -136,7 +137,7 @@ class Supervisor:
         self.signals.discard(signal.SIGHUP)
 
     def turn(self):
-        """Wait until something happens, and act. False: this is the end."""
+        """Wait for an event and handle it. False: this program must end."""
         ready, _, _ = select.select([self.notify, self.wake] + ([] if self.pid else [self.programs]), [], [])
         if self.wake in ready:
             self.signals |= set(self.wake.recv(64))

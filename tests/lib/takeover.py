@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Plays a next vipd (vipd --takeover, vipd/takeover.h) that does not go on to the end.
+"""Acts like a next vipd (vipd --takeover, vipd/takeover.h) that does not complete the takeover.
 usage: takeover.py SOCKET [stranger | still | ends PID]
-stranger: as another user, who must get nothing; needs root
-still: stands still before it is ready, until the running vipd gives it up
-ends PID: the running vipd, which has this PID, ends by SIGTERM before this one is ready, and must say so"""
+stranger: asks as another user, which must get nothing; needs root
+still: stops before it is ready, until the running vipd breaks off the takeover
+ends PID: PID, the running vipd, gets SIGTERM before this program is ready, and must report that"""
 import os
 import signal
 import socket
@@ -32,13 +32,13 @@ def ask(uid):
 
 
 def sockets(pair):
-    """Receive what is handed over. Returns the names."""
+    """Receive the sockets that vipd hands over. Returns their names."""
     names = []
     while True:
         message, fds, _, _ = socket.recv_fds(pair, 4096, 4)
         for fd in fds:
             os.close(fd)
-        if message[:2] == b"\x08\x02":  # ALL
+        if message[:2] == b"\x08\x02":  # the message ALL
             return names
         names.append(message[4:].decode())
 
@@ -51,7 +51,7 @@ def refused(uid, text):
 
 def begin():
     pair, reply = ask(os.geteuid())
-    while b"already" in reply:  # vipd has not seen yet that the last one has gone
+    while b"already" in reply:  # vipd may not have detected yet that the previous client has closed
         pair, reply = ask(os.geteuid())
     if not pair:
         sys.exit("takeover.py: refused: %r" % reply)
@@ -72,7 +72,7 @@ if sys.argv[2:] == ["still"]:
     message = pair.recv(16)
     if message != GAVE_UP or pair.recv(16):
         sys.exit("takeover.py: the running vipd says %r" % message)
-    begin().close()  # nothing is in the way of the next one
+    begin().close()  # the next client can begin
     sys.exit(0)
 if sys.argv[2:3] == ["ends"]:
     pair = begin()
@@ -88,15 +88,15 @@ for words in ([], [b"\x08\x05"], [b"\xff"], [b"\x08\x02", READY]):
     for word in words:
         try:
             pair.send(word)
-        except BrokenPipeError:  # after a wrong word nothing more is heard
+        except BrokenPipeError:  # after a wrong message vipd reads no further ones
             break
     try:
         if words and pair.recv(16):
             sys.exit("takeover.py: vipd takes a wrong word")
-    except ConnectionResetError:  # it has hung up before it has heard all
+    except ConnectionResetError:  # vipd has closed the socket before it has read everything
         pass
     pair.close()
-# Ready, but gone before vipd can say that it stops.
+# The client says READY, but closes before vipd can send that it stops.
 pair = begin()
 pair.shutdown(socket.SHUT_RD)
 pair.send(READY)

@@ -2,7 +2,8 @@
 # Run a program with one or two vipd. LINK is one of
 #   udp     two vipd, on 127.0.0.1 and 127.0.0.2
 #   udp6    two vipd, on ports of ::1
-#   lossy   udp with 5 % of the packets lost and 1 % corrupted, each way (then VIP_LOSS is set)
+#   lossy   udp with 5 % of the packets lost and 1 % corrupted, in each direction (then VIP_LOSS is
+#           set)
 #   loop    one vipd, which serves both ends
 #   lo      the same with link = loop
 #   ether   two vipd in two namespaces joined by veth, on raw Ethernet frames, MTU 1500; needs root
@@ -11,10 +12,10 @@
 #   xdp     as ether, with link = xdp on both sides
 # The program finds VIPD_RUNTIME_DIR_A, VIPD_RUNTIME_DIR_B, VIP_ADDRESS_A, VIP_ADDRESS_B (for
 # VipNSGetHostByName), VIP_PID_A, VIP_PID_B, VIP_LINK ("loop": both ends on one vipd, else "udp") and VIP_MEDIUM
-# (udp, udp6, lo, ether). Everything is stopped afterwards. If the program fails, the script shows the vipd logs.
-# A vipd that has died meanwhile is a failure too, except if the program must kill it
-# (VIP_MAY_DIE=1). Exit status 77, with a reason: this link is not possible here.
-# usage: two_vipd.sh BUILD_DIR LINK PROGRAM [ARGUMENTS]
+# (udp, udp6, lo, ether). Afterwards the script stops everything. If the program fails, it shows the
+# vipd logs. If a vipd has died meanwhile, the script fails, except with VIP_MAY_DIE=1 (the program
+# kills vipd). Exit status 77, with a reason: this link is not possible here. usage: two_vipd.sh
+# BUILD_DIR LINK PROGRAM [ARGUMENTS]
 set -u
 here=$(cd "$(dirname "$0")/../.." && pwd)
 build=$(realpath "${1:?build directory}")
@@ -131,7 +132,7 @@ start_pair() {
 }
 
 start_pair || exit 1
-# Where XDP is not possible, vipd takes ether instead. That is another test.
+# If XDP is not possible here, vipd uses ether instead, which is another test.
 if [ $raw = xdp ]; then
     if grep -q 'without xdp (this vipd was built without libbpf)' "$WORK/A.log"; then
         echo "skipped: this vipd was built without libbpf"
@@ -160,7 +161,7 @@ for name in "${!DAEMON_PID[@]}"; do
         result=1
     fi
 done
-# The exit status of each vipd counts too: a sanitizer reports its findings with it.
+# The exit status of each vipd counts, too, because a sanitizer reports errors by it.
 for name in "${!DAEMON_PID[@]}"; do
     pid=${DAEMON_PID[$name]}
     unset "DAEMON_PID[$name]"

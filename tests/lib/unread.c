@@ -10,7 +10,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define FDS 250 /* in one message; the kernel allows 253 */
+#define FDS 250 /* descriptors in one message; the kernel allows 253 */
 
 static int put(int sock)
 {
@@ -26,7 +26,7 @@ static int put(int sock)
     struct cmsghdr *head = CMSG_FIRSTHDR(&msg);
     int fds[FDS];
 
-    memset(fds, 0, sizeof(fds)); /* descriptor 0 in every place */
+    memset(fds, 0, sizeof(fds)); /* send descriptor 0, FDS times */
     head->cmsg_level = SOL_SOCKET;
     head->cmsg_type = SCM_RIGHTS;
     head->cmsg_len = CMSG_LEN(sizeof(fds));

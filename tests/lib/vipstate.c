@@ -26,7 +26,7 @@ static unsigned char *memory;
 static VIP_MEM_HANDLE memory_handle;
 static VIP_NIC_HANDLE nic;
 static VIP_VI_HANDLE vi;
-static int vi_errors; /* atomic: callbacks about the VI */
+static int vi_errors; /* atomic; number of callbacks about the VI */
 
 static void must(VIP_RETURN code, const char *what)
 {
@@ -133,7 +133,7 @@ static void request(const char *name, const char *host)
     must(code, "VipConnectRequest");
 }
 
-/* Reap one queue until it is empty; print the status of each descriptor. */
+/* Take all completed descriptors from one queue and print the status of each. */
 static void drain(const char *queue, VIP_RETURN (*done)(VIP_VI_HANDLE, VIP_DESCRIPTOR **))
 {
     VIP_DESCRIPTOR *desc;
@@ -198,7 +198,7 @@ int main(int argc, char **argv)
         must(VipQueryVi(vi, &state, &attributes, &send_empty, &recv_empty), "VipQueryVi");
     }
     printf("state %d\n", (int)state);
-    /* The callback runs in another thread; wait a little for further callbacks. */
+    /* The callback runs in another thread. Wait 5 s for it, 0.1 s for further ones. */
     for (int i = 0; i < 5000 && !__atomic_load_n(&vi_errors, __ATOMIC_ACQUIRE); i++)
         usleep(1000);
     usleep(100000);

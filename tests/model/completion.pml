@@ -4,11 +4,12 @@
  *   vipd()   vipd/nic/complete.c: complete_now, nic_wake_flush, wake_one; proto/ring.h: vip_comp_fill, vip_comp_stamp
  *   thread() libvipl/sleep.c: sleep_until; proto/ring.h: vip_comp_read
  *
- * The thread has no fence between its store of the waiter words and its last load of the ring. It needs none:
- * FUTEX_WAIT has a fence and then compares `prod`, which is the last load.
+ * The thread has no fence between its store of the waiter words and its last load of a completion.
+ * FUTEX_WAIT has the fence: it loads `prod` after the fence and compares it.
  *
- * Shown: the thread gets every completion once, whole, in order, and never sleeps while a completion is there. Here the
- * ring has a slot for each completion: vipd knows from posts that a slot is free again, and doorbell.pml shows posts.
+ * Shown: the thread gets every completion once, whole, in order, and never sleeps while a
+ * completion is there. Here the ring has a slot for each completion, so no slot is used twice. In
+ * the C code a post tells vipd that a slot is free again; doorbell.pml models posts.
  */
 #define VIPD   0
 #define THREAD 1

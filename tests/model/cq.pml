@@ -42,7 +42,7 @@ proctype vipd()
 
     do
     :: position < ENTRIES ->
-        /* If the ring is full, entries wait in vipd, which looks at the ring again from time to time. */
+        /* If the ring is full, entries wait in vipd, which looks at the ring again at intervals. */
         position < memory[CONS] + SLOTS;
         STORE_RELEASE(VIPD, COMP(position), 1);
         STORE_ENTRY(VIPD, ENTRY(position), position + 1);

@@ -1,5 +1,6 @@
 /*
- * The descriptor of a completion queue (doc/shm-abi.md, 6): a word arms it, and a message makes it readable.
+ * The descriptor of a completion queue (doc/shm-abi.md, 6): a word in shared memory arms it, and a
+ * message of vipd makes it readable.
  *
  *   vipd() vipd/nic/complete.c: cq_put, nic_wake_flush, cq_signal
  *   app()  libvipl/cq_fd.c: vipl__cq_fd_arm, vipl__cq_fd_signal; libvipl/cq.c: arm_and_look
@@ -33,7 +34,7 @@
 #define FENCE_ARM skip
 #endif
 
-byte messages; /* in the socket */
+byte messages; /* number of messages in the socket */
 
 proctype vipd()
 {
@@ -63,7 +64,7 @@ proctype app()
 
     do
     :: taken < ENTRIES ->
-        messages > 0; /* readable */
+        messages > 0; /* wait until the descriptor is readable */
         SYSCALL(APP);
         /* call VipCQDone until it finds no entry */
         do

@@ -61,7 +61,7 @@ proctype post()
 
     do
     :: position < POSTS ->
-        /* If the ring is full, the program looks again. The branch keeps the later stores behind this load. */
+        /* If the ring is full, load CONS again. The branch keeps later stores behind it. */
         atomic {
             position - taken == SLOTS && memory[CONS] > taken || position - taken < SLOTS;
             taken = memory[CONS]

@@ -1,18 +1,18 @@
 /*
  * A call that may take long, and a call that closes the session meanwhile.
  *
- *   caller() libvipl/handle.c: enter, vipl__leave (and the copies in session.c, connect.c, listen.c)
+ *   caller() libvipl/handle.c: enter, vipl__leave (copies: session.c, connect.c, listen.c)
  *   closer() libvipl/session.c: vipl__session_close, release
  *
- * Shown: the session is released only while no caller uses it. Both stores are SEQ_CST in C; here they are release
- * stores with a fence behind them.
+ * Shown: the session is released only while no caller uses it. In C the stores to the number of
+ * users and to the handle are SEQ_CST; here they are release stores with a fence behind them.
  */
 #define CALLER 0
 #define CLOSER 1
 #define CPUS   2
 
 #define USERS  0
-#define HANDLE 1 /* 0: valid */
+#define HANDLE 1 /* 0: valid; 1: invalid */
 #define WORDS  2
 
 #include "memory.pml"

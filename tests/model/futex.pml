@@ -1,6 +1,6 @@
 /*
  * A futex of one thread, for the models of this folder: the kernel compares the word and puts the thread to sleep in
- * one step, under a lock that the waker takes, too.
+ * one step, under a lock. FUTEX_WAKE uses the same lock.
  */
 bit futex_asleep;
 

@@ -3,16 +3,19 @@
  *
  * The reordering that is allowed, as on arm64 and partly on x86:
  *   stores    wait in a buffer of the processor with BUF places. They become visible one by one, each to all other
- *             processors at once, in any order, except: two stores to the same word stay in order; a release store
- *             comes after all stores and loads before it (but stores behind it may become visible before it).
+ *             processors at once, in any order, with two exceptions. Two stores to the same word
+ *             stay in order. A release store becomes visible after all earlier stores and loads;
+ *             later stores may become visible before it.
  *   loads     may be satisfied early: LOAD takes any value that the word has had since this processor's last
- *             acquire or fence. They may be satisfied late: LOAD_LATE is satisfied at any time before a release store
- *             or a fence behind it, or before LATE_DONE, the first use of the value.
- *   acquire   no load behind it is satisfied before it. The acquire load may be satisfied before stores in front of it,
- *             also before release stores. Then loads behind it see no value that is older than the time at which the
- *             processor comes to the acquire load. arm64 promises less.
- *   FENCE     comes when the buffer is empty and no load is late; no load behind it is satisfied before it.
- * A system call (eventfd, futex) has the order of the kernel's own lock: SYSCALL is release and acquire.
+ *             acquire or fence. They may also be satisfied late: LOAD_LATE is satisfied at any time
+ *             before the next release store, the next fence, or LATE_DONE (the first use of the
+ *             value).
+ *   acquire   no later load is satisfied before the acquire load. The acquire load may be satisfied
+ *             before earlier stores, also before release stores. A later load sees no value older
+ *             than those in memory at the time of the acquire load. arm64 promises less.
+ *   FENCE     waits until the buffer is empty and no load is late; no later load is satisfied
+ *             before the fence.
+ * A system call (eventfd, futex) takes a lock of the kernel, so SYSCALL is release and acquire.
  *
  * A model defines CPUS and WORDS and includes this file. A process passes its processor's number p to the macros. The
  * process store_buffer(p), which the model starts, makes the stores of processor p visible.
@@ -40,10 +43,8 @@ byte memory[WORDS];
 #define DRAINS2(p)                                                                                                     \
     (cpu[p].used > 2 && !cpu[p].release[2] && cpu[p].word[0] != cpu[p].word[2] && cpu[p].word[1] != cpu[p].word[2])
 
-/*
- * The store in place i becomes visible. Another processor that could still see a value older than the present one keeps
- * that value, or has satisfied its load in between and keeps the present one.
- */
+/* The store in place i becomes visible. `seen` of each other processor keeps one older value: the
+ * value that it has, or the value that was in memory until now. */
 inline drain(p, i)
 {
     q = 0;
@@ -111,7 +112,7 @@ end:
     od
 }
 
-/* From now on no load sees a value older than that in memory. */
+/* From now on no load sees a value older than the one that is in memory now. */
 #define REFRESH(p)                                                                                                     \
     d_step {                                                                                                           \
         word_i = 0;                                                                                                    \
@@ -155,8 +156,8 @@ hidden byte word_i;
         REFRESH(p)                                                                                                     \
     }
 
-/* A load that is satisfied early, or late: at the latest before LATE_DONE, which returns its value. A processor has one
- * such load at a time, and not of a word that it writes. */
+/* A load that is satisfied early or late, but before LATE_DONE, which returns its value. A
+ * processor has one such load at a time, and only of words that it does not write. */
 #define LOAD_LATE(p, w)                                                                                                \
     atomic {                                                                                                           \
         if                                                                                                             \
@@ -184,6 +185,5 @@ hidden byte word_i;
 #define FENCE(p)                                                                                                       \
     atomic { cpu[p].used == 0 && cpu[p].late == 0 -> REFRESH(p) }
 
-/* Stands before and after a system call: earlier stores are visible when the call takes effect; later loads see its
- * effect. */
+/* Use it before and after a system call, which sees earlier stores; later loads see its effect. */
 #define SYSCALL(p) FENCE(p)

@@ -1,11 +1,13 @@
 /*
- * Registrations of the Notify calls (doc/shm-abi.md, 5): one thread sleeps for all of them, another one registers.
+ * Registrations of the Notify calls (doc/shm-abi.md, 5): one thread sleeps for all registrations,
+ * while another thread adds one.
  *
  *   vipd()   vipd/nic/complete.c: complete_now, nic_wake_flush, wake_notify
  *   thread() libvipl/notify.c: look_or_sleep
  *   adder()  libvipl/notify.c: add, target_add
  *
- * Shown: one of the two threads hands the completion to the registration, and none sleeps while it is there.
+ * Shown: one of the two threads hands the completion to the registration. The first thread does not
+ * sleep while the completion waits.
  */
 #define VIPD   0
 #define THREAD 1
@@ -46,7 +48,7 @@
 #define GIVE_LOCK(p) STORE_RELEASE(p, LOCK, 0)
 
 hidden byte held;
-bit registered, handed; /* under the lock */
+bit registered, handed; /* both are guarded by LOCK */
 
 proctype vipd()
 {
@@ -83,7 +85,8 @@ proctype thread()
         :: else ->
             GIVE_LOCK(THREAD);
             SYSCALL(THREAD);
-            /* futex_waitv: it also compares a word of the process, which the adder changes; `handed` stands for it */
+            /* futex_waitv compares a word of the process, too, which adder changes: here
+             * `handed` */
             atomic {
                 if
                 :: memory[NOTIFY] == notify && !handed -> futex_asleep = 1; !futex_asleep || handed

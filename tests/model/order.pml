@@ -1,15 +1,16 @@
 /*
- * Two ways between two programs, through their ring and through vipd (doc/shm-abi.md, 8, "Order"), and `ring_mute`, by
- * which vipd may forbid the ring at any time.
+ * Messages between two programs pass their ring or vipd (doc/shm-abi.md, 8, "Order"). By
+ * `ring_mute` vipd may forbid the ring at any time.
  *
  *   sender()   libvipl/direct.c: open_now, followed, vipl__direct_post; libvipl/post.c: post_by_vipd
  *   vipd()     vipd/nic/session.c: nic_session_drain; vipd/nic/direct.c: ring_sync, tell_mute; vipd/nic/complete.c:
  *              complete_now
  *   receiver() libvipl/direct_take.c: vipl__direct_next
  *
- * Shown: the receiver gets all messages in the order in which they were sent, whichever way each message goes, and
- * whenever the sender sees `ring_mute`: the load of `ring_mute` needs no order. An entry of a ring is one word here;
- * the other models show that its body is visible before its stamp.
+ * Shown: the receiver gets all messages in the order in which they were sent. This holds for each
+ * way of each message. It also holds whenever the sender sees `ring_mute`, so the load of
+ * `ring_mute` needs no order. An entry of a ring is one word here; the other models show that its
+ * body is visible before its stamp.
  */
 #define SENDER   0
 #define VIPD     1
@@ -18,10 +19,10 @@
 
 #define MESSAGES 3
 
-#define RING(n) (n)                  /* the number of the message */
-#define POST(n) (MESSAGES + (n))     /* the number of the message */
-#define COMP(n) (2 * MESSAGES + (n)) /* 4 * the number, + messages of the ring before it (`direct`) */
-#define PROD    (3 * MESSAGES)       /* of the send queue */
+#define RING(n) (n)                  /* value: number of the message */
+#define POST(n) (MESSAGES + (n))     /* value: number of the message */
+#define COMP(n) (2 * MESSAGES + (n)) /* 4 * message number + number of ring messages before it */
+#define PROD    (3 * MESSAGES)       /* `prod` of the send queue */
 #define MUTE    (3 * MESSAGES + 1)
 #define WORDS   (3 * MESSAGES + 2)
 
@@ -67,7 +68,7 @@ proctype sender()
         :: else ->
             STORE_POST(SENDER, POST(posts), message);
             posts++
-        :: posts == 0 -> /* the first messages may go through vipd for any other reason */
+        :: posts == 0 -> /* the first messages may also go through vipd for other reasons */
             STORE_POST(SENDER, POST(posts), message);
             posts++
         fi;

@@ -58,7 +58,7 @@
 #define STORE_TAKEN STORE
 #endif
 
-byte asked; /* VIP_ASK_WAKE_PEER slots that vipd has not taken yet */
+byte asked; /* number of VIP_ASK_WAKE_PEER slots that vipd has not taken yet */
 
 proctype sender()
 {
@@ -66,8 +66,8 @@ proctype sender()
 
     do
     :: n < MESSAGES ->
-        /* If the ring is full, the C code sends through vipd; here the sender waits. The branch keeps the stores below
-         * behind this load. */
+        /* If the ring is full, the C code sends through vipd; here the sender waits. The branch
+         * keeps the later stores behind this load. */
         memory[TAKEN] == n;
         STORE(SENDER, DATA, n + 1);
         STORE_STAMP(SENDER, STAMP, n + 1);

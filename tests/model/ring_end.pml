@@ -1,13 +1,14 @@
 /*
- * The end of a ring between two programs (doc/shm-abi.md, 8): vipd decides which messages count, while the sender
- * writes a message and the receiver takes another one.
+ * The end of a ring between two programs (doc/shm-abi.md, 8): vipd decides which messages are
+ * valid, while the sender writes a message and the receiver takes an earlier one.
  *
  *   vipd()     vipd/nic/direct.c: ring_over, ring_sync
  *   sender()   libvipl/direct.c: vipl__direct_post, vipl__direct_commit
  *   receiver() libvipl/direct_take.c: arrived; libvipl/post.c: post_to_table
  *
- * Shown: the receiver takes exactly the messages that vipd counts (`ring_end`). So each receive completes once: by a
- * message, or if it is behind the counted messages, by vipd, which flushes it. The second receive is posted meanwhile.
+ * Shown: the receiver takes exactly the messages that vipd counts as valid (`ring_end` is their
+ * number). So each receive completes once: vipd flushes the receives without a valid message. The
+ * receiver posts its second receive meanwhile.
  */
 #define VIPD     0
 #define SENDER   1
@@ -18,7 +19,7 @@
 #define RING      2
 #define RING_END  3
 #define POSTED    4
-#define LEND      5 /* receives offered to the sender */
+#define LEND      5 /* number of receives that the sender may use */
 #define SENT      6
 #define WORDS     7
 
@@ -53,7 +54,7 @@
 #else
 #define LOAD_STATE LOAD
 #endif
-/* A rule, not a fence: a message for a receive that was posted after vipd had loaded `posted` does not count. */
+/* A rule, not a fence: vipd loads `posted`. A message for a later receive is not valid. */
 #ifndef NO_RULE_CLAMP
 #define CLAMP                                                                                                          \
     if                                                                                                                 \
@@ -64,8 +65,8 @@
 #define CLAMP skip
 #endif
 
-byte counted = 255; /* ring_end, for the assertion */
-byte taken;         /* messages that the receiver has taken */
+byte counted = 255; /* copy of ring_end for the assertion */
+byte taken;         /* number of messages that the receiver has taken */
 
 proctype vipd()
 {
@@ -86,7 +87,7 @@ proctype vipd()
     od;
     CLAMP;
 #ifdef NO_RULE_CLAMP
-    /* Without the rule n seems impossible, and vipd believes the receiver's number of taken messages. */
+    /* Without the rule, n > posted looks like an error; vipd takes the receiver's number. */
     if
     :: n > posted -> n = taken
     :: else

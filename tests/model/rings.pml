@@ -4,8 +4,9 @@
  *   vipd()   proto/comps.h: vip_comps_slot; proto/ring.h: vip_comp_fill, vip_comp_stamp
  *   reader() proto/comps.h: vip_comps_read; proto/comps.c: vip_comps_read_long
  *
- * Shown: the reader gets every completion once, whole, in order; if the word names the long ring, every earlier
- * completion is in the short ring. Here the short ring has one slot. completion.pml shows how a reader sleeps.
+ * Shown: the reader gets every completion once, whole, in order; if the word AT names the long
+ * ring, every earlier completion is in the short ring. Here the short ring has one slot.
+ * completion.pml shows how a reader sleeps.
  */
 #define VIPD   0
 #define READER 1
@@ -16,13 +17,13 @@
 
 #define BODY(n) (n)
 #define SHORT   COMPLETIONS
-#define LONG(n) (COMPLETIONS + (n)) /* from SINCE on */
-#define AT      (2 * COMPLETIONS)   /* 0: the short ring, else SINCE */
+#define LONG(n) (COMPLETIONS + (n)) /* completions from number SINCE on */
+#define AT      (2 * COMPLETIONS)   /* 0: the short ring is in use; SINCE: the long one */
 #define WORDS   (2 * COMPLETIONS + 1)
 
 #include "memory.pml"
 
-/* All completions in the short ring are visible before the word names the long one. */
+/* All completions in the short ring are visible before the word AT names the long ring. */
 #ifndef NO_AT
 #define STORE_AT STORE_RELEASE
 #else

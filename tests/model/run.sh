@@ -15,7 +15,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 folders="../../libvipl ../../proto ../../vipd ../../tools"
-# Words of C that order loads and stores; a tag is on the line of such a word, or on the line before.
+# Words of C that order loads and stores. The line of a tag or the next line must have such a word.
 orders='vip_fence_|__atomic_thread_fence|_acquire\(|_release\(|unlock_full|__ATOMIC_(ACQUIRE|RELEASE|SEQ_CST)'
 bad=0
 
@@ -24,8 +24,8 @@ complain() {
     bad=1
 }
 
-# verify MODEL SPIN_OPTIONS...: make the verifier and run it; the report is $work/report. Compile without optimization,
-# which would take longer than the verifier runs.
+# verify MODEL SPIN_OPTIONS...: make the verifier and run it; the report is $work/report. Compile
+# without optimization: optimizing takes longer than the verifier runs.
 verify() {
     local model=$1
     shift
@@ -42,8 +42,8 @@ check_true() {
     if ! verify "$model" || ! grep -q 'errors: 0$' "$work/report"; then
         complain "$model does not hold"
         cat "$work/report"
-    # A line that no execution reaches proves nothing. Exceptions are lines of the buffers (cpu), which are not filled
-    # in every way, and branches for old values, which a load with acquire order may never see.
+    # A line that no execution reaches proves nothing. There are two exceptions. Some lines of the
+    # store buffers (cpu) are never reached. A load with acquire order may never see an old value.
     elif awk '/^unreached in/ { model = !/ store_buffer$/ }
         /^\t.*state [0-9]+, / && model && !/cpu\[|"else"|"-end-"/ { found = 1; print }
         END { exit !found }' "$work/report"; then
@@ -63,7 +63,7 @@ check_twin() {
     # shellcheck disable=SC2086
     grep -rhFA1 --include='*.[ch]' "[$model $fence]" $folders >"$work/code" ||
         complain "no line of C has the tag [$model $fence]"
-    # A rule is not a fence, so the line needs no ordering; unit tests check the rule.
+    # A rule is not a fence and needs no word that orders loads and stores; unit tests check rules.
     [[ $fence = RULE_* ]] || grep -qE "$orders" "$work/code" || complain "at [$model $fence] is nothing that orders loads and stores"
 }
 

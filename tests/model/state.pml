@@ -1,5 +1,5 @@
 /*
- * The state of a VI, and the features of its connection, which vipd writes before.
+ * vipd writes the features of a connection first, then the state of its VI.
  *
  *   vipd()    vipd/nic/session.c: op_event (and `features` before it, vipd/nic/connect.c)
  *   program() libvipl/post.c: peer_lacks

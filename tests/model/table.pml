@@ -1,13 +1,14 @@
 /*
- * The table of receives (doc/shm-abi.md, 7): a program posts receives into the table without telling vipd. vipd looks
- * into the table when a message needs a receive, and once more when the VI has failed. An earlier life of the VI has
- * used the slot here, with the same stamp.
+ * The table of receives (doc/shm-abi.md, 7): a program posts receives into the table and does not
+ * wake vipd. vipd looks into the table when a message needs a receive, and again when the VI has
+ * failed. In this model an earlier VI has used the slot with the same stamp.
  *
  *   post()    libvipl/post.c: post_to_table, tell_tabled; proto/direct.h: vip_recv_write
  *   vipd()    vipd/nic/direct.c: table_holds, take_one; proto/direct.h: vip_recv_read; vipd/nic/session.c: op_event
  *
- * Shown: whenever vipd looks, it takes the receive of this life whole or not at all. A receive that is posted while the
- * VI fails is flushed: vipd finds it, or the program asks for it (VIP_ASK_FLUSH).
+ * Shown: whenever vipd looks, it takes the whole receive of the present VI or nothing. A receive
+ * that is posted while the VI fails is flushed: vipd finds it, or the program asks for it
+ * (VIP_ASK_FLUSH).
  */
 #define APP  0
 #define VIPD 1
@@ -22,7 +23,7 @@
 
 #include "memory.pml"
 
-#define LIFE  2 /* this life of the VI; the life before was 1, and has left this number in the slot */
+#define LIFE  2 /* generation of the present VI; the earlier VI has left a 1 in the slot */
 #define ERROR 1
 
 /* The receive is visible before the program loads the state. */
@@ -37,21 +38,23 @@
 #else
 #define FENCE_ERROR skip
 #endif
-/* The body of the slot is visible before `posted`. (Its stamp has the same order: continuations need it.) */
+/* The body of the slot is visible before `posted`. (STAMP is a release store for long
+ * descriptors.) */
 #ifndef NO_TELL
 #define STORE_POSTED STORE_RELEASE
 #else
 #define STORE_POSTED STORE
 #endif
-/* The slot is loaded after `posted`. The twin looks only at the stamp, which may be from the life before. */
+/* The slot is loaded after `posted`. Without NO_POSTED's fence vipd looks only at the stamp, which
+ * the earlier VI may have written. */
 #ifndef NO_POSTED
 #define LOAD_POSTED(r) LOAD_ACQUIRE(VIPD, POSTED, r)
 #else
 #define LOAD_POSTED(r) r = 1
 #endif
 
-bit asked;   /* VIP_ASK_FLUSH */
-bit flushed; /* the receive was given to the engine */
+bit asked;   /* the program has posted VIP_ASK_FLUSH */
+bit flushed; /* vipd has given the receive to the engine */
 
 proctype post()
 {
@@ -69,7 +72,7 @@ proctype post()
     fi
 }
 
-/* take_one */
+/* as take_one in vipd/nic/direct.c */
 inline look()
 {
     LOAD_POSTED(posted);
@@ -95,7 +98,7 @@ proctype vipd()
 {
     byte posted, word;
 
-    /* A message has come and needs a receive. */
+    /* A message arrives and needs a receive. */
     look();
     if
     :: !flushed ->

@@ -63,7 +63,7 @@ static struct registry_region region_of(const struct mem *mem)
                                               .enable_rdma_read = mem->readable}};
 }
 
-/* Register the memory that `mem` describes. The first registration chooses its place in the arena. */
+/* Register the memory that `mem` describes. The first one chooses its place in the arena. */
 void mem_register(struct sess *sess, struct mem *mem)
 {
     struct registry_region region;
@@ -73,13 +73,13 @@ void mem_register(struct sess *sess, struct mem *mem)
     if (!mem->bytes) {
         mem->offset = sess->arena_used;
         mem->bytes = sess->arena + mem->offset;
-        /* A made-up address, so that an arithmetic error hits no other memory. */
+        /* An address without real memory, so that a wrong address hits no other memory. */
         mem->addr = 0x7a0000000000ull + ((uint64_t)sess->host << 40) +
                     ((uint64_t)sess->index << 36) + mem->offset;
         sess->arena_used += (mem->len + 4095u) & ~4095u;
         if (sess->arena_used > ARENA_BYTES)
             play_fail(sess->play, "the arena is too small");
-        /* Populate all pages at once: page faults one by one take longer than writing the bytes. */
+        /* Populate all pages at once: single page faults take longer than writing the bytes. */
         (void)madvise(mem->bytes, mem->len, MADV_POPULATE_WRITE);
     }
     region = region_of(mem);
@@ -134,7 +134,7 @@ void *map_zeroes(struct play *play, uint64_t bytes)
     return at;
 }
 
-/* The registry gets the whole arena; the application maps the part that it uses. */
+/* The registry gets the whole arena. The application maps only the part that it uses. */
 static void arena_open(struct sess *sess)
 {
     int fd = memfd_create("arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -274,7 +274,7 @@ void end_create(struct end *end, uint16_t level)
     struct nic_vi_created created;
     char why[128] = "";
 
-    /* In two of three pairs one of the queues has no CQ. */
+    /* In two of three pairs one of the two queues has no CQ. */
     if (end->pair->number % 3 == 1)
         args.send_cq = -1;
     if (end->pair->number % 3 == 2)

@@ -10,38 +10,38 @@
 #define MSGS_MAX    2000
 #define CANARY      64u
 #define CANARY_BYTE 0xee
-#define PATTERN     65521u /* a prime: then a shift by a round number changes the bytes */
+#define PATTERN     65521u /* a prime, so that a shift by a round number changes the bytes */
 #define SLOTS       12u
 #define WINDOW      (512u * 1024)
 
 enum msg_kind { MSG_SEND, MSG_WRITE, MSG_WRITE_IMM, MSG_READ };
 
-/* One operation of a flow, decided when it is posted. */
+/* One operation of a flow, chosen when it is posted. */
 struct msg {
     enum msg_kind kind;
     uint32_t len;
     uint32_t start;  /* where in the pattern its bytes begin */
-    uint32_t target; /* offset in the peer's window or memory to read */
+    uint32_t target; /* offset in the peer's window, or in the memory to read */
     bool imm, fence;
 };
 
-/* One direction of a connection: the sender's and the receiver's application in one. */
+/* One direction of a connection: the applications of its sender and its receiver. */
 struct flow {
     struct app *app;
-    unsigned from, to; /* hosts */
+    unsigned from, to; /* numbers of the two hosts */
     uint16_t vi_from, vi_to;
     bool reliable;
     uint32_t total, depth, size_max;
     struct sim_rand rand;
     struct msg msg[MSGS_MAX];
-    uint32_t posted, completed; /* sends */
-    uint32_t consuming;         /* posted messages that take a receive */
+    uint32_t posted, completed; /* numbers of sends */
+    uint32_t consuming;         /* number of posted messages that use up a receive */
     uint32_t received;          /* index of the next message at the receiver */
-    uint32_t recv_posted, recv_completed, recv_waiting; /* waiting: not posted yet */
+    uint32_t recv_posted, recv_completed, recv_waiting; /* waiting: due, but not posted yet */
     uint64_t verified;
     struct sim_mem source, slots, window, readable, landing;
-    uint8_t *shadow;           /* what the window must look like */
-    bool send_over, recv_over; /* an error ended the connection: only errors follow */
+    uint8_t *shadow;           /* expected content of the window */
+    bool send_over, recv_over; /* an error has ended the connection: only errors may follow */
     bool starve;               /* the receiver stops posting */
     uint32_t starve_after;
 };
@@ -53,7 +53,7 @@ struct app {
     unsigned flows;
     uint16_t level;
     uint32_t packet_bytes, window_bytes;
-    unsigned broken, conn_lost; /* events seen */
+    unsigned broken, conn_lost; /* numbers of events seen */
     bool end_expected;          /* connections may end with errors */
     bool rebind;
 };
@@ -114,7 +114,7 @@ static uint32_t random_size(struct flow *flow)
     case 2:
         return sim_below(&flow->rand, (limit < 65536 ? limit : 65536) + 1);
     case 3:
-        /* Around the packet size. */
+        /* A size near the packet size. */
         limit = flow->app->packet_bytes - 104 - 3 + sim_below(&flow->rand, 7);
         return limit < flow->size_max ? limit : flow->size_max;
     default:
@@ -122,7 +122,7 @@ static uint32_t random_size(struct flow *flow)
     }
 }
 
-/* Describe [offset, offset + len) of a region in some random number of segments. */
+/* Describe [offset, offset + len) of a region by a random number of segments. */
 static unsigned cut(struct flow *flow, struct vip_shm_seg *segs, const struct sim_mem *mem,
                     uint32_t offset, uint32_t len)
 {
@@ -194,7 +194,7 @@ static bool send_post(struct flow *flow)
     struct msg *msg = &flow->msg[flow->posted];
     struct eng_post post = {.vi = flow->vi_from, .queue = VIP_Q_SEND, .app_segs = segs};
 
-    /* The application's own flow control: never post more messages than the peer has receives for. */
+    /* Flow control of the application: it posts no more messages than the peer has receives. */
     if (flow->reliable && !flow->starve &&
         flow->consuming >= flow->recv_posted + flow->recv_waiting)
         return false;
@@ -275,7 +275,7 @@ static void writes_check(struct flow *flow, uint32_t from, uint32_t to)
     }
 }
 
-/* The message that has completed the newest receive; checks that RDMA Writes before it are in place. */
+/* Returns the message of the newest receive; checks that earlier RDMA Writes are in place. */
 static const struct msg *message_next(struct flow *flow, uint64_t imm)
 {
     if (!flow->reliable) {
@@ -301,7 +301,7 @@ static void recv_good(struct flow *flow, uint32_t status, uint32_t length, uint6
     const struct msg *msg = message_next(flow, imm);
     uint32_t op = msg->kind == MSG_SEND ? VIP_ST_OP_RECEIVE : VIP_ST_OP_REMOTE_RDMA_WRITE;
     uint32_t used = msg->kind == MSG_SEND ? length : 0;
-    /* An engine that was killed may have filled the receive for a message that was then lost. */
+    /* The killed engine may have filled the receive with a message that was then lost. */
     uint32_t end = flow->app->rebind && !flow->reliable ? flow->size_max : used;
 
     if (length != msg->len)
@@ -465,7 +465,7 @@ static struct sim_config random_config(struct app *app, const struct app_args *a
         .seed = args->seed, .hosts = 2, .engine = ENG_CONFIG_DEFAULT, .trace = args->trace};
     struct sim_rand *rand = &app->rand;
 
-    config.engine.conn_timeout_ns = 4000000000; /* the time limits of this program depend on it */
+    config.engine.conn_timeout_ns = 4000000000; /* time limits in this file depend on it */
     config.link.loss = choose(rand, losses, 6);
     config.link.dup = choose(rand, dups, 4);
     config.link.reorder = choose(rand, orders, 4);
@@ -498,7 +498,7 @@ static const char *run_plain(struct app *app)
     uint64_t faults_ns = sim_now(app->sim) + 5000000000ull;
 
     if (!sim_run_until(app->sim, faults_ns, all_done, app)) {
-        /* Once the faults have ended, all messages must complete. */
+        /* The faults end here; then all messages must complete. */
         sim_link(app->sim)->loss = sim_link(app->sim)->dup = sim_link(app->sim)->reorder = 0;
         if (!all_done(app) && !sim_run_until(app->sim, faults_ns + 60000000000ull, all_done, app))
             sim_fail(app->sim, "no progress");
@@ -508,7 +508,7 @@ static const char *run_plain(struct app *app)
     return "plain";
 }
 
-/* Like run_plain, but connections are bound anew again and again. */
+/* Like run_plain, but connections are bound anew at random times. */
 static const char *run_rebind(struct app *app, const struct app_args *args)
 {
     struct sim_rand rand = {.state = args->seed * 31 + 7};
@@ -544,7 +544,7 @@ static const char *run_disconnect(struct app *app)
     sim_run(app->sim, sim_now(app->sim) + sim_below(&app->rand, 20000000));
     for (unsigned i = 0; i < app->flows; i += 2) {
         sim_disconnect(app->sim, app->flow[i].from, app->flow[i].vi_from);
-        /* Post no more receives: an Idle VI would keep them for the next connection. */
+        /* Post no more receives, because an Idle VI would keep them for the next connection. */
         app->flow[i + 1].recv_over = true;
     }
     sim_run(app->sim, sim_now(app->sim) + 100000000);
@@ -552,7 +552,7 @@ static const char *run_disconnect(struct app *app)
     return "disconnect";
 }
 
-/* The network is dead: each side breaks its connection by itself when its packets are not acknowledged in time. */
+/* No packet arrives any more: each side must break its connection by its own time limit. */
 static const char *run_dead(struct app *app)
 {
     app->end_expected = true;

@@ -8,20 +8,20 @@
 #include "tests/sim/world.h"
 #include "vipd/nic/outlive.h"
 
-#define SESSIONS_MAX 3  /* per host */
-#define PAIRS_MAX    12 /* of VIs that talk to each other */
+#define SESSIONS_MAX 3  /* largest number per host */
+#define PAIRS_MAX    12 /* largest number of pairs of VIs */
 #define ENDS_MAX     (2 * PAIRS_MAX)
-#define SLOTS        32u /* buffers of each kind per VI; a flow's depth is at most SLOTS - 1 */
+#define SLOTS        32u /* buffers of each kind per VI; the depth of a flow is at most SLOTS - 1 */
 #define CANARY       64u
-#define FIFO         256u /* descriptors of one queue that the judge remembers */
-#define MSGS_MAX     96   /* per flow */
+#define FIFO         256u /* descriptors of one queue that judge.c remembers */
+#define MSGS_MAX     96   /* largest number per flow */
 #define EVENTS_MAX   256
 
-#define PATTERN 16381u /* a prime: then a shift by a round number changes the bytes */
+#define PATTERN 16381u /* a prime, so that a shift by a round number changes the bytes */
 
-#define BYTE_CANARY 0xeeu /* in buffers where nothing has been received */
-#define BYTE_USED   0xdbu /* in source buffers whose send is done */
-#define BYTE_GONE   0x5au /* in memory that is not registered any more */
+#define BYTE_CANARY 0xeeu /* value in buffers that have received nothing */
+#define BYTE_USED   0xdbu /* value in source buffers whose send is done */
+#define BYTE_GONE   0x5au /* value in memory that was deregistered */
 
 struct play;
 struct end;
@@ -29,14 +29,14 @@ struct end;
 /* Registered memory in the arena of a session. */
 struct mem {
     uint32_t handle;
-    uint64_t addr, offset; /* offset in the arena */
+    uint64_t addr, offset; /* offset: place in the arena */
     uint8_t *bytes;
     uint32_t len, ptag;
-    bool writable, readable; /* by the peer's RDMA operations */
+    bool writable, readable; /* true: for the peer's RDMA operations */
     bool live;
-    bool staged;   /* vipd reaches only a copy; the library moves bytes from and to it (staged.c) */
-    uint8_t *copy; /* the library's mapping of the copy: the "out" half, then the "in" half */
-    int copy_fd;   /* of a staged region: its memfd, for the next life of vipd */
+    bool staged;   /* vipd reaches only a copy; libvipl moves bytes from and to it (staged.c) */
+    uint8_t *copy; /* libvipl's mapping of the copy: first the "out" half, then the "in" half */
+    int copy_fd;   /* memfd of a staged region, for the next life of vipd */
 };
 
 /* ---- messages -------------------------------------------------------------------------- */
@@ -46,8 +46,8 @@ enum msg_kind {
     MSG_WRITE,
     MSG_WRITE_IMM,
     MSG_READ,
-    MSG_FORWARD,   /* a fenced send of the bytes that the read before it has fetched */
-    MSG_WRITE_MSG, /* RDMA Write with message; consumes a receive */
+    MSG_FORWARD,   /* a fenced send of the bytes that the previous read has fetched */
+    MSG_WRITE_MSG, /* an RDMA Write with message; uses up a receive */
     MSG_KINDS,
 };
 
@@ -68,12 +68,12 @@ enum msg_bad {
 struct msg {
     uint8_t kind, bad;
     bool imm, fence, forwarded, placed;
-    uint32_t len, start; /* start: where in the pattern the bytes begin */
+    uint32_t len, start; /* start: position of its first byte in the pattern */
     uint32_t slot;
-    uint64_t imm_data; /* what the receiver must see, if `imm`; lower half: the message's number */
-    bool imm64;        /* posted with VIP_SQF_IMM64: the receiver sees all 64 bits of imm_data */
+    uint64_t imm_data; /* expected at the receiver if `imm` is set; lower half: message number */
+    bool imm64;        /* posted with VIP_SQF_IMM64: the receiver must see all of imm_data */
     uint32_t message_bytes; /* MSG_WRITE_MSG: length of the message part */
-    uint32_t message_start; /* MSG_WRITE_MSG: where in the pattern the message part begins */
+    uint32_t message_start; /* MSG_WRITE_MSG: position of the message part in the pattern */
 };
 
 /* One direction of a connection. */
@@ -81,19 +81,19 @@ struct flow {
     struct attempt *attempt;
     struct end *from, *to;
     bool reliable;
-    uint32_t id; /* unique among all flows of a run */
+    uint32_t id; /* different from all other flows of a run */
     uint32_t total, depth, size_max;
     uint32_t posted, completed;
-    uint32_t good;      /* sends that succeeded; at a reliable level the first ones */
-    uint32_t consuming; /* posted messages that take a receive */
-    uint32_t received;  /* index behind the last message received */
+    uint32_t good;      /* number of sends that succeeded; at a reliable level the first sends */
+    uint32_t consuming; /* number of posted messages that use up a receive */
+    uint32_t received;  /* index after the last message received */
     uint32_t in_place;  /* RDMA Writes with a lower index have been seen in place */
     uint32_t recv_base; /* receives that the receiver's VI had completed before this connection */
-    uint32_t burst;     /* messages until the next pause */
+    uint32_t burst;     /* number of messages until the next pause */
     uint64_t pause_ns;
-    bool starve;               /* posts even if the receiver has posted no receive */
+    bool starve;               /* the sender posts even if the receiver has posted no receive */
     bool send_over, recv_over; /* an error has completed: all later completions must be errors */
-    bool frozen; /* the receiver's memory may change from now on: msg.placed is final */
+    bool frozen; /* from now on the receiver's memory may change: msg.placed is final */
     struct msg msg[MSGS_MAX];
 };
 
@@ -102,24 +102,24 @@ struct attempt {
     struct attempt *next;
     uint64_t id;
     struct pair *pair;
-    uint64_t claim[2]; /* peer-to-peer: the two requests that met */
-    bool attached[2];  /* end[side]->attempt is this one */
-    bool up[2];        /* vipd has told this side SUCCESS */
+    uint64_t claim[2]; /* peer-to-peer: the numbers of the two requests that met */
+    bool attached[2];  /* true: end[side]->attempt is this attempt */
+    bool up[2];        /* vipd has reported SUCCESS to this side */
     bool over[2];      /* this side knows that the attempt or connection has ended */
-    bool accepted;     /* nic_accept was called for it */
-    bool after_heal;   /* begun after the faults had ended and their effects were over */
+    bool accepted;     /* the server has called nic_accept for it */
+    bool after_heal;   /* it began after the effects of all faults had ended */
     bool may_end;      /* an event that may end the connection has happened, other than a silence */
     uint64_t began_ns; /* time of the request */
-    uint64_t known_until_ns; /* until then the server's vipd recognizes a repetition */
-    uint32_t offered_life;   /* life of the server's host when it offered the request, or 0 */
-    uint64_t over_ns;        /* when the first side knew that it was over */
-    struct flow flow[2];     /* by sender: 0 client, 1 server */
+    uint64_t known_until_ns; /* until then the server's vipd recognizes a repeated request */
+    uint32_t offered_life;   /* life of the server's vipd that offered the request, or 0 */
+    uint64_t over_ns;        /* time at which the first side learned of its end */
+    struct flow flow[2];     /* index: the sender, 0 client or 1 server */
 };
 
 enum end_state {
     END_IDLE = 0,
     END_WAITING, /* server: a wait is posted */
-    END_OFFERED, /* server: the application has a request and has not answered it */
+    END_OFFERED, /* server: the application has a request and has not answered yet */
     END_CONNECTING,
     END_ACCEPTING,
     END_UP,
@@ -128,7 +128,7 @@ enum end_state {
 
 /* One posted descriptor, as the judge expects it to complete. */
 struct posted {
-    struct flow *flow; /* of a send; NULL for a receive */
+    struct flow *flow; /* the flow of a send; NULL for a receive */
     uint32_t index;    /* number of the message, or of the receive */
     uint32_t length;
     uint64_t imm;
@@ -136,7 +136,6 @@ struct posted {
 
 struct kept; /* a posted descriptor, to be posted again in the next life of vipd */
 
-/* One VI of a pair. */
 struct end {
     struct sess *sess;
     struct pair *pair;
@@ -146,20 +145,20 @@ struct end {
     uint32_t generation;
     enum end_state state;
     struct attempt *attempt;
-    uint64_t at_ns; /* time of the next action of its own */
+    uint64_t at_ns; /* time of the next action that this end begins itself */
     uint64_t wait_id, handle, remote_attempt;
-    uint64_t claim; /* peer-to-peer: number of the request, until its attempt or connection ends */
+    uint64_t claim; /* peer-to-peer: number of its request, until the attempt or connection ends */
     struct posted fifo[2][FIFO];
     struct kept *kept[2][FIFO];  /* only in a play with plan.renews */
-    uint32_t posted[2], done[2]; /* descriptors, over the life of the VI */
-    uint32_t position[2];        /* in the completion rings */
+    uint32_t posted[2], done[2]; /* counted over the life of the VI */
+    uint32_t position[2];        /* position in each completion ring */
     int32_t cq[2];
     uint32_t cq_seen[2];
     struct mem recv, window, landing, source;
-    uint8_t *shadow;  /* what the window must look like */
+    uint8_t *shadow;  /* expected content of the window */
     unsigned losses;  /* how many times vipd has reported CONN_LOST for this connection */
     uint64_t hold_ns; /* time from the last message to the disconnect */
-    bool leaving;     /* in VipDisconnect, which waits for earlier posted sends */
+    bool leaving;     /* VipDisconnect is under way and waits for earlier sends */
     struct nic_vi_checkpoint
         past; /* while the host's vipd is renewed; with plan.kills the latest record */
 };
@@ -172,10 +171,10 @@ struct pair {
     struct end end[2];
     uint8_t disc[VIP_DISCRIMINATOR_BYTES_MAX];
     uint8_t disc_len;
-    bool listens;        /* the server uses its session's listener, together with other pairs */
+    bool listens;        /* the server uses its session's listener, which other pairs also use */
     bool meets;          /* peer-to-peer: both ends send a request */
-    uint32_t cycles;     /* connections that have ended, with or without an error */
-    uint32_t after_heal; /* complete connections with attempt.after_heal */
+    uint32_t cycles;     /* number of connections that have ended, with or without an error */
+    uint32_t after_heal; /* number of complete connections with attempt.after_heal */
 };
 
 #endif

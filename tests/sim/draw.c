@@ -1,6 +1,7 @@
 /*
- * The choices that follow from a seed before a run begins: hosts, pairs, messages, links and faults. Choices that came
- * later than the first version use generators of their own, so that they do not change the older choices.
+ * The choices that follow from a seed before a run begins: hosts, pairs, messages, links and
+ * faults. Later choices use generators of their own, so that the first ones stay the same for each
+ * seed.
  */
 #include <string.h>
 
@@ -53,10 +54,8 @@ static void draw_net(struct play *play)
     }
 }
 
-/*
- * The packet size changes very often, and packets overtake each other. So data that is sent again is cut in other
- * places than before.
- */
+/* The packet size changes often, and packets overtake each other. So repeated data is cut at other
+ * places. */
 static void draw_resizing(struct play *play)
 {
     struct plan *plan = &play->plan;
@@ -158,7 +157,7 @@ static void draw_pairs(struct play *play)
         pair->play = play;
         pair->number = i;
         pair->level = levels[chance_below(chance, 4)];
-        /* The first pair has the empty discriminator, the second one the longest. */
+        /* The first pair has the empty discriminator, the second pair the longest one. */
         pair->disc_len = i == 0 ? 0 : i == 1 ? VIP_DISCRIMINATOR_BYTES_MAX : 2;
         pair->disc[0] = (uint8_t)i;
         for (unsigned side = 0; side < 2; side++)
@@ -184,12 +183,12 @@ static void draw_ways(struct play *play)
             continue;
         pair->disc_len = 2;
         pair->disc[0] = 0xfd;
-        /* The session is not open yet, so sess->index is not set. */
+        /* This session is not open yet, so compute its index. */
         pair->disc[1] = (uint8_t)((pair->end[1].sess - &play->sess[0][0]) % SESSIONS_MAX);
     }
 }
 
-/* The packet size of paths becomes smaller, and for a long time, so that connections must adapt. */
+/* The packet size of paths becomes smaller for a long time, so connections must adapt. */
 static void draw_narrow(struct play *play)
 {
     struct plan *plan = &play->plan;
@@ -203,7 +202,7 @@ static void draw_narrow(struct play *play)
     play->world.net.packet_bytes = 8972;
 }
 
-/* The features that host number `host` lacks, because its vipd is an older one. */
+/* Returns the features that a host lacks because its vipd is an older version. */
 static uint8_t features_without(uint64_t seed, unsigned host)
 {
     if (play_edition < EDITION_PADDING)
@@ -213,7 +212,7 @@ static uint8_t features_without(uint64_t seed, unsigned host)
     return play_edition < EDITION_SETUP || (seed % 8 == 6 && host == 0) ? VIP_FEATURE_SETUP : 0;
 }
 
-/* The choices that came after the first version, from a generator of their own. */
+/* The choices that were added to the first version, from a generator of their own. */
 static void draw_extras(struct play *play)
 {
     struct chance *chance = &play->extra;
@@ -230,9 +229,9 @@ static void draw_extras(struct play *play)
         play->world.without[i] = features_without(play->world.seed, i);
     if (play_edition < EDITION_EXTRAS)
         return;
-    /* Ask each client for a cookie, as vipd does. In the other runs hosts ask only in a flood of requests. */
+    /* vipd asks each client for a cookie. In the other runs it asks only in a flood. */
     play->world.verify_all = play_edition >= EDITION_COOKIES && play->world.seed % 4 != 0;
-    /* vipd skips one packet number of 32,768 on average, which is too rare for these runs. */
+    /* A vipd skips only one packet number of 32,768 on average. These runs need more skips. */
     if (play->world.seed % 8 == 5)
         play->world.engine.skip_packets = 100;
     plan->wide = chance_below(chance, 2);
@@ -247,10 +246,9 @@ static void draw_extras(struct play *play)
         net->reorder_ppm = (uint32_t)chance_between(chance, 500000, 1000000);
         net->reorder_ns = magnitude(chance, WORLD_MS, 200 * WORLD_MS);
     }
-    /*
-     * Many acknowledgements with ranges are lost, and receivers hold few packets behind a gap. The share is not
-     * higher: the number of a lost packet never arrives, so after the first loss every acknowledgement has ranges.
-     */
+    /* Many acknowledgements with ranges are lost, and receivers hold few packets behind a gap. With
+     * a higher share hardly any acknowledgement would arrive: a lost packet's number never arrives,
+     * so after the first loss every acknowledgement has ranges. */
     if (chance_ppm(chance, 80000)) {
         net->loss_only = WORLD_ONLY_RANGES;
         net->loss_ppm = (uint32_t)chance_between(chance, 100000, 400000);
@@ -260,10 +258,9 @@ static void draw_extras(struct play *play)
     draw_narrow(play);
 }
 
-/*
- * All hosts stand still while nothing passes between them. So a connection has repeated packets in vain, which counts,
- * and then time follows that must not count. There are no random losses, so that each silence has this cause.
- */
+/* No packet passes between hosts, and after a while all hosts stop. A connection first repeats
+ * packets in vain. This time counts as silence, but the time of the stop must not count. No packets
+ * are lost at random, so each silence has this cause. */
 static void draw_dark(struct play *play)
 {
     struct chance chance = {play->world.seed ^ 0x3f84d5b5b5470917ull};
@@ -282,7 +279,7 @@ static void draw_dark(struct play *play)
     net->bytes_per_s = 0;
 }
 
-/* Newer choices: each function has a generator of its own, so that they do not change the older choices. */
+/* Newer choices. Each function has a generator of its own, so the older choices stay the same. */
 static void draw_latest(struct play *play)
 {
     struct chance chance = {play->world.seed ^ 0x1c69b3f74ac4ae35ull};
@@ -292,10 +289,8 @@ static void draw_latest(struct play *play)
     play->plan.chaos_ppm[CHAOS_PAUSE] = sometimes(&chance, 100000, 1000);
     if (!chance_ppm(&chance, 60000))
         return;
-    /*
-     * Only one fault, for longer than the time after which a connection is given up: programs change memory while
-     * vipd sends from it. The packets are so large that vipd copies them only if it must.
-     */
+    /* There is only one fault: programs change memory while vipd sends from it. It lasts longer
+     * than conn_timeout. The packets are so large that vipd copies them only after a loss. */
     memset(play->plan.chaos_ppm, 0, sizeof(play->plan.chaos_ppm));
     if (play->plan.chaos_ns < 12 * WORLD_S)
         play->plan.chaos_ns = 12 * WORLD_S;
@@ -306,9 +301,7 @@ static void draw_latest(struct play *play)
     play->plan.size_max = 65536;
 }
 
-/*
- * Memory is deregistered far more often than otherwise, also the memory of messages whose packets are being repeated.
- */
+/* Memory is deregistered very often, also while packets from it are being repeated. */
 static void draw_forgetful(struct play *play)
 {
     struct plan *plan = &play->plan;
@@ -333,10 +326,8 @@ static void draw_renewals(struct play *play)
     play->world.more = VIP_FEATURE_REBIND;
 }
 
-/*
- * They are also killed in the middle of a turn. With this constant no older seed of mutant_seeds.txt takes another
- * course because of that.
- */
+/* These vipd are also killed within a turn. With this constant of the generator, the older seeds of
+ * mutant_seeds.txt give the same runs as before. */
 static void draw_kills(struct play *play)
 {
     struct chance chance = {play->world.seed ^ 0x96831515b4f97fceull};

@@ -1,8 +1,9 @@
 /*
- * goodput: the speed of a VI on a link of 10 Gb/s whose packets need 50 us each way, by random loss (in both
- * directions), packet size and congestion control. It also measures how two VIs share the link, and the round trip of
- * a ping of 64 bytes beside a bulk transfer. Time is virtual, so the figures are exact and repeatable. The program
- * fails if a figure of the default congestion control is too low.
+ * goodput: measures the speed of a VI on a link of 10 Gb/s and 50 us each way. The runs differ in
+ * random loss (in both directions), packet size and congestion control. It also measures how two
+ * VIs share the link, and the round trip of a ping of 64 bytes beside a bulk transfer. Time is
+ * virtual, so the figures are exact and repeatable. The program fails if a figure of the default
+ * congestion control is too low.
  *
  *   goodput [--congestion delay|cubic|fixed] [--seed N] [--ms DURATION]
  *
@@ -47,7 +48,7 @@ static struct gp *world(uint32_t packet_bytes, uint32_t loss_ppm, unsigned vis)
     return gp_new(&config, vis);
 }
 
-/* Note a failure; only the default congestion control may fail. */
+/* Note a failed check; only the default congestion control can fail. */
 static const char *judge(bool good)
 {
     if (args.congestion != ENG_CONFIG_DEFAULT.congestion)
@@ -96,7 +97,7 @@ static void bulk(uint32_t packet_bytes, uint32_t loss_ppm, unsigned least)
     gp_free(gp);
 }
 
-/* Two bulk VIs; the second starts later, when the first has filled the link. */
+/* Two VIs send in bulk; the second one starts when the first one has filled the link. */
 static void pair(uint32_t packet_bytes, uint32_t loss_ppm)
 {
     struct gp *gp = world(packet_bytes, loss_ppm, 2);
@@ -123,7 +124,7 @@ static void pair(uint32_t packet_bytes, uint32_t loss_ppm)
     gp_free(gp);
 }
 
-/* Some packets arrive 100 us late, behind eighty others. */
+/* Some packets arrive 100 us late, after eighty later ones. */
 static void reordered(uint32_t packet_bytes, uint32_t late_ppm, unsigned least)
 {
     struct gp *gp = world(packet_bytes, 0, 1);
@@ -145,7 +146,7 @@ static void reordered(uint32_t packet_bytes, uint32_t late_ppm, unsigned least)
     gp_free(gp);
 }
 
-/* A round trip of 20 ms at 1 Gb/s; the goodput is a share of this rate. */
+/* A link of 1 Gb/s with a round trip of 20 ms; the goodput is a share of this rate. */
 static void far(uint32_t loss_ppm, unsigned least)
 {
     struct gp *gp = world(1472, loss_ppm, 1);
@@ -168,7 +169,7 @@ static void far(uint32_t loss_ppm, unsigned least)
     gp_free(gp);
 }
 
-/* For a while the path silently drops packets of more than 1472 bytes. Then it takes 9000 again. */
+/* The path loses packets of more than 1472 bytes. After a while it carries 9000 bytes again. */
 static void black_hole(void)
 {
     struct gp *gp = world(9000, 0, 1);

@@ -10,7 +10,7 @@
 #define GP_PINGS   200000u
 #define GP_BUFFERS 65536u
 
-/* A packet between the hosts, or held by an engine. Its payload bytes are never written or read. */
+/* A packet on the link, or a packet that an engine holds. Its payload bytes are not stored. */
 struct gp_packet {
     uint64_t at_ns;
     uint16_t vi;
@@ -20,7 +20,7 @@ struct gp_packet {
 
 /* One direction: packets in the order of their arrival. */
 struct gp_wire {
-    uint64_t free_ns; /* when the transmitter is free again */
+    uint64_t free_ns; /* time at which the transmitter is free again */
     uint32_t head, tail;
 };
 
@@ -29,7 +29,7 @@ struct gp_host {
     unsigned index;
     struct eng *eng;
     void *memory[GP_VIS];
-    struct gp_wire wire; /* from this host to the other */
+    struct gp_wire wire; /* packets from this host to the other */
     unsigned posted[GP_VIS], bulk_depth[GP_VIS];
     uint32_t bulk_bytes[GP_VIS];
     unsigned receives_due[GP_VIS];
@@ -258,7 +258,7 @@ static void wire_append(struct gp *gp, struct gp_wire *wire, uint32_t index)
 {
     uint32_t at = wire->head, before = 0;
 
-    /* Nearly always the packet belongs at the end. */
+    /* Search from the end, because nearly every packet belongs there. */
     if (!wire->tail || gp->packet[wire->tail].at_ns <= gp->packet[index].at_ns)
         before = wire->tail;
     else
@@ -435,7 +435,7 @@ static int by_duration(const void *a, const void *b)
 uint64_t gp_pings(struct gp *gp, unsigned permille, uint64_t *ret_ns)
 {
     uint64_t count = gp->pings < GP_PINGS ? gp->pings : GP_PINGS;
-    uint64_t rank = (count * permille + 999) / 1000; /* rank of the result, from 1 */
+    uint64_t rank = (count * permille + 999) / 1000; /* rank in the sorted times, from 1 */
 
     qsort(gp->ping_ns, count, sizeof(gp->ping_ns[0]), by_duration);
     *ret_ns = rank ? gp->ping_ns[rank - 1] : 0;

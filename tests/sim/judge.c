@@ -9,7 +9,7 @@ static uint8_t *slot_at(const struct mem *mem, const struct flow *flow, uint32_t
     return mem->bytes + slot * slot_bytes(flow);
 }
 
-/* Number of bytes at the start that equal the pattern; at most `len`. */
+/* Returns how many bytes at the start equal the pattern; at most `len`. */
 static uint32_t pattern_prefix(const uint8_t *bytes, uint32_t start, uint32_t len)
 {
     const uint8_t *pattern = pattern_bytes() + start;
@@ -28,7 +28,7 @@ static bool is_write(const struct msg *msg)
            !msg->bad && msg->len;
 }
 
-/* Is the receiver's end still in this connection, and its window registered? */
+/* True if the receiver's end is still in this connection and its window is registered. */
 static bool target_lives(const struct flow *flow)
 {
     return flow->to->exists && flow->to->attempt == flow->attempt && flow->to->window.live;
@@ -79,10 +79,8 @@ void flow_freeze(struct flow *flow)
     flow->frozen = true;
 }
 
-/*
- * Check a slot: it has the old bytes, or bytes of msg up to some point (not if `later`). Returns true if there are new
- * bytes.
- */
+/* Check a slot: it may have the old bytes, or (if not `later`) bytes of msg up to some point.
+ * Returns true if it has new bytes. */
 static bool slot_settle(const struct flow *flow, uint32_t slot, const struct msg *msg, bool later)
 {
     struct end *to = flow->to;
@@ -109,7 +107,7 @@ static void window_settle_reliable(struct flow *flow)
     for (uint32_t i = flow->good; i < flow->posted; i++)
         if (is_write(&flow->msg[i]))
             last[flow->msg[i].slot] = &flow->msg[i];
-    /* Writes are placed in order: after one that is not complete no other may have begun. */
+    /* Writes are placed in order: if a write is not complete, no later write may have begun. */
     for (uint32_t i = flow->good; i < flow->posted; i++) {
         const struct msg *msg = &flow->msg[i];
 
@@ -133,7 +131,7 @@ void window_settle(struct end *end)
     flow_freeze(flow);
     if (flow->reliable)
         window_settle_reliable(flow);
-    /* Unreliable writes may be late, lost or cut off; but no write may touch the bytes between the slots. */
+    /* Unreliable writes may be late, lost or incomplete. They may not touch bytes between slots. */
     for (uint32_t slot = 0; slot < SLOTS; slot++) {
         const uint8_t *now = slot_at(&end->window, flow, slot);
 
@@ -147,7 +145,6 @@ void window_settle(struct end *end)
 
 /* ---- receives -------------------------------------------------------------------------- */
 
-/* The message that has completed this receive. */
 static struct msg *message_next(struct flow *flow, uint64_t imm64)
 {
     struct play *play = flow->attempt->pair->play;
@@ -174,7 +171,7 @@ static struct msg *message_next(struct flow *flow, uint64_t imm64)
     play_fail(play, "pair %u: a message that nobody sent", flow->attempt->pair->number);
 }
 
-/* The expected status of a receive that this message completes; which pattern bytes are in its buffer. */
+/* Returns the expected status and the expected bytes of a receive that this message completes. */
 static uint32_t recv_expects(const struct msg *msg, uint32_t *ret_used, uint32_t *ret_start)
 {
     uint32_t status = VIP_ST_DONE | (msg->imm ? VIP_ST_IMMEDIATE : 0);
@@ -234,21 +231,21 @@ static void recv_bad(struct end *end, struct flow *flow, uint32_t index,
     uint8_t *slot = end->recv.bytes + index % SLOTS * bytes;
     bool partial = comp->status & VIP_ST_PARTIAL_ERROR;
 
-    /* vipd keeps only some packets behind a write that waits for the library; so Unreliable Delivery may lose some. */
+    /* Unreliable Delivery may lose packets after a write that waits for libvipl. */
     if (flow && !flow->attempt->may_end &&
         (flow->reliable || !partial || (play->plan.clean && !play->plan.staged)))
         play_fail(play, "pair %u: status %x of a receive", end->pair->number, comp->status);
     if (!end->recv.live)
         return;
     if (flow && !flow->reliable)
-        n = play->plan.size_max; /* any lost message may have been written here */
+        n = play->plan.size_max; /* bytes of any lost message may be here */
     for (i = flow ? flow->received : 0; flow && flow->reliable && i < flow->posted; i++)
         if (msg_consumes(&flow->msg[i])) {
             const struct msg *msg = &flow->msg[i];
 
             if (msg->kind != MSG_WRITE_IMM && msg->kind != MSG_WRITE_MSG && !flow->recv_over)
                 n = pattern_prefix(slot + CANARY, msg->start, msg->len);
-            /* vipd was killed between the message and its completion. */
+            /* vipd may have been killed between this message and its completion. */
             if (msg->kind == MSG_WRITE_MSG && play->plan.kills && !flow->recv_over)
                 n = pattern_prefix(slot + CANARY, msg->message_start, msg->message_bytes);
             break;
@@ -287,7 +284,7 @@ static void recv_complete(struct end *end, const struct vip_comp *comp)
 
 static void judge_receives(struct end *end);
 
-/* A read has ended: check its bytes, or after an error the first ones. Then clean its buffer. */
+/* A read has ended: check its bytes, or after an error the first bytes. Then clean its buffer. */
 static void read_settle(struct flow *flow, uint32_t index, bool good)
 {
     struct msg *msg = &flow->msg[index];
@@ -310,7 +307,7 @@ static void read_settle(struct flow *flow, uint32_t index, bool good)
         memset(slot + CANARY, BYTE_CANARY, msg->len);
 }
 
-/* Check what success means at a reliable level: the peer has processed the operation (spec 3.6). */
+/* Check success at a reliable level: the peer must have processed the operation (spec 3.6). */
 static void promise(struct flow *flow, uint32_t index)
 {
     const struct msg *msg = &flow->msg[index];
@@ -374,7 +371,7 @@ static void send_complete(struct end *end, const struct vip_comp *comp)
         promise(flow, posted.index);
     if (msg->kind == MSG_READ)
         read_settle(flow, posted.index, good);
-    /* The buffer belongs to the application again. Overwrite it, so that a late read by vipd is noticed. */
+    /* The buffer belongs to the application again. Overwrite it to find late reads by vipd. */
     if (msg->kind == MSG_FORWARD && end->landing.live)
         memset(slot_at(&end->landing, flow, (msg->slot + SLOTS - 1) % SLOTS), BYTE_CANARY,
                slot_bytes(flow));
@@ -382,7 +379,7 @@ static void send_complete(struct end *end, const struct vip_comp *comp)
         memset(slot_at(&end->source, flow, msg->slot) + CANARY, BYTE_USED, msg->len);
     flow->completed++;
     flow->good += good;
-    /* The client waits for the end of both directions: let its host look, also if this host is another one. */
+    /* The client waits for the end of both directions, so let its host run, too. */
     if (flow->completed == flow->total)
         play->world.host[end->pair->end[0].sess->host].due = true;
 }
@@ -438,7 +435,7 @@ static struct end *end_of(struct sess *sess, uint16_t vi, uint8_t generation)
     play_fail(play, "a CQ entry of a VI that is not there");
 }
 
-/* Room of a CQ's ring in a play with plan.tight. */
+/* Number of entries in a CQ's ring in a play with plan.tight. */
 #define TIGHT_ENTRIES 3u
 
 void sess_publish_cq(struct sess *sess)

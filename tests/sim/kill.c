@@ -1,9 +1,10 @@
 /*
- * A vipd that is killed behind any store to shared memory (proto/store.h), in the middle of its turn. Its turn goes on,
- * but has no effect any more: the host sends nothing, its programs are told nothing, and what this vipd still writes is
- * taken back. So the memory of this vipd can be freed as usual.
+ * A vipd that is killed behind any store to shared memory (proto/store.h), in the middle of its
+ * turn. Its turn goes on without effect: the host sends nothing, its programs get no reports, and
+ * later writes are undone. So the memory of this vipd can be freed as usual.
  *
- * Owns: the bytes at the moment of the kill. Does not own: what its programs do then (renew.c).
+ * Owns: the bytes at the moment of the kill. Does not own: the actions of programs after the kill
+ * (renew.c).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 #include "proto/ring.h"
 #include "tests/sim/actor.h"
 
-/* Bytes that vipd writes, as they were when it was killed. */
+/* The bytes that vipd may write, copied at the moment of the kill. */
 struct shot {
     struct shot *next;
     void *at;

@@ -47,7 +47,7 @@ void listener_ready(struct end *end)
 {
     struct sess *sess = end->sess;
 
-    /* Now and then open a new listener; requests that the old one has got stay valid. */
+    /* At random, open a new listener; requests that the old listener has got stay valid. */
     if (sess->listener.open && chance_ppm(&sess->play->extra, 50000))
         close_listener(sess);
     if (!sess->listener.open)

@@ -7,16 +7,15 @@
 
 #include "tests/sim/rand.h"
 
-/* What is under way. */
+/* A packet or the end of a connection, under way. */
 struct event {
     uint64_t at_ns, order;
     struct medium_arrival arrival;
 };
 
-/* The transmitter of a host. */
 struct transmitter {
-    uint64_t free_ns;         /* when it is free again */
-    uint64_t last_arrival_ns; /* of its packets that keep the order */
+    uint64_t free_ns;         /* time at which it is free again */
+    uint64_t last_arrival_ns; /* last arrival of its packets that keep their order */
 };
 
 struct medium {
@@ -25,11 +24,11 @@ struct medium {
     uint64_t order, lost;
     struct {
         unsigned host;
-        uint64_t number; /* 0 = unused */
+        uint64_t number; /* 0: the place is unused */
     } drop[MEDIUM_DROPS_MAX];
-    struct event *event; /* binary heap */
+    struct event *event; /* a binary heap by time */
     unsigned events, events_room;
-    struct transmitter transmitter[]; /* by host */
+    struct transmitter transmitter[]; /* index: the host */
 };
 
 /* ---- events ---------------------------------------------------------------------------- */

@@ -42,7 +42,7 @@ void meet_request(struct end *end)
     play->world.host[end->sess->host].due = true;
 }
 
-/* The attempt with both claims. An attempt with only one of them must have been broken off. */
+/* Returns the attempt with both claims. An attempt with only one of the claims must have ended. */
 static struct attempt *meet_find(struct end *end, uint64_t theirs)
 {
     struct play *play = end->pair->play;
@@ -69,7 +69,7 @@ static struct attempt *meet_new(struct end *end, uint64_t theirs)
     attempt->claim[end->side] = end->claim;
     attempt->claim[other->side] = theirs;
     attempt->flow[end->side].recv_base = other->done[VIP_Q_RECV];
-    /* The other end has given up its request meanwhile. */
+    /* Meanwhile the other end has given up its request. */
     if (!other->exists || other->claim != theirs || other->attempt)
         attempt_over(attempt, other->side);
     return attempt;
@@ -114,7 +114,7 @@ void meet_abandon(struct end *end)
     }
 }
 
-/* An end whose claim is in the attempt and that has no attempt yet: vipd will report the connection to it. */
+/* vipd will report the connection to an end without attempt whose claim is in the attempt. */
 bool meet_expects(const struct attempt *attempt)
 {
     const struct pair *pair = attempt->pair;

@@ -5,15 +5,17 @@
  *   mutants --update FILE [...]         the same, and write into FILE what was found
  *   mutants --seed S --show NUMBER      one seed with one bug, with the reason
  *
- * A child process switches the bug on and runs seeds until one fails. The first seed is the one that FILE names for
- * this bug ("NAME SEED" in each line). If it passes, or FILE names none, the child runs the seeds from BASE on: at most
- * N (2,000) seeds. After L (500) seeds, it begins no new one if it has used S (60) seconds of processor time.
- * A seed is a run of whole hosts. Every sixth seed also runs two engines alone, which meet a full window more often.
- * The seed that has found a bug runs once more without the bug and must pass; otherwise it has found something else.
- * Exit status 0 if all bugs were found.
+ * A child process switches the bug on and runs seeds until one fails. The first seed is the seed
+ * that FILE names for this bug ("NAME SEED" in each line). If it passes, or FILE names none, the
+ * child runs at most N (2,000) seeds from BASE on. After L (500) seeds, it begins no new seed if it
+ * has used S (60) seconds of processor time. A seed is a run of whole hosts. Every sixth seed also
+ * runs two engines alone, which fill a window more often. The seed that has found a bug runs once
+ * more without the bug and must pass; otherwise the failure has another cause. Exit status 0 if all
+ * bugs were found.
  *
- * A change to the simulator or to vipd may make FILE's seeds pass. Then the search finds other seeds, and the output
- * names the bugs; --update writes these seeds to FILE, so that the next run is quick again.
+ * After a change to the simulator or to vipd, FILE's seeds may pass. Then the search finds other
+ * seeds, and the output names the bugs. --update writes these seeds to FILE, so that the next run
+ * is quick again.
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -30,8 +32,8 @@
 #include "tests/sim/app.h"
 #include "vipd/engine/mutant.h"
 
-/* Limit of the processor time of one seed, in seconds. A seed that takes longer hangs. That does not count as found:
- * the judge must name the fault. */
+/* Limit of the processor time of one seed, in seconds. A longer seed hangs. A hang does not count
+ * as found: the judge must name the fault. */
 #define LIMIT_S 200
 
 #define HOSTS_PER_PAIR 6u
@@ -76,11 +78,11 @@ static void run_one(uint64_t seed)
                                          .rebind = true});
 }
 
-/* The result of the seeds with one bug. */
+/* The result of running seeds with one bug. */
 enum outcome {
     PASSED,
     FAILED,
-    TOO_LONG, /* ended by the limit of processor time */
+    TOO_LONG, /* the limit of processor time has ended it */
 };
 
 /* Allow the next seed of this process LIMIT_S of processor time. */
@@ -92,10 +94,9 @@ static void limit_next(void)
                                                  .rlim_max = RLIM_INFINITY});
 }
 
-/*
- * Run the seeds from `seed` on with bug number n (0: no bug) until one fails, at most `most` seeds. After `least`
- * seeds, begin no new one if `seconds` of processor time are used. *ret_last is the seed that was begun last.
- */
+/* With bug number n (0: no bug) run the seeds from `seed` on until one fails, at most `most` seeds.
+ * After `least` seeds, begin no new seed if `seconds` of processor time are used. *ret_last: the
+ * last seed. */
 static enum outcome hunt(unsigned n, uint64_t seed, uint64_t least, uint64_t most, uint64_t seconds,
                          uint64_t *ret_last)
 {
@@ -111,7 +112,7 @@ static enum outcome hunt(unsigned n, uint64_t seed, uint64_t least, uint64_t mos
     if (pid < 0)
         exit(2);
     if (pid == 0) {
-        /* With a bug the reason of a failure is not shown (--seed S --show N prints it); without a bug it is shown. */
+        /* Hide the reason of a failure with a bug (--seed S --show N prints it); show others. */
         if (n && !freopen("/dev/null", "w", stderr))
             _exit(2);
         vip_mutant = n;
@@ -140,7 +141,7 @@ static enum outcome single(unsigned n, uint64_t seed)
     return hunt(n, seed, 1, 1, 0, &last);
 }
 
-/* Look for bug n and print the result. Returns true if a seed has found it. */
+/* Search for bug n and print the result. Returns true if a seed has found it. */
 static bool found(unsigned n, const struct options *options)
 {
     double began_s = seconds_of(CLOCK_MONOTONIC);
@@ -238,7 +239,7 @@ int main(int argc, char **argv)
 
     for (; at + 1 < argc && !strncmp(argv[at], "--", 2); at += 2) {
         if (!strcmp(argv[at], "--show")) {
-            /* One seed with one bug, in this process, with the reason. */
+            /* Run one seed with one bug in this process, and print the reason. */
             vip_mutant = (unsigned)strtoul(argv[at + 1], NULL, 0);
             run_one(options.base);
             return 0;

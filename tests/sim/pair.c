@@ -6,24 +6,23 @@
 #include "tests/sim/actor.h"
 #include "vipd/engine/mutant.h"
 
-/* Time limit, when the faults have ended, until both sides know that a connection is over. */
+/* Time limit, after the end of the faults, until both sides know that a connection is over. */
 #define BOTH_KNOW_NS (12 * WORLD_S)
 
-/* A vipd remembers an answered request for at least this time, also with a clock that drifts. */
+/* A vipd recognizes a repeated request for at least this time, also if its clock drifts. */
 #define ANSWERED_NS (2800 * WORLD_MS)
 
-/*
- * A connection may break only after a silence (cuts, loss, stalled hosts) of at least this time. The engine gives up
- * after 4 s without an answer, on a clock that may run 5 % fast. Up to 1 s of that may pass before it repeats the
- * missing packet. If packets are also lost at random, some repetitions are lost, too: then a shorter silence is enough.
- */
+/* A connection may break only after a silence (cuts, loss, stalled hosts) of at least this time.
+ * The engine breaks a connection after 4 s without an answer, by a clock that may be 5 % fast. Up
+ * to 1 s of these may pass before it repeats the missing packet. If packets are also lost at
+ * random, repetitions may be lost, too; then a shorter silence is enough. */
 #define SILENCE_NS       (2500 * WORLD_MS)
 #define SILENCE_LOSSY_NS (1750 * WORLD_MS)
 
-/* The longest wait of VipDisconnect while there are faults ([reliability] linger). */
+/* The longest wait of VipDisconnect during the faults ([reliability] linger). */
 #define LINGER_NS WORLD_S
 
-/* vipd gives up a peer from which nothing arrives for 4 s (less the drift), also its connections without traffic. */
+/* If nothing arrives from a peer for 4 s, vipd ends its connections. vipd's clock may be fast. */
 #define UNHEARD_NS  (3600 * WORLD_MS)
 #define UNHEARD_WHY "the peer's vipd is silent"
 
@@ -59,7 +58,7 @@ struct attempt *attempt_new(struct pair *pair)
     return attempt;
 }
 
-/* May the connection end? Only after an event that may end it, or after a silence that is long enough. */
+/* True if the connection may end: after an event that may end it, or after a long silence. */
 static bool may_end(const struct attempt *attempt)
 {
     const struct play *play = attempt->pair->play;
@@ -131,7 +130,7 @@ void end_detach(struct end *end)
     attempt_drop(attempt);
 }
 
-/* When one side has learned that a connection is over, the other must, too. */
+/* If one side has learned that a connection is over, the other side must learn it, too. */
 void attempts_check(struct play *play)
 {
     uint64_t since = play->heal_ns + play->world.net.dup_delay_ns;
@@ -230,7 +229,7 @@ void sink_result(void *ctx, uint16_t vi, uint32_t generation, enum vip_rc rc,
         play_fail(play, "pair %u: connected to a client that gave up", end->pair->number);
     if (!attempt->accepted)
         play_fail(play, "pair %u: the client is connected, nobody accepted", end->pair->number);
-    /* The client's vipd may be killed between the CONFIRM and its report. */
+    /* The client's vipd may be killed after the CONFIRM and before its report to the client. */
     if (end->side == 1 && !attempt->up[0] && !(play->plan.kills && attempt->may_end))
         play_fail(play, "pair %u: the server is connected before the client", end->pair->number);
     if (attrs->level != end->pair->level || attrs->max_transfer_bytes != play->plan.size_max)
@@ -244,7 +243,7 @@ void sink_result(void *ctx, uint16_t vi, uint32_t generation, enum vip_rc rc,
     }
 }
 
-/* Has this end's host got nothing from the other host for UNHEARD_NS? */
+/* True if nothing has arrived from the other host for UNHEARD_NS. */
 static bool unheard(const struct end *end)
 {
     const struct play *play = end->pair->play;
@@ -329,7 +328,7 @@ struct vip_addr end_address(unsigned host, const void *disc, uint8_t len)
     return ret;
 }
 
-/* Check that no descriptor is left on the queues of a VI that is in Error or was disconnected. */
+/* Check that no descriptor is left on the queues of a VI that is in Error or is disconnected. */
 static void flushed_check(struct end *end, const char *when)
 {
     (void)end_judge(end);
@@ -435,11 +434,9 @@ static bool listen(struct end *end)
     return true;
 }
 
-/*
- * The attempt that an offered request belongs to. vipd offers a request once: it recognizes a repetition for
- * ANSWERED_NS. It offers a later copy again, or a copy that arrives in a new life of vipd. Returns NULL if the client
- * does not wait for an answer any more.
- */
+/* Returns the attempt of an offered request; NULL: the client no longer waits for an answer. vipd
+ * offers a request once, because it recognizes repetitions for ANSWERED_NS. It may offer the
+ * request again later, or in its next life. */
 static struct attempt *offered_attempt(struct end *end)
 {
     struct play *play = end->pair->play;
@@ -466,7 +463,6 @@ static struct attempt *offered_attempt(struct end *end)
     return attempt;
 }
 
-/* Answer the request that was offered. */
 static bool answer(struct end *end)
 {
     struct play *play = end->pair->play;
@@ -486,7 +482,7 @@ static bool answer(struct end *end)
             play_fail(play, "nic_reject");
         return true;
     }
-    /* Attach the end before the call: on loopback nic_accept may report the result before it returns. */
+    /* Attach the end first: within one host nic_accept may report the result before it returns. */
     end_attach(end, attempt);
     if (attempt)
         attempt->accepted = true;
@@ -546,7 +542,7 @@ static void on_result(struct sess *sess, const struct event *event)
     struct play *play = sess->play;
 
     if (end->state != END_CONNECTING && end->state != END_ACCEPTING) {
-        /* This end has ended the attempt itself; the only result that may still arrive says that. */
+        /* This end has ended the attempt itself; only the result INVALID_STATE may still arrive. */
         if (event->code != VIP_RC_INVALID_STATE)
             play_fail(play, "pair %u: result %u of nothing", end->pair->number, event->code);
         return;
@@ -581,7 +577,7 @@ static void on_error(struct sess *sess, const struct event *event)
 
 /* ---- the turn of an application -------------------------------------------------------- */
 
-/* Does this program call VipDisconnect at once when it has posted its last message? */
+/* True if this program calls VipDisconnect as soon as it has posted its last message. */
 static bool hasty(const struct end *end)
 {
     const struct attempt *attempt = end->attempt;
@@ -592,10 +588,8 @@ static bool hasty(const struct end *end)
            (attempt->id * 2 + end->side) * 0x9e3779b97f4a7c15ull >> 62 == 0;
 }
 
-/*
- * VipDisconnect as the library does it: wait until all sends have completed. When the faults have ended the wait has
- * no time limit, because every posted message must arrive.
- */
+/* VipDisconnect waits until all sends have completed, as in libvipl. After the faults the wait has
+ * no limit, because every posted message must arrive. */
 static bool act_leaving(struct end *end)
 {
     struct attempt *attempt = end->attempt;
@@ -627,7 +621,7 @@ static bool act_up(struct end *end)
         return act_leaving(end);
     done = flow_done(&attempt->flow[0]) && flow_done(&attempt->flow[1]);
 
-    /* A peer-to-peer connection is not done before both ends are connected. */
+    /* A peer-to-peer connection is not complete before both ends are connected. */
     done = done && (!pair->meets || (attempt->up[0] && attempt->up[1]));
     any = recv_post_all(end);
     any = flow_post(&attempt->flow[end->side]) || any;
@@ -695,7 +689,7 @@ static bool act_timed(struct end *end)
     return false;
 }
 
-/* The run needs no more connections of this pair: cancel the server's wait. */
+/* The run needs no more connections of this pair: cancel the server's wait for a request. */
 static bool wait_cancel(struct end *end)
 {
     bool found;
@@ -725,7 +719,7 @@ static bool end_act(struct end *end)
     else if (end->state == END_WAITING && !pair_wanted(end->pair))
         any = wait_cancel(end) || any;
     else if (end->state == END_CONNECTING && end->pair->meets && !pair_wanted(end->pair))
-        any = act_timed(end) || any; /* the other end sends no more requests */
+        any = act_timed(end) || any; /* the other end will send no request */
     else if (end->at_ns <= play_now(end->pair->play))
         any = act_timed(end) || any;
     return any;
@@ -760,7 +754,7 @@ bool sess_act(struct sess *sess)
     if (!sess->alive)
         return false;
     renew_record(sess);
-    /* The library has a thread for these copies, which also runs while the application is stalled. */
+    /* A thread of libvipl makes these copies, also while the application is stalled. */
     any = sess_place(sess, false);
     if (sess->stalled_until_ns > play_now(play))
         return any;
@@ -796,7 +790,7 @@ uint64_t sess_wants_ns(const struct sess *sess)
                 end_ns = flow_wants_ns(&end->attempt->flow[side]);
             at_ns = end_ns < at_ns ? end_ns : at_ns;
         }
-    /* A stalled application acts again when the stall ends; only the library's copies go on before. */
+    /* A stalled application acts again when its stall ends. Meanwhile libvipl copies. */
     if (sess->stalled_until_ns > now_ns)
         return sess_place_ns(sess) < sess->stalled_until_ns ? sess_place_ns(sess)
                                                             : sess->stalled_until_ns;

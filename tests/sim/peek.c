@@ -1,6 +1,6 @@
 /*
- * Invariants inside engines and connection managers: some must hold after any step; in the end no record of any
- * connection may be left.
+ * Invariants inside engines and connection managers: some must hold after any step. At the end of a
+ * run no record of any connection may be left.
  */
 #include <inttypes.h>
 
@@ -41,11 +41,11 @@ static void vi_check(struct play *play, const struct eng_vi *vi)
                   "%" PRIu64 " bytes and %" PRIu64 " lost packets are counted as %" PRIu64
                   " and %u",
                   inflight, lost, tx->inflight, tx->lost);
-    /* No more bytes than the peer has granted; but one packet may always be under way. */
+    /* No more bytes are under way than the peer has granted; but one packet is always allowed. */
     if (under_way > 1 && inflight > vi->conn.window_bytes)
         play_fail(play, "%" PRIu64 " bytes under way, the peer granted %u", inflight,
                   vi->conn.window_bytes);
-    /* A VI that waits for an acknowledgement has a timer, or a packet to send at once. */
+    /* A VI that waits for an acknowledgement must have a timer or a packet to send at once. */
     if (vi->reliable && open && !vi->paused && !vi->heap_at && !vi->listed[ENG_LIST_READY])
         play_fail(play, "packets are under way and no timer runs");
 }
@@ -77,7 +77,7 @@ uint32_t peek_backlog(const struct sess *sess)
     return sess->nic->cqs[sess->cq].backlog.live;
 }
 
-/* Is any record left in a pool? Only discriminators that a living server has settled on may be. */
+/* True if a record is left in a pool, except for discriminators that a living server owns. */
 static bool pools_used(const struct cm *cm)
 {
     const struct cm_disc *disc;
@@ -116,10 +116,9 @@ void peek_quiet(struct play *play)
     }
 }
 
-/*
- * Without faults nothing is sent twice, nothing is lost, and no retransmission timer fires. Not with staged memory: a
- * packet that waits for the library while later ones are acknowledged looks like a packet that was overtaken.
- */
+/* Without faults nothing is sent twice, nothing is lost, and no retransmission timer fires. Runs
+ * with staged memory are exceptions: a packet that waits for libvipl, while later packets are
+ * acknowledged, looks like an overtaken packet. */
 void peek_clean(struct play *play)
 {
     if (play->plan.staged)
@@ -138,7 +137,7 @@ void peek_clean(struct play *play)
                 if (!sess->nic->vis[vi].used)
                     continue;
                 eng_vi_stats(sess->nic->eng, (uint16_t)vi, &stats);
-                /* A reader times out and asks again if the answer waits for the other side's window. */
+                /* A reader times out and asks again if the answer waits for room in a window. */
                 if (stats.retransmits || stats.duplicates || (stats.timeouts && !play->plan.reads))
                     play_fail(play,
                               "host %u VI %u: %" PRIu64 " fragments again, %" PRIu64

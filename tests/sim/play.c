@@ -4,22 +4,22 @@
 
 #include "tests/sim/actor.h"
 
-/* Time limit after the faults until every pair has had one complete connection without an error. */
+/* Time limit, after the faults, for one complete connection of every pair without an error. */
 #define LIVENESS_NS (90 * WORLD_S)
-/* Time after the end of the last connection until no host may remember any connection. */
+/* Time after the last connection until no host may have a record of any connection. */
 #define QUIET_NS (20 * WORLD_S)
-/* Limit of the sum of all leaps of a host's clock: less than the time for which a CLOSE is repeated. */
+/* Limit of the sum of all leaps of a host's clock; a host repeats a CLOSE for a longer time. */
 #define LEAP_MAX_NS (10 * WORLD_S)
-/* Longest time for which all hosts stand still together. */
+/* Longest time for which all hosts stop together. */
 #define PAUSE_MAX_NS (12 * WORLD_S)
-/* Longest cut of CHAOS_DARK: so short that no connection may break because of it. */
+/* Longest cut of CHAOS_DARK, so short that it may break no connection. */
 #define DARK_MAX_NS (900 * WORLD_MS)
 /* After a longer leap or pause, requests and accepts that are under way may fail. */
 #define LEAP_BEARABLE_NS (1500 * WORLD_MS)
 
-/* Longest time between two lives of a vipd whose programs live on. */
+/* Longest time between two lives of a vipd if its programs live on. */
 #define RENEW_MAX_NS (3 * WORLD_S)
-/* Most stores to shared memory until a vipd is killed. A turn with traffic makes some ten. */
+/* Most stores to shared memory until a vipd is killed. A turn with traffic makes about ten. */
 #define KILL_STORES_MAX 500u
 
 /* ---- hosts and sessions that come and go ----------------------------------------------- */
@@ -64,7 +64,7 @@ static void host_end(struct play *play, unsigned host)
 
 /* ---- chaos ----------------------------------------------------------------------------- */
 
-/* An event may end all connections of a host. */
+/* After this event any connection of this host may end. */
 static void attempts_of(struct play *play, unsigned host)
 {
     for (struct attempt *attempt = play->attempts; attempt; attempt = attempt->next)
@@ -83,7 +83,7 @@ static void restart(struct play *play, unsigned host)
     attempts_of(play, host);
 }
 
-/* The vipd is away for so short a time that its connections need not end. */
+/* Renew the vipd so quickly that its connections need not end. */
 static void renew(struct play *play, unsigned host)
 {
     if (play->down_until_ns[host])
@@ -114,7 +114,7 @@ static void hook_killed(void *ctx, unsigned host)
     play->down_until_ns[host] = play_now(play) + magnitude(&play->extra, WORLD_MS, RENEW_MAX_NS);
 }
 
-/* Has a vipd been killed? Then the time at which it comes back must be looked up (play_wants_ns). */
+/* True if a vipd was killed. Then play_wants_ns must be called again: it knows the new time. */
 static bool kill_seen(void *ctx)
 {
     struct play *play = ctx;
@@ -143,7 +143,7 @@ static void deregister(struct end *end, uint64_t dice)
 
     if (!end->attempt || !mem[dice]->live)
         return;
-    /* Judge first all that completed before the deregistration. */
+    /* First judge everything that completed before the deregistration. */
     (void)sess_place(end->sess, true);
     (void)end_judge(end);
     if (end->pair->end[!end->side].exists)
@@ -158,7 +158,7 @@ static void stall_host(struct play *play, unsigned host)
 {
     uint64_t ns = chance_between(&play->chance, WORLD_MS, 1500 * WORLD_MS);
 
-    /* After two stalls in a row, or a stall and a leap, other hosts would give up this host. */
+    /* After two stalls, or a stall and a leap, other hosts would break connections to this host. */
     if (play->stalled_ns[host] && play_now(play) < play->stalled_ns[host] + 5 * WORLD_S)
         return;
     play->stalled_ns[host] = play->world.host[host].stalled_until_ns = play_now(play) + ns;
@@ -174,7 +174,7 @@ static void set_mtu(struct play *play, unsigned host)
     world_set_mtu(&play->world, host, bytes);
 }
 
-/* A host has not seen this time pass. Its connections survive that; attempts that are under way may fail. */
+/* A host has not noticed this time. Its connections survive; attempts under way may fail. */
 static void unseen(struct play *play, unsigned host, uint64_t ns, uint64_t end_ns)
 {
     if (ns <= LEAP_BEARABLE_NS)
@@ -187,7 +187,7 @@ static void unseen(struct play *play, unsigned host, uint64_t ns, uint64_t end_n
             attempt->may_end = true;
 }
 
-/* The clock of a host shows a later time from now on, as after a suspended machine. */
+/* The clock of a host leaps forward, as after a suspension of its machine. */
 static void leap(struct play *play, unsigned host, uint64_t ns)
 {
     if (play->leapt_ns[host] + ns > LEAP_MAX_NS ||
@@ -197,13 +197,13 @@ static void leap(struct play *play, unsigned host, uint64_t ns)
     play->stalled_ns[host] = play_now(play);
     world_leap(&play->world, host, ns);
     unseen(play, host, ns, play_now(play));
-    /* The host forgets the requests that it has answered earlier than otherwise. */
+    /* The host forgets answered requests earlier, because its clock has leapt. */
     for (struct attempt *attempt = play->attempts; attempt; attempt = attempt->next)
         if (attempt->pair->end[1].sess->host == host)
             attempt->known_until_ns -= ns < attempt->known_until_ns ? ns : attempt->known_until_ns;
 }
 
-/* All hosts are on one machine: it is suspended with its network (the clocks leap), or no vipd gets processor time. */
+/* All hosts stop: their machine is suspended (clocks leap), or no vipd gets processor time. */
 static void pause_all(struct play *play)
 {
     uint64_t ns = magnitude(&play->extra, WORLD_S, PAUSE_MAX_NS);
@@ -220,7 +220,7 @@ static void pause_all(struct play *play)
     }
 }
 
-/* CHAOS_DARK (see draw_dark). The cut ends while the hosts stand still, or soon after their clocks have leapt. */
+/* CHAOS_DARK (see draw_dark). The cut ends while hosts stop, or soon after clocks leap. */
 static void dark(struct play *play, uint64_t ns)
 {
     for (unsigned a = 0; a < play->world.hosts; a++)
@@ -288,7 +288,7 @@ static void chaos_do(struct play *play, enum chaos kind)
     }
 }
 
-/* One action, chosen by weight. */
+/* Cause one fault, chosen by weight. */
 static void chaos(struct play *play)
 {
     uint64_t sum = 0, dice;
@@ -314,7 +314,7 @@ static void chaos(struct play *play)
     }
 }
 
-/* Start the hosts and applications again whose downtime is over (`all`: all of them). */
+/* Start the hosts and applications whose downtime is over (`all`: all hosts and applications). */
 static void revive(struct play *play, bool all)
 {
     for (unsigned host = 0; host < play->world.hosts; host++) {
@@ -328,7 +328,7 @@ static void revive(struct play *play, bool all)
     }
 }
 
-/* When the next fault or restart is due. */
+/* Time at which the next fault or restart is due. */
 static uint64_t play_wants_ns(const struct play *play, uint64_t limit_ns)
 {
     uint64_t at_ns = play->healed ? limit_ns : play->chaos_next_ns;
@@ -344,7 +344,7 @@ static uint64_t play_wants_ns(const struct play *play, uint64_t limit_ns)
     return at_ns < limit_ns ? at_ns : limit_ns;
 }
 
-/* End the faults; from here on every pair must get a connection without an error. */
+/* End the faults; from now on every pair must get a connection without an error. */
 static void heal(struct play *play)
 {
     struct plan *plan = &play->plan;
@@ -429,7 +429,7 @@ static void begin(struct play *play, FILE *trace)
     play->chaos_next_ns = chance_below(&play->chance, play->plan.chaos_gap_ns);
 }
 
-/* The first pair that is not done, for the message. */
+/* Returns the first pair that is not done, for the error message. */
 static const struct pair *pair_late(const struct play *play)
 {
     for (unsigned i = 0; i < play->plan.pairs; i++)
@@ -439,10 +439,8 @@ static const struct pair *pair_late(const struct play *play)
     return NULL;
 }
 
-/*
- * A sender can have one window of bytes under way per round trip, so a small window on a long path limits even a good
- * network. Returns the time that a pair needs for all its messages, in its present connection and in the next one.
- */
+/* Returns the time that a pair needs for all messages of its present and its next connection. A
+ * sender can send one window of bytes per round trip, so a small window slows a long path. */
 static uint64_t window_ns(const struct play *play)
 {
     const struct world_net *net = &play->world.net;

@@ -1,6 +1,6 @@
 /*
- * A small reproducible generator of random numbers (splitmix64). Each user has its own; equal states give equal
- * numbers on every machine.
+ * A small reproducible generator of random numbers (splitmix64). Each part of the simulator has its
+ * own generator; equal states give equal numbers on every machine.
  *
  * Owns: the sequence of numbers. Does not own: seeds. Called by the medium (medium.c) and the applications (app.c).
  */
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 struct sim_rand {
-    uint64_t state; /* at first the seed */
+    uint64_t state; /* the seed at first */
 };
 
 static inline uint32_t sim_rand(struct sim_rand *rand)
@@ -29,7 +29,7 @@ static inline uint32_t sim_below(struct sim_rand *rand, uint32_t limit)
     return (uint32_t)(((uint64_t)sim_rand(rand) * limit) >> 32);
 }
 
-/* True with a chance of `ppm` in a million. Draws no number if `ppm` is 0. */
+/* True with a chance of `ppm` in a million. With `ppm` 0 it draws no number. */
 static inline bool sim_chance(struct sim_rand *rand, uint32_t ppm)
 {
     return ppm && sim_below(rand, 1000000) < ppm;

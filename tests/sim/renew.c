@@ -1,8 +1,9 @@
 /*
- * A vipd that is killed and comes back while its programs live on. A connection that can be bound anew goes on: its
- * program makes everything again as it was, and posts once more what has not completed. Every other connection of the
- * host ends. A vipd dies between two turns, with everything published, or in the middle of a turn (kill.c). Or it stops
- * in good order, and says that the next one will come.
+ * A vipd that is killed and started again while its programs live on. A connection that can be
+ * bound anew goes on: its program makes its objects again, and posts again the descriptors that
+ * have not completed. Every other connection of the host ends. A vipd is killed between two turns,
+ * when everything is published, or within a turn (kill.c). Or it ends in order and announces the
+ * next vipd.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,7 @@
 #include "proto/ring.h"
 #include "tests/sim/actor.h"
 
-/* How long a program tries to go on with a connection. */
+/* Time for which a program tries to go on with a connection. */
 #define REBIND_NS (5 * WORLD_S)
 
 /* ---- posted descriptors ---------------------------------------------------------------- */
@@ -37,7 +38,7 @@ void kept_add(struct end *end, const struct post *post)
         memcpy(kept->message, post->message, post->message_bytes);
     kept->post.segs = kept->segs;
     kept->post.message = kept->message;
-    free(*at); /* `post` may be its own */
+    free(*at); /* `post` may be a part of *at */
     *at = kept;
 }
 
@@ -52,7 +53,7 @@ void kept_free(struct end *end)
 
 /* ---- the end of a vipd ----------------------------------------------------------------- */
 
-/* Note what the next life must know. An end that is not connected, or cannot go on, becomes Idle. */
+/* Record what the next life must know. An end without a connection that can go on becomes Idle. */
 static void end_leave(struct end *end)
 {
     struct sess *sess = end->sess;
@@ -66,7 +67,6 @@ static void end_leave(struct end *end)
     (void)nic_vi_checkpoint(sess->nic, end->vi, &end->past);
 }
 
-/* The memory that this vipd had for the session. */
 static void memory_free(struct sess *sess)
 {
     nic_session_free(sess->nic, true, sess_now(sess));
@@ -75,7 +75,6 @@ static void memory_free(struct sess *sess)
     sess->registry = NULL;
 }
 
-/* The library forgets what the old vipd has asked for. */
 static void library_forgets(struct sess *sess)
 {
     sess->placing_first = sess->placing_end;
@@ -95,7 +94,6 @@ static void sess_leave(struct sess *sess)
     library_forgets(sess);
 }
 
-/* What is not established at both ends may end. */
 static void attempts_may_end(struct play *play, unsigned host)
 {
     for (struct attempt *attempt = play->attempts; attempt; attempt = attempt->next)
@@ -142,10 +140,9 @@ void renew_record(struct sess *sess)
     }
 }
 
-/*
- * The next life knows this end by its record and by the segment. A connection that was not recorded, or whose end has
- * begun, is over. Its descriptors are flushed in the next life, because nothing else writes completions.
- */
+/* The next life gets the state of this end from its record and from the segment. A connection
+ * without a record, or one that is already ending, is over. The next life flushes its descriptors,
+ * because only vipd writes completions. */
 static void end_orphan(struct end *end, bool reads)
 {
     if (reads)
@@ -153,7 +150,7 @@ static void end_orphan(struct end *end, bool reads)
     end->past.connected = end->past.connected && end->state == END_UP;
     if (end->past.connected)
         nic_vi_recover(end->sess->vipd, &end->past);
-    end->past.lost = false; /* its program disconnects by itself */
+    end->past.lost = false; /* the program of this end calls VipDisconnect itself */
     if (end->past.connected || end->state == END_IDLE)
         return;
     if (end->attempt)
@@ -163,7 +160,7 @@ static void end_orphan(struct end *end, bool reads)
 
 static void sess_orphan(struct sess *sess)
 {
-    bool reads = chance_below(&sess->play->extra, 2); /* while there is no vipd */
+    bool reads = chance_below(&sess->play->extra, 2); /* read while there is no vipd? */
 
     sess_events(sess);
     for (struct end *end = end_next(sess, NULL); end; end = end_next(sess, end))
@@ -192,7 +189,7 @@ void renew_killed(struct play *play, unsigned host)
 
 /* ---- the next life --------------------------------------------------------------------- */
 
-/* Register memory as it was, with the same tags and handles. */
+/* Register all memory again, with the same tags and handles. */
 static void memory_return(struct sess *sess)
 {
     if (registry_new(&SESS_LIMITS, dup(sess->arena_fd), &sess->registry) < 0 ||
@@ -220,7 +217,7 @@ static void cq_return(struct sess *sess)
     sess_publish_cq(sess);
 }
 
-/* Entries of this queue in the ring that the program has not read. */
+/* Returns how many entries of this queue in the ring the program has not read. */
 static uint32_t unread(const struct end *end, unsigned queue)
 {
     const struct sess *sess = end->sess;
@@ -233,7 +230,7 @@ static uint32_t unread(const struct end *end, unsigned queue)
     return count;
 }
 
-/* Ask for the entries of completions that were shown without them. */
+/* Ask vipd to write again the entries of completions that are in their rings without an entry. */
 static void entries_again(struct end *end)
 {
     for (unsigned queue = 0; queue < 2; queue++)
@@ -243,7 +240,7 @@ static void entries_again(struct end *end)
                                      unread(end, queue));
 }
 
-/* Post again what has not completed. */
+/* Post again the descriptors that have not completed. */
 static void end_post_again(struct end *end, enum vip_queue queue)
 {
     struct sess *sess = end->sess;
@@ -254,7 +251,7 @@ static void end_post_again(struct end *end, enum vip_queue queue)
         const struct post post = end->kept[queue][i % FIFO]->post;
 
         end->posted[queue] = i;
-        /* The ring is full: vipd takes what is there. */
+        /* The ring is full: let vipd take descriptors from it. */
         while (!end_post(end, &post))
             (void)nic_turn(play->world.host[sess->host].nic, sess_now(sess));
     }
@@ -271,7 +268,7 @@ static void end_return(struct end *end)
     if (told.connected != end->past.connected)
         play_fail(sess->play, "the segment says %d connected, the old vipd %d", told.connected,
                   end->past.connected);
-    /* Unreliable Delivery passes over operations that it has not got, without a store. */
+    /* Unreliable Delivery skips lost operations and stores nothing, so `done` may differ. */
     if (told.connected &&
         (told.completed != end->past.completed ||
          (told.done != end->past.done && told.args.attrs.level != VIP_LVL_UNRELIABLE)))

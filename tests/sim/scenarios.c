@@ -1,6 +1,7 @@
 /*
- * Named scenarios for rules of the specification. Each prints a transcript, which is compared with golden/NAME.txt. A
- * transcript shows every packet with its frames, every completion, event and state, with the virtual time in us.
+ * Named scenarios for rules of the specification. Each scenario prints a transcript; the program
+ * compares it with golden/NAME.txt. A transcript shows every packet with its frames, every
+ * completion, event and state, with the virtual time in us.
  *
  *   simscen --list | NAME... [--golden DIR] [--update DIR]
  *
@@ -15,12 +16,12 @@
 #define A 0u
 #define B 1u
 
-/* Two hosts with a connected VI each, and memory for the messages. */
+/* Two hosts with one connected VI each, and memory for the messages. */
 struct play {
     struct sim *sim;
-    struct sim_mem mem[2];    /* 256 KiB each; bytes of A's are a pattern, B's are zero */
-    struct sim_mem target[2]; /* the peer may write to it and read it; 64 KiB */
-    unsigned late_receives;   /* receives that B posts only when the engine asks for them */
+    struct sim_mem mem[2];    /* 256 KiB each; host A has a pattern, host B has zeros */
+    struct sim_mem target[2]; /* 64 KiB that the peer may write and read */
+    unsigned late_receives;   /* number of receives that B posts when the engine asks for posts */
 };
 
 #define MEM_BYTES    262144u
@@ -61,7 +62,7 @@ static void play_open(struct play *play, uint16_t level, uint32_t packet_bytes, 
         .app = {.complete = on_complete, .event = on_event, .fetch = on_fetch, .ctx = play},
         .trace = trace};
 
-    config.engine.conn_timeout_ns = 4000000000; /* shorter than vipd's, for short transcripts */
+    config.engine.conn_timeout_ns = 4000000000; /* shorter than in vipd, for short transcripts */
     play->sim = sim_new(&config);
     for (unsigned i = 0; i < 2; i++) {
         play->mem[i] = sim_register(play->sim, i, MEM_BYTES, 0);
@@ -87,7 +88,7 @@ static void send_at(struct play *play, unsigned host, uint32_t offset, uint32_t 
     sim_post_simple(play->sim, host, 0, VIP_Q_SEND, 0, NULL, &play->mem[host], offset, len, 0);
 }
 
-/* An RDMA operation of A on B's target memory. */
+/* Post an RDMA operation of A on B's target memory. */
 static void rdma(struct play *play, uint16_t control, uint32_t handle, uint32_t to, uint32_t offset,
                  uint32_t len, uint64_t imm)
 {
@@ -120,7 +121,7 @@ static void ping_pong(struct play *play)
     run_ms(play, 10);
 }
 
-/* Ten small messages that wait together share a packet; an empty message counts, too. */
+/* Ten small messages that wait together share a packet. One of them is empty. */
 static void small_share(struct play *play)
 {
     for (uint32_t i = 0; i < 10; i++)
@@ -151,7 +152,7 @@ static void loss_middle(struct play *play)
     bulk(play);
 }
 
-/* The last packet is lost: no later packet shows the gap, so the probe repeats it. */
+/* The last packet is lost. No later packet shows the gap, so a probe repeats the packet. */
 static void loss_tail(struct play *play)
 {
     recv_at(play, B, 0, 1024);
@@ -277,7 +278,7 @@ static void recv_protection(struct play *play)
     run_ms(play, 10);
 }
 
-/* Every fault of a send descriptor (spec 3.4). At a reliable level the first one breaks the connection. */
+/* Every fault of a send descriptor (spec 3.4). At a reliable level it breaks the connection. */
 static void send_faults(struct play *play)
 {
     struct vip_shm_seg seg = {.addr = play->mem[A].addr, .handle = play->mem[A].handle, .len = 100};
@@ -320,7 +321,7 @@ static void deregistered(struct play *play)
     run_ms(play, 100);
 }
 
-/* A message breaks off half way: the sender ends the connection. */
+/* A message fails in the middle: the sender ends the connection. */
 static void half_message(struct play *play)
 {
     recv_at(play, B, 0, 65536);
@@ -333,7 +334,7 @@ static void half_message(struct play *play)
     sim_disconnect(play->sim, B, 0);
 }
 
-/* Unreliable Delivery: a message with a hole, one that is lost whole, one whose start is lost. */
+/* Unreliable Delivery: one message has a hole, one is lost whole, and one lacks its start. */
 static void unreliable_holes(struct play *play)
 {
     for (unsigned i = 0; i < 4; i++)
@@ -465,7 +466,7 @@ static void read_denied(struct play *play)
 
 /* ---- several VIs ----------------------------------------------------------------------- */
 
-/* A bulk sender does not keep a small message on another VI waiting for long. */
+/* A bulk sender delays a small message on another VI only for a short time. */
 static void fairness(struct play *play)
 {
     sim_vi(play->sim, A, 1, VIP_LVL_DELIVERY, 65536);
@@ -488,7 +489,7 @@ static const struct scenario {
     const char *name;
     void (*run)(struct play *play);
     uint16_t level;
-    uint32_t packet_bytes; /* 0: the scenario connects itself */
+    uint32_t packet_bytes; /* 0: the scenario makes its connection itself */
 } SCENARIOS[] = {
     {"ping_pong", ping_pong, RD, 1472},
     {"small_share", small_share, RD, 1472},

@@ -15,7 +15,6 @@ struct sim_region {
     bool live;
 };
 
-/* One end of a connection. */
 struct sim_conn {
     unsigned host, peer;
     uint16_t vi;
@@ -30,7 +29,7 @@ struct sim_posted {
     struct vip_shm_seg *segs;
 };
 
-/* The posted descriptors of one work queue, a ring. */
+/* The posted descriptors of one work queue, as a ring buffer. */
 struct sim_queue {
     struct sim_posted at[VIP_DESC_PER_QUEUE_MAX];
     unsigned head, count;
@@ -38,18 +37,18 @@ struct sim_queue {
 
 struct sim_host {
     struct eng *eng;
-    struct sim_queue *queue[VIP_VI_MAX]; /* two of them for each VI */
+    struct sim_queue *queue[VIP_VI_MAX]; /* two queues for each VI */
     void *vi_memory[VIP_VI_MAX];
     struct sim_region region[SIM_REGIONS_MAX];
     unsigned regions;
-    uint8_t *held[SIM_TOKENS]; /* bytes by token */
+    uint8_t *held[SIM_TOKENS]; /* the held packets; index: the token */
     uint32_t held_len[SIM_TOKENS];
     unsigned held_count;
-    const uint8_t *packet; /* the packet that its engine processes now */
+    const uint8_t *packet; /* the packet that the host's engine processes now */
     uint32_t packet_len;
     struct sim *sim;
     unsigned index;
-    long segs; /* segment lists handed out */
+    long segs; /* number of segment lists that the engine has and must return */
     uint16_t level[VIP_VI_MAX];
 };
 
@@ -60,7 +59,7 @@ struct sim {
     struct sim_host host[SIM_HOSTS_MAX];
     struct sim_conn conn[SIM_CONNS_MAX];
     unsigned conns;
-    uint64_t last_id; /* of connections that were bound anew */
+    uint64_t last_id; /* last id of connections that were bound anew */
     struct eng_packet packet;
     struct vip_packet decoded;
 };
@@ -146,7 +145,7 @@ void sim_deregister(struct sim *sim, unsigned host, uint32_t handle)
     sim->host[host].region[handle - 0x100].live = false;
 }
 
-/* The bytes of an access, or NULL if it is not allowed. */
+/* Returns the bytes of an access; NULL: the access is not allowed. */
 static uint8_t *resolve(struct sim_host *host, const struct eng_access *access)
 {
     unsigned index = access->handle - 0x100;
@@ -190,7 +189,7 @@ static void queue_push(struct sim_queue *queue, const struct eng_post *post)
     struct sim_posted *to = &queue->at[(queue->head + queue->count) % VIP_DESC_PER_QUEUE_MAX];
 
     if (queue->count == VIP_DESC_PER_QUEUE_MAX)
-        return; /* the engine drops it, too */
+        return; /* the engine drops such a packet, too */
     queue->count++;
     to->post = *post;
     to->segs = malloc((post->seg_count + 1u) * sizeof(*to->segs));
@@ -454,7 +453,8 @@ static void transmit(struct sim *sim, const struct sim_host *host, unsigned to, 
     sim_trace(sim, "%c -> %s", 'A' + (int)host->index, text);
 }
 
-/* Send a pulled packet: copy its pieces together. Their memory must be accessible and their lengths must add up. */
+/* Send a packet of the engine: copy its pieces together. Their memory must be accessible and the
+ * sum of their lengths correct. */
 static void send_packet(struct sim *sim, struct sim_host *host)
 {
     static uint8_t bytes[VIP_PACKET_BYTES_MAX];
@@ -576,7 +576,7 @@ static void arrive(struct sim *sim, struct medium_arrival *arrival)
 
 /* ---- rebind ---------------------------------------------------------------------------- */
 
-/* The engine of this end is gone; a new one goes on. */
+/* A new engine replaces the old engine of this end and goes on. */
 static void end_restart(struct sim *sim, const struct sim_conn *end, uint32_t completed,
                         uint32_t done)
 {
@@ -620,7 +620,7 @@ bool sim_rebind(struct sim *sim, unsigned host, uint16_t vi, unsigned restart)
         eng_vi_counts(eng, end[i]->vi, &counts[i]);
         completed[i] = eng_vi_completed(eng, end[i]->vi);
     }
-    /* Packets with the old ids find no connection any more. */
+    /* No connection has the old ids any more, so old packets find none. */
     end[0]->local_id = end[1]->remote_id = 1000000 + ++sim->last_id;
     end[1]->local_id = end[0]->remote_id = 1000000 + ++sim->last_id;
     for (unsigned i = 0; i < 2; i++) {

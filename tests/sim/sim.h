@@ -22,14 +22,14 @@
 
 struct sim;
 
-/* The application. An engine calls these functions, so they must not call the engine; `poll` may. */
+/* The application. An engine calls these functions. So only `poll` may call the engine. */
 struct sim_app {
     void (*complete)(void *ctx, unsigned host, uint16_t vi, enum vip_queue queue, uint32_t status,
                      uint32_t length, uint64_t imm);
     void (*event)(void *ctx, unsigned host, const struct eng_event *event);
-    /* The engine's fetch_posts: this function may post. May be NULL. */
+    /* For the engine's fetch_posts: this function may post descriptors. May be NULL. */
     void (*fetch)(void *ctx, unsigned host);
-    /* Called after every input to any engine. May be NULL. */
+    /* The simulator calls it after every input to any engine. May be NULL. */
     void (*poll)(void *ctx);
     void *ctx;
 };
@@ -48,15 +48,15 @@ void sim_free(struct sim *sim);
 
 uint64_t sim_now(const struct sim *sim);
 struct eng *sim_engine(struct sim *sim, unsigned host);
-struct medium_link *sim_link(struct sim *sim); /* may be changed at any time */
-uint64_t sim_hash(const struct sim *sim);      /* of the transcript so far */
+struct medium_link *sim_link(struct sim *sim); /* the caller may change it at any time */
+uint64_t sim_hash(const struct sim *sim);      /* hash of the transcript up to now */
 /* Add a line to the transcript, with the time before it. */
 void sim_trace(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The run found a fault: print it with the transcript's last lines and abort. */
+/* A check has failed: print the reason with the last lines of the transcript, and abort. */
 _Noreturn void sim_fail(struct sim *sim, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Memory. Addresses are made up, so that an arithmetic error hits no other memory. */
+/* Memory. Its addresses have no real memory, so a wrong address hits no other memory. */
 #define SIM_REMOTE_WRITE 1u
 #define SIM_REMOTE_READ  2u
 struct sim_mem {
@@ -72,27 +72,26 @@ void sim_vi(struct sim *sim, unsigned host, uint16_t vi, uint16_t level, uint32_
 void sim_vi_destroy(struct sim *sim, unsigned host, uint16_t vi);
 void sim_connect(struct sim *sim, unsigned host_a, uint16_t vi_a, unsigned host_b, uint16_t vi_b,
                  uint32_t packet_bytes, uint32_t window_bytes);
-/*
- * Bind the connection of this VI anew: packets under way are lost, both ends pause, tell each other their counts and
- * rebind. restart: bit 0: the engine of this end is made anew first, and what had not completed is posted again; bit 1:
- * the same at the other end. False: the connection is not live at both ends.
- */
+/* Bind the connection of this VI anew: packets under way are lost, and both ends pause, exchange
+ * their counts and rebind. If bit 0 of restart is set, this end first gets a new engine and posts
+ * again what had not completed; bit 1: the same at the other end. False: it is not live at both
+ * ends. */
 bool sim_rebind(struct sim *sim, unsigned host, uint16_t vi, unsigned restart);
-/* VipDisconnect on one host; the other host learns of it after the link's delay, without loss. */
+/* VipDisconnect on one host. The other host learns of it after the link's delay, without loss. */
 void sim_disconnect(struct sim *sim, unsigned host, uint16_t vi);
 
 void sim_post(struct sim *sim, unsigned host, const struct eng_post *post);
-/* Post a descriptor with one data segment, or none if mem is NULL; for RDMA, `remote` is the address segment. */
+/* Post a descriptor with one data segment (mem NULL: none). remote: address segment for RDMA. */
 void sim_post_simple(struct sim *sim, unsigned host, uint16_t vi, enum vip_queue queue,
                      uint16_t control, const struct vip_shm_seg *remote, const struct sim_mem *mem,
                      uint32_t offset, uint32_t len, uint64_t imm);
 
 /* Run until no event or timer is left, or until until_ns. Returns true if none is left. */
 bool sim_run(struct sim *sim, uint64_t until_ns);
-/* Run until done() returns true. Returns false if no event is left, or until_ns is reached, before. */
+/* Run until done() returns true. False: before that no event is left or until_ns is reached. */
 bool sim_run_until(struct sim *sim, uint64_t until_ns, bool (*done)(void *ctx), void *ctx);
 
-/* Lose exactly this packet of a host, once. */
+/* Lose the packet of this host with this number, once. */
 void sim_drop(struct sim *sim, unsigned host, uint64_t packet_number);
 
 /* Number of packets that the medium has lost so far. */

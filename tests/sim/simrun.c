@@ -3,10 +3,11 @@
  *
  *   simrun [--seed N] [--count C] [--hours H] [--seconds S] [--edition E] [--least N] [--trace] [--twice] [--quiet]
  *       whole hosts with random faults (play.c). Without --seed the base seed follows from VIP_SEED (1 if that
- *       is not set); with "--seed clock" it comes from the clock. It is printed. --hours: virtual hours of faults
- *       in each run. --seconds: begin no new run after S seconds of processor time, but make at least N runs
- *       (--least; 1 by default). So a slow machine runs fewer seeds; a busy one runs as many as an idle one.
- *       --edition: the choices of an earlier version (enum play_edition), for seeds that found a bug with it.
+ *       is not set); with "--seed clock" it follows from the clock. simrun prints it. --hours:
+ *       virtual hours of faults in each run. --seconds: begin no new run after S seconds of
+ *       processor time, but make at least N runs (--least; 1 by default). So a slow machine runs
+ *       fewer seeds; a busy one runs as many as an idle one. --edition: the choices of an earlier
+ *       version (enum play_edition), for seeds that found a bug with it.
  *   simrun --pair --seed N [--count C] [--loss PERCENT] [--messages M] [--rebind] ...
  *       two engines without connection management (app.c). --rebind: connections are bound anew at random times.
  *
@@ -40,7 +41,7 @@ static int usage(void)
     return 2;
 }
 
-/* Two neighbouring base seeds must not lead to nearly the same seeds. */
+/* Spread the base seeds, so that neighbouring base seeds lead to different seeds. */
 static uint64_t spread(uint64_t base)
 {
     return base * 1000003u;
@@ -133,7 +134,7 @@ static double seconds_of(clockid_t clock)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* Is one more run allowed after `runs` runs? */
+/* True if one more run is allowed after `runs` runs. */
 static bool goes_on(const struct options *options, uint64_t runs)
 {
     if (runs >= options->count)

@@ -1,7 +1,8 @@
 /*
- * Staged memory, the library's side: vipd reaches a copy of the region. When vipd asks, the library moves bytes between
- * the copy and the application's memory, in the order of the questions. The library answers after some time; until
- * then vipd may not acknowledge these bytes or send them as an answer.
+ * Staged memory as libvipl handles it. vipd reaches only a copy of the region. When vipd asks,
+ * libvipl moves bytes between the copy and the application's memory, in the order of the requests.
+ * libvipl answers after some time; until then vipd may not acknowledge these bytes or send them as
+ * an answer.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -12,15 +13,15 @@
 
 #include "tests/sim/actor.h"
 
-/* Room for questions that are not answered: more than vipd may have (NIC_PLACES_MAX). */
+/* Room for unanswered requests: more than vipd may have (NIC_PLACES_MAX). */
 #define PLACINGS 8192u
 
-/* Bytes that are to be moved. */
+/* Bytes that libvipl must move. */
 struct placing {
     uint64_t number, offset, bytes;
-    uint64_t at_ns; /* when the library moves them */
+    uint64_t at_ns; /* time at which libvipl moves them */
     uint32_t handle;
-    bool fetch; /* true: to the "out" half; false: from the "in" half */
+    bool fetch; /* true: into the "out" half; false: out of the "in" half */
 };
 
 static uint64_t half_bytes(const struct mem *mem)
@@ -124,7 +125,7 @@ bool sess_place(struct sess *sess, bool all)
     struct play *play = sess->play;
     bool any = false;
 
-    /* An answer may make vipd ask for more, so look at the end of the list each time. */
+    /* An answer may make vipd ask for another copy, so read the end of the list in each round. */
     while (sess->placing_first != sess->placing_end) {
         struct placing placing = sess->placing[sess->placing_first % PLACINGS];
 

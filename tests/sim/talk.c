@@ -2,7 +2,7 @@
 
 #include "tests/sim/actor.h"
 
-/* Receives that an application keeps posted: one less than its buffers, because the judge checks one. */
+/* Number of receives that an application keeps posted. One buffer is left for the judge's check. */
 #define RECEIVES (SLOTS - 1)
 
 static struct chance *chance_of(const struct flow *flow)
@@ -21,7 +21,7 @@ void flow_init(struct flow *flow, struct attempt *attempt, unsigned side)
     flow->reliable = attempt->pair->level != VIP_LVL_UNRELIABLE;
     flow->id = (uint32_t)(attempt->id * 2 + side);
     flow->total = (uint32_t)chance_below(&play->chance, plan->total_max + 1);
-    /* Some flows send nothing, and some begin late. */
+    /* Some flows send nothing; others begin late. */
     if (chance_ppm(&play->chance, 100000))
         flow->total = 0;
     if (chance_ppm(&play->chance, 30000))
@@ -34,7 +34,7 @@ void flow_init(struct flow *flow, struct attempt *attempt, unsigned side)
 
 /* ---- receives -------------------------------------------------------------------------- */
 
-/* Describe [offset, offset + len) of a region in some random number of segments. */
+/* Describe [offset, offset + len) of a region by a random number of segments. */
 static unsigned cut(struct chance *chance, struct vip_shm_seg *segs, const struct mem *mem,
                     uint32_t offset, uint32_t len)
 {
@@ -101,7 +101,7 @@ static uint32_t random_size(struct flow *flow)
     case 1:
         return (uint32_t)chance_below(chance, max + 1);
     case 2:
-        /* Around the payload of one packet. */
+        /* A size near the payload of one packet. */
         size = flow->attempt->pair->play->world.net.packet_bytes - 104 - 3 +
                (uint32_t)chance_below(chance, 7);
         return size < max ? size : max;
@@ -114,7 +114,7 @@ static uint32_t random_size(struct flow *flow)
     }
 }
 
-/* A mistake ends a reliable connection, so it is the last message of a flow. */
+/* A mistake ends a reliable connection, so only the last message of a flow has one. */
 static void choose_bad(struct flow *flow, struct msg *msg)
 {
     static const uint8_t kinds[BAD_KINDS] = {
@@ -185,7 +185,7 @@ static void choose(struct flow *flow, struct msg *msg)
     choose_bad(flow, msg);
     if (!msg->bad && before && before->kind == MSG_READ && !before->bad &&
         flow->completed < flow->posted && chance_ppm(chance, plan->many_reads ? 50000 : 600000)) {
-        /* Without the fence the message would send the buffer's bytes from before the read. */
+        /* Without the fence the message would send bytes from before the read. */
         *msg = (struct msg){.kind = MSG_FORWARD,
                             .fence = true,
                             .slot = msg->slot,
@@ -252,7 +252,7 @@ static unsigned data_segs(struct flow *flow, const struct msg *msg, struct vip_s
     return cut(chance_of(flow), segs, &from->source, offset, msg->len);
 }
 
-/* Has the receiver a receive for one more message? The simulator can look at the other host. */
+/* True if the receiver has a receive for one more message. (The simulator sees the other host.) */
 static bool may_consume(const struct flow *flow)
 {
     if (flow->starve || !flow->reliable)
@@ -283,7 +283,7 @@ static bool post_one(struct flow *flow)
     uint32_t number = from->posted[VIP_Q_SEND];
     uint8_t message[VIP_MESSAGE_BYTES_MAX];
 
-    /* Check the room first: a chosen message must be posted, because choose() may have changed the message before. */
+    /* Check the room first: choose() may change the buffer, so a chosen message must be posted. */
     if (!end_can_post(from))
         return false;
     choose(flow, msg);
@@ -299,7 +299,7 @@ static bool post_one(struct flow *flow)
     if (msg->imm64)
         post.flags = VIP_SQF_IMM64;
     else if (play->plan.wide)
-        post.imm |= 0x5a5a5a5aull << 32; /* vipd must ignore the upper half */
+        post.imm |= 0x5a5a5a5aull << 32; /* vipd must ignore this upper half */
     if (msg->kind == MSG_WRITE_MSG) {
         post.flags |= VIP_SQF_MSG;
         post.message = message;
@@ -349,7 +349,7 @@ uint64_t flow_wants_ns(const struct flow *flow)
     return flow->pause_ns;
 }
 
-/* True if all messages are sent and, at a reliable level, received. */
+/* True if all messages are sent and, at a reliable level, also received. */
 bool flow_done(const struct flow *flow)
 {
     uint32_t last = flow->total;

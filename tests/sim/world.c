@@ -9,7 +9,7 @@
 #include "vipd/engine/cm_internal.h"
 #include "vipd/nic/state.h"
 
-/* Limit of the rounds of a host at one time: a host that still has work then is stuck. */
+/* Limit of the rounds of a host at one point in time. A host that reaches the limit is stuck. */
 #define ROUNDS_MAX 20000
 
 /* ---- the transcript -------------------------------------------------------------------- */
@@ -151,7 +151,8 @@ static struct world_packet *heap_pop(struct world *world)
     return first;
 }
 
-/* Packets of up to this many bytes are reused. With the address sanitizer each is allocated with its exact size. */
+/* Packets of at most this many bytes are reused. With the address sanitizer each packet is
+ * allocated with its exact size. */
 #define PACKET_ROOM 2048
 
 static struct world_packet *packet_new(struct world *world, uint32_t len)
@@ -207,7 +208,7 @@ static bool type_matches(enum world_only only, const struct vip_header *hdr)
     return false;
 }
 
-/* The reason why this packet is lost; 0: it is not lost. */
+/* Returns the reason why this packet is lost; 0: it is not lost. */
 static unsigned fate(struct world *world, struct world_path *path, const struct vip_header *hdr,
                      uint32_t len)
 {
@@ -245,7 +246,7 @@ static void corrupt(struct world *world, struct world_packet *packet)
         packet->len = (uint32_t)chance_below(chance, packet->len);
         break;
     case 1:
-        /* Add a byte at the end; the packet has room for it (launch). */
+        /* Add a byte at the end; launch() has allocated it. */
         packet->bytes[packet->len++] = (uint8_t)chance_next(chance);
         break;
     default:
@@ -256,7 +257,7 @@ static void corrupt(struct world *world, struct world_packet *packet)
             packet->bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
         }
     }
-    /* The same bit may have been flipped twice, so look at the checksum. */
+    /* The loop may have flipped the same bit twice, so compare the checksum. */
     packet->corrupt =
         packet->len < VIP_WIRE_HEADER_BYTES || !vip_wire_check_seal(packet->bytes, packet->len);
 }
@@ -362,7 +363,7 @@ static unsigned link_send(struct link *link, const struct link_tx *packets, unsi
     return count;
 }
 
-/* A packet that was under way for longer may be so old that vipd ignores it. */
+/* If a packet was under way for longer than this, vipd may ignore it. */
 #define LATE_NS WORLD_S
 
 /* A host has received an intact packet. */
@@ -390,7 +391,7 @@ static uint64_t stretch(uint64_t from_ns, uint64_t since_ns, uint64_t to_ns)
     return to_ns > begin_ns ? to_ns - begin_ns : 0;
 }
 
-/* Recent cuts count as far as they have passed, less 1/GOOD_PART of the good time after them. */
+/* Recent cuts count as far as they have passed, less 1/GOOD_PART of the time since their end. */
 #define GOOD_PART 4u
 
 static uint64_t cuts_ns(const struct world_view *view, uint64_t now_ns)
@@ -427,7 +428,7 @@ uint64_t world_silence_ns(const struct world *world, unsigned a, unsigned b, uin
     return now_ns > past_ns ? now_ns : past_ns;
 }
 
-/* Move the times at which a host heard from another one; they do not become less than 0. */
+/* Shift the times of the last packets of other hosts; the results are at least 0. */
 static void view_shift(struct world_view *view, int64_t by_ns)
 {
     int64_t round_ns = (int64_t)view->round_ns + by_ns, heard_ns = (int64_t)view->heard_ns + by_ns;
@@ -576,7 +577,7 @@ void world_host_up(struct world *world, unsigned index)
     world_line(world, LINE_HOST_UP, index, host->life, 0, 0, 0);
 }
 
-/* Check that the codec has dropped every corrupt packet and no other packet. */
+/* Check that the codec has dropped all corrupt packets and no other packet. */
 static void corrupt_check(const struct world_host *host)
 {
     uint64_t dropped = 0, waiting = 0;
@@ -647,7 +648,7 @@ void world_deinit(struct world *world)
 
 /* ---- vipd that are killed in a turn ---------------------------------------------------- */
 
-static struct world_host *victim; /* its vipd has its turn, and will be killed */
+static struct world_host *victim; /* the host whose vipd has its turn and will be killed */
 
 void vip_store_note(void)
 {
@@ -677,7 +678,7 @@ static bool host_turn(struct world *world, struct world_host *host)
 
 /* ---- time ------------------------------------------------------------------------------ */
 
-/* Run a host until its vipd sleeps, then its applications; repeat this until none of them has work. */
+/* Run a host until its vipd sleeps, then its applications. Repeat until none of them has work. */
 static void host_settle(struct world *world, struct world_host *host)
 {
     bool again = true;
@@ -718,7 +719,7 @@ static void arrive(struct world *world, struct world_packet *packet)
     host->due = true;
 }
 
-/* When this host wants to run next. */
+/* Time at which this host has work next. */
 static uint64_t host_wants(struct world *world, const struct world_host *host)
 {
     uint64_t at_ns = world->hooks.wants_ns(world->hooks.ctx, host->index), nic_ns;

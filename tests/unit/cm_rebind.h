@@ -1,6 +1,6 @@
 /*
- * For the tests of REBIND: two hosts with a connection that can be bound anew, a host that begins anew, what is heard
- * and what is lost.
+ * For the tests of REBIND: two hosts with a connection that can be bound anew, a restart of a host,
+ * and filters that record or lose messages.
  */
 #ifndef TESTS_UNIT_CM_REBIND_H
 #define TESTS_UNIT_CM_REBIND_H
@@ -43,7 +43,7 @@ static inline struct cm_rebind_args rebind_args(struct world *w, unsigned index,
     return args;
 }
 
-/* The host has a new life, which goes on with the connection `was`. */
+/* Start the host again; its new life goes on with the connection `was`. */
 static inline struct attempt *restart(struct world *w, unsigned index, const struct conn *was)
 {
     struct conn old = *was;
@@ -69,7 +69,7 @@ static inline void bound(struct world *w, const struct conn *a, const struct con
 
 static unsigned lost_left __attribute__((unused));
 
-/* Lose each message of a rebind the first `lost_left` times. */
+/* Filter: lose each message of a rebind the first `lost_left` times. */
 static inline bool drop_some(struct world *w, unsigned from, unsigned to, const struct vip_cm *msg)
 {
     if (msg->type < VIP_CM_REBIND || !lost_left)
@@ -82,7 +82,7 @@ static struct vip_cm heard[32] __attribute__((unused));
 static unsigned heard_count __attribute__((unused));
 static uint8_t heard_items[32][VIP_ITEMS_BYTES_MAX] __attribute__((unused));
 
-/* Remember the messages of the exchange; nothing is lost. */
+/* Filter: lose nothing, and record the messages of the rebind. */
 static inline bool hear(struct world *w, unsigned from, unsigned to, const struct vip_cm *msg)
 {
     if (msg->type < VIP_CM_REBIND || heard_count == 32)

@@ -1,6 +1,6 @@
 /*
  * Helpers for tests of the connection manager's shares (cm_share.h): listeners, clients that connect, and
- * requests from hosts that are not in the world. It has larger limits than cm_world.h.
+ * requests from hosts that are not in the world. This file sets larger limits than cm_world.h.
  */
 #ifndef TESTS_UNIT_CM_SHARES_H
 #define TESTS_UNIT_CM_SHARES_H
@@ -59,8 +59,8 @@ static inline struct cm_host port_of(const struct world *w, unsigned port)
     return ret;
 }
 
-/* SERVER receives a REQUEST from this address, which may belong to no host of the world. The world must not ask
- * for cookies, because no program would return them. */
+/* SERVER receives a REQUEST from this address, which may belong to no host of the world. The hosts
+ * must not ask for cookies, because no program returns them. */
 static inline void from_address(struct world *w, struct cm_host from, uint64_t id, const char *disc)
 {
     struct vip_cm msg = {.type = VIP_CM_REQUEST,

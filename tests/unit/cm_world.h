@@ -23,8 +23,8 @@
 #define MS        1000000ull
 #define S         1000000000ull
 #define HOSTS_MAX 3
-/* Packets under way, and entries in each array of a host. The fuzz target sets smaller limits, because it makes
- * thousands of worlds a second. */
+/* Number of packets under way; number of entries in each array of a host. The fuzz target sets
+ * smaller limits, because it makes thousands of worlds a second. */
 #ifndef FLIGHT_MAX
 #define FLIGHT_MAX 8192
 #define THINGS_MAX 1024
@@ -39,15 +39,15 @@ struct flight {
     uint8_t bytes[VIP_WIRE_CM_BYTES_MAX];
 };
 
-/* A request or an accept of the host. Its index in the array is the number `user` in the operations. */
+/* A request or an accept of the host. Operations name it by `user`, its index in the array. */
 struct attempt {
     bool used;
-    unsigned done; /* number of reports that the attempt has ended */
+    unsigned done; /* number of reports that this attempt has ended */
     bool given_up; /* the host cancelled the request, or closed the accept */
     enum vip_rc rc;
     uint64_t done_ns, local_id;
     struct vip_private data;  /* private data of the other application, from its answer */
-    struct vip_counts counts; /* of cm_rebind */
+    struct vip_counts counts; /* the counts given to cm_rebind */
 };
 
 struct conn {
@@ -58,10 +58,10 @@ struct conn {
     unsigned closed, reset, lost;
     struct vip_cm close;
     struct cm_conn info;
-    struct vip_counts counts; /* of this end; a test of rebinding sets and reads them */
-    struct vip_counts theirs; /* as the other end said last */
-    unsigned rebound;         /* times that this end was bound anew */
-    unsigned away;            /* times that the other end's vipd said that the next one goes on */
+    struct vip_counts counts; /* counts of this end; a test of rebinding sets and reads them */
+    struct vip_counts theirs; /* latest counts that the other end has sent */
+    unsigned rebound;         /* number of times that this end was bound anew */
+    unsigned away;            /* number of AWAY messages from the other end's vipd */
 };
 
 struct incoming {
@@ -79,12 +79,12 @@ struct host {
     void *memory;
     struct cm_host addr;
     uint64_t epoch;
-    bool down;               /* packets to this host vanish */
-    bool eager;              /* acts inside the operations */
-    long allocs, fail_after; /* blocks in use; allocations that still succeed, < 0: all */
+    bool down;               /* packets to this host are lost */
+    bool eager;              /* the host acts inside the operations */
+    long allocs, fail_after; /* blocks in use; successful allocations left, < 0: no limit */
     uint64_t id_counter;
-    bool refuse_counts; /* op_rebind says that the counts cannot be */
-    unsigned owned;     /* discriminators that have an owner */
+    bool refuse_counts; /* op_rebind refuses the counts as impossible */
+    unsigned owned;     /* number of discriminators that have an owner */
     unsigned renewed;   /* calls of op_renew: peer-to-peer requests that lost their match */
     struct attempt requests[THINGS_MAX], accepts[THINGS_MAX];
     struct conn conns[THINGS_MAX];
@@ -96,9 +96,9 @@ struct world {
     uint64_t now_ns, random;
     unsigned loss_percent, dup_percent;
     bool verify_all;              /* cm_config.verify_all of the hosts */
-    uint32_t uid;                 /* user of the programs that act next */
-    uint64_t outlive_ns;          /* cm_config.outlive_ns; for the next lives */
-    uint64_t features[HOSTS_MAX]; /* cm_config.features; for the next lives of the hosts */
+    uint32_t uid;                 /* user of the programs of the next actions */
+    uint64_t outlive_ns;          /* cm_config.outlive_ns for the next lives of the hosts */
+    uint64_t features[HOSTS_MAX]; /* cm_config.features for the next lives of the hosts */
     uint64_t delay_min_ns, delay_spread_ns;
     unsigned host_count, flight_count;
     uint64_t packets, bytes_sent[HOSTS_MAX];
@@ -202,7 +202,7 @@ static inline void host_close(struct world *w, unsigned index, struct conn *conn
     cm_conn_gone(host->cm, conn->local_id, conn->peer);
 }
 
-/* The manager has reported the end of a connection. An eager host forgets it now, other hosts in host_settle. */
+/* A connection has ended. An eager host forgets it now, other hosts in host_settle. */
 static inline void conn_over(struct host *host, struct conn *conn)
 {
     conn->alive = false;

@@ -14,7 +14,7 @@
 static const struct vip_cm_attrs world_attrs UNUSED = {
     .level = VIP_LVL_DELIVERY, .rdma_write = 1, .max_transfer_bytes = 65536, .qos = 7};
 
-/* The attributes are equal to world_attrs. Compared by members, because padding bytes may differ. */
+/* Check that the attributes equal world_attrs, member by member, because padding may differ. */
 static inline void world_attrs_check(const struct vip_cm_attrs *attrs)
 {
     assert_int_equal(attrs->level, world_attrs.level);
@@ -82,7 +82,7 @@ static inline unsigned host_peer_attrs(struct world *w, unsigned from, unsigned 
     host->requests[index] =
         (struct attempt){.used = true, .rc = VIP_RC_NOT_DONE, .local_id = args.local_id};
     rc = cm_request(host->cm, &args, w->now_ns);
-    if (rc == -EPERM) /* another user owns `local` */
+    if (rc == -EPERM) /* another user owns the discriminator `local` */
         host->requests[index] = (struct attempt){.given_up = true};
     else
         assert_int_equal(rc, 0);

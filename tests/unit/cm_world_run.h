@@ -7,8 +7,8 @@
 
 #include "tests/unit/cm_world.h"
 
-/* Memory of host number `slot`, or of the world (slot HOSTS_MAX). The fuzz target has its own macros, which use
- * the same memory for each world. */
+/* Returns the memory of host number `slot`, or of the world (slot HOSTS_MAX). The fuzz target has
+ * macros that use the same memory for each world. */
 #ifndef WORLD_MEMORY
 #define WORLD_MEMORY(slot, bytes) aligned_alloc(64, ((bytes) + 63) / 64 * 64)
 #define WORLD_MEMORY_FREE(memory) free(memory)
@@ -79,7 +79,7 @@ static inline bool op_rebind(void *ctx, uint64_t local_id, const struct cm_conn 
     return true;
 }
 
-/* A connection of an earlier life goes on: it is another entry. `user` of cm_rebind is the index of a request. */
+/* A connection of an earlier life goes on: add an entry. `user` is the index of a request. */
 static inline void op_rebound(void *ctx, uint64_t user, enum vip_rc rc, const struct cm_conn *info,
                               const struct vip_counts *theirs, const char *why)
 {
@@ -130,7 +130,7 @@ static inline void op_free(void *ctx, void *memory, size_t bytes)
     struct host *host = ctx;
 
     host->allocs--;
-    memset(memory, 0x5a, bytes); /* a wrong size or a later use becomes visible */
+    memset(memory, 0x5a, bytes); /* makes a wrong size or a later use visible */
     free(memory);
 }
 
@@ -218,7 +218,7 @@ static inline void world_free(struct world *w)
     WORLD_MEMORY_FREE(w);
 }
 
-/* Between two events a host forgets the connections that have ended. */
+/* A host forgets the connections that have ended. */
 static inline void host_settle(struct host *host)
 {
     for (unsigned i = 0; i < host->conn_count; i++) {
@@ -242,7 +242,7 @@ static inline uint64_t world_next_ns(const struct world *w)
     return next_ns;
 }
 
-/* Deliver the packets that have arrived by now, then let timers fire. */
+/* Deliver the packets that have arrived up to now, then let timers fire. */
 static inline void world_turn(struct world *w)
 {
     for (unsigned i = 0; i < w->flight_count;) {

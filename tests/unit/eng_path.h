@@ -1,31 +1,32 @@
 /*
- * A path with a peer at its end, for tests with eng_rig.h. Packets above a size vanish; the test may drop other
- * packets, too. The peer checks the packets that arrive, and acknowledges them with ranges as a receiver does.
+ * A path with a peer at its end, for tests with eng_rig.h. The path loses packets above a size; the
+ * test may drop other packets, too. The peer checks the packets that arrive, and acknowledges them
+ * with ranges as a receiver does.
  */
 #ifndef TESTS_UNIT_ENG_PATH_H
 #define TESTS_UNIT_ENG_PATH_H
 
 #include "eng_rig.h"
 
-#define PATH_NUMBERS 65536u /* packet numbers that the peer remembers */
+#define PATH_NUMBERS 65536u /* largest packet number that the peer can record */
 #define PATH_OPS     1024u
-#define PATH_MESSAGE 60000u /* largest message, in bytes */
+#define PATH_MESSAGE 60000u /* length of the longest message in bytes */
 #define PATH_RTT_NS  1000000u
 
 struct path {
     struct rig *rig;
-    uint32_t hole_bytes;         /* larger packets vanish; 0: the path takes all sizes */
-    uint64_t drop_from, drop_to; /* packets from drop_from to drop_to - 1 vanish, too */
-    bool arrived[PATH_NUMBERS];  /* by packet number */
+    uint32_t hole_bytes;         /* larger packets are lost; 0: the path takes all sizes */
+    uint64_t drop_from, drop_to; /* packets from drop_from to drop_to - 1 are lost, too */
+    bool arrived[PATH_NUMBERS];  /* index: the packet number */
     uint64_t largest;            /* largest packet number that arrived */
-    uint8_t *got[PATH_OPS];      /* of each operation: not 0 where a byte arrived */
-    uint32_t have[PATH_OPS];     /* of each operation: number of bytes that arrived */
-    uint32_t total[PATH_OPS];    /* of each operation: its length, if known[] */
+    uint8_t *got[PATH_OPS];      /* for each operation: not 0 where a byte has arrived */
+    uint32_t have[PATH_OPS];     /* for each operation: number of bytes that arrived */
+    uint32_t total[PATH_OPS];    /* for each operation: its length, if known[] is set */
     bool known[PATH_OPS];
     uint32_t ops_done;
-    bool news;           /* a packet arrived since the last acknowledgement */
-    uint64_t sent, lost; /* packets of the engine; of these, packets that vanished */
-    uint32_t bytes_max;  /* largest packet since the test set it to 0 */
+    bool news;           /* a packet has arrived since the last acknowledgement */
+    uint64_t sent, lost; /* packets that the engine has sent; number of them that were lost */
+    uint32_t bytes_max;  /* largest packet since the test has set this to 0 */
 };
 
 static inline struct path *path_new(const struct eng_config *config, uint32_t packet_bytes)
@@ -89,7 +90,7 @@ static inline unsigned path_take(struct path *path)
     return count;
 }
 
-/* Acknowledge the packets that have arrived; if they form too many ranges, the newest ranges. */
+/* Acknowledge the packets that have arrived; with too many ranges only the newest ranges. */
 static inline void path_answer(struct path *path)
 {
     struct vip_range ranges[VIP_WIRE_RANGES_MAX];

@@ -22,7 +22,6 @@
 #define RIG_RECORD 4096u
 #define RIG_VI     3u
 
-/* One completion of the engine. */
 struct rig_done {
     enum vip_queue queue;
     uint32_t status, length;
@@ -33,18 +32,18 @@ struct rig {
     struct eng *eng;
     void *memory, *vi_memory;
     uint64_t now_ns;
-    uint8_t mem[RIG_MEM];    /* the application's only region, at address 0 */
-    uint8_t packet[RIG_MEM]; /* payload bytes of the packet that is fed */
+    uint8_t mem[RIG_MEM];    /* the application's only region; its address is 0 */
+    uint8_t packet[RIG_MEM]; /* payload of the packet that the test feeds */
     struct rig_done done[RIG_RECORD];
     unsigned dones;
     struct eng_event event[RIG_RECORD];
     unsigned events;
     unsigned fetches;
-    bool deny;       /* no memory is accessible */
+    bool deny;       /* true: the engine can access no memory */
     bool spoil;      /* memory is accessible, but bytes cannot be placed there */
     uint64_t number; /* packet number of the next packet that the test feeds */
     struct eng_packet out;
-    struct vip_packet decoded; /* the packet that was pulled last */
+    struct vip_packet decoded; /* the latest packet that the test pulled from the engine */
 };
 
 static bool rig_check(void *ctx, const struct eng_access *access)

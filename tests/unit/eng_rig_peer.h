@@ -11,8 +11,8 @@
 
 /* ---- the peer -------------------------------------------------------------------------- */
 
-/* A frame with fragment [offset, offset + length) of operation op. Its payload is at `offset` in rig.packet. So
- * the value of a byte (rig_paint) shows the place of this byte in the message. */
+/* A frame with fragment [offset, offset + length) of operation op. Its payload is at `offset` in
+ * rig.packet. rig_paint has filled rig.packet, so the value of a byte shows its offset. */
 static inline struct vip_frame rig_frame(uint8_t type, uint32_t op, uint32_t offset,
                                          uint32_t length, uint32_t total)
 {
@@ -62,7 +62,7 @@ static inline enum eng_rx_verdict rig_feed(struct rig *rig, uint32_t token, stru
     return rig_feed_as(rig, token, &packet);
 }
 
-/* A packet without frames: all packets below `cumulative` have arrived, and `ops` operations are processed. */
+/* A packet without frames: all packets below `cumulative` have arrived, `ops` are processed. */
 static inline struct vip_packet rig_ack(struct rig *rig, uint64_t cumulative, uint32_t ops)
 {
     struct vip_packet packet = rig_packet(rig, 0, NULL);
@@ -135,7 +135,7 @@ static inline const struct rig_done *rig_last(const struct rig *rig)
     return &rig->done[rig->dones - 1];
 }
 
-/* The newest event of this kind; fails if there is none. */
+/* Returns the newest event of this kind; fails if there is no such event. */
 static inline const struct eng_event *rig_find(const struct rig *rig, enum eng_event_kind kind)
 {
     for (unsigned i = rig->events; i-- > 0;)

@@ -1,6 +1,6 @@
 /*
- * A vipd for unit tests of libvipl: a thread that answers control messages, and the segment that vipd writes,
- * which the test writes here. So the test decides each step of vipd.
+ * A fake vipd for unit tests of libvipl. A thread answers control messages. The test itself writes
+ * the vipd-writes segment, so it decides each step of vipd.
  *
  * Owns: the socket in a temporary directory (VIPD_RUNTIME_DIR names it), and one session at a time.
  * Does not own: the answers (fake_vipd_answer.h).
@@ -26,7 +26,7 @@
 #include "proto/comps.h"
 #include "tests/unit/fake_vipd_answer.h"
 
-/* The name of the socket of a vipd that has hidden. */
+/* The name of the socket of a fake whose socket has another name (`hides`). */
 static inline const char *fake_hidden(const struct fake *fake)
 {
     static _Thread_local char path[96];
@@ -35,7 +35,7 @@ static inline const char *fake_hidden(const struct fake *fake)
     return path;
 }
 
-/* End in place of an answer? */
+/* True if the fake ends the connection instead of answering this request. */
 FAKE_ORDERED static bool fake_hangs_up(struct fake *fake, const Vip__Request *request)
 {
     if (fake->fault != FAKE_HANGS_UP || fake->again == 0 || request->body_case != fake->ends_at)
@@ -92,7 +92,7 @@ FAKE_ORDERED static void *fake_accept(void *arg)
         shutdown(fake->event, SHUT_RDWR);
         close(fake->control);
         fake->control = accept4(fake->listener, NULL, NULL, SOCK_CLOEXEC);
-        if (fake->control < 0) /* fake_stop */
+        if (fake->control < 0) /* fake_stop has ended the fake */
             return NULL;
     }
     return fake_run(fake);
@@ -127,7 +127,8 @@ static inline void fake_start(struct fake *fake)
     assert_int_equal(pthread_create(&fake->thread, NULL, fake_accept, fake), 0);
 }
 
-/* Shut down both sockets, as at the death of a vipd process. The control socket last: then the next fake begins. */
+/* Shut down both sockets, as at the end of a vipd process. The control socket is last, because its
+ * end starts the next fake. */
 FAKE_ORDERED static inline void fake_die(struct fake *fake)
 {
     if (fake->event >= 0)
@@ -135,7 +136,7 @@ FAKE_ORDERED static inline void fake_die(struct fake *fake)
     shutdown(fake->control, SHUT_RDWR);
 }
 
-/* The next vipd, after fake_die: it answers the program that comes back. */
+/* Call this after fake_die: the next vipd answers the claim of the program. */
 static inline void fake_next(struct fake *fake)
 {
     pthread_join(fake->thread, NULL);
@@ -146,7 +147,7 @@ static inline void fake_next(struct fake *fake)
     assert_int_equal(pthread_create(&fake->thread, NULL, fake_accept, fake), 0);
 }
 
-/* The control socket has ended: wait until the fake's thread has ended, too, and free everything. */
+/* The control socket has ended: wait until the fake's thread has ended, and free everything. */
 static void fake_end(struct fake *fake)
 {
     pthread_join(fake->thread, NULL);
@@ -164,7 +165,7 @@ static void fake_end(struct fake *fake)
 
 static inline void fake_stop(struct fake *fake)
 {
-    shutdown(fake->listener, SHUT_RDWR); /* no other life follows */
+    shutdown(fake->listener, SHUT_RDWR); /* no other vipd follows */
     fake_die(fake);
     fake_end(fake);
 }
@@ -183,7 +184,7 @@ static __attribute__((unused)) uint32_t fake_comp_write(void *vipd, uint16_t vi,
     return vip_comp_stamp(to, position);
 }
 
-/* Write a completion, as the daemon does: entry, count, barrier, wake. */
+/* Write a completion as vipd does: the entry, the count, a barrier, the wake-up. */
 static __attribute__((unused)) void fake_complete(struct fake *fake, uint16_t vi,
                                                   enum vip_queue queue, uint32_t position,
                                                   const struct vip_comp *comp)
@@ -197,7 +198,7 @@ static __attribute__((unused)) void fake_complete(struct fake *fake, uint16_t vi
         syscall(SYS_futex, &block->prod[queue], FUTEX_WAKE, 1 << 30, NULL, NULL, 0);
 }
 
-/* Has the program rung the doorbell since the last call? */
+/* True if the program has rung the doorbell since the last call. */
 static __attribute__((unused)) bool fake_rung(struct fake *fake)
 {
     uint64_t count;

@@ -1,5 +1,6 @@
 /*
- * The answers of a vipd for unit tests of libvipl (fake_vipd.h), and what the test can set about them.
+ * The answers of a vipd for unit tests of libvipl (fake_vipd.h), and the variables by which the
+ * test sets them.
  */
 #ifndef TESTS_FAKE_VIPD_ANSWER_H
 #define TESTS_FAKE_VIPD_ANSWER_H
@@ -32,7 +33,7 @@ enum fake_fault {
     FAKE_REFUSES,
     FAKE_AGAIN, /* answers the first `again` OpenRequests with "again" */
     FAKE_FULL,  /* refuses the first `again` OpenRequests and says that it closes the connection */
-    FAKE_HANGS_UP, /* ends at the first `again` requests of the kind `ends_at`, in place of an answer */
+    FAKE_HANGS_UP, /* closes the socket at the first `again` requests of the kind `ends_at` */
 };
 
 /* The fake's answer to MakeMemory. */
@@ -49,48 +50,49 @@ enum fake_memory {
 struct fake_refusal {
     unsigned body_case;
     uint32_t number;
-    bool hang_up; /* end the connection in place of an answer, once */
+    bool hang_up; /* close the connection once instead of answering */
 };
 
 struct fake {
     char dir[64];
-    unsigned lives; /* how many more vipds follow, each after the end of the one before it */
-    struct fake_refusal refuses[3]; /* of those that follow */
+    unsigned lives; /* number of vipds that follow, each after the end of the previous vipd */
+    struct fake_refusal refuses[3]; /* objects that the following vipds refuse */
     struct sockaddr_un address;
     int listener, control, event, doorbell;
     pthread_t thread;
-    void *app;  /* the application's segment, read-only */
-    void *vipd; /* the segment that vipd writes */
+    void *app;  /* the app-writes segment, mapped read-only */
+    void *vipd; /* the vipd-writes segment */
     size_t vipd_bytes;
     enum fake_fault fault;
     enum fake_memory memory;
-    bool direct;       /* OpenReply offers direct rings */
-    bool past_rings;   /* OpenReply: goes on with rings */
-    bool refuses_ring; /* answers a CreateVi with a ring with ERROR_NOT_SUPPORTED */
+    bool direct;       /* the OpenReply offers direct rings */
+    bool past_rings;   /* the OpenReply says that old rings go on */
+    bool refuses_ring; /* a CreateVi with a ring is answered with ERROR_NOT_SUPPORTED */
     uint32_t outlive_ms;
-    /* The last two CreateVi of an earlier life: with a ring? Which one, half, first; recv_base. */
+    /* The last two CreateVi of VIs of an earlier life: did they have a ring, and its values. */
     struct fake_past {
         bool ring;
         ino_t file;
         uint32_t half, first, recv_base;
     } past[2];
-    ino_t made, arena; /* the last file for MakeMemory; the arena file of the OpenRequest */
+    ino_t made, arena; /* inodes: last file for MakeMemory; arena file of OpenRequest */
     unsigned again;    /* FAKE_AGAIN, FAKE_FULL, FAKE_HANGS_UP: the number of these answers left */
     unsigned ends_at;  /* FAKE_HANGS_UP: the body case of the request */
-    bool hides;        /* FAKE_HANGS_UP: the socket has another name then (fake_hidden) */
-    /* The contents of the next replies. */
+    bool hides;        /* FAKE_HANGS_UP: also rename the socket (fake_hidden) */
+    /* The contents of the next answers. */
     uint32_t vi, generation, send_position, recv_position, cq, cq_position, number;
-    enum vip_rc code; /* of the reply to each request but OpenRequest and MakeMemory */
-    bool found;       /* of the reply to a ConnectWaitRequest or its cancel */
+    enum vip_rc code; /* code of all answers except to OpenRequest and MakeMemory */
+    bool found;       /* `found` of the answer to a ConnectWaitRequest or its cancel */
     uint64_t wait_id;
     /* Sent after the reply to a connect, to an accept, and (if `found`) to a wait or its cancel. */
     Vip__Event *after_reply;
-    /* NULL, or called first for each request but OpenRequest and MakeMemory. True: it has answered. */
+    /* NULL, or called first for each request except OpenRequest and MakeMemory. True: this function
+     * has answered. */
     bool (*answers)(struct fake *fake, const Vip__Request *request, const struct vip_fds *fds);
-    void *of_answers; /* for this function and the next one */
-    /* NULL, or called before and after the reply with the session's descriptors is sent. */
+    void *of_answers; /* argument of the functions `answers` and `opens` */
+    /* NULL, or called before and after the answer with the session's descriptors is sent. */
     void (*opens)(struct fake *fake, bool sent);
-    /* Number of requests by body case, without OpenRequest and MakeMemory; atomic. */
+    /* Number of requests by body case, except OpenRequest and MakeMemory; atomic. */
     unsigned requests[64];
 };
 
@@ -143,13 +145,11 @@ static void fake_make_memory(struct fake *fake, const Vip__Request *request)
     close(fd);
 }
 
-/*
- * The test sets the contents of replies, and the fake's thread reads them after it has received the request.
- * The thread sanitizer does not see this order, because a socket makes it.
- */
+/* The test sets the contents of answers; after a request the fake's thread reads them. The socket
+ * orders these accesses, but the thread sanitizer does not know that. */
 #define FAKE_ORDERED __attribute__((no_sanitize("thread")))
 
-/* Answer with again_ms, or hangs_up, and with a code and a reason for a library that knows neither. */
+/* Answer with again_ms, or hangs_up. For a libvipl that knows neither, add a code and a reason. */
 FAKE_ORDERED static void fake_again(struct fake *fake)
 {
     Vip__Reply reply = VIP__REPLY__INIT;
@@ -166,7 +166,7 @@ FAKE_ORDERED static void fake_again(struct fake *fake)
     vip_control_send(fake->control, &reply.base, NULL, 0, 0);
 }
 
-/* A program that comes back (claim) has the segments of the last vipd. */
+/* A program that claims its session sends the segments of the last vipd. */
 FAKE_ORDERED static void fake_open(struct fake *fake, const Vip__Request *request,
                                    struct vip_fds *fds)
 {
@@ -226,7 +226,7 @@ FAKE_ORDERED static void fake_open(struct fake *fake, const Vip__Request *reques
     close(pair[1]);
 }
 
-/* A VI of an earlier life comes back. */
+/* The program creates a VI of an earlier life again. */
 FAKE_ORDERED static void fake_past(struct fake *fake, const Vip__PastVi *past,
                                    const struct vip_fds *fds)
 {
@@ -238,7 +238,7 @@ FAKE_ORDERED static void fake_past(struct fake *fake, const Vip__PastVi *past,
                                        .recv_base = past->recv_base};
 }
 
-/* The number of the object that a program that comes back tells of. */
+/* Returns the number of the object in a request of a program that claims its session. */
 static uint32_t fake_number(const Vip__Request *request)
 {
     switch ((int)request->body_case) {
@@ -255,7 +255,7 @@ static uint32_t fake_number(const Vip__Request *request)
     }
 }
 
-/* The request ends a VI or a CQ that this fake has refused, so the fake does not know it. */
+/* True if the request ends a VI or a CQ that this fake has refused and therefore does not know. */
 static bool fake_unknown(const struct fake *fake, const Vip__Request *request)
 {
     const struct fake_refusal *refusal = fake->refuses;

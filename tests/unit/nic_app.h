@@ -1,6 +1,6 @@
 /*
- * The nics and applications of nic_rig.h. Applications write and read the shared rings by hand, as libvipl
- * would, and keep the events that vipd sends to their session.
+ * The nics and applications of nic_rig.h. Applications write and read the shared rings as libvipl
+ * does, and record the events that vipd sends to their session.
  */
 #ifndef TESTS_UNIT_NIC_APP_H
 #define TESTS_UNIT_NIC_APP_H
@@ -10,16 +10,16 @@
 #include "unit/nic_net.h"
 
 static struct nic *rig_nics[RIG_HOSTS];
-static uint64_t rig_peer_dead_ns = 4000000000; /* the limit of nics opened from now on */
-static uint64_t rig_more; /* features of nics opened from now on, beyond VIP_FEATURES */
-static uint64_t rig_life; /* a nic with another number has another epoch */
+static uint64_t rig_peer_dead_ns = 4000000000; /* peer_dead of nics that open later */
+static uint64_t rig_more; /* features of nics that open later, in addition to VIP_FEATURES */
+static uint64_t rig_life; /* a nic that opens with another number has another epoch */
 
 /* The clock that a nic may read within a turn. */
 RIG uint64_t rig_clock(void)
 {
     return rig_now;
 }
-static uint64_t (*rig_cost_clock)(void); /* the clock of nics opened from now on; NULL: rig_clock */
+static uint64_t (*rig_cost_clock)(void); /* the clock of nics that open later; NULL: rig_clock */
 
 RIG struct nic *rig_nic_class(unsigned host, const struct link_class *class)
 {
@@ -85,12 +85,12 @@ struct rig_app {
     uint32_t comp_position[RIG_VIS][2];
     uint32_t vi_gen[RIG_VIS];
     uint32_t cq_position[16];
-    bool deaf;       /* count error events, do not keep them */
-    unsigned errors; /* error events so far */
+    bool deaf;       /* count error events, but do not record them */
+    unsigned errors; /* number of error events */
 };
 
 static struct rig_app *rig_apps[RIG_APPS];
-static uint32_t rig_uid; /* the user of the applications that rig_app makes from now on */
+static uint32_t rig_uid; /* the user of applications that rig_app makes later */
 
 RIG struct rig_event *rig_push(struct rig_app *app, char kind)
 {
@@ -154,7 +154,7 @@ RIG void rig_on_place(void *ctx, uint64_t number, uint32_t handle, uint64_t offs
     event->bytes = bytes;
 }
 
-/* Takes the direct ring of a connection, in tests of direct rings. NULL: the application refuses the ring. */
+/* For tests of direct rings: takes a connection's ring. NULL: the application refuses the ring. */
 static bool (*rig_on_direct)(void *ctx, uint16_t vi, uint32_t generation, uint32_t first,
                              unsigned half, int fd);
 
@@ -191,7 +191,7 @@ RIG void *rig_map(uint64_t bytes)
     return at;
 }
 
-/* Shared-memory ABI of all applications. */
+/* The shared-memory ABI that all applications use. */
 #ifndef RIG_ABI
 #define RIG_ABI VIP_SHM_ABI
 #endif
@@ -205,7 +205,7 @@ RIG const struct nic_layout *rig_layout(void)
     return layout;
 }
 
-/* The words of a VI and of a CQ that the library writes. */
+/* The words of a VI or a CQ that libvipl writes. */
 RIG uint32_t *rig_waiters(const struct rig_app *app, uint16_t vi, unsigned queue)
 {
     return (uint32_t *)(uintptr_t)nic_layout_waiters(rig_layout(), app->app, vi, queue);
@@ -226,7 +226,7 @@ RIG struct vip_vipd_vi *rig_vi_head(const struct rig_app *app, uint16_t vi)
     return nic_layout_vi(rig_layout(), app->vipd, vi);
 }
 
-/* The completion at `position`, if vipd has shown it. */
+/* Read the completion at `position`. False: vipd has not published it. */
 RIG bool rig_comp_read(const struct rig_app *app, uint16_t vi, unsigned queue, uint32_t position,
                        struct vip_comp *ret)
 {

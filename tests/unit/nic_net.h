@@ -49,22 +49,21 @@ struct rig_packet {
 };
 
 struct rig_host {
-    struct link link; /* first, so that a pointer to it is one to the rig_host */
+    struct link link; /* must be first, because the code casts a pointer to it to rig_host */
     struct rig_packet *queue[RIG_QUEUE];
     unsigned head, count;
-    unsigned out;      /* buffers that recv has returned and that are not yet released */
-    unsigned send_max; /* packets that send takes in a call at most (a full link); 0: no limit */
-    bool refuse;       /* send takes no packet */
-    void (*before_recv)(
-        void); /* recv calls it first: what happens after the NIC has read the clock */
-    void (*before_send)(void); /* send calls it first: what happens between checksum and medium */
+    unsigned out;              /* buffers that recv has returned and that are not yet released */
+    unsigned send_max;         /* limit of packets in one call of send (a full link); 0: no limit */
+    bool refuse;               /* send takes no packets */
+    void (*before_recv)(void); /* recv calls it first, after the NIC has read the clock */
+    void (*before_send)(void); /* send calls it first, after the checksum of the packet */
     struct link_stats stats;
 };
 
 static struct rig_host *rig_hosts[RIG_HOSTS];
 static uint64_t rig_seed = 1;
 static unsigned rig_loss_ppm, rig_dup_ppm, rig_swap_ppm;
-static bool rig_scarce; /* the links are short of buffers: a nic may keep none after its turn */
+static bool rig_scarce; /* the links have few buffers: a nic may keep no buffer after its turn */
 
 RIG uint32_t rig_random(void)
 {
@@ -101,7 +100,7 @@ RIG void rig_enqueue(struct rig_host *to, struct rig_packet *packet)
     }
 }
 
-/* Put bytes on the network as if `from` had sent them. */
+/* Send bytes on the network as if the host `from` had sent them. */
 RIG void rig_inject(const struct link_addr *from, unsigned host, const void *bytes, uint32_t len)
 {
     struct rig_packet *packet = malloc(sizeof(*packet) + len);
@@ -196,7 +195,7 @@ RIG void rig_link_close(struct link *link)
 {
     struct rig_host *host = (struct rig_host *)link;
 
-    assert_int_equal(host->out, 0); /* every buffer was given back */
+    assert_int_equal(host->out, 0); /* the nic must have returned every buffer */
     while (host->count) {
         free(host->queue[host->head]);
         host->head = (host->head + 1) % RIG_QUEUE;
@@ -219,7 +218,8 @@ static const struct link_class rig_class = {
     .close = rig_link_close,
 };
 
-/* Has the name of the link with planted faults: packets of a nic to itself go through the link, too. */
+/* Links of this class have the name of the link with planted faults. With this name, packets of a
+ * nic to itself also use the link. */
 static const struct link_class rig_fault_class = {
     .name = "fault",
     .send = rig_send,

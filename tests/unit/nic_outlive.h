@@ -1,6 +1,7 @@
 /*
- * Programs that outlive their vipd, for the tests of NICs in several lives. A program plays libvipl: it keeps descriptors
- * that have not completed, and posts them again. No message may be lost, come twice or in another order.
+ * Programs that outlive their vipd, for the tests of NICs in several lives. A program does the work
+ * of libvipl: it keeps descriptors that have not completed, and posts them again. No message may be
+ * lost, arrive twice or in another order.
  */
 #ifndef TESTS_UNIT_NIC_OUTLIVE_H
 #define TESTS_UNIT_NIC_OUTLIVE_H
@@ -18,20 +19,19 @@ struct memory {
     int fd;
 };
 
-/*
- * A program: what it has posted and what has completed. Its operations 0, 1, 2 ... have different lengths; two of four
- * are sends, one is an RDMA Write with immediate data into the peer's `window`, one an RDMA Read of the peer's `book`.
- */
+/* A program: its posts and its completions. Its operations 0, 1, 2 ... have different lengths. Of
+ * four operations two are sends, one is an RDMA Write with immediate data into the peer's `window`,
+ * and one is an RDMA Read of the peer's `book`. */
 struct program {
     unsigned host;
     struct rig_app *app;
     uint16_t vi;
     struct memory out, in, window, book, land;
-    unsigned posted, completed; /* operations */
-    unsigned offered, received; /* receives */
-    unsigned next;       /* the peer's operation that takes the next receive, or one before it */
-    int32_t cq;          /* of both queues; or -1 */
-    unsigned entries[2]; /* CQ entries read, per queue */
+    unsigned posted, completed; /* number of operations */
+    unsigned offered, received; /* number of receives */
+    unsigned next;       /* the peer's operation that uses up the next receive, or an earlier one */
+    int32_t cq;          /* the CQ of both queues; or -1 */
+    unsigned entries[2]; /* number of CQ entries read, per queue */
     struct nic_vi_checkpoint past;
 };
 
@@ -45,7 +45,7 @@ RIG bool is_read(unsigned op)
     return op % 4 == 3;
 }
 
-/* Operations of one program that take a receive. */
+/* Number of operations of one program that use up a receive. */
 #define TAKING (TOTAL - TOTAL / 4)
 
 RIG uint32_t length_of(unsigned message)
@@ -86,7 +86,7 @@ RIG void recv_post(struct program *p, unsigned message)
     rig_post_recv(p->app, p->vi, rig_seg(&p->in.mem, message % DEPTH * BYTES, BYTES));
 }
 
-/* Check what has completed. */
+/* Check the completions. */
 RIG void see(struct program *p, unsigned peer)
 {
     struct vip_comp comp;
@@ -119,7 +119,7 @@ RIG void see(struct program *p, unsigned peer)
     }
 }
 
-/* Read CQ entries. Each stands for a completion. */
+/* Read CQ entries. Each entry must have a completion. */
 RIG void see_entries(struct program *p)
 {
     struct vip_cqe entry;
@@ -130,7 +130,7 @@ RIG void see_entries(struct program *p)
     }
 }
 
-/* The same, then post what may be posted. */
+/* Check the completions, then post as much as possible. */
 RIG void act(struct program *p, const struct program *peer)
 {
     see(p, peer->host);
@@ -140,7 +140,7 @@ RIG void act(struct program *p, const struct program *peer)
         op_post(p, peer, p->posted++);
 }
 
-/* Register; handle: what it had before, or 0. */
+/* Register memory. handle: 0, or the handle of the earlier life. */
 RIG void memory_add(struct rig_app *app, struct memory *of, uint32_t handle)
 {
     struct registry_region region = {

@@ -1,5 +1,5 @@
 /*
- * What the applications of nic_app.h do: register memory, create VIs, post, and take completions.
+ * Actions of the applications of nic_app.h: register memory, create VIs, post, take completions.
  */
 #ifndef TESTS_UNIT_NIC_POST_H
 #define TESTS_UNIT_NIC_POST_H
@@ -8,7 +8,7 @@
 
 /* Registered memory of an application. `at` is its address, for the test and for vipd. */
 struct rig_mem {
-    uint8_t *at;   /* what the application sees */
+    uint8_t *at;   /* the application's bytes */
     uint8_t *half; /* staged memory: the "out" half, then the "in" half; NULL for other memory */
     uint64_t bytes;
     uint32_t handle;
@@ -78,7 +78,7 @@ RIG uint16_t rig_vi(struct rig_app *app, uint16_t level)
     return rig_vi_cq(app, level, -1, -1);
 }
 
-/* Post a descriptor. The continuations come first, so that vipd never finds half a descriptor. */
+/* Post a descriptor, continuations first, so that vipd never finds an incomplete descriptor. */
 RIG void rig_post(struct rig_app *app, uint16_t vi, enum vip_queue queue, uint16_t control,
                   uint64_t imm, const struct vip_shm_seg *segs, uint16_t count)
 {
@@ -164,7 +164,7 @@ RIG bool rig_event(struct rig_app *app, char kind, struct rig_event *ret)
     return false;
 }
 
-/* What libvipl's helper thread does with a Place event. */
+/* Handle a Place event as libvipl's helper thread does. */
 RIG void rig_place(struct rig_app *app, struct rig_mem *mem, const struct rig_event *event)
 {
     uint64_t pages = (mem->bytes + 4095) & ~4095ull;

@@ -114,7 +114,7 @@ RIG void rig_connect(struct rig_app *client, uint16_t client_vi, unsigned client
     struct rig_event event;
     char why[128] = "", disc[16];
 
-    /* A discriminator belongs to one user, so each user gets its own. */
+    /* A discriminator belongs to one user, so each user gets its own discriminator. */
     snprintf(disc, sizeof(disc), "there%u", server->uid);
     rig_listen(server, server_host, disc);
     rig_connect_start(client, client_vi, client_host, server_host, disc);
@@ -167,7 +167,7 @@ RIG void rig_reset(void)
     rig_life = 0;
 }
 
-/* End everything that a test left. */
+/* End and free everything that a test has left. */
 RIG int rig_teardown(void **state)
 {
     for (unsigned i = 0; i < RIG_APPS; i++)

@@ -1,7 +1,7 @@
 /*
- * A vipd is killed in the middle of its turn, behind any store to shared memory (proto/store.h).
- * The next vipd knows only the vipd-writes segment: the operations that were processed, and the
- * completions that were shown. No message, completion or CQ entry may be lost or come twice.
+ * A vipd is killed within its turn, after any store to shared memory (proto/store.h). The next vipd
+ * knows only the vipd-writes segment: the processed operations and the published completions. No
+ * message, completion or CQ entry may be lost or appear twice.
  *
  * The NICs are compiled with VIP_STORE_CHECK. A kill is a longjmp out of the turn; the memory of the
  * killed NIC is not freed.
@@ -12,8 +12,8 @@
 #include "unit/nic_outlive.h"
 
 static jmp_buf killed;
-static bool armed;    /* the victim has its turn */
-static unsigned left; /* stores until it is killed; 0: it is not */
+static bool armed;    /* the victim is in its turn */
+static unsigned left; /* number of stores until it is killed; 0: no kill */
 
 void vip_store_note(void)
 {
@@ -23,7 +23,7 @@ void vip_store_note(void)
     longjmp(killed, 1);
 }
 
-/* One step of all hosts. true: the victim was killed in its turn. */
+/* Run one step of all hosts. True: the victim was killed in its turn. */
 static bool step(unsigned victim)
 {
     rig_now += RIG_STEP_NS;
@@ -37,7 +37,7 @@ static bool step(unsigned victim)
     return false;
 }
 
-/* Entries of this queue in the ring that the program has not read. */
+/* Returns how many entries of this queue in the CQ's ring the program has not read. */
 static uint32_t unread(const struct program *p, unsigned queue)
 {
     uint32_t at = p->app->cq_position[p->cq], count = 0;
@@ -58,7 +58,7 @@ static void entries_again(struct program *p)
                              shown[q] - p->entries[q] - unread(p, q));
 }
 
-/* The killed NIC stays as it is; its program has the segments. */
+/* Leave the killed NIC as it is; its program takes the segments. */
 static void leave_nic(const struct rig_app *old)
 {
     for (unsigned i = 0; i < RIG_APPS; i++)
@@ -67,7 +67,7 @@ static void leave_nic(const struct rig_app *old)
     rig_life++;
 }
 
-/* Open the session anew, with the memory and the CQ that it had. */
+/* Open the session again, with the memory and the CQ of the last life. */
 static void session_again(struct program *p)
 {
     struct memory *all[] = {&p->land, &p->book, &p->out, &p->in, &p->window};
@@ -86,12 +86,12 @@ static void session_again(struct program *p)
     assert_int_equal(nic_cq_restore(p->app->session, (uint32_t)p->cq), VIP_RC_SUCCESS);
 }
 
-/* The next life of the victim. What the last one was doing is lost, but for its segment. */
+/* Start the next life of the victim. From the last life it has only the segment. */
 static void next_life(struct program *p, const struct program *peer, bool looks)
 {
     char why[128] = "";
 
-    if (looks) { /* The program reads on while there is no vipd. */
+    if (looks) { /* The program reads completions while there is no vipd. */
         see(p, peer->host);
         see_entries(p);
     }
@@ -172,10 +172,8 @@ static void test_with_losses(void **state)
         kills(VIP_LVL_DELIVERY, seed, 100000);
 }
 
-/*
- * A message that is too long for its receive ends the connection. vipd is killed behind the n-th store from then on. If
- * the receive has failed, the connection is over, although vipd may have had no time to say so.
- */
+/* A message that is too long for its receive ends the connection. From then on vipd is killed after
+ * its n-th store. If the receive has failed, the connection is over, even if nothing reports it. */
 static bool end_is_seen(unsigned n)
 {
     struct program p[2];
@@ -215,15 +213,13 @@ static void test_end_of_connection(void **state)
     assert_true(over > 4 && over < 20);
 }
 
-/* What the segment says of the connection of a VI. */
+/* The state of a VI's connection according to the segment. */
 struct known {
     uint32_t state, ended;
 };
 
-/*
- * vipd is killed behind the n-th store while it restores a VI. The next vipd must find the connection as it was. Returns
- * whether it was killed.
- */
+/* vipd is killed after the n-th store while it restores a VI. The next vipd must find the same
+ * state of the connection. Returns true if vipd was killed. */
 static bool restore_is_cut(struct known before, unsigned n)
 {
     struct program p[2];
@@ -253,7 +249,7 @@ static bool restore_is_cut(struct known before, unsigned n)
     armed = false;
     left = 0;
     assert_int_not_equal(head->state, VIP_VIST_IDLE);
-    p[1].past.connected = true; /* as the ticket says */
+    p[1].past.connected = true; /* the ticket of the connection says so */
     nic_vi_recover(p[1].app->vipd, &p[1].past);
     assert_int_equal(p[1].past.connected, first.connected);
     assert_int_equal(p[1].past.lost, first.lost);
@@ -279,7 +275,7 @@ static void test_killed_while_it_restores(void **state)
     }
 }
 
-/* The ring of a CQ has no more room in the next life than the program has made. */
+/* In the next life the ring of a CQ has room only for as many entries as the program has read. */
 static void test_full_cq(void **state)
 {
     struct program p = begin(0, VIP_LVL_DELIVERY, true);
@@ -304,7 +300,7 @@ static void test_full_cq(void **state)
     rig_teardown(NULL);
 }
 
-/* A program that claims to have got less than can be is owed no more than one queue can have. */
+/* A program reports impossibly many missing entries. vipd writes at most CQ_UNREAD_MAX. */
 static void test_owed(void **state)
 {
     struct program p = begin(0, VIP_LVL_DELIVERY, true);

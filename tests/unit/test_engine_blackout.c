@@ -1,7 +1,8 @@
 /*
- * Which packet is repeated first: the one with the content that the peer needs next. The hard case: a network has
- * lost a full ring of packet numbers, and this content was repeated in vain, so it has a high number now. A peer
- * that holds as many later packets as it may accepts only this content.
+ * The engine first repeats the packet with the content that the peer needs next. The difficult
+ * case: a network has lost a full ring of packet numbers. The needed content was repeated in vain,
+ * so it has a high number now. A peer that holds its limit of later packets accepts only this
+ * content.
  */
 #include "eng_rig.h"
 
@@ -10,7 +11,7 @@
 #define MESSAGE      65536u
 #define MESSAGES     64u
 
-/* With this number of packets under way no packet number is left for new content (vipd/engine/internal.h). */
+/* With NUMBERS_MIN packets under way no number is left for new content (vipd/engine/internal.h). */
 #define NUMBERS_MIN 1700u
 
 /* Reads that may be open at once (ENG_READS_MAX). */
@@ -71,14 +72,14 @@ static void test_what_is_needed_comes_first(void **state)
     config.turn_packets = 4096;
     config.turn_bytes = 1u << 30;
     config.conn_timeout_ns = 60000000000;
-    /* A fixed window, so that the ring of packet numbers is full at once. */
+    /* Use a fixed window, so that the ring of packet numbers is soon full. */
     config.congestion = ENG_CONGESTION_FIXED;
     rig = rig_new_with(VIP_LVL_DELIVERY, &config);
     rig_connect(rig, PACKET_BYTES, WINDOW_BYTES);
     for (unsigned i = 0; i < MESSAGES; i++)
         rig_send(rig, 0, MESSAGE);
     /* The peer has reported no operation as processed, so it needs the content of the first packet that is not
-     * acknowledged. The engine repeats this packet first if no answer comes. */
+     * acknowledged. If no answer arrives, the engine repeats this packet first. */
     assert_true(grow(rig, &first) >= NUMBERS_MIN);
     rig->now_ns = eng_deadline(rig->eng);
     eng_tick(rig->eng, rig->now_ns);
@@ -110,10 +111,8 @@ static const struct vip_frame *expire(struct rig *rig)
     return &rig->decoded.frames[0];
 }
 
-/*
- * The peer has processed operation 0, but has not acknowledged its packets, because it dropped copies of packets
- * that it had. So the first repetition must have the content of operation 1.
- */
+/* The peer has processed operation 0. It dropped repeated packets, so it has not acknowledged all
+ * packets of operation 0. So the first repetition must have the content of operation 1. */
 static void test_operation_that_is_done(void **state)
 {
     struct rig *rig = rig_new_with(VIP_LVL_DELIVERY, &ENG_CONFIG_DEFAULT);
@@ -126,13 +125,13 @@ static void test_operation_that_is_done(void **state)
     assert_int_equal(rig_feed_ack(rig, 1, 1), ENG_RX_DONE);
     assert_false(rig_pull(rig));
     frame = expire(rig);
-    /* From its beginning, which was in one packet with the end of operation 0. */
+    /* It starts at the start of operation 1, which shared a packet with the end of operation 0. */
     assert_int_equal(frame->op, 1);
     assert_int_equal(frame->offset, 0);
     rig_free(rig);
 }
 
-/* The same for answers to reads: a peer that starts a later read in the same slot has the answer before. */
+/* Answers to reads: a peer that starts a later read in the same slot has the earlier answer. */
 static void test_answer_that_is_there(void **state)
 {
     struct rig *rig = rig_new(VIP_LVL_DELIVERY);

@@ -10,7 +10,7 @@
 #define US 1000ull
 #define MS 1000000ull
 
-/* A path of round trips: in each of them the whole window is acknowledged. */
+/* A path in rounds: in each round the whole window is acknowledged. */
 struct path {
     uint64_t now_ns, base_ns, number;
 };
@@ -47,12 +47,12 @@ static void cubic_grows_and_yields(void **state)
 
     eng_cc_init(&cc, ENG_CONGESTION_CUBIC, 1000, 1000000);
     before = cc.now.window_bytes;
-    /* A window that was not used up does not grow; a window that was used up doubles. */
+    /* A window that is not used up does not grow. A window that is used up doubles. */
     round_trip(&cc, &path, 100 * US, false);
     assert_int_equal(cc.now.window_bytes, before);
     round_trip(&cc, &path, 100 * US, true);
     assert_in_range(cc.now.window_bytes, 2 * before - 1000, 2 * before);
-    /* One decrease per window of packets. */
+    /* Several losses in one window of packets shrink the window only once. */
     before = cc.now.window_bytes;
     lose(&cc, path.number, path.number + 40);
     assert_int_equal(cc.now.window_bytes, before - before * 3 / 10);
@@ -73,7 +73,7 @@ static void cubic_grows_and_yields(void **state)
     assert_int_equal(cc.now.window_bytes, 1000000);
 }
 
-/* The round trip of a path that holds 100 packets; further packets wait in the queue of the path. */
+/* Returns the round trip of a path that holds 100 packets; further packets wait in its queue. */
 static uint64_t bottleneck(const struct eng_cc *cc)
 {
     uint64_t packets = cc->now.window_bytes / cc->packet_bytes;
@@ -91,7 +91,7 @@ static void delay_keeps_a_share(void **state)
         round_trip(&cc, &path, bottleneck(&cc), true);
     assert_false(cc.now.delay.starting);
     assert_in_range(cc.now.window_bytes, 155000, 175000);
-    /* With rare losses and that queue the share becomes smaller, but the path stays full. */
+    /* With rare losses and this queue the window shrinks, but the path stays full. */
     for (unsigned i = 0; i < 300; i++) {
         lose(&cc, path.number, path.number + 1);
         round_trip(&cc, &path, bottleneck(&cc), true);
@@ -108,7 +108,7 @@ static void delay_keeps_a_share(void **state)
     assert_true(cc.now.window_bytes < 30000);
 }
 
-/* From time to time the window is small for two rounds, to measure the empty path; then it returns. */
+/* At intervals the window is small for two rounds, to measure the empty path, then large again. */
 static void delay_looks_at_the_empty_path(void **state)
 {
     struct path path = {.number = 1, .now_ns = MS};
@@ -161,8 +161,8 @@ static void spurious_undone(void **state)
     assert_int_equal(cc.now.window_bytes, before);
 }
 
-/* Silence shrinks the window to the floor. If then a packet from before the silence is acknowledged first, the silence
- * was only a pause, and the window returns. */
+/* A silence shrinks the window to its minimum. If a packet from before the silence is then
+ * acknowledged first, nothing was lost, and the window gets its old size. */
 static void silence_undone(void **state)
 {
     struct path path = {.number = 1, .now_ns = MS};
@@ -190,7 +190,6 @@ static void silence_undone(void **state)
     }
 }
 
-/* The fixed window never changes. */
 static void fixed_stays(void **state)
 {
     struct path path = {.number = 1, .now_ns = MS};
@@ -204,7 +203,7 @@ static void fixed_stays(void **state)
     assert_int_equal(eng_cc_pace(&cc), 0);
 }
 
-/* The floor is never larger than the window that the peer allows. */
+/* The minimum of the window is never larger than the window that the peer allows. */
 static void small_limit(void **state)
 {
     struct eng_cc cc;

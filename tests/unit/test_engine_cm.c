@@ -1,6 +1,6 @@
 /*
- * Connection manager: how connections are made, one rule at a time, over a link whose losses the test chooses.
- * For the end of connections, limits and bad input see test_engine_cm_end.c.
+ * Connection manager: how connections are made, one rule at a time, over a link. The test chooses
+ * its losses. The end of connections, limits and bad input: test_engine_cm_end.c.
  */
 #include "tests/unit/cm_world_run.h"
 
@@ -29,7 +29,7 @@ static void test_connect(void **state)
     assert_int_equal(c->info.attrs.max_transfer_bytes, 65536);
     assert_memory_equal(cm_peer_host(w->hosts[CLIENT].cm, c->peer)->bytes,
                         w->hosts[SERVER].addr.bytes, 6);
-    /* Nothing was sent twice. */
+    /* No message was sent twice. */
     assert_int_equal(w->packets, 4);
     assert_int_equal(stats_of(w, SERVER).waiters, 0);
     assert_int_equal(stats_of(w, SERVER).pending, 0);
@@ -106,7 +106,7 @@ static void test_grace_is_longer_where_a_server_loops(void **state)
     attempt = &w->hosts[CLIENT].requests[host_request(w, CLIENT, SERVER, "svc", FOR_EVER)];
     world_run(w, 1 * S);
     assert_in_range(attempt->done_ns - start_ns, 200 * MS, 202 * MS);
-    /* A second has passed without a waiter: the grace is short again. */
+    /* A second has passed without a waiter, so vipd keeps requests only for a short time again. */
     world_run(w, 1 * S);
     start_ns = w->now_ns;
     attempt = &w->hosts[CLIENT].requests[host_request(w, CLIENT, SERVER, "svc", FOR_EVER)];
@@ -154,8 +154,8 @@ static void test_a_server_that_loops_loses_no_request(void **state)
     }
 }
 
-/* A server answers after seconds and does not wait again. The client of a request that was kept meanwhile gets
- * NO_MATCH some 2 s after that answer. */
+/* A server answers after seconds and does not wait again. vipd keeps the next client's request
+ * meanwhile. This client gets NO_MATCH some 2 s after that answer. */
 static void test_a_server_that_loops_ends_with_its_work(void **state)
 {
     struct world *w = world_new(2, 55);
@@ -218,7 +218,7 @@ static void test_discriminators_match_exactly(void **state)
     host_request(w, CLIENT, SERVER, "abcd", FOR_EVER);
     world_run(w, 1 * S);
     assert_int_equal(server->incoming_count, 2);
-    assert_int_equal(server->incoming[0].wait, 3); /* the oldest of the two waits */
+    assert_int_equal(server->incoming[0].wait, 3); /* the request that has waited longer */
     assert_int_equal(server->incoming[1].wait, 1);
     assert_int_equal(w->hosts[CLIENT].requests[2].rc, VIP_RC_NO_MATCH);
     assert_int_equal(stats_of(w, SERVER).waiters, 2);
@@ -233,7 +233,7 @@ static void test_reject(void **state)
         {VIP_RC_REJECT, VIP_RC_REJECT},
         {VIP_RC_NO_MATCH, VIP_RC_NO_MATCH},
         {VIP_RC_INVALID_MTU, VIP_RC_INVALID_MTU},
-        {VIP_RC_NOT_DONE, VIP_RC_REJECT}, /* no result of a connect */
+        {VIP_RC_NOT_DONE, VIP_RC_REJECT}, /* the code is no result of a connect */
         {VIP_RC_SUCCESS, VIP_RC_REJECT},
     };
     struct world *w = world_new(2, 7);
@@ -263,7 +263,7 @@ static void test_answers_are_given_again(void **state)
     struct world *w = world_new(2, 8);
     struct host *client = &w->hosts[CLIENT];
 
-    /* The first NO_MATCH is lost. The repeated REQUEST is no new request: it gets the same answer again. */
+    /* The first NO_MATCH is lost. The repeated REQUEST is not new: it gets the same answer. */
     lose(w, VIP_CM_NO_MATCH, 1);
     host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
     world_run(w, 21 * MS);
@@ -292,7 +292,6 @@ static void test_time_limit(void **state)
     uint64_t start_ns = w->now_ns;
     struct attempt *r = w->hosts[CLIENT].requests;
 
-    /* The other host does not answer. */
     w->filter = drop_all;
     host_request(w, CLIENT, SERVER, "svc", 300 * MS);
     host_request(w, CLIENT, SERVER, "svc", 30 * S);
@@ -306,7 +305,8 @@ static void test_time_limit(void **state)
     assert_true(r[2].done_ns - start_ns == 10 * S);
     assert_true(cm_deadline(w->hosts[CLIENT].cm) == UINT64_MAX);
 
-    /* The host answers, its application does not: the time limit ends the request, and cm_accept reports that. */
+    /* The host answers, but its application does not. The time limit ends the request, and
+     * cm_accept reports this. */
     w->filter = NULL;
     host_listen(w, SERVER, 1, "svc");
     start_ns = w->now_ns;
@@ -467,13 +467,13 @@ static void test_implied_confirm(void **state)
     assert_int_equal(host_accept(w, SERVER, 0), 0);
     world_run(w, 1 * MS);
     local_id = server->accepts[0].local_id;
-    /* A packet from another life or another host confirms nothing. */
+    /* A packet from another life or from another host is not a confirmation. */
     cm_implied_confirm(server->cm, local_id, &client->addr, client->epoch + 1, w->now_ns);
     cm_implied_confirm(server->cm, local_id, &server->addr, client->epoch, w->now_ns);
     assert_int_equal(server->accepts[0].done, 0);
     cm_implied_confirm(server->cm, local_id, &client->addr, client->epoch, w->now_ns);
     assert_int_equal(server->accepts[0].rc, VIP_RC_SUCCESS);
-    /* A second confirmation changes nothing, and a confirmation of an unknown connection id changes nothing. */
+    /* A second confirmation, or a confirmation of an unknown connection id, changes nothing. */
     cm_implied_confirm(server->cm, local_id, &client->addr, client->epoch, w->now_ns);
     cm_implied_confirm(server->cm, 99, &client->addr, client->epoch, w->now_ns);
     world_run(w, 3 * S);
@@ -497,7 +497,7 @@ static void test_never_confirmed(void **state)
     world_run(w, 20 * S);
     assert_int_equal(accept->rc, VIP_RC_TIMEOUT);
     assert_in_range(accept->done_ns - start_ns, 5 * S, 6 * S);
-    /* The client had a connection; CLOSE has ended it. */
+    /* The client had a connection; a CLOSE has ended it. */
     assert_int_equal(client->requests[0].rc, VIP_RC_SUCCESS);
     assert_int_equal(client->conns[0].closed, 1);
     assert_int_equal(client->conns[0].close.reason, VIP_CLOSE_TIMEOUT);
@@ -525,8 +525,8 @@ static void test_close_while_accepting(void **state)
     world_free(w);
 }
 
-/* The server's program accepts and ends. The CLOSE arrives before the ACCEPT, and the RESET that answers the
- * client's CONFIRM is lost. A repeated CLOSE must still end the client's connection. */
+/* The server's program accepts and ends. The CLOSE arrives before the ACCEPT. The client sends a
+ * CONFIRM, and the RESET that answers it is lost. A repeated CLOSE must end the connection. */
 static void test_close_overtakes_accept(void **state)
 {
     struct world *w = world_new(2, 21);
@@ -558,8 +558,8 @@ static void test_close_overtakes_accept(void **state)
 
 /*
  * A program accepts a request and ends, and another program on its host accepts the same request. The first ACCEPT
- * arrives after the second one. The client must not answer it by CANCEL, because that would end the connection of
- * the second ACCEPT (simrun --seed 1796000000012350).
+ * arrives after the second one. The client must not answer the first ACCEPT with a CANCEL, because
+ * a CANCEL would end the connection of the second ACCEPT (simrun --seed 1796000000012350).
  */
 static void test_late_other_accept(void **state)
 {

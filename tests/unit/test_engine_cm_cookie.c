@@ -22,7 +22,7 @@ static void test_siphash(void **state)
     assert_true(siphash(&key, bytes, 15) == 0xa129ca6149be45e5ull);
 }
 
-/* A REQUEST as a stranger makes it. */
+/* Make a REQUEST as a stranger does. */
 static struct vip_cm forged(struct world *w, const char *disc, uint64_t id, uint64_t cookie)
 {
     return (struct vip_cm){.type = VIP_CM_REQUEST,
@@ -137,7 +137,7 @@ static void test_remembered(void **state)
     }
     assert_int_equal(stats_of(w, SERVER).cookies_sent, 1);
     assert_int_equal(stats_of(w, CLIENT).cookies_received, 1);
-    /* Another life of the server has another secret: it asks for a cookie once more. */
+    /* Another life of the server has another secret, so it asks for a cookie again. */
     host_kill(w, SERVER);
     host_start(w, SERVER);
     connect_pair(w, &client, &server);
@@ -239,7 +239,7 @@ static void test_always(void **state)
     world_free(w);
 }
 
-/* COOKIE messages get lost: the client repeats its REQUEST, and the server sends another COOKIE. */
+/* COOKIE messages are lost: the client repeats its REQUEST, and the server sends another COOKIE. */
 static void test_always_lost(void **state)
 {
     struct world *w = world_new_asking(2, 74, true);

@@ -48,7 +48,7 @@ static void test_close_lost(void **state)
     world_run(w, 1 * S);
     assert_int_equal(c->closed, 1);
 
-    /* The peer does not answer: CLOSE is forgotten after close_timeout_ns. */
+    /* The peer does not answer: after close_timeout_ns the host stops repeating its CLOSE. */
     connect_pair(w, &c, &s);
     w->filter = drop_all;
     host_close(w, SERVER, s);
@@ -74,7 +74,7 @@ static void test_many_closes_of_a_silent_host(void **state)
         host_close(w, SERVER, s[i]);
     assert_int_equal(w->sent_of_type[VIP_CM_CLOSE], MANY);
     host_server_ends(w, SERVER);
-    world_run(w, 2 * S); /* the client does not find the server dead yet */
+    world_run(w, 2 * S); /* the client has not detected the server's end yet */
     assert_in_range(w->sent_of_type[VIP_CM_CLOSE], 2 * MANY, MANY + 2 * CM_CLOSES_PER_S);
     world_run(w, 50 * S);
     assert_int_equal(w->hosts[SERVER].allocs, 0);
@@ -118,12 +118,12 @@ static void test_keepalive(void **state)
         world_run(w, 500 * MS);
     }
     assert_int_equal(w->sent_of_type[VIP_CM_PING], 0);
-    cm_heard(w->hosts[CLIENT].cm, 0x12345, w->now_ns); /* no such peer */
+    cm_heard(w->hosts[CLIENT].cm, 0x12345, w->now_ns); /* there is no such peer */
     assert_null(cm_peer_host(w->hosts[CLIENT].cm, 0x12345));
     world_free(w);
 }
 
-/* A peer has our own epoch: it is another NIC of our vipd, or it lies. Its death is still found. */
+/* A peer has our epoch: another NIC of our vipd, or a hostile host. Its end is still detected. */
 static void test_our_epoch_elsewhere(void **state)
 {
     struct world *w = world_new(2, 26);
@@ -166,7 +166,7 @@ static void test_peer_dead(void **state)
     world_free(w);
 }
 
-/* A peer is found dead while an accept waits for its CONFIRM. A later data packet does not revive the dead peer. */
+/* A peer is declared dead while an accept waits for a CONFIRM. Later data does not change that. */
 static void test_data_after_death(void **state)
 {
     struct world *w = world_new(2, 27);
@@ -195,8 +195,8 @@ static void test_data_after_death(void **state)
     world_free(w);
 }
 
-/* A data packet arrives after we have closed the connection. No RESET answers it, because the repeated CLOSE tells
- * the peer more (ops_done). */
+/* A data packet arrives after we have closed the connection. No RESET answers it, because the
+ * repeated CLOSE also reports ops_done to the peer. */
 static void test_close_before_reset(void **state)
 {
     struct world *w = world_new(2, 28);
@@ -213,18 +213,17 @@ static void test_close_before_reset(void **state)
     assert_int_equal(c->reset, 0);
     assert_int_equal(c->closed, 1);
     assert_int_equal(c->close.ops_done, 42);
-    /* After CLOSE_ACK the connection is forgotten, so RESET answers the packet. */
+    /* After CLOSE_ACK the manager forgets the connection, so a RESET answers the packet. */
     cm_unknown_conn(w->hosts[SERVER].cm, &w->hosts[CLIENT].addr, &late, w->now_ns);
     world_run(w, 1 * S);
     assert_int_equal(w->sent_of_type[VIP_CM_RESET], 1);
     world_free(w);
 }
 
-/*
- * The server's host is gone, and a stranger sends messages with the server's address. It knows both epochs, because
- * each host tells its epoch to any host that asks. It knows no connection id and no nonce of a PING. So its messages
- * are no sign of life, and the client still finds the server dead in time.
- */
+/* The server's host has ended, and a stranger sends messages with the server's address. The
+ * stranger knows both epochs, because each host tells its epoch to any host that asks. The stranger
+ * knows no connection id and no nonce of a PING. So its messages are no sign of life, and the
+ * client declares the server dead in time. */
 static void test_forged_life(void **state)
 {
     static const uint8_t types[] = {VIP_CM_PING,    VIP_CM_PONG,  VIP_CM_REQUEST, VIP_CM_PENDING,
@@ -256,7 +255,8 @@ static void test_forged_life(void **state)
     world_free(w);
 }
 
-/* The round trip is longer than the gap between two PINGs. Each PONG comes after the next PING, and still counts. */
+/* The round trip is longer than the gap between two PINGs. Each PONG arrives after the next PING,
+ * and is still a sign of life. */
 static void test_slow_pong(void **state)
 {
     struct world *w = world_new(2, 30);
@@ -275,7 +275,8 @@ static void test_one_sided_silence(void **state)
     struct world *w = world_new(2, 26);
     struct conn *c, *s;
 
-    /* The client hears nothing and gives up. The server hears the client, and must not stay connected either. */
+    /* Nothing arrives at the client, so it ends the connection. Packets arrive at the server, but
+     * its end must not stay connected either. */
     connect_pair(w, &c, &s);
     w->filter = drop_from_server;
     world_run(w, 6 * S);
@@ -291,14 +292,14 @@ static void test_peer_restart(void **state)
     struct world *w = world_new(2, 27);
     struct conn *c, *s;
 
-    /* The keepalive finds the restart. */
+    /* The PINGs detect the restart. */
     connect_pair(w, &c, &s);
     host_kill(w, SERVER);
     host_start(w, SERVER);
     world_run(w, 1100 * MS);
     assert_int_equal(c->lost, 1);
 
-    /* A packet of the old connection reveals the restart at once. */
+    /* A packet of the old connection shows the restart at once. */
     connect_pair(w, &c, &s);
     host_kill(w, SERVER);
     host_start(w, SERVER);
@@ -311,7 +312,7 @@ static void test_peer_restart(void **state)
     world_run(w, 1 * MS);
     assert_int_equal(c->lost, 1);
 
-    /* A request from the new life reveals the restart at once. */
+    /* A request from the new life shows the restart at once. */
     connect_pair(w, &c, &s);
     host_kill(w, SERVER);
     host_start(w, SERVER);
@@ -360,9 +361,9 @@ static void test_reset(void **state)
     cm_unknown_conn(server->cm, &client->addr, &hdr, w->now_ns);
     world_run(w, 1 * MS);
     assert_int_equal(c->reset, 1);
-    assert_int_equal(stats_of(w, CLIENT).unexpected, 1); /* the second RESET */
+    assert_int_equal(stats_of(w, CLIENT).unexpected, 1); /* this is the second RESET */
 
-    /* At most as many RESET messages as the token bucket holds. */
+    /* The host sends at most as many RESET messages as the token bucket has tokens. */
     w->sent_of_type[VIP_CM_RESET] = 0;
     for (unsigned i = 0; i < 5000; i++)
         cm_unknown_conn(server->cm, &client->addr, &hdr, w->now_ns);
@@ -462,8 +463,8 @@ static void test_bad_input(void **state)
         cm_rx(server->cm, &w->hosts[CLIENT].addr, junk, len, w->now_ns);
     assert_int_equal(stats_of(w, SERVER).malformed, 600);
 
-    /* Each type of message, from an unknown and from the known life of the host, with a wrong and with the right epoch
- * of the server: the connection stays. */
+    /* Send each type of message from an unknown and from the known life of the host. Each has a
+     * wrong or the right epoch of the server. The connection stays. */
     for (unsigned type = VIP_CM_REQUEST; type < VIP_CM_TYPES; type++) {
         msg.type = (uint8_t)type;
         inject(w, CLIENT, SERVER, 4711, 4712, &msg);
@@ -516,7 +517,7 @@ static void test_no_amplification(void **state)
     world_free(w);
 }
 
-/* All allocations after the first n fail, on either side: every attempt still ends, and no memory leaks. */
+/* All allocations after the first n fail, on either side. Every attempt ends; no memory leaks. */
 static void test_no_memory(void **state)
 {
     for (unsigned side = CLIENT; side <= SERVER; side++) {

@@ -1,6 +1,6 @@
 /*
- * Connection manager: what counts as one host in the shares (cm_share.h): all ports of an address, except the port
- * of its vipd. Networks of hosts. Requests that their host has given up.
+ * Connection manager: what counts as one host in the shares (cm_share.h). It is all ports of an
+ * address, except the port of its vipd. Also: networks of hosts, and cancelled requests.
  */
 #include "tests/unit/cm_shares.h"
 
@@ -17,9 +17,9 @@ static void test_ports(void **state)
     world_free(w);
 }
 
-/* Requests from other ports of a host use all places that a server has for this host, and one of them costs the
- * server time. The vipd of the host has the same port as the server's vipd. Its request still gets a place, and
- * one of the next two turns. */
+/* Requests from other ports of a host use all places that a server has for this host. One of them
+ * makes the server wait. The vipd of that host has the same port as the server's vipd. Its request
+ * still gets a place, and is among the next two that the server gets. */
 static void test_vipd_of_the_host(void **state)
 {
     struct world *w = world_new(2, 526);
@@ -48,8 +48,8 @@ static void test_vipd_of_the_host(void **state)
     world_free(w);
 }
 
-/* The ports of another host make two sources: our vipd's port number, and all other ports. Connections do not
- * change that. The addresses of this host are one source, with all ports. */
+/* The ports of another host make two sources: our vipd's port number, and all other ports.
+ * Connections do not change that. All ports of this host's own addresses are one source. */
 static void test_two_sources_of_a_host(void **state)
 {
     struct world *w = world_new(2, 527);
@@ -71,8 +71,8 @@ static void test_two_sources_of_a_host(void **state)
     world_free(w);
 }
 
-/* A listener never answers, and clients of another host give up one request after the other. Requests that were
- * given up use no places of that host, and no entry in the table of peers. */
+/* A listener never answers, and clients of another host cancel one request after the other.
+ * Cancelled requests use no places of that host, and no entry in the table of peers. */
 static void test_given_up_at_a_stuck_listener(void **state)
 {
     struct world *w = world_new(2, 528);
@@ -95,8 +95,8 @@ static void test_given_up_at_a_stuck_listener(void **state)
     world_free(w);
 }
 
-/* A host sends requests to a slow listener and gives them up, without end. It cannot use all places of the
- * listener's user: a request of another host still gets a place. */
+/* A host sends requests to a slow listener and cancels them, without end. The host cannot use all
+ * places of the listener's user: a request of another host still gets a place. */
 static void test_asks_and_gives_up(void **state)
 {
     struct world *w = world_new(3, 532);
@@ -117,7 +117,7 @@ static void test_asks_and_gives_up(void **state)
     world_free(w);
 }
 
-/* If a network has used its part of the remembered answers, a new answer replaces one of the same network. */
+/* A network has used up its part of remembered answers: a new answer replaces one of its own. */
 static void test_answers_of_a_network(void **state)
 {
     struct world *w = world_new(2, 533);
@@ -143,12 +143,13 @@ static void test_answers_of_a_network(void **state)
     world_free(w);
 }
 
-/* Each host of a network has a share, and all its hosts together have four shares. Other networks have their own. */
+/* Each host of a network has a share, and all hosts of a network together have four shares. Each
+ * network has its own four shares. */
 static void test_hosts_of_a_network(void **state)
 {
     struct world *w = world_new(2, 531);
 
-    w->hosts[SERVER].cm->config.network_bytes = 2; /* of addresses like 127.0.0.2: 127.0 */
+    w->hosts[SERVER].cm->config.network_bytes = 2; /* network of 127.0.0.2: 127.0 */
     w->uid = HOG;
     for (unsigned i = 0; i < 5; i++)
         listener(w, SERVER, 1 + i, (const char *[]){"h1", "h2", "h3", "h4", "h5"}[i]);
@@ -165,7 +166,7 @@ static void test_hosts_of_a_network(void **state)
     world_free(w);
 }
 
-/* Requests to a silent host use no places of requests to other hosts of its network. */
+/* Requests to a silent host do not use the places for requests to other hosts of its network. */
 static void test_asked_by_address(void **state)
 {
     struct world *w = world_new(2, 529);

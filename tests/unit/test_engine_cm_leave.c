@@ -1,9 +1,7 @@
-/*
- * Connection manager: a vipd that is stopped leaves its connections to the next one (AWAY).
- */
+/* Connection manager: a vipd that ends in order leaves its connections to the next vipd (AWAY). */
 #include "tests/unit/cm_rebind.h"
 
-/* A vipd that says when the next one comes is waited for so long, and is not asked meanwhile. */
+/* A vipd announces when the next vipd starts. Its peers wait for this time and send no PINGs. */
 static void test_away(void **state)
 {
     for (unsigned end = 0; end < 2; end++) {
@@ -32,7 +30,7 @@ static void test_away(void **state)
     }
 }
 
-/* If no next one comes in this time, or in the receiver's own `outlive`, the connection is lost. */
+/* If no vipd starts in this time, or in the receiver's own `outlive`, the connection is lost. */
 static void test_away_for_ever(void **state)
 {
     for (unsigned i = 0; i < 2; i++) {
@@ -52,7 +50,7 @@ static void test_away_for_ever(void **state)
     }
 }
 
-/* The end of a connection that cannot go on may arrive after the AWAY for the others. */
+/* Some connections cannot go on. Their CLOSE may arrive after the AWAY for the others. */
 static void test_away_and_close(void **state)
 {
     struct vip_cm close = {.type = VIP_CM_CLOSE, .reason = VIP_CLOSE_SHUTDOWN};
@@ -72,7 +70,7 @@ static void test_away_and_close(void **state)
     world_free(w);
 }
 
-/* Only the host of a connection can say that it will be away. */
+/* Only the host of a connection can announce that it will be away. */
 static void test_away_forged(void **state)
 {
     struct vip_cm away = {.type = VIP_CM_AWAY, .back_ms = 600000};

@@ -1,6 +1,4 @@
-/*
- * Connection manager: listeners with a back-log, servers that loop, private data.
- */
+/* Connection manager: listeners with a back-log, servers that wait in a loop, private data. */
 #include "tests/unit/cm_world_run.h"
 
 #include <errno.h>
@@ -20,7 +18,7 @@ static void test_listener_takes_many(void **state)
     open_listener(w, 5, 128);
     assert_true(cm_disc_in_use(server->cm, (const uint8_t *)"svc", 3));
     for (unsigned i = 0; i < 128; i++) {
-        w->uid = i % 2; /* one user alone may have fewer */
+        w->uid = i % 2; /* a single user may have fewer places */
         host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
     }
     world_run(w, 60 * S); /* the application is slow */
@@ -76,7 +74,7 @@ static void test_listener_closes(void **state)
     world_run(w, 5 * S);
     assert_int_equal(server->incoming_count, 1);
     assert_true(cm_unwait(server->cm, 5, w->now_ns));
-    /* The listener still has the request that it got. The other request has no listener any more. */
+    /* The listener has one request and no room for the other request, which has no listener now. */
     world_run(w, 1 * S);
     assert_int_equal(w->hosts[CLIENT].requests[1].rc, VIP_RC_NO_MATCH);
     assert_int_equal(w->hosts[CLIENT].requests[0].done, 0);
@@ -114,7 +112,7 @@ static void test_sharing(void **state)
     world_free(w);
 }
 
-/* A client gives up. The answer of the server to this request makes room in the back-log. */
+/* A client cancels its request. When the server answers it, the back-log has room again. */
 static void test_given_up_in_the_backlog(void **state)
 {
     struct world *w = world_new(2, 304);
@@ -134,7 +132,7 @@ static void test_given_up_in_the_backlog(void **state)
     world_free(w);
 }
 
-/* A server calls VipConnectWait in a loop. It needs 150 ms for each answer, and 150 ms before each next wait. */
+/* A server waits in a loop. It needs 150 ms for each answer, and 150 ms before each next wait. */
 static void test_looping_server(void **state)
 {
     enum { CLIENTS = 128 };
@@ -158,7 +156,7 @@ static void test_looping_server(void **state)
     world_free(w);
 }
 
-/* A client confirms late, so the server is busy with its accept. The request of the next client is still kept. */
+/* A client confirms late, so the accept takes long. vipd keeps the next client's request. */
 static void test_looping_server_with_a_slow_client(void **state)
 {
     struct world *w = world_new(2, 307);

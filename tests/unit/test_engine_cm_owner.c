@@ -63,7 +63,8 @@ static void test_nothing_stolen(void **state)
     world_free(w);
 }
 
-/* A user owns a discriminator while its program waits, and a second longer. Its own programs can share it. */
+/* A user owns a discriminator while its program waits, and one second longer. Other programs of
+ * this user can wait there, too. */
 static void test_while_it_waits(void **state)
 {
     struct world *w = world_new(2, 401);
@@ -71,7 +72,7 @@ static void test_while_it_waits(void **state)
     assert_int_equal(wait_as(w, OWN, 1, 5), 0);
     world_run(w, 100 * S);
     refused(w, THIEF);
-    refused(w, 0); /* root is another user, too */
+    refused(w, 0); /* root counts as another user, too */
     assert_int_equal(wait_as(w, OWN, 2, 6), 0);
     assert_int_equal(listen_as(w, OWN, 3), 0);
     assert_int_equal(peer_as(w, OWN, 0), 0);
@@ -85,7 +86,7 @@ static void test_while_it_waits(void **state)
     world_free(w);
 }
 
-/* A server takes one client and waits again much later. In between no other user can wait there. */
+/* A server takes one client and waits again much later. Meanwhile no other user can wait there. */
 static void test_between_two_waits(void **state)
 {
     struct world *w = world_new(2, 402);
@@ -102,7 +103,7 @@ static void test_between_two_waits(void **state)
         world_run(w, 900 * MS);
         refused(w, THIEF);
     }
-    world_run(w, 3600 * S); /* it has waited more than once, and has not ended */
+    world_run(w, 3600 * S); /* its server has waited more than once and runs */
     refused(w, THIEF);
     cm_server_gone(w->hosts[SERVER].cm, server, w->now_ns);
     world_run(w, 1100 * MS);
@@ -110,8 +111,8 @@ static void test_between_two_waits(void **state)
     world_free(w);
 }
 
-/* A server works for its first client for a long time. Then a server of two processes, which wait in turn, with
- * pauses. In both cases the user still owns the discriminator. */
+/* A server works for its first client for a long time. Then two processes of a server wait in turn,
+ * with pauses. In both cases the user still owns the discriminator. */
 static void test_before_the_second_wait(void **state)
 {
     struct world *w = world_new(2, 406);
@@ -129,7 +130,7 @@ static void test_before_the_second_wait(void **state)
     assert_int_equal(wait_as(w, THIEF, 2, 77), 0);
     assert_true(cm_unwait(cm, 2, w->now_ns));
     world_run(w, 1100 * MS);
-    /* Also if no request comes, and if one of the two processes ends. */
+    /* This also holds if no request arrives, and if one of the two processes ends. */
     for (uint64_t wait = 3; wait < 7; wait++) {
         assert_int_equal(wait_as(w, OWN, wait, 5 + wait % 2), 0);
         world_run(w, 300 * MS);
@@ -156,7 +157,7 @@ static void test_many_servers(void **state)
         assert_int_equal(wait_as(w, OWN, server, server), 0);
         assert_true(cm_unwait(cm, server, w->now_ns));
     }
-    /* The last one waits again, then the first one. vipd remembers it and forgets the oldest of the others. */
+    /* The last server waits again, then the first. vipd records it and forgets the oldest one. */
     assert_int_equal(wait_as(w, OWN, 98, 2 * CM_DISC_SERVERS - 1), 0);
     assert_true(cm_unwait(cm, 98, w->now_ns));
     assert_int_equal(wait_as(w, OWN, 99, 0), 0);
@@ -174,7 +175,8 @@ static void test_many_servers(void **state)
     world_free(w);
 }
 
-/* Requests of other hosts make no owner, and do not prolong the ownership after a server has stopped waiting. */
+/* Requests of other hosts do not make an owner. They also do not prolong the ownership after a
+ * server has stopped waiting. */
 static void test_requests_own_nothing(void **state)
 {
     struct world *w = world_new(2, 403);
@@ -200,7 +202,7 @@ static void test_peers(void **state)
     assert_int_equal(peer_as(w, OWN, 1), 0);
     world_run(w, 400 * MS);
     refused(w, THIEF);
-    world_run(w, 200 * MS); /* both have timed out */
+    world_run(w, 200 * MS); /* both requests have timed out */
     assert_int_equal(w->hosts[SERVER].requests[1].rc, VIP_RC_TIMEOUT);
     refused(w, THIEF);
     world_run(w, 1 * S);
@@ -208,7 +210,7 @@ static void test_peers(void **state)
     world_free(w);
 }
 
-/* One user can have only a part of the discriminators that linger, so that of another user still lingers. */
+/* One user can own only a part of the discriminators without waiter; other users get some, too. */
 static void test_lingering_share(void **state)
 {
     struct world *w = world_new(2, 405);
@@ -227,8 +229,8 @@ static void test_lingering_share(void **state)
     world_free(w);
 }
 
-/* A server of this user waits once at discriminator number i. settle: it waits twice, so the user owns the
- * discriminator as long as the server lives. */
+/* A server of this user waits once at discriminator number i. With `settle` the server waits twice,
+ * so the user owns the discriminator until the server ends. */
 static int waits_at(struct world *w, uint32_t uid, uint32_t i, bool settle)
 {
     struct cm *cm = w->hosts[SERVER].cm;
@@ -251,8 +253,9 @@ static bool owns(struct world *w, uint32_t uid, uint32_t i)
     return cm_disc_of_other(w->hosts[SERVER].cm, name, sizeof(name), uid + 1, w->now_ns);
 }
 
-/* Some users have thousands of discriminators. A user with 20 servers still owns the discriminators of these 20.
- * That user's own discriminators that linger for a second do not replace them either. */
+/* Some users have thousands of discriminators. A user with 20 servers still owns the discriminators
+ * of these servers. Discriminators of the same user that linger for a second do not replace
+ * these. */
 static void full_of_names(bool settled)
 {
     enum { HOGS = 5, EACH = 1500, SERVERS = 20 };
@@ -274,7 +277,7 @@ static void full_of_names(bool settled)
     world_run(w, 100 * S);
     for (uint32_t i = 0; i < SERVERS; i++)
         assert_true(owns(w, OWN, i));
-    /* Of the other users' discriminators the newest ones of servers are left. */
+    /* Of the other users' discriminators the newest ones with servers are left. */
     assert_int_equal(owns(w, 3000, 2 * EACH - 1), settled);
     assert_false(owns(w, 3000, 0));
     cm_server_gone(cm, OWN, w->now_ns);
@@ -294,8 +297,8 @@ static void test_full_of_servers(void **state)
     full_of_names(true);
 }
 
-/* A wait that a limit refuses changes nothing. Its user does not become the owner, and vipd still remembers the
- * server of another user that stopped waiting there. */
+/* A limit refuses a wait. This changes nothing: the user of the wait does not become the owner, and
+ * vipd still records the server of another user that stopped waiting there. */
 static void test_refused_by_a_limit(void **state)
 {
     struct world *w = world_new(2, 408);
@@ -323,7 +326,7 @@ static void test_refused_by_a_limit(void **state)
     world_free(w);
 }
 
-/* The same if there is no memory for the meeting place of a peer-to-peer request. */
+/* The same if there is no memory for a peer-to-peer request. */
 static void test_refused_for_memory(void **state)
 {
     struct world *w = world_new(2, 409);
@@ -364,7 +367,7 @@ static void test_client_user(void **state)
     world_free(w);
 }
 
-/* The next life of a vipd keeps a discriminator for the user that owned it, for a time. */
+/* The next life of a vipd keeps a discriminator for its owner, for a limited time. */
 static void test_kept(void **state)
 {
     struct world *w = world_new(2, 420);
@@ -380,7 +383,7 @@ static void test_kept(void **state)
     assert_int_equal(w->hosts[SERVER].owned, 1);
     world_run(w, 9 * S);
     refused(w, THIEF);
-    /* The owner comes back for a moment. */
+    /* The owner waits there for a moment. */
     assert_int_equal(wait_as(w, OWN, 1, 1), 0);
     assert_true(cm_unwait(cm, 1, w->now_ns));
     refused(w, THIEF);
@@ -389,18 +392,16 @@ static void test_kept(void **state)
     assert_int_equal(wait_as(w, THIEF, 2, 2), 0);
     assert_int_equal(w->hosts[SERVER].owned, 1);
     assert_true(cm_unwait(cm, 2, w->now_ns));
-    /* The program does not come back. */
+    /* The owner's program does not wait again. */
     assert_int_equal(cm_disc_keep(cm, long_name, 5, OWN, w->now_ns + 4 * S, w->now_ns), 0);
     world_run(w, 5 * S);
     assert_int_equal(w->hosts[SERVER].owned, 0);
     world_free(w);
 }
 
-/*
- * While a kept discriminator waits for its program, a client that asks waits, too. If the program waits again, it gets
- * the request; a program that has come and gone is not expected any more; and a program that does not come costs its
- * clients no longer than the time for which the discriminator is kept.
- */
+/* A kept discriminator waits for its program; requests of clients wait meanwhile. If the program
+ * waits, it gets the request. If the program has waited and ended, vipd does not expect it again.
+ * If the program never waits, the clients wait only while the discriminator is kept. */
 static void test_clients_of_a_kept_one(void **state)
 {
     struct world *w = world_new(2, 421);

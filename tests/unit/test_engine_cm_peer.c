@@ -13,7 +13,7 @@ static struct attempt *req(struct world *w, unsigned host, unsigned i)
     return &w->hosts[host].requests[i];
 }
 
-/* Request i of LOW and j of HIGH have become one connection. */
+/* Check that request i of LOW and request j of HIGH have become one connection. */
 static void check_pair(struct world *w, unsigned i, unsigned j)
 {
     struct attempt *low = req(w, LOW, i), *high = req(w, HIGH, j);
@@ -40,7 +40,7 @@ static void test_either_side_first(void **state)
         world_run(w, 3 * S);
         assert_int_equal(req(w, first, 0)->done, 0);
         host_peer(w, 1 - first, first, "x", "x", FOR_EVER);
-        world_run(w, 1 * MS); /* at once, not with the next repetition */
+        world_run(w, 1 * MS); /* at once, and not with the next repetition */
         check_pair(w, 0, 0);
         world_run(w, 10 * S);
         assert_int_equal(w->sent_of_type[VIP_CM_ACCEPT], 1);
@@ -90,7 +90,7 @@ static void test_pending_until_the_limit(void **state)
     world_free(w);
 }
 
-/* Many requests of one user wait. A rate limits their repetitions. This delays no match, and ends no request. */
+/* Many requests of one user wait. The limit of repetitions delays no match and ends no request. */
 static void test_many_wait(void **state)
 {
     enum { MANY = 600 };
@@ -130,7 +130,6 @@ static void test_many_wait(void **state)
     world_run(w, 60 * S);
     w->loss_percent = 0;
     assert_int_equal(stats_of(w, LOW).timeouts, 0);
-    /* The other host falls silent. */
     w->filter = drop_all;
     world_run(w, 60 * S);
     for (i = 0; i < MANY - 1; i++)
@@ -229,7 +228,7 @@ static void test_attributes_must_match(void **state)
     world_free(w);
 }
 
-/* Both ends are on one NIC: a request does not match itself, and of three equal requests one gets no match. */
+/* Both ends are on one NIC. A request does not match itself. A third equal request has no match. */
 static void test_one_nic(void **state)
 {
     for (uint64_t seed = 140; seed < 160; seed++) {
@@ -318,7 +317,7 @@ static void test_losses(void **state)
         }
 }
 
-/* The request of LOW is cancelled while HIGH waits for its CONFIRM. The request of HIGH has no match again. */
+/* LOW cancels its request while HIGH waits for the CONFIRM. HIGH then waits for another match. */
 static void test_requester_withdraws(void **state)
 {
     struct world *w = world_new(2, 180);
@@ -342,8 +341,8 @@ static void test_requester_withdraws(void **state)
     world_free(w);
 }
 
-/* The accepting request is cancelled. If LOW has seen the ACCEPT (seen = 1), CLOSE ends its connection. If not, the
- * request of LOW waits on. */
+/* The accepting request is cancelled. If LOW has got the ACCEPT (seen = 1), a CLOSE ends its
+ * connection. If not, the request of LOW goes on waiting. */
 static void test_accepter_withdraws(void **state)
 {
     for (unsigned seen = 0; seen < 2; seen++) {
@@ -394,7 +393,7 @@ static void test_never_confirmed(void **state)
     }
 }
 
-/* A REQUEST that arrives after its sender has given up makes no connection. */
+/* A REQUEST that arrives after its sender has cancelled it makes no connection. */
 static void test_late_request(void **state)
 {
     struct world *w = world_new(2, 190);
@@ -414,7 +413,7 @@ static void test_late_request(void **state)
     world_free(w);
 }
 
-/* Data that arrives before the CONFIRM counts as CONFIRM. */
+/* Data that arrives before the CONFIRM counts as the CONFIRM. */
 static void test_implied_confirm(void **state)
 {
     struct world *w = world_new(2, 191);
@@ -430,7 +429,7 @@ static void test_implied_confirm(void **state)
     world_free(w);
 }
 
-/* The accepting vipd is restarted while it waits for CONFIRM. */
+/* The accepting vipd is restarted while it waits for the CONFIRM. */
 static void test_restart(void **state)
 {
     struct world *w = world_new(2, 192);

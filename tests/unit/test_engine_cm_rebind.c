@@ -1,10 +1,11 @@
 /*
- * Connection manager: REBIND. A vipd is gone, and its next life goes on with the connections. The tests say what each
- * manager reports to its host; that no operation is lost or done twice is shown by the engine (simrun --pair --rebind).
+ * Connection manager: REBIND. A vipd has ended, and its next life goes on with the connections.
+ * These tests check the reports of each manager to its host. simrun --pair --rebind checks that no
+ * operation is lost or done twice.
  */
 #include "tests/unit/cm_rebind.h"
 
-/* Either end is restarted; the other end goes on, with the counts of both. */
+/* Either end is restarted; the other end goes on. Both ends get the counts of the other end. */
 static void test_one_end(void **state)
 {
     for (unsigned end = 0; end < 2; end++) {
@@ -16,7 +17,8 @@ static void test_one_end(void **state)
 
         world_run(w, 5 * MS);
         assert_int_equal(attempt->rc, VIP_RC_SUCCESS);
-        /* After the REBIND: CHALLENGE, PROOF, PROOF. And the other end asks who the new life is: PING, PONG. */
+        /* After the REBIND there are CHALLENGE, PROOF, PROOF. The other end also asks the unknown
+         * new life for its epoch: PING, PONG. */
         assert_int_equal(w->packets - packets, 5);
         bound(w, now, other);
         assert_int_equal(other->rebound, 1);
@@ -26,7 +28,7 @@ static void test_one_end(void **state)
             assert_int_equal(other->theirs.reads, 2);
             assert_int_equal(other->theirs.read[1], 9);
         }
-        /* The sizes of the new life hold. */
+        /* The sizes of the new life are in use. */
         assert_int_equal(other->info.window_bytes, world_config.window_bytes + 1000 * end);
         world_run(w, 60 * S);
         assert_true(now->alive && other->alive);
@@ -37,7 +39,7 @@ static void test_one_end(void **state)
     }
 }
 
-/* Hosts that are far from each other: answers come after several repetitions. */
+/* Two distant hosts: answers arrive after several repetitions. */
 static void test_far(void **state)
 {
     static const uint64_t way_ms[] = {20, 60, 150, 400};
@@ -74,7 +76,7 @@ static void test_both_ends(void **state)
     world_free(w);
 }
 
-/* A vipd with connections among its own programs. */
+/* A vipd with connections between its own programs. */
 static void test_self(void **state)
 {
     struct world *w = world_new(1, 4);
@@ -129,7 +131,7 @@ static bool drop_nth(struct world *w, unsigned from, unsigned to, const struct v
     return msg->type < VIP_CM_REBIND || only_lost-- != 0;
 }
 
-/* Only the n-th message is lost, in both directions; the server's PROOF, too. */
+/* Only the n-th message is lost, in both directions. The server's PROOF is lost, too. */
 static void test_one_lost(void **state)
 {
     for (unsigned n = 0; n < 6; n++) {
@@ -148,7 +150,7 @@ static void test_one_lost(void **state)
     }
 }
 
-/* A new life that is heard of before its REBIND: the connection waits for outlive_ns, then it is lost. */
+/* The peer detects a new life, but no REBIND arrives. After outlive_ns the connection is lost. */
 static void test_outlive(void **state)
 {
     for (unsigned late = 0; late < 2; late++) {
@@ -159,7 +161,7 @@ static void test_outlive(void **state)
 
         host_kill(w, CLIENT);
         host_start(w, CLIENT);
-        host_request(w, CLIENT, SERVER, "other", 1 * S); /* the server learns of the new life */
+        host_request(w, CLIENT, SERVER, "other", 1 * S); /* the server detects the new life */
         world_run(w, late ? 11 * S : 9 * S);
         assert_int_equal(s->lost, late);
         args = rebind_args(w, CLIENT, SERVER, &was);
@@ -173,7 +175,8 @@ static void test_outlive(void **state)
     }
 }
 
-/* Both vipd are restarted, and the program of one end comes back two seconds after the other: it finds the other end. */
+/* Both vipd are restarted. The program of one end claims its session two seconds after the other
+ * program. The ends still rebind. */
 static void test_other_end_comes_later(void **state)
 {
     for (unsigned first = 0; first < 2; first++) {
@@ -197,7 +200,7 @@ static void test_other_end_comes_later(void **state)
     }
 }
 
-/* Without a secret (an older vipd) the connection is lost at once, as before. */
+/* Without a secret (the peer has an older vipd) the connection is lost at once. */
 static void test_without(void **state)
 {
     struct world *w = world_new(2, 50);
@@ -210,7 +213,7 @@ static void test_without(void **state)
     connect_pair(w, &c, &s);
     assert_true(c->info.features == VIP_FEATURES);
     was = *c;
-    world_run(w, 11 * S); /* the server is not new any more */
+    world_run(w, 11 * S); /* the server no longer counts as new */
     host_kill(w, CLIENT);
     host_start(w, CLIENT);
     args = rebind_args(w, CLIENT, SERVER, &was);
@@ -218,14 +221,14 @@ static void test_without(void **state)
     world_run(w, 2 * S);
     assert_int_equal(w->hosts[CLIENT].requests[args.user].rc, VIP_RC_NO_MATCH);
     assert_int_equal(s->lost, 1);
-    /* A vipd that lacks a feature of the connection does not try. */
+    /* A vipd that lacks a feature of the connection does not try to rebind it. */
     args = rebind_args(w, CLIENT, SERVER, &was);
     args.features = FEATURES | 1ull << 40;
     assert_int_equal(cm_rebind(w->hosts[CLIENT].cm, &args, w->now_ns), -EPROTO);
     world_free(w);
 }
 
-/* The host of the other end says that the counts cannot be: both ends learn that the connection is over. */
+/* The other end's host reports impossible counts: both ends learn that the connection is over. */
 static void test_false_counts(void **state)
 {
     struct conn *c, *s;
@@ -241,10 +244,8 @@ static void test_false_counts(void **state)
     world_free(w);
 }
 
-/*
- * Forgers that have heard everything but the secret. Old messages, changed messages and messages in another role change
- * nothing: the connection stays with the true end.
- */
+/* A forger knows all messages but not the secret. Old messages, changed messages and messages in
+ * another role change nothing: the connection stays with the true end. */
 static void test_forged(void **state)
 {
     struct conn *c, *s, *now;
@@ -258,7 +259,7 @@ static void test_forged(void **state)
     assert_int_equal(attempt->rc, VIP_RC_SUCCESS);
     assert_int_equal(heard_count, 4);
     now = &w->hosts[CLIENT].conns[0];
-    /* Each message again, to either host, in the epoch of its sender and of others. */
+    /* Send each message again, to either host, in the epoch of its sender and in other epochs. */
     for (unsigned i = 0; i < 4; i++)
         for (unsigned to = 0; to < 2; to++)
             for (unsigned e = 0; e < 3; e++)
@@ -267,7 +268,7 @@ static void test_forged(void **state)
     world_run(w, 1 * S);
     assert_int_equal(s->rebound, 1);
     bound(w, now, s);
-    /* A host without the secret sends REBIND and gets a CHALLENGE. Each PROOF that it can make is refused. */
+    /* A host without the secret sends REBIND and gets a CHALLENGE. Its PROOFs are refused. */
     heard_count = 0;
     inject(w, CLIENT, SERVER, 4711, w->hosts[SERVER].epoch,
            &(struct vip_cm){
@@ -291,7 +292,7 @@ static void test_forged(void **state)
     world_free(w);
 }
 
-/* Random restarts of both ends in a bad network. While no more than one restart is under way, nothing is lost. */
+/* Both ends restart at random in a bad network. With one restart at a time, nothing is lost. */
 static void test_again_and_again(void **state)
 {
     for (uint64_t seed = 100; seed < 130; seed++) {
@@ -376,7 +377,8 @@ static bool drop_proofs(struct world *w, unsigned from, unsigned to, const struc
     return hear(w, from, to, msg) && msg->type != VIP_CM_PROOF;
 }
 
-/* A peer that sends one CHALLENGE after the other, each with another nonce, does not hold up the end of the time. */
+/* A peer sends one CHALLENGE after the other, each with another nonce. This does not prolong the
+ * time limit of the rebind. */
 static void test_challenged_for_ever(void **state)
 {
     struct conn *c, *s;
@@ -403,7 +405,7 @@ static bool drop_setup_of_client(struct world *w, unsigned from, unsigned to,
     return msg->type != VIP_CM_SETUP || from != CLIENT;
 }
 
-/* A reload holds for later connections; for one that begins now, both ends keep to what they have told. */
+/* A reload changes later connections. A connection that begins now uses the values already sent. */
 static void test_reload(void **state)
 {
     struct cm_config config = world_config;

@@ -8,8 +8,8 @@ static bool cancel(struct world *w, unsigned index, const struct cm_rebind_args 
     return cm_rebind_cancel(w->hosts[index].cm, args->user, VIP_CLOSE_DISCONNECT, w->now_ns);
 }
 
-/* A program ends while its connection waits for an answer of the other end, of which nothing has come. The other end
- * learns it as soon as messages get through, whichever of them are lost. */
+/* A program ends while its connection waits for the first answer of the other end. Some messages
+ * are lost. The other end learns of the end as soon as messages arrive again. */
 static void test_cancel(void **state)
 {
     for (unsigned n = 0; n < 24; n++) {
@@ -31,7 +31,7 @@ static void test_cancel(void **state)
         assert_false(cancel(w, end, &args));
         w->filter = drop_some;
         lost_left = n / 2;
-        world_run(w, 8 * S); /* the time of the rebind has not ended */
+        world_run(w, 8 * S); /* the time limit of the rebind has not passed */
         assert_int_equal(w->hosts[end].requests[args.user].done, 0);
         assert_int_equal(other->closed, 1);
         assert_int_equal(other->lost + other->reset, 0);
@@ -42,8 +42,8 @@ static void test_cancel(void **state)
     }
 }
 
-/* Both ends wait for each other in a new life, and the program of one of them ends. Whichever messages are lost, the
- * other program learns that the connection is over, before its time ends. */
+/* Both ends have a new life and wait for each other; then the program of one end ends. Some
+ * messages are lost. The other program learns before its time limit that the connection is over. */
 static void test_cancel_of_two(void **state)
 {
     for (unsigned n = 0; n < 32; n++) {
@@ -80,7 +80,7 @@ static void test_cancel_of_two(void **state)
     }
 }
 
-/* Nothing is repeated any more once the other end does not know the connection, or the time is over. */
+/* If the other end does not know the connection, or the time has passed, nothing is repeated. */
 static void test_cancel_ends(void **state)
 {
     for (unsigned unknown = 0; unknown < 2; unknown++) {
@@ -90,7 +90,7 @@ static void test_cancel_ends(void **state)
         uint64_t packets;
 
         was = *c;
-        world_run(w, 11 * S); /* the server is not new any more */
+        world_run(w, 11 * S); /* the server no longer counts as new */
         host_kill(w, CLIENT);
         host_start(w, CLIENT);
         args = rebind_args(w, CLIENT, SERVER, &was);
@@ -118,7 +118,7 @@ static void test_cancel_ends(void **state)
     }
 }
 
-/* A CHALLENGE is no proof: the end that wants to close sends nothing but its own PROOF, and needs a true one. */
+/* A CHALLENGE is no proof. The end that wants to close sends its PROOF and waits for a true one. */
 static void test_cancel_forged(void **state)
 {
     struct conn *c, *s, was;
@@ -137,7 +137,7 @@ static void test_cancel_forged(void **state)
     w->filter = drop_all;
     assert_true(cancel(w, CLIENT, &args));
     challenge.peer_conn_id = args.local_id;
-    challenge.request_id = heard[0].request_id + 1; /* not the latest nonce */
+    challenge.request_id = heard[0].request_id + 1; /* this is not the latest nonce */
     inject(w, SERVER, CLIENT, w->hosts[SERVER].epoch, w->hosts[CLIENT].epoch, &challenge);
     assert_int_equal(stats_of(w, CLIENT).unexpected, 1);
     challenge.request_id--;
@@ -152,14 +152,14 @@ static void test_cancel_forged(void **state)
                             .window_bytes = 65536};
     inject(w, SERVER, CLIENT, w->hosts[SERVER].epoch, w->hosts[CLIENT].epoch, &proof);
     assert_int_equal(stats_of(w, CLIENT).closes_sent, 0);
-    /* Data of an end that is bound: a CLOSE follows, so a RESET must not come first. */
+    /* Data arrives from an end that is already bound. A CLOSE will follow, so send no RESET. */
     cm_unknown_conn(w->hosts[CLIENT].cm, &w->hosts[SERVER].addr,
                     &(struct vip_header){.conn_id = args.local_id, .src_epoch = 1}, w->now_ns);
     assert_int_equal(stats_of(w, CLIENT).resets_sent, 0);
     cm_unknown_conn(w->hosts[CLIENT].cm, &w->hosts[CLIENT].addr,
                     &(struct vip_header){.conn_id = args.local_id, .src_epoch = 1}, w->now_ns);
     assert_int_equal(stats_of(w, CLIENT).resets_sent, 1);
-    w->filter = NULL; /* the true server answers, as before */
+    w->filter = NULL; /* the true server still answers */
     world_run(w, 4 * S);
     assert_int_equal(s->closed, 1);
     world_free(w);
@@ -170,8 +170,8 @@ static bool drop_answer(struct world *w, unsigned from, unsigned to, const struc
     return msg->type != VIP_CM_PROOF || from == CLIENT;
 }
 
-/* The server is bound anew, and its PROOF never arrives. The client gives up: by its time limit, or because its program
- * ends. The server learns that the connection is over. */
+/* The server is bound anew, and its PROOF never arrives. The client ends its rebind by its time
+ * limit, or because its program ends. The server learns that the connection is over. */
 static void test_half_open(void **state)
 {
     for (unsigned cancels = 0; cancels < 2; cancels++) {
@@ -197,7 +197,8 @@ static void test_half_open(void **state)
     }
 }
 
-/* The server is bound anew, its PROOF does not arrive, and its program ends: its CLOSE ends the client's rebind, too. */
+/* The server is bound anew, its PROOF does not arrive, and its program ends. The server's CLOSE
+ * also ends the client's rebind. */
 static void test_closed_half_open(void **state)
 {
     struct conn *c, *s, was;
@@ -210,7 +211,7 @@ static void test_closed_half_open(void **state)
     attempt = restart(w, CLIENT, &was);
     world_run(w, 100 * MS);
     assert_int_equal(s->rebound, 1);
-    /* CLOSE messages that name another end, or come from another life, change nothing. */
+    /* A CLOSE that names another end, or comes from another life, changes nothing. */
     for (unsigned i = 0; i < 3; i++) {
         close.conn_id = s->local_id + (i == 0);
         close.peer_conn_id = attempt->local_id + (i == 1);

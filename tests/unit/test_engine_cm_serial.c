@@ -1,6 +1,7 @@
 /*
  * Connection manager: a source that never confirms must not block a serial server for other sources. (A serial
- * server takes one request, answers it and waits again.) Which request is next, and which is forgotten (cm_kept.c).
+ * server takes one request, answers it and waits again.) The tests show which request is next and
+ * which request vipd drops (cm_kept.c).
  */
 #include "tests/unit/cm_world_run.h"
 
@@ -50,7 +51,8 @@ static void run_repeating(struct world *w, uint64_t for_ns, unsigned count)
     }
 }
 
-/* The third byte of the source address of the last request that the server got; 0: a host of the world. */
+/* Returns the third byte of the source address of the last request that the server got; 0: the
+ * source is a host of the world. */
 static unsigned last_source(const struct world *w)
 {
     const struct host *server = &w->hosts[SERVER];
@@ -64,7 +66,7 @@ static bool all_answered(const struct host *server)
     return !server->incoming_count || server->incoming[server->incoming_count - 1].answered;
 }
 
-/* The server's program waits. True: it gets a request at once. */
+/* The server's program calls VipConnectWait. True: it gets a request at once. */
 static bool waits(struct world *w)
 {
     struct host *server = &w->hosts[SERVER];
@@ -74,7 +76,8 @@ static bool waits(struct world *w)
     return server->incoming_count > before;
 }
 
-/* A server with an unanswered request of host 99: other requests are kept until the server answers this one. */
+/* Returns a world whose server has an unanswered request of host 99. Until the server answers it,
+ * vipd keeps other requests. */
 static struct world *busy_server(uint64_t seed)
 {
     struct world *w = world_new(3, seed);
@@ -94,7 +97,7 @@ static void rejects(struct world *w)
     in->answered = true;
 }
 
-/* For this time the server calls VipConnectWait and VipConnectAccept in a loop. */
+/* The server calls VipConnectWait and VipConnectAccept in a loop for this time. */
 static void serve(struct world *w, uint64_t for_ns)
 {
     struct host *server = &w->hosts[SERVER];
@@ -124,16 +127,18 @@ static void test_burst(void **state)
     request = host_request(w, CLIENT, SERVER, disc, FOR_EVER);
     serve(w, 4 * S);
     assert_int_equal(w->hosts[CLIENT].requests[request].done, 0);
-    /* Silent requests are forgotten, also while no server waits. Two are left: the accepted one and the client's. */
+    /* vipd drops requests of silent clients, also while no server waits. Two requests are left: the
+     * accepted request and the client's request. */
     assert_int_equal(stats_of(w, SERVER).pending, 2);
-    serve(w, 1700 * MS); /* the accept ends when the ACCEPT is to be repeated */
+    serve(w, 1700 * MS); /* the accept ends when the ACCEPT is due for a repetition */
     assert_int_equal(w->hosts[CLIENT].requests[request].rc, VIP_RC_SUCCESS);
     assert_int_equal(w->hosts[CLIENT].requests[request].done, 1);
     assert_int_equal(stats_of(w, SERVER).pending, 0);
     world_free(w);
 }
 
-/* A server gets no request of a silent client. It gets a request that the client repeats, even after seconds. */
+/* A server gets no request of a silent client. If the client repeats its request, even after
+ * seconds, the server gets it. */
 static void test_silent(void **state)
 {
     struct world *w = busy_server(601);
@@ -151,15 +156,15 @@ static void test_silent(void **state)
     assert_true(waits(w));
     rejects(w);
     assert_false(waits(w));
-    /* A forgotten request was not answered: if it comes again, it is a new request. */
+    /* vipd has dropped the request without an answer, so the same request counts as a new one. */
     asks(w, STRANGER, 1);
     assert_int_equal(last_source(w), STRANGER);
     assert_false(all_answered(&w->hosts[SERVER]));
     world_free(w);
 }
 
-/* All repetitions of an honest client are lost for a while, and its request is forgotten. The next repetition is a
- * new request, and the client connects. */
+/* All repetitions of an honest client are lost for a while, so vipd drops its request. The next
+ * repetition counts as a new request, and the client connects. */
 static void test_silent_honest(void **state)
 {
     struct world *w = busy_server(602);
@@ -180,8 +185,8 @@ static void test_silent_honest(void **state)
     world_free(w);
 }
 
-/* Time in which vipd stood still does not count as silence of a client. While the medium may hold more packets, a
- * client may be silent for twice the time. */
+/* Time in which vipd did not run does not count as silence of a client. While the medium may hold
+ * more packets, a client may be silent for twice the time. */
 static void test_standstill(void **state)
 {
     struct world *w = busy_server(603);
@@ -189,12 +194,12 @@ static void test_standstill(void **state)
 
     asks(w, STRANGER, 1);
     world_run(w, 1 * S);
-    w->now_ns += 5 * S; /* no timer fires, no packet is taken */
+    w->now_ns += 5 * S; /* no timer fires, and vipd takes no packets */
     world_turn(w);
     assert_int_equal(stats_of(w, SERVER).pending, 2);
     world_run(w, 1 * S);
     w->now_ns += 5 * S;
-    rejects(w); /* before the timers fire */
+    rejects(w); /* the server rejects before the timers fire */
     assert_true(waits(w));
     assert_int_equal(last_source(w), STRANGER);
 
@@ -202,13 +207,13 @@ static void test_standstill(void **state)
     cm_behind(server->cm, true);
     world_run(w, 5900 * MS);
     assert_int_equal(stats_of(w, SERVER).pending, 2);
-    world_run(w, 600 * MS); /* a full medium excuses silence for a limited time only */
+    world_run(w, 600 * MS); /* a full medium excuses a silence only for a limited time */
     assert_int_equal(stats_of(w, SERVER).pending, 1);
     world_free(w);
 }
 
-/* vipd stands still with a kept request. If the server waits again then (again = 1), it gets the request. If not,
- * vipd answers NO_MATCH, but not in the first turn. */
+/* vipd does not run for a while and has a kept request. If the server then waits again (again = 1),
+ * it gets the request. If not, vipd answers NO_MATCH, but not in its first turn. */
 static void test_standstill_served(void **state)
 {
     for (unsigned again = 0; again < 2; again++) {
@@ -218,7 +223,7 @@ static void test_standstill_served(void **state)
         rejects(w);
         asks(w, STRANGER, 1);
         w->now_ns += 2 * S;
-        world_turn(w); /* the timers fire before messages of programs are read */
+        world_turn(w); /* the timers fire before vipd reads messages of programs */
         assert_int_equal(stats_of(w, SERVER).no_match, before);
         if (again) {
             assert_true(waits(w));
@@ -234,7 +239,7 @@ static void test_standstill_served(void **state)
     }
 }
 
-/* A listener that rejects a request gets the next one, also after a standstill. */
+/* A listener that rejects a request gets the next request, also if vipd did not run for a while. */
 static void test_standstill_listener(void **state)
 {
     struct world *w = world_new(2, 604);
@@ -252,7 +257,7 @@ static void test_standstill_listener(void **state)
     world_free(w);
 }
 
-/* A server did not get a request of a silent client. It gets the request as soon as the client repeats it. */
+/* A server did not get a silent client's request. It gets it as soon as the client repeats it. */
 static void test_silent_after_all(void **state)
 {
     struct world *w = busy_server(630);
@@ -316,7 +321,7 @@ static void test_in_turn(void **state)
     world_free(w);
 }
 
-/* New sources arrive without end. They do not delay the turns of sources that came before them. */
+/* New sources arrive without end. They do not delay sources that arrived before them. */
 static void test_newcomers(void **state)
 {
     struct world *w = busy_server(606);
@@ -337,7 +342,7 @@ static void test_newcomers(void **state)
     world_free(w);
 }
 
-/* While an accept of a source is not confirmed, requests of other sources are next, each time. */
+/* While an accept of a source is not confirmed, the server gets requests of other sources first. */
 static void test_one_unconfirmed(void **state)
 {
     struct world *w = busy_server(607);
@@ -385,12 +390,12 @@ static void behind_others(struct world *w, uint64_t for_ns)
     }
     run_repeating(w, end_ns - w->now_ns, 5);
     host_request(w, CLIENT, SERVER, disc, FOR_EVER);
-    run_repeating(w, 400 * MS, 5); /* the server is away for less than grace_loop_ns */
+    run_repeating(w, 400 * MS, 5); /* the server waits again within grace_loop_ns */
     assert_true(waits(w));
     assert_int_equal(last_source(w), STRANGER);
 }
 
-/* After a failed accept a source stands behind all others for a minute. */
+/* After a failed accept a source comes after all other sources for a minute. */
 static void test_slow(void **state)
 {
     struct world *w = busy_server(608);
@@ -406,7 +411,7 @@ static void test_slow(void **state)
     world_free(w);
 }
 
-/* A CANCEL shortly before the time limit is a failure, too. A client that gives up soon has not failed. */
+/* A CANCEL just before the time limit is a failure. A CANCEL soon after the request is none. */
 static void test_slow_cancel(void **state)
 {
     static const struct vip_cm cancel = {.type = VIP_CM_CANCEL, .request_id = 1};
@@ -427,12 +432,12 @@ static void test_slow_cancel(void **state)
     }
 }
 
-/* Connections of a client with a serial server, while hosts that never confirm send requests to this server. */
+/* Counts a client's connections to a serial server that hosts also ask which never confirm. */
 struct seen {
-    unsigned connected, slow; /* of these, those that took more than 100 ms */
+    unsigned connected, slow; /* slow: connections that took more than 100 ms */
 };
 
-/* For two minutes the client sends a request every 4 s, and strangers() sends requests four times a second. */
+/* For two minutes the client sends a request every 4 s, strangers() send requests every 250 ms. */
 static struct seen serve_beside(struct world *w, void (*strangers)(struct world *w, unsigned turn))
 {
     struct seen seen = {0};
@@ -458,7 +463,7 @@ static struct seen serve_beside(struct world *w, void (*strangers)(struct world 
 static void one_stranger(struct world *w, unsigned turn)
 {
     asks(w, STRANGER, 1000 + turn);
-    for (unsigned back = 1; back < 40 && back < turn; back++) /* repeat its earlier requests */
+    for (unsigned back = 1; back < 40 && back < turn; back++) /* repeat earlier requests */
         asks(w, STRANGER, 1000 + turn - back);
 }
 
@@ -468,7 +473,7 @@ static void invented_hosts(struct world *w, unsigned turn)
         asks(w, 1000 + 5 * (turn / 20) + host, 1);
 }
 
-/* The server gets fewer and fewer requests of a source that never confirms, also if no other source asks. */
+/* Requests of a source that never confirms pass less and less often, also without other sources. */
 static void test_held(void **state)
 {
     struct world *w = world_new(3, 640);
@@ -478,13 +483,13 @@ static void test_held(void **state)
     seen = serve_beside(w, one_stranger);
     assert_int_equal(seen.connected, 30);
     assert_in_range(seen.slow, 0, 5);
-    /* Failed accepts take 5 s each. The pauses between them are 0, 10, 20 and 40 s, and 80 s after the last one. */
+    /* Each failed accept takes 5 s. The pauses between accepts are 0, 10, 20, 40 and 80 s. */
     assert_int_equal(w->hosts[SERVER].accept_count - seen.connected, 5);
     world_free(w);
 }
 
-/* Invented hosts fill all places for strangers, and each of them fails for the first time. A host that was
- * connected before still gets a place, and waits for few of their accepts. */
+/* Invented hosts fill all places for strangers, and each of them fails for the first time. A host
+ * that was connected before still gets a place, and waits for few accepts of the invented hosts. */
 static void test_invented(void **state)
 {
     struct world *w = world_new(3, 641);
@@ -500,7 +505,7 @@ static void test_invented(void **state)
     }
     before = stats_of(w, SERVER).pending;
     assert_in_range(before, 128 + 16, 128 + 16 + 1);
-    host_request(w, OTHER, SERVER, disc, 1 * S); /* also a stranger */
+    host_request(w, OTHER, SERVER, disc, 1 * S); /* this host is a stranger, too */
     world_run(w, 1 * MS);
     assert_int_equal(stats_of(w, SERVER).pending, before);
     host_request(w, CLIENT, SERVER, disc, 1 * S);
@@ -513,7 +518,7 @@ static void test_invented(void **state)
     world_free(w);
 }
 
-/* A server gets a request that was held back when the time for it has come, without any other event. */
+/* vipd holds a request back. After this time the server gets it without any other event. */
 static void test_held_ends(void **state)
 {
     struct world *w = world_new(3, 642);
@@ -530,13 +535,14 @@ static void test_held_ends(void **state)
         assert_int_equal(server->incoming_count, 2);
         serve(w, 500 * MS);
     }
-    serve(w, 2 * S); /* the stranger is silent, but vipd does not forget its request yet */
+    serve(w, 2 * S); /* the stranger is silent, but vipd has not dropped its request yet */
     assert_int_equal(server->incoming_count, 3);
     assert_int_equal(stats_of(w, SERVER).no_match, 0);
     world_free(w);
 }
 
-/* Accepts of one source that overlap and fail count as one failure, at a listener and at serial servers. */
+/* Several accepts of one source are under way together and fail. They count as one failure, at a
+ * listener and at serial servers. */
 static void test_held_once(void **state)
 {
     struct world *w = world_new(3, 643);
@@ -556,7 +562,7 @@ static void test_held_once(void **state)
     assert_int_equal(server->incoming_count, 5);
     rejects(w);
     assert_false(waits(w));
-    asks(w, STRANGER + 7, 9); /* failures at a listener hold back no other stranger */
+    asks(w, STRANGER + 7, 9); /* failures at a listener do not delay other strangers */
     assert_int_equal(server->incoming_count, 6);
     rejects(w);
 

@@ -1,6 +1,6 @@
 /*
  * Connection manager: SETUP, by which the two ends of a connection tell each other their features before the first
- * data (doc/wire.md, "SETUP"). A vipd without VIP_FEATURE_SETUP is an older one.
+ * data (doc/wire.md, "SETUP"). Older vipd lack VIP_FEATURE_SETUP.
  */
 #include "tests/unit/cm_world_run.h"
 
@@ -16,7 +16,7 @@ static struct world *world_of(uint64_t seed, uint64_t client, uint64_t server)
     return w;
 }
 
-/* A client asks, and the server accepts 1 ms later; nothing of the answer has arrived. */
+/* A client sends a request, and the server accepts 1 ms later. No answer has arrived yet. */
 static void ask_and_accept(struct world *w)
 {
     host_listen(w, SERVER, 1, "svc");
@@ -53,7 +53,7 @@ static void test_both_know(void **state)
     world_free(w);
 }
 
-/* Only one end knows SETUP: there is none, and only the features that both have are used. */
+/* Only one end knows SETUP: no SETUP is sent, and both use only the features that both have. */
 static void test_one_knows(void **state)
 {
     for (unsigned client = 0; client < 2; client++) {
@@ -71,7 +71,7 @@ static void test_one_knows(void **state)
     }
 }
 
-/* A connection of one vipd with itself needs no SETUP: the vipd knows its features. */
+/* A connection of a vipd with itself needs no SETUP, because the vipd knows its own features. */
 static void test_self(void **state)
 {
     struct world *w = world_new(1, 3);
@@ -90,7 +90,7 @@ static void test_self(void **state)
     world_free(w);
 }
 
-/* SETUP of either end is lost, or the ACCEPT before it: the server repeats, and each side reports once. */
+/* A SETUP or the ACCEPT is lost: the server repeats, and each side reports the connection once. */
 static void test_lost(void **state)
 {
     static const unsigned types[] = {VIP_CM_SETUP, VIP_CM_SETUP, VIP_CM_SETUP, VIP_CM_ACCEPT};
@@ -135,14 +135,15 @@ static void test_server_waits(void **state)
     confirm.peer_conn_id = server->accepts[0].local_id;
     inject(w, CLIENT, SERVER, client->epoch, server->epoch, &confirm);
     assert_int_equal(server->accepts[0].done, 0);
-    /* The client's SETUP never comes: the accept ends as without a CONFIRM, and CLOSE ends the connection. */
+    /* The client's SETUP never arrives. The accept ends as if no CONFIRM arrived, and a CLOSE ends
+     * the connection. */
     world_run(w, 20 * S);
     assert_int_equal(server->accepts[0].rc, VIP_RC_TIMEOUT);
     assert_int_equal(client->conns[0].closed, 1);
     world_free(w);
 }
 
-/* The client closes at once, and its SETUP is lost: the server still reports the connection, then its end. */
+/* The client closes at once; its SETUP is lost. The server reports the connection, then its end. */
 static void test_close_overtakes(void **state)
 {
     struct world *w = world_of(9, VIP_FEATURES, VIP_FEATURES);
@@ -174,8 +175,8 @@ static bool note_and_drop_setup(struct world *w, unsigned from, unsigned to,
 }
 
 /*
- * The server's SETUP never comes, but messages of others do. A SETUP with a wrong id or of another life changes
- * nothing. One with items and features of the future makes the connection.
+ * The server's SETUP never arrives, but forged messages do. A SETUP with a wrong id or of another
+ * life changes nothing. A SETUP with items and features of a future version makes the connection.
  */
 static void test_items_of_the_future(void **state)
 {
@@ -209,7 +210,7 @@ static void test_items_of_the_future(void **state)
     world_free(w);
 }
 
-/* A SETUP for a connection that is gone: its sender has half a connection, and learns of it by RESET. */
+/* A SETUP for a connection that has ended: by a RESET its sender learns of the end. */
 static void test_unknown_connection(void **state)
 {
     struct world *w = world_of(11, VIP_FEATURES, VIP_FEATURES);
@@ -221,10 +222,9 @@ static void test_unknown_connection(void **state)
     world_free(w);
 }
 
-/*
- * A server takes a late copy of a REQUEST for a new one. Its SETUP names the client's connection, which lives, and an id
- * that the client does not know. A RESET of the client would end the server's end of the connection that lives.
- */
+/* To a server a late copy of a REQUEST looks like a new request. The server's SETUP names the
+ * client's connection, which is in use, and an id that the client does not know. The client must
+ * send no RESET, because a RESET would end the connection in use. */
 static void test_setup_after_a_late_copy(void **state)
 {
     static const uint8_t types[] = {VIP_CM_SETUP, VIP_CM_CONFIRM};
@@ -247,7 +247,7 @@ static void test_setup_after_a_late_copy(void **state)
     world_free(w);
 }
 
-/* A copy of a REQUEST that comes when its answer is forgotten, but its connection lives, is no new request. */
+/* A late copy of a REQUEST whose connection exists is not new, also if its answer is forgotten. */
 static void test_late_copy_of_a_request(void **state)
 {
     struct world *w = world_of(14, VIP_FEATURES, VIP_FEATURES);

@@ -1,6 +1,6 @@
 /*
- * Connection manager: shares of its pools. No user and no host can take the last place: how many places each of
- * them can have, and that others still connect.
+ * Connection manager: shares of its pools. No user and no host can use all places. The tests show
+ * how many places each of them can have, and that others still connect.
  */
 #include "tests/unit/cm_shares.h"
 
@@ -57,9 +57,9 @@ static void test_remote_user(void **state)
     world_free(w);
 }
 
-/* A program of this host sends requests from many of the addresses that every program of this host can use (here
- * 10.0.0.0/8). All these addresses are one source. So another user's program and another host still get places at
- * the server. */
+/* Every program of this host can use many addresses (here 10.0.0.0/8), and one program sends
+ * requests from many of them. All these addresses are one source. So another user's program and
+ * another host still get places at the server. */
 static void test_addresses_of_this_host(void **state)
 {
     struct world *w = world_new(3, 509);
@@ -133,7 +133,7 @@ static void test_hosts_and_users_of_an_owner(void **state)
     world_free(w);
 }
 
-/* Ask for a peer for each port of `host`; returns the number of peers that it got. */
+/* A program asks for a peer for each port of `host`. Returns the number of peers that it got. */
 static unsigned peers_of(struct world *w, unsigned host, unsigned ports, struct cm_peer **peer)
 {
     unsigned count = 0;
@@ -147,7 +147,7 @@ static unsigned peers_of(struct world *w, unsigned host, unsigned ports, struct 
     return count;
 }
 
-/* Neither one host nor several hosts with many peers fill the table; hosts with few peers still get places. */
+/* Neither one nor several hosts with many peers fill the table. Others still get entries. */
 static void test_peers(void **state)
 {
     struct world *w = world_new(2, 509);
@@ -241,7 +241,7 @@ static void test_kept_of_an_owner(void **state)
     world_free(w);
 }
 
-/* Requests were kept for a user that waits no more. They count for the user whose listener takes them. */
+/* vipd kept requests for a user that no longer waits. They count for the user that takes them. */
 static void test_kept_for_another(void **state)
 {
     struct world *w = world_new(2, 524);
@@ -293,7 +293,7 @@ static void test_offered_are_waits(void **state)
     world_free(w);
 }
 
-/* A host that invents lives gets places for a few of them, and does not fill the table of peers. */
+/* A host that invents lives gets entries for few of them and does not fill the table of peers. */
 static void test_lives(void **state)
 {
     struct world *w = world_new(3, 505);
@@ -317,8 +317,7 @@ static void test_lives(void **state)
     world_free(w);
 }
 
-/* Answers to a host that asks without end replace other remembered answers to this host, not answers to another
- * host. */
+/* Answers to a host that asks without end replace remembered answers only to this host. */
 static void test_answers(void **state)
 {
     struct world *w = world_new(2, 506);
@@ -330,7 +329,7 @@ static void test_answers(void **state)
     before = stats_of(w, SERVER).duplicates;
     from_address(w, address(w, 7, 4794), 1, "nobody");
     assert_int_equal(stats_of(w, SERVER).duplicates, before + 1);
-    /* Twice as many requests as vipd remembers answers for all hosts together. */
+    /* The host sends twice as many requests as vipd remembers answers for all hosts. */
     for (unsigned i = 0; i < 2 * CM_ANSWERED_MAX; i++) {
         from_address(w, address(w, 9, 4794), 10000 + i, "nobody");
         if (i % 200 == 199)
@@ -376,8 +375,8 @@ static void test_closings(void **state)
     world_free(w);
 }
 
-/* One user has thousands of requests without a final answer, and vipd repeats them. Other users of the same host
- * can still connect to the same server host. */
+/* One user has thousands of requests without a final answer, and vipd repeats them. Other users of
+ * the same host can still connect to the same server host. */
 static void asks_without_end(unsigned from, bool peer)
 {
     struct world *w = world_new_asking(3, 520, true);
@@ -437,8 +436,8 @@ static void test_asks_at_once(void **state)
     world_free(w);
 }
 
-/* One user asks a serial server of another host without end. The kept requests of this user
- * leave places for another user of the same host, which does not get NO_MATCH. */
+/* One user sends requests to a serial server of another host without end. The kept requests of this
+ * user leave places for another user of the same host, which does not get NO_MATCH. */
 static void test_nagging_user(void **state)
 {
     struct world *w = world_new_asking(2, 524, true);
@@ -475,7 +474,7 @@ static void test_probes(void **state)
     world_free(w);
 }
 
-/* A serial server has more clients than kept requests. No client gets NO_MATCH while the server may come back. */
+/* More clients than kept requests: none gets NO_MATCH while the serial server may wait again. */
 static void test_full_is_not_nobody(void **state)
 {
     struct world *w = world_new(2, 525);
@@ -496,7 +495,7 @@ static void test_full_is_not_nobody(void **state)
         done += w->hosts[CLIENT].requests[i].done;
     assert_int_equal(done, 0);
     assert_int_equal(stats_of(w, SERVER).no_match, 0);
-    world_run(w, 5 * S); /* the server does not come back */
+    world_run(w, 5 * S); /* the server does not wait again */
     for (unsigned i = 0; i < 200; i++)
         assert_int_equal(w->hosts[CLIENT].requests[i].rc, VIP_RC_NO_MATCH);
     world_free(w);

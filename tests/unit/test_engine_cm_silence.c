@@ -1,18 +1,18 @@
 /*
- * Connection manager: when is a silent peer dead? Time in which our vipd did not run does not count as silence. The
- * peer must also leave four PINGs unanswered, each with time for an answer.
+ * Connection manager: when a silent peer counts as dead. Time in which our vipd did not run does
+ * not count as silence. The peer must also leave four PINGs unanswered.
  */
 #include "tests/unit/cm_world_run.h"
 
-#define GAP (world_config.keepalive_ns / 4) /* between two PINGs to a silent peer */
+#define GAP (world_config.keepalive_ns / 4) /* time between two PINGs to a silent peer */
 
-/* All hosts stand still for this time: packets and timers wait, then all of them are due at once. */
+/* All hosts stop for this time: packets and timers wait, then all of them are due at once. */
 static void all_stop(struct world *w, uint64_t ns)
 {
     w->now_ns += ns;
 }
 
-/* Both hosts of an idle connection stand still, in each phase of the keepalive. The connection survives. */
+/* Both hosts of an idle connection stop, at any time of the keepalive. The connection survives. */
 static void test_both_stopped(void **state)
 {
     for (uint64_t phase = 0; phase < 40; phase++) {
@@ -39,7 +39,7 @@ static void test_one_stopped(void **state)
     for (unsigned i = 0; i < 20; i++) {
         uint64_t awake_ns = w->now_ns + 6 * S;
 
-        /* Only the server runs. It sends no PING, because it hears other packets of the client. */
+        /* Only the server runs. It sends no PING, because other packets of the client arrive. */
         while (w->now_ns < awake_ns) {
             cm_heard(w->hosts[SERVER].cm, s->peer, w->now_ns);
             while (cm_tick(w->hosts[SERVER].cm, w->now_ns))
@@ -54,7 +54,7 @@ static void test_one_stopped(void **state)
     world_free(w);
 }
 
-/* After a standstill real silence is still found, and not much later than without the standstill. */
+/* After a stop a real silence is still detected, and not much later than without the stop. */
 static void test_silence_after_a_stop(void **state)
 {
     struct world *w = world_new(2, 350);
@@ -75,7 +75,7 @@ static void test_silence_after_a_stop(void **state)
     world_free(w);
 }
 
-/* A host that takes each turn late still finds a dead peer. */
+/* A host that takes each turn late still detects a dead peer. */
 static void test_always_late(void **state)
 {
     struct world *w = world_new(2, 360);
@@ -94,7 +94,7 @@ static void test_always_late(void **state)
     world_free(w);
 }
 
-/* Also with a short peer_dead_ns, four PINGs have a whole gap each. */
+/* With a short peer_dead_ns, too, each of the four PINGs has a whole gap for its answer. */
 static void test_four_questions(void **state)
 {
     struct world *w = world_new(2, 370);
@@ -116,7 +116,7 @@ static void test_four_questions(void **state)
     world_free(w);
 }
 
-/* A PONG that takes longer than a gap counts. */
+/* A PONG that takes longer than a gap is a sign of life. */
 static void test_slow_answers(void **state)
 {
     struct world *w = world_new(2, 380);
@@ -130,8 +130,8 @@ static void test_slow_answers(void **state)
     world_free(w);
 }
 
-/* While the medium may hold more packets, a peer does not count as silent, for a limited time. When the medium is
- * empty, the peer counts as silent. */
+/* While the medium may hold more packets, a peer does not count as silent, but only for a limited
+ * time. When the medium is empty, the peer counts as silent. */
 static void test_behind(void **state)
 {
     struct world *w = world_new(2, 390);
@@ -148,7 +148,7 @@ static void test_behind(void **state)
     world_free(w);
 }
 
-/* The medium is never empty, for example because of an endless flood of junk: a dead peer is still found. */
+/* The medium is never empty, as in an endless flood of packets. A dead peer is still detected. */
 static void test_behind_for_ever(void **state)
 {
     struct world *w = world_new(2, 391);
@@ -167,7 +167,7 @@ static void test_behind_for_ever(void **state)
     world_free(w);
 }
 
-/* The same on a host that takes each turn late, too: both excuses together still have a bound. */
+/* The same on a host that also takes each turn late: both excuses together still have a limit. */
 static void test_behind_and_late(void **state)
 {
     struct world *w = world_new(2, 396);
@@ -187,7 +187,7 @@ static void test_behind_and_late(void **state)
     world_free(w);
 }
 
-/* Each sign of life starts the time again: under a flood, one answer within that time keeps a peer alive. */
+/* Each sign of life starts the time again: under a flood one answer in that time is enough. */
 static void test_behind_and_alive(void **state)
 {
     struct world *w = world_new(2, 397);
@@ -208,7 +208,7 @@ static void test_behind_and_alive(void **state)
     world_free(w);
 }
 
-/* An accept waits for its CONFIRM. Time in which both hosts stood still does not count against the client. */
+/* An accept waits for its CONFIRM. Time in which both hosts stopped does not count. */
 static void test_accept_over_a_stop(void **state)
 {
     struct world *w = world_new(2, 392);
@@ -226,7 +226,7 @@ static void test_accept_over_a_stop(void **state)
     assert_int_equal(server->accepts[0].done, 1);
     assert_int_equal(server->accepts[0].rc, VIP_RC_SUCCESS);
     assert_int_equal(client->requests[0].rc, VIP_RC_SUCCESS);
-    /* A client that is really gone is given up. */
+    /* The accept ends if the client has really ended. */
     host_listen(w, SERVER, 2, "svc");
     host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
     world_run(w, 10 * MS);
@@ -239,7 +239,7 @@ static void test_accept_over_a_stop(void **state)
     world_free(w);
 }
 
-/* A request without time limit does not end because its own host stood still and got no answer. */
+/* A request without time limit does not end because its own host stopped and got no answer. */
 static void test_request_over_a_stop(void **state)
 {
     struct world *w = world_new(2, 394);
@@ -258,7 +258,7 @@ static void test_request_over_a_stop(void **state)
     world_free(w);
 }
 
-/* Packets count as heard at the time when they were taken from the medium, not when the turn began. */
+/* A packet counts as heard when vipd takes it from the medium, not when its turn began. */
 static void test_heard_when_taken(void **state)
 {
     struct world *w = world_new(2, 395);

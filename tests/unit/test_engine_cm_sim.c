@@ -11,8 +11,8 @@
 struct program {
     unsigned hosts, loss, dup, steps;
     bool restarts, eager;
-    unsigned peers; /* percent of the requests that are peer-to-peer */
-    bool setup;     /* in most runs the hosts know SETUP, in some only one host does */
+    unsigned peers; /* share of the requests that are peer-to-peer, in percent */
+    bool setup;     /* in most runs all hosts know SETUP, in some runs one host does not */
 };
 
 static uint64_t wait_numbers;
@@ -67,7 +67,8 @@ static void close_something(struct world *w, unsigned index)
             host_close(w, index, &host->conns[i]);
 }
 
-/* Is an accept or a request under way that may become the connection with this id? Then data is dropped silently. */
+/* True if an accept or a request is under way that may become the connection with this id. Then
+ * vipd drops the data without a RESET. */
 static bool host_opens(const struct host *host, uint64_t local_id)
 {
     for (unsigned i = 0; i < host->accept_count; i++)
@@ -81,7 +82,7 @@ static bool host_opens(const struct host *host, uint64_t local_id)
     return false;
 }
 
-/* A data packet on each live connection. Only such packets reveal the end of some connections. */
+/* Send a data packet on each live connection: only this detects the end of some connections. */
 static void exchange_data(struct world *w, unsigned index)
 {
     struct host *host = &w->hosts[index];
@@ -200,7 +201,7 @@ static void run(const struct program *program, uint64_t seed, unsigned *connecte
 
     w->loss_percent = program->loss;
     w->dup_percent = program->dup;
-    w->delay_spread_ns = seed % 3 ? 30 * MS : 100000; /* most seeds: heavy reordering */
+    w->delay_spread_ns = seed % 3 ? 30 * MS : 100000; /* most seeds: much reordering */
     for (unsigned i = 0; i < w->host_count; i++)
         w->hosts[i].eager = program->eager;
     for (unsigned i = 0; program->setup && i < w->host_count; i++)
@@ -230,7 +231,7 @@ static void run_seeds(const struct program *program, uint64_t from, unsigned cou
 #endif
     for (uint64_t seed = from; seed < from + count; seed++)
         run(program, seed, &connected, &alive);
-    /* Otherwise the checks would prove nothing. */
+    /* Without connections the checks would prove nothing. */
     assert_true(connected > count && alive > 0);
 }
 
@@ -266,7 +267,7 @@ static void test_restarts_and_half_lost(void **state)
               5000, 60);
 }
 
-/* Hosts that close and forget connections inside the operations that report them. */
+/* The hosts close and forget connections inside the operations that report them. */
 static void test_eager_hosts(void **state)
 {
     run_seeds(
@@ -276,10 +277,8 @@ static void test_eager_hosts(void **state)
     run_seeds(&(struct program){.hosts = 1, .steps = 120, .eager = true}, 8000, 20);
 }
 
-/*
- * With these seeds a PENDING arrives after the ACCEPT. The client must not answer it by CANCEL: then only the client
- * would be connected.
- */
+/* With these seeds a PENDING arrives after the ACCEPT. The client must not answer it with a CANCEL,
+ * because then only the client would be connected. */
 static void test_pending_overtaken_by_accept(void **state)
 {
     const struct program ten = {.hosts = 3, .loss = 10, .dup = 10, .steps = 120};
@@ -290,7 +289,6 @@ static void test_pending_overtaken_by_accept(void **state)
     run(&half, 3238, &connected, &alive);
 }
 
-/* One host sends requests to itself. */
 static void test_self(void **state)
 {
     run_seeds(&(struct program){.hosts = 1, .steps = 120}, 6000, 20);
@@ -324,7 +322,7 @@ static void test_peers_in_a_bad_network(void **state)
     run_seeds(&program, 11300, 60);
 }
 
-/* Hosts that know SETUP, in some runs beside a host that does not. */
+/* Hosts that know SETUP, in some runs with a host that does not. */
 static void test_setup(void **state)
 {
     struct program program = {
@@ -344,7 +342,7 @@ static void test_setup(void **state)
 static uint64_t seen_ids[SEEN_MAX];
 static unsigned seen_count;
 
-/* A filter that loses nothing and remembers the ids that pass. */
+/* A filter that loses nothing and records the ids of the messages. */
 static bool listen_in(struct world *w, unsigned from, unsigned to, const struct vip_cm *msg)
 {
     seen_ids[seen_count++ % SEEN_MAX] = msg->request_id;
@@ -395,7 +393,7 @@ static void lie(struct world *w)
     host_settle(&w->hosts[to]);
 }
 
-/* No peer can break an invariant of the manager: no assertion fails, no memory leaks, each accept ends. */
+/* A lying peer cannot break the manager: no assertion fails, no memory leaks, each accept ends. */
 static void test_lying_peer(void **state)
 {
     static const struct program program = {.hosts = 2, .steps = 60, .peers = 30};

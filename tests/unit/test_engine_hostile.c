@@ -1,6 +1,7 @@
 /*
- * Random packets of a peer and random descriptors of an application, from a seed. No packet that passes the codec and
- * no descriptor may break an assertion, reach memory outside a region, or change the order of completions.
+ * Random packets of a peer and random descriptors of an application, from a seed. Whatever packets
+ * pass the codec and whatever descriptors are posted, none may break an assertion, reach memory
+ * outside a region, or change the order of completions.
  */
 #include "eng_rig.h"
 
@@ -14,7 +15,7 @@ static uint32_t chance(uint32_t limit)
     return (uint32_t)((seed_state * 0x2545f4914f6cdd1dull) >> 33) % limit;
 }
 
-/* Mostly near the values that the engine expects, so that it accepts many frames. */
+/* Most frames are near the values that the engine expects, so it accepts many of them. */
 static struct vip_frame any_frame(uint32_t op)
 {
     struct vip_frame frame = {.type = (uint8_t)(1 + chance(4))};

@@ -1,6 +1,6 @@
 /*
- * Extensions of VIPL 1.0 in the engine, at both ends: 64-bit immediate data and RDMA Write with message. Also faulty
- * posts and frames, and posts on a connection that has not agreed to the extensions.
+ * Extensions of VIPL 1.0 in the engine, at both ends: 64-bit immediate data and RDMA Write with
+ * message. Also faulty posts and frames, and posts on a connection without the extensions.
  */
 #include "unit/eng_rig.h"
 
@@ -68,7 +68,8 @@ static struct vip_frame fragment(uint32_t op, uint32_t offset, uint32_t length, 
     return frame;
 }
 
-/* On a connection without the extensions both descriptors fail in their turn, like others of a wrong format. */
+/* On a connection without the extensions both descriptors fail in their turn, like other
+ * descriptors of a wrong format. */
 static void not_agreed(void **state)
 {
     struct rig *rig = rig_with(UD, 0);
@@ -104,7 +105,7 @@ static void faulty(void **state)
     rig_free(rig);
 }
 
-/* A frame has the upper half of immediate data only if it is not zero; a flag tells that. */
+/* A frame has the upper half of immediate data only if it is not zero. A flag tells that. */
 static void immediate_64(void **state)
 {
     struct rig *rig = rig_with(RD, VIP_FEATURES);
@@ -124,8 +125,8 @@ static void immediate_64(void **state)
     rig_free(rig);
 }
 
-/* Data of lengths around the size of a packet: fragments are in order. The last fragment has the whole message, and
- * the end of the data if there is room. */
+/* Data of lengths around the size of a packet: fragments are in order. The last fragment has the
+ * whole message, and as much of the data's end as there is room. */
 static void cutting(void **state)
 {
     static const uint32_t sizes[] = {0, 1, 1100, 1111, 1112, 1113, 1367, 1368, 1369, 2700, 3000};
@@ -136,7 +137,7 @@ static void cutting(void **state)
         const struct vip_frame *frame = NULL;
 
         post_message(rig, VIP_CTL_OP_RDMAWRITE, sizes[i], 256);
-        memset(message, 0, sizeof(message)); /* the engine has its own copy */
+        memset(message, 0, sizeof(message)); /* the engine has made a copy */
         while (rig_pull(rig)) {
             assert_int_equal(rig->decoded.hdr.frame_count, 1);
             frame = &rig->decoded.frames[0];
@@ -227,7 +228,7 @@ static void arrives(void **state)
     }
 }
 
-/* A message without data; and a write that is cut differently when it is sent again. */
+/* A message without data. Then a write that is cut at other places when it is repeated. */
 static void alone_and_overlapping(void **state)
 {
     struct rig *rig = rig_with(RD, VIP_FEATURES);
@@ -264,10 +265,10 @@ static void target_faults(void **state)
 {
     static const struct {
         uint32_t recv_bytes;  /* UINT32_MAX: no receive is posted */
-        uint64_t remote_addr; /* where the write goes */
+        uint64_t remote_addr; /* target address of the write */
         uint64_t recv_addr;
         uint32_t status, op_status;
-        enum vip_error_code code; /* 0 = no event */
+        enum vip_error_code code; /* 0: no event is expected */
     } cases[] = {
         {49, 1000, 10000, VIP_ST_LENGTH_ERROR, VIP_ST_REMOTE_DESC_ERROR, 0},
         {50, 1000, RIG_MEM - 49, VIP_ST_PROTECTION_ERROR, VIP_ST_REMOTE_DESC_ERROR, 0},
@@ -296,7 +297,7 @@ static void target_faults(void **state)
     }
 }
 
-/* A flush frees the copies of messages that were not sent (AddressSanitizer checks). */
+/* A flush frees the copies of messages that were not sent. (AddressSanitizer checks this.) */
 static void flushed(void **state)
 {
     struct rig *rig = rig_with(RD, VIP_FEATURES);

@@ -1,6 +1,7 @@
 /*
  * The size of packets on a path whose limit is smaller than that of the interface. Repeated losses of large packets,
- * or a silence, make packets smaller. Test packets search for a larger size, without harm.
+ * or a silence, make packets smaller. Test packets search for a larger size; their loss does no
+ * harm.
  */
 #include "eng_path.h"
 
@@ -19,7 +20,7 @@ static struct path *path_of(uint32_t hole_bytes)
     return path;
 }
 
-/* A small packet, which passes; then large packets; then a small one again. */
+/* Post a small packet, which passes, then large packets, then a small one. */
 static void post_mixed(struct path *path)
 {
     rig_send(path->rig, 0, 10);
@@ -30,7 +31,7 @@ static void post_mixed(struct path *path)
     (void)path_take(path);
 }
 
-/* Small packets pass and large ones do not: the size is cut after some round trips, not at the first loss. */
+/* Small packets pass and large ones do not. The size is cut after some round trips, not at once. */
 static void large_vanish(void **state)
 {
     struct path *path = path_of(HOLE);
@@ -49,7 +50,7 @@ static void large_vanish(void **state)
     path_free(path);
 }
 
-/* No packet passes: no acknowledgement shows a loss, so the silence must cut the size. */
+/* No packet passes. No acknowledgement shows a loss, so the silence must cut the size. */
 static void silence(void **state)
 {
     struct path *path = path_of(HOLE);
@@ -64,7 +65,7 @@ static void silence(void **state)
     path_free(path);
 }
 
-/* The path takes less than IPv6 guarantees, and the message fits in one packet of the guaranteed size. */
+/* The path takes less than IPv6 guarantees. The message fits in a packet of the guaranteed size. */
 static void silence_small(void **state)
 {
     struct path *path = path_of(600);
@@ -90,10 +91,9 @@ static void send_for(struct path *path, unsigned rounds, uint32_t *ops)
     }
 }
 
-/*
- * After a while a test packet has the next larger size. If it arrives, the next test follows at once. If it vanishes,
- * the next test comes after twice the time; the loss shrinks no window and ends no connection.
- */
+/* After a while a test packet has the next larger size. If it arrives, the next test follows at
+ * once. If it is lost, the next test follows after twice the time; this loss has no other
+ * effect. */
 static void search_upwards(void **state)
 {
     struct path *path = path_of(HOLE);
@@ -110,7 +110,7 @@ static void search_upwards(void **state)
     send_for(path, 80, &ops);
     assert_int_equal(path_stats(path).packet_bytes, 1400);
     assert_int_equal(path->bytes_max, 1472);
-    /* The test packet of 1472 bytes was lost. The next test comes after 100 ms, the one after that after 200 ms. */
+    /* The test of 1472 bytes was lost. The next follows after 100 ms, the third after 200 ms. */
     lost = path->lost;
     send_for(path, 115, &ops);
     assert_int_equal(path->lost, lost + 1);
@@ -127,7 +127,7 @@ static void search_upwards(void **state)
     path_free(path);
 }
 
-/* The large packets were only late: if one of them arrives, the path takes its size. */
+/* The large packets were only late. If one of them arrives, the path takes its size. */
 static void only_late(void **state)
 {
     struct path *path = path_of(HOLE);

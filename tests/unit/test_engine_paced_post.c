@@ -1,6 +1,6 @@
 /*
- * A descriptor is posted while the pace holds its VI back. No packet is under way, so no other timer runs. The
- * packet must still leave when the pace allows it.
+ * A descriptor is posted while pacing delays its VI. No packet is under way, so no other timer
+ * runs. The packet must still leave when pacing allows it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -60,7 +60,7 @@ static void post(struct eng *eng, uint64_t now_ns)
     eng_post(eng, &args, now_ns);
 }
 
-/* Post while the pace holds the VI back until until_ns. The packet must leave then, and not before. */
+/* Post while pacing delays the VI until until_ns. The packet must leave then, and not before. */
 static void run(uint64_t until_ns)
 {
     const struct eng_config config = ENG_CONFIG_DEFAULT;
@@ -98,7 +98,7 @@ static void test_pace_goes_on(void **state)
     run(NOW_NS + 5000);
 }
 
-/* The pace ended before the descriptor was posted. */
+/* The delay by pacing ended before the descriptor was posted. */
 static void test_pace_is_over(void **state)
 {
     run(NOW_NS - 5000);

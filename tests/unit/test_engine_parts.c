@@ -38,7 +38,7 @@ static void nop_event(void *ctx, const struct eng_event *event)
 
 #define MANY 300u
 
-/* Delayed acknowledgements of many VIs fall due in the order of time, not of creation. */
+/* Delayed acknowledgements of many VIs are due in the order of time, not of creation. */
 static void timers_many(void **state)
 {
     struct rig *rig = rig_new(VIP_LVL_DELIVERY);
@@ -78,7 +78,7 @@ static void timers_many(void **state)
     for (unsigned i = 0; i < MANY; i++) {
         uint64_t due_ns = rig->now_ns + i + ENG_CONFIG_DEFAULT.ack_delay_ns;
 
-        /* Some VIs are destroyed before their timers expire: then their timers must not expire. */
+        /* Some VIs are destroyed before their timers expire. Their timers must not expire. */
         if (i % 3 == 0) {
             eng_vi_destroy(eng, (uint16_t)(i * 7 % MANY));
             continue;
@@ -109,8 +109,8 @@ static void count_complete(void *ctx, uint16_t vi, enum vip_queue queue, uint32_
     completed++;
 }
 
-/* Many unreliable VIs with many sends each: one call completes the sends of a few VIs only, and one
- * call passes a few faulty sends only. */
+/* Many unreliable VIs have many sends each. One call completes the sends of only a few VIs, and one
+ * call skips only a few faulty sends. */
 static void sends_in_portions(void **state)
 {
     enum { VIS = 40, SENDS = 200 };
@@ -150,7 +150,7 @@ static void sends_in_portions(void **state)
         unsigned before = completed, steps = eng_tick(eng, rig->now_ns);
 
         assert_in_range(steps, 1, ENG_TICK_STEPS);
-        assert_int_equal(completed - before, SENDS); /* the sends of one VI */
+        assert_int_equal(completed - before, SENDS); /* all sends of one VI */
     }
     assert_int_equal(completed, VIS * SENDS);
     assert_int_equal(ticks, VIS);

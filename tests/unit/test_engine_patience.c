@@ -1,4 +1,4 @@
-/* When a connection is given up because the peer does not acknowledge its packets. */
+/* When the engine breaks a connection because the peer does not acknowledge its packets. */
 #include "eng_rig.h"
 
 #define MS 1000000ull
@@ -6,7 +6,7 @@
 
 #define TIMEOUT_NS (ENG_CONFIG_DEFAULT.conn_timeout_ns)
 
-/* One send, whose packet is lost. */
+/* Post one send and lose its packet. */
 static struct rig *send_lost(void)
 {
     struct rig *rig = rig_new(VIP_LVL_DELIVERY);
@@ -21,8 +21,8 @@ static bool lives(const struct rig *rig)
     return eng_vi_state(rig->eng, RIG_VI) == VIP_VIST_CONNECTED;
 }
 
-/* A packet is lost, and its sender stands still longer than the timeout. Then it is repeated, and the
- * connection is not given up. */
+/* A packet is lost, and its sender stops for longer than the timeout. Then the sender repeats the
+ * packet, and the connection does not break. */
 static void stopped_sender(void **state)
 {
     for (unsigned i = 0; i < 10; i++) {
@@ -41,7 +41,7 @@ static void stopped_sender(void **state)
     }
 }
 
-/* Each timer is late: the connection is still given up in bounded time, and after at least three repetitions. */
+/* Each timer is late. The connection still breaks in time, but not before three repetitions. */
 static void always_late(void **state)
 {
     struct rig *rig = send_lost();
@@ -59,14 +59,14 @@ static void always_late(void **state)
     rig_free(rig);
 }
 
-/* The timeout is shorter than the interval of repetitions: three repetitions are sent before the end. */
+/* The timeout is shorter than the repetition interval. Still three repetitions are sent. */
 static void three_tries(void **state)
 {
     struct eng_config config = ENG_CONFIG_DEFAULT;
     struct rig *rig;
     unsigned packets;
 
-    config.conn_timeout_ns = 10 * MS; /* the first repetition comes after 20 ms */
+    config.conn_timeout_ns = 10 * MS; /* the first repetition is sent after 20 ms */
     rig = rig_new_with(VIP_LVL_DELIVERY, &config);
     rig_connect(rig, 1472, 1 << 20);
     rig_send(rig, 0, 100);
@@ -128,7 +128,7 @@ static void empty_answers(void **state)
     rig_free(rig);
 }
 
-/* A peer acknowledges each packet, but never reports an operation as processed: PINGs become rare. */
+/* A peer acknowledges packets, but never reports an operation as processed. PINGs become rare. */
 static void acknowledged_and_never_done(void **state)
 {
     struct rig *rig = rig_new(VIP_LVL_DELIVERY);

@@ -1,4 +1,4 @@
-/* RDMA Reads whose answer does not come, or comes late. */
+/* RDMA Reads whose answer does not arrive, or arrives late. */
 #include "eng_rig.h"
 
 #define MS 1000000ull
@@ -10,7 +10,7 @@ static struct rig *read_asked(uint32_t len)
     rig_post(rig, VIP_Q_SEND, VIP_CTL_OP_RDMAREAD, 100, len);
     assert_true(rig_pull(rig));
     assert_int_equal(rig->decoded.frames[0].type, VIP_FRM_READ_REQ);
-    /* The read request has arrived and is processed. */
+    /* The peer reports the read request as processed. */
     rig_feed_ack(rig, 2, 1);
     assert_int_equal(rig->dones, 0);
     return rig;
@@ -28,7 +28,7 @@ static void unanswered(void **state)
     rig_free(rig);
 }
 
-/* A live peer may answer a read late: its answers to PINGs keep the connection. */
+/* A live peer may answer a read late. Its answers to PINGs keep the connection. */
 static void late(void **state)
 {
     struct rig *rig = read_asked(1000);
@@ -51,7 +51,8 @@ static void late(void **state)
     rig_free(rig);
 }
 
-/* A send after a read loses its memory, and its packet is lost. It fails when the answer to the read has come. */
+/* A send follows a read. Its memory becomes inaccessible, and its packet is lost. The send fails
+ * when the answer to the read has arrived. */
 static void failed_send_behind(void **state)
 {
     struct rig *rig = read_asked(1000);
@@ -80,10 +81,9 @@ static struct vip_frame asked_by_peer(uint32_t len)
     return frame;
 }
 
-/*
- * While vipd waits for the answer to a read, it sends PINGs; on a path with a long round trip one of them is always
- * under way. A PING must not close a window of less than a packet: the peer waits for the answer to a read, too.
- */
+/* While vipd waits for the answer to a read, it sends PINGs. If the round trip is long, a PING is
+ * always under way. A PING must not fill a window of less than a packet, because this end must
+ * answer a read of the peer, too. */
 static void answer_beside_a_probe(void **state)
 {
     struct rig *rig = rig_new_with(VIP_LVL_DELIVERY, &ENG_CONFIG_DEFAULT);
@@ -116,10 +116,8 @@ static void answer_not_delivered(void **state)
     rig_free(rig);
 }
 
-/*
- * The connection ends. Cases 0 to 2: the transport has failed, and the answer to a read is not yet cut (0), cut (1),
- * or acknowledged (2). Case 3: the peer's program disconnects, and the answer is not yet cut.
- */
+/* The connection ends. Cases 0 to 2: the transport has failed; the answer to a read is not yet cut
+ * (0), cut (1), or acknowledged (2). Case 3: the peer disconnects; the answer is not yet cut. */
 static void answer_and_the_end(void **state)
 {
     for (unsigned how = 0; how < 4; how++) {
@@ -138,7 +136,7 @@ static void answer_and_the_end(void **state)
         }
         eng_vi_closed(rig->eng, RIG_VI, &close, rig->now_ns);
         event = rig_find(rig, ENG_EVENT_ERROR);
-        assert_non_null(event); /* CONN_LOST at least */
+        assert_non_null(event); /* there must be at least CONN_LOST */
         for (unsigned i = 0; i < rig->events; i++)
             told = told || (rig->event[i].kind == ENG_EVENT_ERROR &&
                             rig->event[i].code == VIP_EC_RDMA_TRANSPORT);

@@ -1,6 +1,6 @@
 /*
- * One end of a connection that is bound anew (eng_vi_pause, eng_vi_restore, eng_vi_rebind): what it sends again, what
- * it takes again, and counts of a peer that lies. Random runs of both ends: simrun --pair --rebind.
+ * One end of a connection that is bound anew (eng_vi_pause, eng_vi_restore, eng_vi_rebind): what it
+ * sends again, what it accepts again, false counts. Random runs: simrun --pair --rebind.
  */
 #include "eng_rig.h"
 
@@ -22,7 +22,7 @@ static int rebind(struct rig *rig, const struct vip_counts *peer)
     return eng_vi_rebind(rig->eng, RIG_VI, &conn, peer, rig->now_ns);
 }
 
-/* `count` sends of 10 bytes have left, in one packet or several. */
+/* The engine has sent `count` sends of 10 bytes, in one packet or several. */
 static struct rig *sent(unsigned count)
 {
     struct rig *rig = rig_new(VIP_LVL_DELIVERY);
@@ -41,7 +41,7 @@ static struct vip_frame peer_read(uint32_t op)
     return frame;
 }
 
-/* A paused VI sends nothing, takes nothing, and gives up nothing, however long it waits. */
+/* A paused VI sends nothing, takes nothing, and never times out. */
 static void test_paused(void **state)
 {
     struct rig *rig = sent(3);
@@ -55,7 +55,7 @@ static void test_paused(void **state)
     assert_int_equal(rig_drain(rig), 0);
     assert_int_equal(rig->dones, 0);
     assert_int_equal(eng_vi_state(rig->eng, RIG_VI), VIP_VIST_CONNECTED);
-    /* It may end like any other connected VI, and the next connection is not paused. */
+    /* A paused VI may end like any other connected VI. The next connection is not paused. */
     uint32_t ops_done;
 
     eng_vi_disconnect(rig->eng, RIG_VI, &ops_done);
@@ -92,7 +92,8 @@ static void test_rewind(void **state)
     rig_free(rig);
 }
 
-/* A message of two packets is half here: after the rebind it comes again from its first byte, into the same receive. */
+/* Half of a message of two packets has arrived. After the rebind the message arrives again from its
+ * first byte, into the same receive. */
 static void test_half_placed(void **state)
 {
     struct rig *rig = rig_new(VIP_LVL_DELIVERY);
@@ -111,7 +112,7 @@ static void test_half_placed(void **state)
     rig_free(rig);
 }
 
-/* With Unreliable Delivery the half-placed message breaks off, and one that was half sent is sent from its start. */
+/* Unreliable Delivery: a half-placed message fails. A half-sent message is sent from its start. */
 static void test_unreliable(void **state)
 {
     struct rig *rig = rig_new(VIP_LVL_UNRELIABLE);
@@ -123,7 +124,7 @@ static void test_unreliable(void **state)
     eng_vi_pause(rig->eng, RIG_VI);
     assert_int_equal(rig->dones, 1);
     assert_true(rig_last(rig)->status & VIP_ST_PARTIAL_ERROR);
-    /* A count that no reliable peer may send: here it has no meaning. */
+    /* No reliable peer may send this count. At this level the count has no meaning. */
     assert_int_equal(rebind(rig, &(struct vip_counts){.done = 77}), 0);
     assert_true(rig_pull(rig));
     assert_int_equal(rig->decoded.frames[0].op, 0);
@@ -131,7 +132,8 @@ static void test_unreliable(void **state)
     rig_free(rig);
 }
 
-/* Reads of this end: processed by the peer and not answered (0), not processed (2). Both are asked for again. */
+/* Reads of this end: the peer has processed them and not answered (0), or has not processed them
+ * (2). The engine asks for both again. */
 static void test_reads_of_ours(void **state)
 {
     struct rig *rig = rig_new(VIP_LVL_DELIVERY);
@@ -143,7 +145,7 @@ static void test_reads_of_ours(void **state)
     rig_send(rig, 0, 10);
     rig_post(rig, VIP_Q_SEND, VIP_CTL_OP_RDMAREAD, 200, 100);
     (void)rig_drain(rig);
-    /* Half of the first answer is here. */
+    /* Half of the first answer has arrived. */
     assert_int_equal(rig_feed(rig, 1, answer), ENG_RX_DONE);
     eng_vi_pause(rig->eng, RIG_VI);
     eng_vi_counts(rig->eng, RIG_VI, &counts);
@@ -160,7 +162,7 @@ static void test_reads_of_ours(void **state)
     assert_int_equal(rig->decoded.frames[0].op, 2);
     rig_feed_ack(rig, rig->decoded.hdr.packet_number + 1, 3);
     assert_int_equal(rig->dones, 0);
-    /* The answer begins at its first byte. */
+    /* The answer arrives from its first byte. */
     assert_int_equal(rig_feed(rig, 2, rig_frame(VIP_FRM_READ_RESP, 0, 0, 100, 100)), ENG_RX_DONE);
     assert_int_equal(rig->dones, 2);
     assert_int_equal(rig_feed(rig, 3, rig_frame(VIP_FRM_READ_RESP, 2, 0, 100, 100)), ENG_RX_DONE);
@@ -169,8 +171,8 @@ static void test_reads_of_ours(void **state)
     rig_free(rig);
 }
 
-/* The request of a read that is asked for again is lost. The peer has counted the read as processed, and yet the next
- * timeout repeats the request. */
+/* The engine asks again for a read, and this request is lost. The peer has already counted the read
+ * as processed. The next timeout must still repeat the request. */
 static void test_request_lost_again(void **state)
 {
     struct rig *rig = rig_new(VIP_LVL_DELIVERY);
@@ -179,7 +181,7 @@ static void test_request_lost_again(void **state)
     (void)rig_drain(rig);
     eng_vi_pause(rig->eng, RIG_VI);
     assert_int_equal(rebind(rig, &(struct vip_counts){.done = 1}), 0);
-    assert_true(rig_pull(rig)); /* lost */
+    assert_true(rig_pull(rig)); /* this packet is lost */
     rig->now_ns = eng_deadline(rig->eng);
     eng_tick(rig->eng, rig->now_ns);
     assert_true(rig_pull(rig));
@@ -188,7 +190,7 @@ static void test_request_lost_again(void **state)
     rig_free(rig);
 }
 
-/* Reads of the peer: it asks again for those that were processed, in order, before it asks for others. */
+/* Reads of the peer: it first asks again, in order, for those processed, then for new ones. */
 static void test_reads_of_the_peer(void **state)
 {
     struct rig *rig = rig_new(VIP_LVL_DELIVERY);
@@ -201,15 +203,15 @@ static void test_reads_of_the_peer(void **state)
     assert_int_equal(rig_feed(rig, 1, peer_read(2)), ENG_RX_DONE);
     eng_vi_pause(rig->eng, RIG_VI);
     eng_vi_counts(rig->eng, RIG_VI, &counts);
-    assert_int_equal(counts.done, 3); /* read 3 has not come */
+    assert_int_equal(counts.done, 3); /* read 3 has not arrived */
     assert_int_equal(rebind(rig, &peer), 0);
     assert_int_equal(rig_drain(rig), 0);
     assert_int_equal(rig_feed(rig, 1, peer_read(3)), ENG_RX_FULL);
     assert_int_equal(rig_feed(rig, 1, rig_frame(VIP_FRM_SEND, 4, 0, 10, 10)), ENG_RX_FULL);
     assert_int_equal(rig_feed(rig, 1, peer_read(2)), ENG_RX_FULL);
     assert_int_equal(rig_feed(rig, 1, peer_read(0)), ENG_RX_DONE);
-    assert_int_equal(rig_feed(rig, 1, peer_read(0)), ENG_RX_DONE); /* a copy: answered once */
-    assert_int_equal(rig_feed(rig, 1, peer_read(1)), ENG_RX_DONE); /* old, not asked for again */
+    assert_int_equal(rig_feed(rig, 1, peer_read(0)), ENG_RX_DONE); /* a copy: one answer */
+    assert_int_equal(rig_feed(rig, 1, peer_read(1)), ENG_RX_DONE); /* old; not asked for again */
     assert_int_equal(rig_feed(rig, 1, peer_read(2)), ENG_RX_DONE);
     assert_int_equal(rig_feed(rig, 1, peer_read(3)), ENG_RX_DONE);
     assert_true(rig_pull(rig));
@@ -221,7 +223,7 @@ static void test_reads_of_the_peer(void **state)
     rig_free(rig);
 }
 
-/* A new engine goes on: two sends had completed, four are posted again, and the peer has processed one of these. */
+/* A new engine: two sends had completed, four are posted again, and the peer has processed one. */
 static void test_restore(void **state)
 {
     struct rig *rig = rig_new_with(VIP_LVL_RECEPTION, &ENG_CONFIG_DEFAULT);
@@ -249,7 +251,7 @@ static void test_restore(void **state)
     rig_free(rig);
 }
 
-/* Counts of a peer that lies. The VI stays paused, and a true count still binds it. */
+/* A peer sends false counts. The VI stays paused, and a true count still binds it. */
 static void test_false_counts(void **state)
 {
     struct rig *rig = sent(3);
@@ -286,7 +288,7 @@ static void test_read_unprocessed(void **state)
     rig_post(rig, VIP_Q_SEND, VIP_CTL_OP_RDMAREAD, 200, 100);
     (void)rig_drain(rig);
     assert_int_equal(rig_feed(rig, 1, rig_frame(VIP_FRM_READ_RESP, 0, 0, 100, 100)), ENG_RX_DONE);
-    assert_int_equal(rig->dones, 0); /* no acknowledgement came */
+    assert_int_equal(rig->dones, 0); /* no acknowledgement has arrived */
     eng_vi_pause(rig->eng, RIG_VI);
     assert_int_equal(rebind(rig, &(struct vip_counts){.done = 0}), -EPROTO);
     assert_int_equal(rebind(rig, &(struct vip_counts){.done = 1}), 0);
@@ -294,7 +296,7 @@ static void test_read_unprocessed(void **state)
     rig_free(rig);
 }
 
-/* Packets of the old numbers and held packets are gone. */
+/* Packets with the old numbers, and held packets, have no effect any more. */
 static void test_old_packets(void **state)
 {
     struct rig *rig = rig_new(VIP_LVL_DELIVERY);

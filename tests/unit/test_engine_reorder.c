@@ -55,11 +55,11 @@ static struct path *path_fixed(void)
     struct eng_config config = ENG_CONFIG_DEFAULT;
 
     config.congestion = ENG_CONGESTION_FIXED;
-    config.rto_min_ns = 100 * PATH_RTT_NS; /* no probe comes between */
+    config.rto_min_ns = 100 * PATH_RTT_NS; /* long, so that no probe is sent between */
     return path_new(&config, PACKET);
 }
 
-/* The path has kept the order so far: three later packets prove a loss at once. */
+/* The path has kept the order up to now: three later packets prove a loss at once. */
 static void proof_at_first(struct path *path)
 {
     (void)burst_without_first(path, 5);
@@ -77,7 +77,7 @@ static void learns_patience(void **state)
     late(path, 1, 0); /* packet 1 was only late */
     assert_int_equal(path_stats(path).spurious, 1);
     path_answer(path);
-    /* The same again: now only time proves a loss, and a quarter of a round trip is not enough. */
+    /* The same again. Now only time proves a loss, and a quarter of a round trip is not enough. */
     number = burst_without_first(path, 5);
     path_answer(path);
     assert_int_equal(path_take(path), 0);
@@ -85,7 +85,7 @@ static void learns_patience(void **state)
     late(path, number, 5);
     assert_int_equal(path_stats(path).lost, 1);
     assert_int_equal(path_stats(path).spurious, 1);
-    /* A really lost packet is repeated later than before, but long before the timer expires. */
+    /* A packet is really lost: it is repeated later than before, but well before the timer. */
     number = burst_without_first(path, 5);
     path_answer(path);
     assert_int_equal(path_take(path), 0);
@@ -95,7 +95,8 @@ static void learns_patience(void **state)
     path_free(path);
 }
 
-/* The time grows with each packet that arrives after it was declared lost, up to about a round trip. */
+/* The time until a packet counts as lost grows with each packet that was only late, up to about a
+ * round trip. */
 static void patience_grows(void **state)
 {
     struct path *path = path_fixed();
@@ -118,7 +119,7 @@ static void patience_grows(void **state)
     path_free(path);
 }
 
-/* After many losses without a change of the order, three later packets prove a loss again. */
+/* After many losses without reordering, three later packets prove a loss again. */
 static void forgets(void **state)
 {
     struct path *path = path_fixed();
@@ -139,8 +140,8 @@ static void forgets(void **state)
     path_free(path);
 }
 
-/* The search for the place of a packet ahead of its turn is bounded for every order that a peer chooses. If the bound is
- * reached, the packet is dropped. */
+/* The search for the place of a packet ahead of its turn has a limit, for every order that a peer
+ * chooses. At the limit the engine drops the packet. */
 static void looks_at_few(void **state)
 {
     struct path *path = path_fixed();
@@ -151,7 +152,7 @@ static void looks_at_few(void **state)
         assert_true(eng_held_add(vi, ENG_STREAM_OPS, (struct eng_pos){op, 0}, ++token));
     /* The place is far from both ends of the list, so the packet is dropped. */
     assert_false(eng_held_add(vi, ENG_STREAM_OPS, (struct eng_pos){3001, 0}, ++token));
-    /* Places near the end, less far from the head, and behind the packet that was added last. */
+    /* Places near the end, places near the head, and the place after the packet added last. */
     assert_true(eng_held_add(vi, ENG_STREAM_OPS, (struct eng_pos){3951, 0}, ++token));
     assert_true(eng_held_add(vi, ENG_STREAM_OPS, (struct eng_pos){1001, 0}, ++token));
     assert_true(eng_held_add(vi, ENG_STREAM_OPS, (struct eng_pos){3001, 0}, ++token));

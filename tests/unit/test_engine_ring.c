@@ -1,13 +1,14 @@
 /*
- * The ring of packet numbers when lost packets are repeated in smaller ones. The smaller packets are more, so the
- * ring is full before the oldest record is free. Then records are joined, and all data arrives.
+ * The ring of packet numbers when lost packets are repeated in smaller ones. There are more of the
+ * smaller packets, so the ring is full before the oldest record is free. Then the engine joins
+ * records, and all data arrives.
  */
 #include "eng_path.h"
 
 #define LARGE    8972u
 #define HOLE     1300u
 #define MESSAGES 300u
-#define FRESH    1700u /* packets under way that leave hardly any number */
+#define FRESH    1700u /* packets under way; hardly any packet number is left */
 
 static void smaller_and_more(void **state)
 {
@@ -22,7 +23,7 @@ static void smaller_and_more(void **state)
     path = path_new(&config, LARGE);
     for (unsigned i = 0; i < MESSAGES; i++)
         rig_send(path->rig, 0, PATH_MESSAGE);
-    /* All large packets vanish, also the repetitions, until packets are small enough. */
+    /* All large packets and their repetitions are lost, until packets are small enough. */
     path->hole_bytes = HOLE;
     assert_true(path_take(path) >= FRESH);
     for (; path->ops_done < MESSAGES && rounds < 20000; rounds++)
@@ -56,7 +57,7 @@ static void full_and_deaf(void **state)
     assert_true(path_take(path) >= FRESH);
     while (!path->largest)
         path_round(path);
-    /* All packets are lost and are repeated in small ones, of which nearly none arrives for a while. */
+    /* All packets are lost. They are repeated in small ones, most of which are lost for a while. */
     path->drop_from = 1;
     for (unsigned i = 0; i < 40; i++) {
         path->drop_to = path->sent + 200;

@@ -1,4 +1,6 @@
-/* Packets of the peer: which of them are impossible, which are held, and where their bytes go. */
+/*
+ * Packets of the peer: which ones are impossible, which ones are held, and where bytes are placed.
+ */
 #include "eng_rig.h"
 
 #define UD VIP_LVL_UNRELIABLE
@@ -36,7 +38,7 @@ static void impossible(void **state)
     rig_recv(rig, 0, 100);
     rig_send(rig, 0, 10);
     assert_int_equal(rig_drain(rig), 1);
-    /* Only packet 1 and operation 0 were sent. */
+    /* The engine has sent only packet 1 and operation 0. */
     assert_int_equal(rig_feed_ack(rig, 3, 0), ENG_RX_STALE);
     assert_int_equal(rig_feed_ack(rig, 2, 2), ENG_RX_STALE);
     packet = rig_ack(rig, 1, 0);
@@ -53,9 +55,9 @@ static void impossible(void **state)
     packet.hdr.packet_number = UINT64_MAX;
     assert_int_equal(rig_feed_as(rig, 1, &packet), ENG_RX_STALE);
     assert_int_equal(rig->dones, 0);
-    /* An operation number that no send queue of the peer can have reached. */
+    /* No send queue of the peer can have reached this operation number. */
     assert_int_equal(rig_feed(rig, 1, rig_frame(VIP_FRM_SEND, 5000, 0, 1, 1)), ENG_RX_STALE);
-    /* An answer to a read that was not posted. */
+    /* This answers a read that was not posted. */
     assert_int_equal(rig_feed(rig, 1, rig_frame(VIP_FRM_READ_RESP, 7, 0, 1, 1)), ENG_RX_STALE);
     assert_int_equal(rig_feed_ack(rig, 2, 1), ENG_RX_DONE);
     assert_int_equal(rig_last(rig)->status, VIP_ST_DONE | VIP_ST_OP_SEND);
@@ -86,14 +88,14 @@ static void duplicate_number(void **state)
     assert_true(rig_pull(rig));
     assert_int_equal(rig->decoded.hdr.ack_cumulative, 2);
     assert_int_equal(rig->decoded.hdr.ops_done, 1);
-    /* The same content in a new packet is accepted and has no effect. */
+    /* The same content arrives in a new packet. The packet is accepted and has no effect. */
     rig->number = 9;
     assert_int_equal(rig_feed(rig, 1, rig_frame(VIP_FRM_SEND, 0, 0, 1, 1)), ENG_RX_DONE);
     assert_int_equal(rig->dones, 1);
     rig_free(rig);
 }
 
-/* Of a fragment that overlaps bytes already placed, only the new bytes are placed. */
+/* A fragment overlaps bytes that are already placed. Only its new bytes are placed. */
 static void overlap(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -175,7 +177,7 @@ static void held_order(void **state)
     rig_free(rig);
 }
 
-/* The first frame of a packet is in its turn, the second one is not: only the first is processed at once. */
+/* The first frame of a packet is in its turn, the second is not. Only the first is processed. */
 static void held_rest(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -196,7 +198,7 @@ static void held_rest(void **state)
     rig_free(rig);
 }
 
-/* A packet that cannot be held is not acknowledged, so the peer sends it again. */
+/* The engine cannot hold a packet and does not acknowledge it, so the peer sends it again. */
 static void held_full(void **state)
 {
     struct eng_config config = ENG_CONFIG_DEFAULT;
@@ -233,7 +235,7 @@ static void drop_expected(struct rig *rig, unsigned count)
     assert_false(eng_replay(rig->eng, &vi, &token, &feed));
 }
 
-/* After each kind of end of a connection, eng_replay returns its held packets to be freed. */
+/* After each kind of end of a connection, eng_replay returns the held packets to be freed. */
 static void held_dropped(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -261,7 +263,7 @@ static void held_dropped(void **state)
     rig_free(rig);
 }
 
-/* A held packet has its turn, but still contains a frame ahead of it: the connection breaks. */
+/* A held packet is in its turn but has a frame ahead of its turn: the connection breaks. */
 static void held_nonsense(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -299,7 +301,7 @@ static void expects(void **state)
     rig_free(rig);
 }
 
-/* Unreliable Delivery never waits for a missing packet, and never takes an older operation. */
+/* Unreliable Delivery never waits for a missing packet, and never accepts an older operation. */
 static void unreliable_order(void **state)
 {
     struct rig *rig = rig_new(UD);
@@ -317,7 +319,7 @@ static void unreliable_order(void **state)
     assert_int_equal(rig_feed(rig, 1, rig_frame(VIP_FRM_SEND, 5, 5, 5, 10)), ENG_RX_DONE);
     assert_int_equal(rig_feed(rig, 1, rig_frame(VIP_FRM_SEND, 5, 0, 5, 10)), ENG_RX_DONE);
     assert_int_equal(rig->dones, 1);
-    /* A write that breaks off causes an error event, because no descriptor reports it. */
+    /* A write that fails causes an error event, because no descriptor reports the failure. */
     rig_feed(rig, 1, rig_frame(VIP_FRM_WRITE, 6, 0, 5, 10));
     rig_feed(rig, 1, rig_frame(VIP_FRM_SEND, 7, 0, 5, 5));
     assert_int_equal(rig_find(rig, ENG_EVENT_ERROR)->code, VIP_EC_RDMAW_ABORT);
@@ -336,7 +338,7 @@ static void read_flood(void **state)
         frame.flags = VIP_FRMF_LAST;
         assert_int_equal(rig_feed(rig, 1, frame), i < 16 ? ENG_RX_DONE : ENG_RX_STALE);
     }
-    /* The first packet has answers. */
+    /* The first packet contains answers. */
     assert_true(rig_pull(rig));
     assert_true(rig->out.remote_read);
     assert_int_equal(rig->decoded.frames[0].type, VIP_FRM_READ_RESP);
@@ -364,7 +366,7 @@ static void ranges(void **state)
     assert_int_equal(rig->decoded.ranges[VIP_WIRE_RANGES_MAX - 1].start, 298);
     assert_int_equal(rig->decoded.ranges[VIP_WIRE_RANGES_MAX - 1].end, 299);
     assert_int_equal(rig->decoded.ranges[0].start, 298 - 31 * 3);
-    /* Number 1 counts as arrived when the window of numbers has moved on. */
+    /* When the window of numbers has moved on, number 1 counts as arrived. */
     rig_recv(rig, 0, 100);
     rig->number = 2500;
     rig_feed(rig, 1, rig_frame(VIP_FRM_SEND, op++, 0, 1, 1));
@@ -391,7 +393,7 @@ static void recv_memory_gone(void **state)
     rig_free(rig);
 }
 
-/* A receive of 1000 bytes at `offset` cannot take a message. The event must give this reason. */
+/* A receive of 1000 bytes at `offset` cannot take a message. The event must say `why`. */
 static void denied_because(unsigned offset, const char *why)
 {
     struct rig *rig = rig_new(VIP_LVL_RECEPTION);
@@ -457,7 +459,7 @@ static void write_memory_spoiled(void **state)
             end.flags |= VIP_FRMF_IMMEDIATE;
         rig_feed(rig, 1, end);
         assert_int_equal(rig_find(rig, ENG_EVENT_BROKEN)->op_status, VIP_ST_TRANSPORT_ERROR);
-        /* The receive is done: flushed, or completed by the write. */
+        /* The receive has completed: it was flushed, or the write has completed it. */
         assert_int_equal(rig->dones, 1);
         if (imm) {
             for (unsigned i = 0; i < rig->events; i++)
@@ -472,8 +474,8 @@ static void write_memory_spoiled(void **state)
     }
 }
 
-/* Unreliable Delivery: bytes of a write cannot be placed, then the write breaks off. The event must report the
- * first error. */
+/* Unreliable Delivery: bytes of a write cannot be placed, then the write fails. The event must
+ * report the first error. */
 static void write_memory_spoiled_breaks_off(void **state)
 {
     struct rig *rig = rig_new(UD);

@@ -1,6 +1,6 @@
 /*
- * Skipped packet numbers: a peer that acknowledges one of them did not wait for packets, and loses its connection.
- * For an honest peer nothing changes.
+ * Skipped packet numbers. If a peer acknowledges such a number, it acknowledges packets that have
+ * not arrived, so its connection breaks. For an honest peer nothing changes.
  */
 #include "eng_rig.h"
 
@@ -33,7 +33,7 @@ static struct eng_vi_stats stats_of(const struct rig *rig)
     return stats;
 }
 
-/* Acknowledge as vipd does: all packets that arrived, with ranges for gaps. */
+/* Acknowledge all packets that arrived, with ranges for gaps, as vipd does. */
 static void ack_honestly(struct rig *rig, const bool *came, uint64_t largest, uint32_t ops)
 {
     uint64_t base = 1;
@@ -83,7 +83,7 @@ static void test_an_honest_peer_notices_nothing(void **state)
     rig_free(rig);
 }
 
-/* The peer acknowledges all numbers up to the newest packet, also a number that was skipped. */
+/* The peer acknowledges all numbers up to the newest packet, including a skipped number. */
 static void test_a_peer_that_acknowledges_ahead_is_cut_off(void **state)
 {
     struct rig *rig = begin(200);
@@ -125,7 +125,7 @@ static void test_without_reliability_it_is_not_believed(void **state)
     rig_free(rig);
 }
 
-/* The same with a range instead of the cumulative number. */
+/* The same with a range instead of the cumulative acknowledgement. */
 static void test_ranges_over_a_missing_number(void **state)
 {
     struct rig *rig = begin(200);

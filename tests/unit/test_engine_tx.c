@@ -22,7 +22,7 @@ static void one_small(void **state)
     assert_int_equal(hdr->src_epoch, 33);
     assert_int_equal(hdr->dst_epoch, 44);
     assert_int_equal(hdr->packet_number, 1);
-    /* A lone message asks for no extra acknowledgement: the reply can carry it. */
+    /* A single message asks for no extra acknowledgement, because the reply can carry it. */
     assert_int_equal(hdr->flags, VIP_PKTF_ELICITS);
     assert_false(rig_pull(rig));
     assert_false(eng_tx_ready(rig->eng));
@@ -33,7 +33,8 @@ static void one_small(void **state)
     rig_free(rig);
 }
 
-/* A lone large RDMA Write asks for an acknowledgement: the peer's program does not see the write and sends no reply. */
+/* A single large RDMA Write asks for an acknowledgement, because the peer's program does not see
+ * the write and sends no reply. */
 static void lone_writes(void **state)
 {
     static const struct {
@@ -90,10 +91,9 @@ static void equal_sizes(void **state)
     rig_free(rig);
 }
 
-/*
- * Each message of 4 KiB ends 8 bytes before the end of a packet of 1,472 bytes, and no frame fits there. With padding
- * all packets have the same size. Without it (an older vipd as peer) they do not. The last packet is never padded.
- */
+/* Each message of 4 KiB ends 8 bytes before the end of a packet of 1,472 bytes, and no frame fits
+ * in 8 bytes. With padding all packets have the same size. Without padding (the peer is an older
+ * vipd) they do not. The last packet is never padded. */
 static void padded_sizes(void **state)
 {
     for (unsigned known = 0; known < 2; known++) {
@@ -137,7 +137,7 @@ static void frames_limit(void **state)
     rig_free(rig);
 }
 
-/* A descriptor with 252 segments of one byte has too many pieces for one packet: it is cut in two fragments. */
+/* A descriptor of 252 segments of one byte has too many pieces for one packet: two are needed. */
 static void pieces_limit(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -153,7 +153,7 @@ static void pieces_limit(void **state)
         rig->mem[1000 - 3 * i] = (uint8_t)i;
     }
     eng_post(rig->eng, &post, rig->now_ns);
-    memset(segs, 0xff, sizeof(segs)); /* the engine has its own copy */
+    memset(segs, 0xff, sizeof(segs)); /* the engine has made a copy */
     assert_true(rig_pull(rig));
     assert_true(rig->out.piece_count <= ENG_PIECES_MAX);
     assert_int_equal(rig->decoded.frames[0].length, ENG_PIECES_MAX - 2);
@@ -165,7 +165,7 @@ static void pieces_limit(void **state)
     rig_free(rig);
 }
 
-/* A full window of the peer holds back new packets. The last packet asks for an acknowledgement at once. */
+/* If the peer's window is full, new packets wait. The last packet asks for an acknowledgement. */
 static void window(void **state)
 {
     struct rig *rig = rig_new_with(RD, &ENG_CONFIG_DEFAULT);
@@ -198,7 +198,7 @@ static void acknowledge_piggyback(void **state)
     assert_int_equal(rig->decoded.hdr.ack_cumulative, 2);
     assert_int_equal(rig->decoded.hdr.ops_done, 1);
     assert_true(rig->decoded.hdr.ack_delay >= 10000 >> VIP_WIRE_TICK_SHIFT);
-    /* The message has carried the acknowledgement, so its timer is off. */
+    /* The message has carried the acknowledgement, so the timer of the acknowledgement is off. */
     rig_feed_ack(rig, 2, 1);
     assert_true(eng_deadline(rig->eng) == ENG_NEVER);
     rig_free(rig);
@@ -212,31 +212,31 @@ static void acknowledge_when(void **state)
 
     for (unsigned i = 0; i < 20; i++)
         rig_recv(rig, 0, 100);
-    /* After ack_delay_ns, in its own packet. */
+    /* The acknowledgement is sent after ack_delay_ns, in a packet of its own. */
     rig_feed(rig, 1, frame);
     assert_true(eng_deadline(rig->eng) == rig->now_ns + ENG_CONFIG_DEFAULT.ack_delay_ns);
     assert_int_equal(rig_wait(rig, 100000), 1);
-    /* At once, if asked. */
+    /* The acknowledgement is sent at once, if the peer asks for it. */
     frame.op++;
     packet = rig_packet(rig, 1, &frame);
     packet.hdr.flags |= VIP_PKTF_ACK_NOW;
     rig_feed_as(rig, 1, &packet);
     assert_int_equal(rig_drain(rig), 1);
     assert_int_equal(rig->decoded.hdr.flags, VIP_PKTF_ACK);
-    /* At once, after ack_every_packets packets. */
+    /* The acknowledgement is sent at once after ack_every_packets packets. */
     for (unsigned i = 0; i < ENG_CONFIG_DEFAULT.ack_every_packets; i++) {
         assert_false(eng_tx_ready(rig->eng));
         frame.op++;
         rig_feed(rig, 1, frame);
     }
     assert_int_equal(rig_drain(rig), 1);
-    /* An acknowledgement is not acknowledged. */
+    /* An acknowledgement itself is not acknowledged. */
     assert_int_equal(rig_feed_ack(rig, 2, 0), ENG_RX_DONE);
     assert_true(eng_deadline(rig->eng) == ENG_NEVER);
     rig_free(rig);
 }
 
-/* Three later packets arrived: the missing content is sent again, in a packet with a new number. */
+/* Three later packets arrived. The missing content is sent again, in a packet with a new number. */
 static void fast_retransmit(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -346,7 +346,7 @@ static void unreliable(void **state)
     rig_free(rig);
 }
 
-/* A send whose packet left before the end of the connection completes without error; others are flushed. */
+/* At the end of a connection, sends whose packets had left complete; other sends are flushed. */
 static void unreliable_then_gone(void **state)
 {
     struct rig *rig = rig_new(UD);
@@ -362,7 +362,8 @@ static void unreliable_then_gone(void **state)
     rig_free(rig);
 }
 
-/* The peer's CLOSE reports processed operations, which complete, and a failed one. All later ones are flushed. */
+/* The peer's CLOSE reports processed operations and one failed operation. The processed ones
+ * complete, and all later ones are flushed. */
 static void closed_with_news(void **state)
 {
     struct rig *rig = rig_new(VIP_LVL_RECEPTION);
@@ -383,7 +384,7 @@ static void closed_with_news(void **state)
     assert_int_equal(rig_find(rig, ENG_EVENT_ERROR)->code, VIP_EC_CONN_LOST);
     rig_free(rig);
 
-    /* A CLOSE reports more operations than were sent: this report is ignored, and the send is flushed. */
+    /* A CLOSE reports more operations than were sent. This is ignored; the send is flushed. */
     rig = rig_new(RD);
     rig_send(rig, 0, 10);
     rig_drain(rig);
@@ -393,7 +394,8 @@ static void closed_with_news(void **state)
     rig_free(rig);
 }
 
-/* Plain acknowledgements use up packet numbers while an old packet is open. The old packet must still be repeated. */
+/* Acknowledgements without data use up packet numbers while an old packet is not acknowledged. The
+ * old packet must still be repeated. */
 static void numbers_run_out(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -422,7 +424,7 @@ static void numbers_run_out(void **state)
     rig_free(rig);
 }
 
-/* A second VI sends after one turn of the first VI, even if the first VI has much to send. */
+/* A second VI sends after one turn of the first VI, even if the first VI has more to send. */
 static void turns(void **state)
 {
     struct eng_config config = ENG_CONFIG_DEFAULT;
@@ -483,7 +485,7 @@ static void read_completes(void **state)
     rig_free(rig);
 }
 
-/* At most 16 reads are open. The seventeenth read waits, and so do operations behind it. */
+/* At most 16 reads are open. The seventeenth read waits, and later operations wait behind it. */
 static void reads_limit(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -501,7 +503,7 @@ static void reads_limit(void **state)
     rig_free(rig);
 }
 
-/* A repeated packet cannot be made, because its memory is gone. The earlier packet may have arrived. */
+/* A packet cannot be repeated: its memory is inaccessible. Its first copy may have arrived. */
 static void failed_but_arrived(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -515,7 +517,7 @@ static void failed_but_arrived(void **state)
     rig->now_ns++;
     rig_send(rig, 0, 5);
     eng_tx_failed(rig->eng, RIG_VI, rig->out.op, rig->now_ns);
-    /* The oldest operation has lost its memory: it fails at once. */
+    /* The memory of the oldest operation is inaccessible: this operation fails at once. */
     assert_int_equal(rig->dones, 3);
     assert_int_equal(rig->done[0].status, VIP_ST_DONE | VIP_ST_PROTECTION_ERROR);
     assert_int_equal(rig_find(rig, ENG_EVENT_BROKEN)->reason, VIP_CLOSE_ERROR);
@@ -540,10 +542,8 @@ static void failed_but_arrived(void **state)
     rig_free(rig);
 }
 
-/*
- * Two operations lose their memory, first the later one, which is only half cut. Then the peer reports the earlier
- * one as processed. The later one fails in its turn.
- */
+/* The memory of two operations becomes inaccessible, first that of the later one, which is half
+ * cut. Then the peer reports the earlier one as processed. The later one fails in its turn. */
 static void failed_behind_arrived(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -571,8 +571,8 @@ static void failed_behind_arrived(void **state)
     rig_free(rig);
 }
 
-/* Operations behind one that lost its memory are still repeated: if the peer has that operation, it needs the later
- * ones. */
+/* An operation has lost its memory. Later operations are still repeated: if the peer already has
+ * that operation, it needs the later ones. */
 static void repeats_behind_failed(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -588,8 +588,8 @@ static void repeats_behind_failed(void **state)
     rig->deny = true;
     eng_tx_failed(rig->eng, RIG_VI, 1, rig->now_ns);
     rig->deny = false;
-    /* A later packet is acknowledged, so both packets count as lost. The peer has the first two operations, but reports
-     * that late. */
+    /* A later packet is acknowledged, so both packets count as lost. The peer has the first two
+     * operations, but reports them late. */
     assert_true(rig_wait(rig, 4 * ENG_CONFIG_DEFAULT.rto_initial_ns) > 0);
     ack = rig_ack(rig, 1, 0);
     ack.hdr.range_count = 1;
@@ -617,7 +617,7 @@ static struct vip_shm_seg *no_segs(void *ctx, unsigned count)
     return NULL;
 }
 
-/* The session gets no more memory for long descriptors: such a descriptor fails in its turn (spec 3.3). */
+/* The session gets no memory for a long descriptor, which fails in its turn (spec 3.3). */
 static void segments_refused(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -651,7 +651,7 @@ static void segments_refused(void **state)
     rig_free(rig);
 }
 
-/* Latencies of all VIs, and those of one VI from the call of eng_vi_measure on. */
+/* Latencies of all VIs; latencies of one VI from the call of eng_vi_measure on. */
 static void latency(void **state)
 {
     struct eng_latency all = {0}, own = {0};
@@ -677,7 +677,7 @@ static void latency(void **state)
     }
     assert_int_equal(own.wire_to_ack.max_ns, 10000);
     assert_in_range(own.post_to_complete.max_ns, 12000, 14000);
-    assert_int_equal(own.post_to_wire.count, 0); /* the host measures it */
+    assert_int_equal(own.post_to_wire.count, 0); /* the host measures this latency */
     rig_free(rig);
 }
 

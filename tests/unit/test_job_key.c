@@ -20,7 +20,7 @@ static struct job_key counting_key(void)
     return key;
 }
 
-/* Results of `openssl mac -macopt size:16 SIPHASH` for the eight bytes of the role and the claim. */
+/* Expected: `openssl mac -macopt size:16 SIPHASH` of the eight bytes of role and claim. */
 static void proofs_are_siphash_of_role_and_claim(void **state)
 {
     static const struct {

@@ -1,5 +1,5 @@
 /*
- * job/: words and lines of the PMI-1 protocol, and joining a job with it. The test is the launcher.
+ * job/: words and lines of the PMI-1 protocol, and the start of a job. The test is the launcher.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -61,7 +61,7 @@ static void lines_come_whole(void **state)
     close(pair[0]);
 }
 
-/* Answers of the test launcher: pairs of the beginning of a line, and the answer to it. */
+/* Answers of the test's launcher: pairs of the beginning of a line and the answer to this line. */
 struct script {
     int fd;
     const char *(*answer)[2];
@@ -84,7 +84,7 @@ static void *launcher(void *arg)
     return NULL;
 }
 
-/* Join a job whose launcher follows the script; the launcher ends with the connection. */
+/* Join a job whose launcher follows the script; the launcher ends when the connection ends. */
 static int join(const char *(*answer)[2], const char *rank, const char *size, struct job **ret,
                 struct script *script, pthread_t *thread, int *fd)
 {

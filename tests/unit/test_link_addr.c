@@ -86,7 +86,7 @@ static void test_mac_addresses(void **state)
     assert_int_equal(link_addr_parse_as(LINK_UDP, "127.0.0.1", 4794, &udp), 0);
     link_addr_format_as(LINK_UDP, &udp, text, sizeof(text));
     assert_string_equal(text, "127.0.0.1:4794");
-    /* An address that is not known yet is an empty text. */
+    /* The text of an unknown address is empty. */
     mac.len = 0;
     link_addr_format_as(LINK_ETHER, &mac, text, sizeof(text));
     assert_string_equal(text, "");
@@ -169,7 +169,7 @@ static void test_format_survives_any_bytes(void **state)
     link_addr_format(&addr, tiny, sizeof(tiny));
     assert_string_equal(tiny, "01");
     link_addr_format(&addr, tiny, 0);
-    /* An address with a length beyond the array is equal to no address. */
+    /* An address whose length exceeds the array is not equal to any address. */
     assert_false(link_addr_equal(&addr, &addr));
 }
 
@@ -229,7 +229,7 @@ static void test_bad_faults_name_the_word(void **state)
     assert_int_equal(f.seed, 77);
 }
 
-/* The members that each row must have, and the words and keys of the rows. */
+/* Check the members that each row must have, and the words and keys of the rows. */
 static void test_rows_of_kinds(void **state)
 {
     char words[LINK_WORDS_BYTES];

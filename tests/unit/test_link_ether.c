@@ -1,6 +1,6 @@
 /*
  * The Ethernet link, as far as it can be tested without privilege: good and faulty frames, the kernel's filter
- * (attached to a pair of local sockets), and a link that cannot come up.
+ * (attached to a pair of local sockets), and a link that stays down.
  */
 #include "vipd/link/ether.h"
 
@@ -40,7 +40,7 @@ static enum ether_verdict judge(const struct ether_want *want, const uint8_t *by
     return verdict;
 }
 
-/* A whole frame from `from` to the card of `plain` with the packet "abcdefgh"; returns its length. */
+/* Make a frame from `from` to the card of `plain`, packet "abcdefgh". Returns its length. */
 static uint32_t make(uint8_t out[128], const struct ether_want *from)
 {
     unsigned head = ether_frame_put(out, from, plain.mac, ETHER_KIND, 8);
@@ -85,7 +85,7 @@ static void test_layout(void **state)
     good(&tagged, frame, 30);
 }
 
-/* Short frames arrive padded to 60 bytes; the length in our header says where the packet ends. */
+/* The network pads short frames to 60 bytes. The length in our header is that of the packet. */
 static void test_padding(void **state)
 {
     uint8_t frame[128] = {0};
@@ -115,23 +115,23 @@ static void test_foreign(void **state)
     uint32_t len = make(frame, &sender);
 
     (void)state;
-    frame[5] ^= 1; /* to another card */
+    frame[5] ^= 1; /* the destination is another card */
     bad(&plain, frame, len, ETHER_MAC);
-    memset(frame, 0xff, 6); /* to all cards: our packets go to one card only */
+    memset(frame, 0xff, 6); /* the destination is all cards, but our packets go to one card only */
     bad(&plain, frame, len, ETHER_MAC);
     len = make(frame, &sender);
-    frame[6] |= 1; /* from a group address */
+    frame[6] |= 1; /* the source is a group address */
     bad(&plain, frame, len, ETHER_MAC);
     memset(frame + 6, 0, 6);
     bad(&plain, frame, len, ETHER_MAC);
     len = make(frame, &sender);
     frame[13] = 0xb6;
     bad(&plain, frame, len, ETHER_ETHERTYPE);
-    frame[12] = 0x08; /* IPv4 */
+    frame[12] = 0x08; /* the EtherType of IPv4 */
     frame[13] = 0x00;
     bad(&plain, frame, len, ETHER_ETHERTYPE);
     len = make(frame, &sender);
-    for (unsigned i = 14; i < 16; i++) { /* magic; version and kind */
+    for (unsigned i = 14; i < 16; i++) { /* wrong magic; wrong version or kind */
         frame[i] ^= 1;
         bad(&plain, frame, len, ETHER_HEADER);
         frame[i] ^= 1;
@@ -152,12 +152,13 @@ static void test_vlans(void **state)
 
     (void)state;
     bad(&tagged, bytes, len, ETHER_VLAN);
-    /* The kernel has removed the tag from the bytes. The upper bits of the tag are a priority. */
+    /* The kernel has taken out the tag and reports it. The upper bits of the tag are a priority. */
     assert_int_equal(ether_frame_get(&tagged, &frame, &content), ETHER_OK);
     assert_int_equal(ether_frame_get(&plain, &frame, &content), ETHER_VLAN);
     frame.tag = 0xe000;
     assert_int_equal(ether_frame_get(&plain, &frame, &content), ETHER_OK);
-    /* The kernel has removed the tag and does not report it. It only says that the frame is for another host. */
+    /* The kernel has taken the tag out of the frame and does not report it. It only reports that
+     * the frame is for another host. */
     frame.tagged = false;
     frame.foreign = true;
     assert_int_equal(ether_frame_get(&plain, &frame, &content), ETHER_VLAN);
@@ -228,7 +229,7 @@ static void test_counters(void **state)
     assert_int_equal(stats.drop_frame_length, 1);
 }
 
-/* True: the frame passes the filter of the receiving socket. */
+/* True if the frame passes the filter of the receiving socket. */
 static bool passes(const int pair[2], const uint8_t *frame, uint32_t len)
 {
     uint8_t got[128];
@@ -282,7 +283,7 @@ static void test_filter(void **state)
     assert_non_null(strstr(why, "refused"));
 }
 
-/* With and without CAP_NET_RAW the link exists and is down, and packets sent on it are lost. */
+/* With and without CAP_NET_RAW the link exists and is down. Packets sent on the link are lost. */
 static void check_down(struct link *link, const char *why)
 {
     struct link_addr to = {.len = 6, .bytes = {2, 0, 0, 0, 0, 2}};

@@ -1,6 +1,6 @@
 /*
- * The fault decorator in front of a link that only records packets: statistics per seed, order, damage,
- * delays in virtual time, a full medium, bounds.
+ * The decorator that plants faults, before a link that only records packets. Tests: statistics per
+ * seed, order, damage, delays in virtual time, a full medium, limits.
  */
 #include "vipd/link/link.h"
 
@@ -16,10 +16,10 @@
 /* A link that records the packets that it gets. */
 struct log_link {
     struct link link;
-    uint32_t value[LOG_MAX];   /* the first four bytes of each packet */
-    uint32_t flipped[LOG_MAX]; /* bits of the rest that are not zero */
+    uint32_t value[LOG_MAX];   /* index: the packet; its first four bytes */
+    uint32_t flipped[LOG_MAX]; /* number of bits that are not zero in its other bytes */
     uint64_t at_ns[LOG_MAX];
-    unsigned count, calls, room; /* room: packets it takes before it is full */
+    unsigned count, calls, room; /* room: number of packets until the link is full */
     bool closed;
 };
 
@@ -108,8 +108,8 @@ static struct link *wrap(const char *faults)
     return link;
 }
 
-/* Send packets first..first+count-1, whose first bytes are their number, 16 at a time. The
- * link must take all of them. */
+/* Send packets first..first+count-1, at most 16 in a call. A packet's first bytes are its number.
+ * The link must take all packets. */
 static void send_numbers(struct link *link, uint32_t first, uint32_t count, uint64_t now_ns)
 {
     static uint8_t zeroes[28];
@@ -169,7 +169,7 @@ static void test_loss_statistics_and_seeds(void **state)
 
         send_numbers(link, 0, 20000, 1);
         stats = stats_of(link);
-        /* 2000 expected, standard deviation 42: five standard deviations either way. */
+        /* Expected: 2000, standard deviation 42. The range is five deviations to each side. */
         assert_in_range(stats.fault_lost, 1790, 2210);
         assert_int_equal(stats.fault_lost + inner.count, 20000);
         for (unsigned i = 1; i < inner.count; i++)
@@ -181,7 +181,7 @@ static void test_loss_statistics_and_seeds(void **state)
             bool same = inner.count == first_count &&
                         memcmp(first_run, inner.value, first_count * sizeof(uint32_t)) == 0;
 
-            /* The same seed loses the same packets, another seed loses others. */
+            /* The same seed loses the same packets; another seed loses other packets. */
             assert_int_equal(same, run == 1);
         }
         link->class->close(link);
@@ -202,7 +202,7 @@ static void test_duplicates(void **state)
         assert_in_range(seen[i], 1, 2);
         twice += seen[i] == 2;
     }
-    /* 1000 expected, standard deviation 31. */
+    /* Expected: 1000, with a standard deviation of 31. */
     assert_in_range(twice, 850, 1150);
     assert_int_equal(stats_of(link).fault_duplicated, twice);
     link->class->close(link);
@@ -258,7 +258,7 @@ static void test_delay_is_exact_and_keeps_order(void **state)
 
     for (uint32_t i = 0; i < 100; i++)
         send_numbers(link, 2 * i, 2, 1000ull * i);
-    /* Packets that were sent at 0..49 us are due by 99 us. */
+    /* All packets that were sent at 0 to 49 us must have left at 99 us. */
     assert_int_equal(inner.count, 100);
     assert_int_equal(link->class->deadline(link), 100000);
     for (uint64_t now = 100000; inner.count < 200; now = link->class->deadline(link))

@@ -1,6 +1,6 @@
 /*
- * Hosts with several paths, over networks of this test in virtual time: proofs, cuts, interfaces that
- * go down, the return, hosts that lie, hosts without paths, and limits.
+ * Hosts with several paths, over networks of this test in virtual time: proofs, cuts, interfaces
+ * that go down, the return to path 0, false messages, hosts without paths, and limits.
  */
 #include "vipd/link/paths.h"
 
@@ -27,28 +27,28 @@ struct waiting {
     struct link_addr from;
     uint32_t len;
     uint8_t bytes[256];
-    bool out; /* given to the user and not released */
+    bool out; /* the buffer was given to the user, who has not released it */
 };
 
 /* The link of one host on one network. */
 struct card {
     struct link link;
-    struct link_addr own; /* also if link.self is a lie */
+    struct link_addr own; /* its true address, also if link.self is false */
     unsigned host, path;
-    unsigned head, tail; /* of waiting, modulo WAITING */
+    unsigned head, tail; /* indices into waiting, modulo WAITING */
     struct waiting waiting[WAITING];
-    unsigned probes, data; /* messages and packets sent */
+    unsigned probes, data; /* number of messages and number of packets sent */
     int out;
     bool closed;
 };
 
 static struct card cards[HOSTS][PATHS];
-static bool cut[PATHS][HOSTS][HOSTS]; /* network, from, to: packets are lost */
-static bool still[HOSTS];             /* this host takes no turns */
-static unsigned lose_probes;          /* this number of further messages is lost */
+static bool cut[PATHS][HOSTS][HOSTS]; /* index: network, from, to; true: packets are lost */
+static bool still[HOSTS];             /* true: this host takes no turns */
+static unsigned lose_probes;          /* number of next messages that are lost */
 static struct link *net[HOSTS];
 static uint64_t now_ns;
-static unsigned got[HOSTS], got_from[HOSTS][HOSTS]; /* packets that a user has received */
+static unsigned got[HOSTS], got_from[HOSTS][HOSTS]; /* number of packets that a user has received */
 
 static struct link_addr address(unsigned host, unsigned path)
 {
@@ -162,7 +162,7 @@ static const struct link_class card_class = {
 
 /* ---- hosts --------------------------------------------------------------------------------- */
 
-static unsigned learned_of[HOSTS]; /* calls of `learned` */
+static unsigned learned_of[HOSTS]; /* number of calls of `learned` */
 
 static void learned(void *ctx)
 {
@@ -216,7 +216,6 @@ static int end(void **state)
     return 0;
 }
 
-/* Send a packet from host to host. */
 static void send_packet(unsigned from, unsigned to)
 {
     struct link_addr name = address(to, 0);
@@ -227,7 +226,7 @@ static void send_packet(unsigned from, unsigned to)
     assert_int_equal(net[from]->class->send(net[from], &tx, 1, now_ns), 1);
 }
 
-/* One turn of a host: it receives what has come. The sender stands in each packet. */
+/* Run one turn of a host: it receives packets that have arrived. Each packet names its sender. */
 static void turn(unsigned host)
 {
     struct link_rx rx[8];
@@ -244,7 +243,7 @@ static void turn(unsigned host)
     }
 }
 
-/* Time goes on in steps of 1 ms; hosts 0 and 1 send a packet to each other every 10 ms if `talking`. */
+/* Advance the time by 1 ms each. talking: hosts 0 and 1 send each other a packet every 10 ms. */
 static void pass(uint64_t ms, bool talking)
 {
     for (uint64_t i = 0; i < ms; i++) {
@@ -259,7 +258,7 @@ static void pass(uint64_t ms, bool talking)
     }
 }
 
-/* The path that packets take: that whose card sends them. */
+/* Returns the path of the packets between two hosts: the path whose card sends them. */
 static unsigned path_of(unsigned from, unsigned to)
 {
     unsigned before[PATHS], path = PATHS;
@@ -289,7 +288,7 @@ static struct link_stats stats_of(unsigned host)
     return stats;
 }
 
-/* Until this number of ms has passed, or packets between both hosts take the path. Returns how long it took. */
+/* Run until packets of both hosts take the path, at most for `ms`. Returns the time in ms. */
 static uint64_t until_path(unsigned path, uint64_t ms)
 {
     uint64_t i = 0;
@@ -312,7 +311,7 @@ static void test_the_first_path_is_used(void **state)
     assert_in_range(got_from[1][0], 299, 302);
     assert_int_equal(stats_of(0).path_moves, 0);
     assert_int_equal(stats_of(0).drop_path_message, 0);
-    /* What holds for all paths. */
+    /* The limits that hold for all paths. */
     assert_int_equal(net[0]->packet_bytes, 1300);
     assert_int_equal(net[0]->window_bytes, 100000);
     assert_int_equal(stats_of(0).tx_packets, PATHS);
@@ -326,7 +325,7 @@ static void test_a_cut_moves_packets_and_10_s_of_answers_return_them(void **stat
     pass(3000, true);
     cut_path(0, true);
     took = until_path(1, 1000);
-    assert_in_range(took, 200, 320); /* silent for 200 ms since the first question without answer */
+    assert_in_range(took, 200, 320); /* silent for 200 ms after an unanswered probe */
     got[0] = got[1] = 0;
     pass(1000, true);
     assert_in_range(got[0], 98, 102);
@@ -351,7 +350,7 @@ static void test_the_third_path_when_two_are_cut(void **state)
     assert_in_range(got[1], 98, 102);
 }
 
-/* Packets pass in the one direction only: answers to the questions of both hosts are missing. */
+/* Packets pass only in one direction, so the probes of both hosts get no answers. */
 static void test_a_cut_in_one_direction(void **state)
 {
     (void)state;
@@ -368,10 +367,10 @@ static void test_an_interface_that_goes_down(void **state)
     snprintf(cards[0][0].link.why_down, sizeof(cards[0][0].link.why_down), "no carrier");
     cards[0][0].link.changes++;
     pass(1, false);
-    assert_int_equal(path_of(0, 1), 1); /* at once */
+    assert_int_equal(path_of(0, 1), 1); /* host 0 changes the path at once */
     assert_false(net[0]->down);
     assert_string_equal(net[0]->without, "path 1 (no carrier)");
-    assert_true(until_path(1, 1000) < 1000); /* the other host learns it by silence */
+    assert_true(until_path(1, 1000) < 1000); /* host 1 detects the cut by a silence */
     cards[0][0].link.down = false;
     cards[0][0].link.changes++;
     pass(9000, true);
@@ -386,7 +385,7 @@ static void test_an_interface_that_goes_down(void **state)
     assert_string_equal(net[0]->why_down, "path 1 (no carrier), path 2 (), path 3 ()");
 }
 
-/* Nobody moves because of few lost messages, or because a host stood still. */
+/* Packets keep their path if few messages are lost, or if a host stops for a while. */
 static void test_what_is_no_silence(void **state)
 {
     (void)state;
@@ -403,13 +402,13 @@ static void test_what_is_no_silence(void **state)
     assert_int_equal(stats_of(1).path_moves, 0);
 }
 
-/* The other host answers by no path: packets stay where they are. */
+/* The other host answers on no path: packets keep their path. */
 static void test_a_host_that_stands_still(void **state)
 {
     (void)state;
     pass(3000, true);
     still[1] = true;
-    for (unsigned i = 0; i < 150; i++) { /* as many as wait at host 1 */
+    for (unsigned i = 0; i < 150; i++) { /* so many packets can wait at host 1 */
         send_packet(0, 1);
         pass(10, false);
     }
@@ -430,7 +429,7 @@ static void test_without_traffic_nothing_is_asked(void **state)
     assert_int_equal(net[0]->class->deadline(net[0]), UINT64_MAX);
     pass(60000, false);
     assert_int_equal(cards[0][0].probes + cards[0][1].probes + cards[0][2].probes, probes);
-    /* After that time a cut is found as before. */
+    /* After that time a cut is still detected. */
     cut_path(0, true);
     assert_in_range(until_path(1, 1000), 200, 500);
 }
@@ -473,8 +472,8 @@ static void test_packets_of_strangers_by_a_further_path(void **state)
     assert_int_equal(stats_of(0).drop_path, 1);
     pass(3000, true);
     got[0] = 0;
-    give(&cards[0][1], address(2, 1), packet, sizeof(packet)); /* of a host not known here */
-    give(&cards[0][2], address(1, 1), packet, sizeof(packet)); /* by another path than its own */
+    give(&cards[0][1], address(2, 1), packet, sizeof(packet)); /* source: an unknown host */
+    give(&cards[0][2], address(1, 1), packet, sizeof(packet)); /* not the path of its source */
     pass(1, false);
     assert_int_equal(got[0], 0);
     assert_int_equal(stats_of(0).drop_path, 3);
@@ -490,7 +489,7 @@ static void test_answers_to_no_question(void **state)
         .type = VIP_PATH_ECHO, .nonce = 1, .host = name_of(1), .count = 1};
 
     (void)state;
-    echo.addr[0] = name_of(2); /* "host 1 has the address of host 2" */
+    echo.addr[0] = name_of(2); /* a message: "host 1 has the address of host 2" */
     pass(3000, true);
     for (unsigned nonce = 1; nonce < 100; nonce++) {
         echo.nonce = nonce;
@@ -509,7 +508,7 @@ static void test_a_question_for_another_host(void **state)
 
     (void)state;
     give_message(&cards[0][0], address(1, 0), probe);
-    probe.path = 1; /* by another path than it says */
+    probe.path = 1; /* the message arrives on another path than it names */
     probe.host = name_of(0);
     give_message(&cards[0][0], address(1, 0), probe);
     pass(2, false);
@@ -521,7 +520,7 @@ static void test_a_question_for_another_host(void **state)
     assert_int_equal(cards[0][0].probes, probes + 1);
 }
 
-/* Host 1 says that it has the address of host 2 on path 1. Host 2 does not answer for it. */
+/* Host 1 reports host 2's address as its own on path 1. Host 2 answers no probes for host 1. */
 static void test_a_host_that_claims_the_address_of_another(void **state)
 {
     (void)state;
@@ -534,8 +533,8 @@ static void test_a_host_that_claims_the_address_of_another(void **state)
     assert_int_equal(cards[0][1].data, 0);
 }
 
-/* Host 1 has moved host 0's packets to path 1, and then names another address there, or none: no packet goes to an
- * address that has not answered. */
+/* Host 0's packets to host 1 use path 1. Then host 1 reports another address there, or no address.
+ * No packet goes to an address that has not answered a probe. */
 static void test_an_address_that_changes_while_it_is_used(void **state)
 {
     struct card *card = &cards[1][1];
@@ -548,14 +547,14 @@ static void test_an_address_that_changes_while_it_is_used(void **state)
         assert_true(until_path(1, 1000) < 1000);
         cut_path(0, false);
         card->link.self = none ? (struct link_addr){.len = 0} : address(2, 1);
-        pass(2000, true); /* until an answer by path 0 names it */
+        pass(2000, true); /* long enough for an answer on path 0 with the new address */
         assert_int_not_equal(path_of(0, 1), 1);
-        pass(15000, true); /* back to the first path */
+        pass(15000, true); /* packets return to path 0 */
     }
     card->link.self = card->own;
 }
 
-/* Host 1 never sends to host 0, so it does not know which addresses host 0 has, and drops its packets on path 1. */
+/* Host 1 never sends to host 0, does not know its addresses and drops its packets on path 1. */
 static void test_a_host_that_does_not_accept(void **state)
 {
     (void)state;
@@ -591,7 +590,8 @@ static void remember(void *ctx, const struct link_addr *host, unsigned path,
     link->class->remember_path(link, host, path, addr);
 }
 
-/* The vipd of host 1 begins anew while path 0 is cut. It remembers host 0's addresses, which must answer first. */
+/* The vipd of host 1 starts while path 0 is cut. It knows host 0's addresses from its last life;
+ * they must answer a probe first. */
 static void test_a_vipd_that_begins_while_a_path_is_cut(void **state)
 {
     static const uint8_t packet[64] = {0x11, 0};
@@ -611,7 +611,7 @@ static void test_a_vipd_that_begins_while_a_path_is_cut(void **state)
     got[1] = 0;
     now_ns += 2 * TRIP_NS;
     turn(1);
-    assert_int_equal(got[1], 0); /* not proved yet */
+    assert_int_equal(got[1], 0); /* the address is not proved yet */
     assert_true(stats_of(1).drop_path > 0);
     assert_true(until_path(1, 1000) < 1000);
     got[0] = got[1] = 0;
@@ -626,7 +626,7 @@ static void test_a_vipd_that_begins_while_a_path_is_cut(void **state)
 static void test_a_host_with_one_path(void **state)
 {
     (void)state;
-    still[1] = true; /* as a vipd without paths: it does not answer */
+    still[1] = true; /* like a host without paths, host 1 answers no probes */
     for (unsigned i = 0; i < 100; i++) {
         send_packet(0, 1);
         pass(10, false);
@@ -638,11 +638,11 @@ static void test_a_host_with_one_path(void **state)
         pass(1000, false);
         cards[1][0].head = cards[1][0].tail;
     }
-    assert_in_range(cards[0][0].probes, 6, 8); /* one in a minute */
+    assert_in_range(cards[0][0].probes, 6, 8); /* one probe in a minute */
     assert_int_equal(cards[0][1].probes, 0);
 }
 
-/* Its vipd begins later. When packets come from it, it is asked anew. */
+/* The vipd of host 1 starts later. When packets arrive from host 1, host 0 probes it again. */
 static void test_a_host_that_was_asked_too_early(void **state)
 {
     (void)state;
@@ -659,7 +659,7 @@ static void test_a_host_that_was_asked_too_early(void **state)
     assert_true(until_path(1, 1000) < 1000);
 }
 
-/* More packets come by path 0 than one call takes; a packet by path 1 waits for two calls at most. */
+/* On path 0 arrive more packets than a call takes. Path 1 waits for two calls at most. */
 static void test_a_flood_by_one_path(void **state)
 {
     static const uint8_t packet[64] = {0x11, 1}, junk[64] = {0x11, 2};
@@ -675,7 +675,7 @@ static void test_a_flood_by_one_path(void **state)
     pass(20, false);
 }
 
-/* One machine answers from many ports. It gets a share of the table, and its other ports keep one path. */
+/* One machine answers from many ports. They get a share of the table; others use only path 0. */
 static void test_many_hosts_of_one_machine(void **state)
 {
     const uint64_t seed[2] = {1, 2};
@@ -702,8 +702,8 @@ static void test_many_hosts_of_one_machine(void **state)
     path_hosts_free(hosts);
 }
 
-/* Anyone can make a host answer to addresses of his choice. These use up neither the table nor more than a share of
- * the questions, and a host that answers gets its place. */
+/* A host sends to many addresses that do not answer. They do not fill the table and get only a
+ * share of the probes. A host that answers still gets its place. */
 static void test_many_addresses(void **state)
 {
     unsigned probes;

@@ -1,6 +1,6 @@
 /*
- * Finding peers on Ethernet, without a medium: the test itself carries the messages between hosts. Questions,
- * answers, their limits, and hostile messages.
+ * Hosts find peers on Ethernet, without a medium: the test itself carries the messages between
+ * hosts. Questions, answers, their limits, and hostile messages.
  */
 #include "vipd/link/ether_peer.h"
 
@@ -32,7 +32,7 @@ static struct host *host_new(const char *name, const struct ether_peer_auth *aut
     return host;
 }
 
-/* Give a host this message as if it came from card `from`, in memory of exactly its length. */
+/* Give a host this message as if card `from` had sent it. Its memory has exactly its length. */
 static void give(struct host *host, const struct ether_peer_frame *frame, const uint8_t from[6],
                  uint64_t now_ns)
 {
@@ -72,7 +72,7 @@ static void silent(struct host *host, uint64_t now_ns)
     assert_false(ether_peers_next(&host->peers, now_ns, &frame));
 }
 
-/* The number of dropped messages of peers, for all reasons. */
+/* The sum of all counters of dropped messages of peers. */
 static uint64_t drops(const struct host *host)
 {
     const struct link_stats *s = &host->stats;
@@ -89,7 +89,7 @@ static void test_question_and_answer(void **state)
 
     assert_true(ether_peers_deadline(&a->peers) == UINT64_MAX);
     assert_int_equal(find(a, "node-b", 5 * MS), -EAGAIN);
-    assert_int_equal(find(a, "node-b", 5 * MS), -EAGAIN); /* sends no second question */
+    assert_int_equal(find(a, "node-b", 5 * MS), -EAGAIN); /* the host sends no second question */
     question = next(a, 5 * MS);
     silent(a, 5 * MS);
     assert_int_equal(question.kind, ETHER_PEER_SOLICIT);
@@ -104,7 +104,7 @@ static void test_question_and_answer(void **state)
     give(a, &answer, mac_b, 7 * MS);
     assert_int_equal(find(a, "NODE-B", 8 * MS), 0xb);
     assert_true(ether_peers_deadline(&a->peers) == UINT64_MAX);
-    /* The answer is valid for a minute. Then the question is sent again, with another nonce. */
+    /* The answer is valid for a minute. Then the host asks again, with another nonce. */
     assert_int_equal(find(a, "node-b", 60006 * MS), 0xb);
     assert_int_equal(find(a, "node-b", 60008 * MS), -EAGAIN);
     answer = next(a, 60008 * MS);
@@ -156,7 +156,7 @@ static void test_nobody_answers(void **state)
     assert_int_equal(find(a, "nobody", 1849 * MS), -ENOENT);
     assert_true(ether_peers_deadline(&a->peers) == UINT64_MAX);
     assert_int_equal(find(a, "nobody", 1850 * MS), -EAGAIN);
-    /* A question for the name of another host is no drop. */
+    /* A question for the name of another host does not count as dropped. */
     assert_int_equal(drops(b), 0);
     assert_int_equal(b->stats.rx_solicits, 4);
     free(a);
@@ -178,7 +178,8 @@ static void test_names(void **state)
     free(a);
 }
 
-/* Answers without a question and answers to an older question are dropped. Of two answers the first one counts. */
+/* Answers without a question and answers to an older question are dropped. If two answers arrive,
+ * the first one is valid. */
 static void test_answers_that_nobody_wants(void **state)
 {
     struct host *a = host_new("node-a", NULL), *b = host_new("node-b", NULL);
@@ -188,7 +189,7 @@ static void test_answers_that_nobody_wants(void **state)
     question = next(a, MS);
     give(b, &question, mac_a, MS);
     answer = next(b, MS);
-    /* To a host that did not ask. */
+    /* The answer arrives at a host that has not asked. */
     give(b, &answer, mac_c, MS);
     assert_int_equal(b->stats.drop_peer_unasked, 1);
     /* With a changed nonce the checksum is wrong. */
@@ -198,7 +199,7 @@ static void test_answers_that_nobody_wants(void **state)
     assert_int_equal(b->stats.drop_peer_crc, 1);
     give(a, &answer, mac_b, MS);
     assert_int_equal(find(a, "node-b", MS), 0xb);
-    give(a, &answer, mac_b, MS); /* as to a repeated question */
+    give(a, &answer, mac_b, MS); /* a second answer, as to a repeated question */
     assert_int_equal(drops(a), 0);
     give(a, &answer, mac_c, MS);
     assert_int_equal(a->stats.drop_peer_dispute, 1);
@@ -223,7 +224,7 @@ static struct link_addr card(const uint8_t mac[6])
     return addr;
 }
 
-/* The result of ether_peers_name. The name that it writes must be `want`; NULL: it must write no name. */
+/* Check the result of ether_peers_name and the name that it writes; want NULL: it writes none. */
 static int name_of(struct host *host, const uint8_t mac[6], uint64_t now_ns, const char *want)
 {
     struct link_addr addr = card(mac);
@@ -240,11 +241,11 @@ static bool count_card(void *ctx, const struct link_addr *host)
 
     assert_int_equal(host->len, 6);
     counts[host->bytes[5]]++;
-    return counts[0]-- != 1; /* counts[0]: further calls that the caller wants */
+    return counts[0]-- != 1; /* counts[0]: number of further calls that the caller wants */
 }
 
-/* One card is asked for its name. Only this card gets the question. The answer gives the name of the card, but does
- * not answer a search for that name. */
+/* A host asks one card for its name. Only this card gets the question. The answer gives the name of
+ * the card, but is no answer to a search for that name. */
 static void test_name_of_a_card(void **state)
 {
     struct host *a = host_new("node-a", NULL), *b = host_new("Node-B.example.org", NULL),
@@ -267,7 +268,7 @@ static void test_name_of_a_card(void **state)
     answer = next(b, MS);
     assert_int_equal(answer.kind, ETHER_PEER_ANNOUNCE);
     assert_memory_equal(answer.to, mac_a, 6);
-    give(a, &answer, mac_c, MS); /* this card was not asked */
+    give(a, &answer, mac_c, MS); /* the host did not ask this card */
     assert_int_equal(a->stats.drop_peer_unasked, 1);
     assert_int_equal(name_of(a, mac_b, MS, NULL), -EAGAIN);
     give(a, &answer, mac_b, MS);
@@ -303,7 +304,7 @@ static void test_name_of_a_card_that_was_found(void **state)
         frame = next(b, now_ns);
         give(a, &frame, mac_b, now_ns);
     }
-    /* There is one call for each answer. A caller that stops can go on from there later. */
+    /* There is one call for each answer. A caller that stops can later continue from there. */
     counts[0] = 1;
     assert_int_equal(ether_peers_known(&a->peers, 0, now_ns, count_card, counts), 0);
     counts[0] = 99;
@@ -360,7 +361,8 @@ static void test_name_of_nobody(void **state)
     free(b);
 }
 
-/* A message cut at any byte, with any bit flipped, and noise: all are dropped and counted; the table stays empty. */
+/* A message cut at any byte, a message with any bit flipped, and random bytes are all dropped and
+ * counted. The table stays empty. */
 static void test_damage(void **state)
 {
     struct host *a = host_new("node-a", NULL), *b = host_new("node-b", NULL);
@@ -393,13 +395,14 @@ static void test_damage(void **state)
     free(b);
 }
 
-/* Messages with a right checksum, but a bad name, are dropped. */
+/* Messages with a correct checksum but a bad name are dropped. */
 static void test_fields(void **state)
 {
     struct host *a = host_new("node-a", NULL), *b = host_new("node-b", NULL);
     struct ether_peer_frame frame;
 
-    /* The sender's own code makes the messages. The test puts the bad names in its table, to avoid the check. */
+    /* The sender's own code makes the messages. The test writes the bad names into the sender's
+     * table, because the functions would refuse them. */
     snprintf(a->peers.entries[0].name, sizeof(a->peers.entries[0].name), "node b");
     a->peers.entries[0].state = ETHER_PEER_ASKING;
     a->peers.asking = 1;
@@ -407,7 +410,7 @@ static void test_fields(void **state)
     give(b, &frame, mac_a, MS);
     assert_int_equal(b->stats.drop_peer_field, 1);
     a->peers.entries[0] = (struct ether_peer_entry){.state = ETHER_PEER_ASKING};
-    frame = next(a, MS); /* the empty name */
+    frame = next(a, MS); /* a message with the empty name */
     give(b, &frame, mac_a, MS);
     assert_int_equal(b->stats.drop_peer_field, 2);
     silent(b, MS);
@@ -415,8 +418,8 @@ static void test_fields(void **state)
     free(b);
 }
 
-/* A card that asks all the time gets few answers, and other cards still get theirs. A flood from many addresses gets a
- * bounded number of answers. */
+/* A card that asks without pause gets few answers, and other cards still get theirs. The number of
+ * answers to a flood from many addresses is limited. */
 static void test_answers_are_limited(void **state)
 {
     struct host *a = host_new("node-a", NULL), *b = host_new("node-b", NULL);
@@ -435,7 +438,7 @@ static void test_answers_are_limited(void **state)
     give(b, &question, mac_a, MS);
     frame = next(b, MS);
     assert_memory_equal(frame.to, mac_a, 6);
-    /* Questions from a million addresses, in ten seconds. */
+    /* Send questions from a million addresses within ten seconds. */
     answers = 0;
     for (unsigned i = 0; i < 1000000; i++) {
         uint8_t mac[6] = {2, (uint8_t)(i >> 16), (uint8_t)(i >> 8), (uint8_t)i, 0, 1};
@@ -459,8 +462,8 @@ static void test_answers_are_limited(void **state)
     free(b);
 }
 
-/* A card cannot choose an address that uses up the answers to another card, because a secret decides which cards share
- * a bucket. Here the card has an address that would share mac_a's bucket if an FNV hash decided. */
+/* A card cannot choose an address that uses up the answers to another card, because a secret
+ * decides which cards share a bucket. By an FNV hash these two would share a bucket. */
 static void test_no_card_chooses_its_bucket(void **state)
 {
     struct host *a = host_new("node-a", NULL), *b = host_new("node-b", NULL);
@@ -494,8 +497,8 @@ static void test_no_card_chooses_its_bucket(void **state)
     free(b);
 }
 
-/* A host has two NICs on one segment, with the same name. Its first NIC is found, even if the second NIC gets the
- * question first. */
+/* A host has two NICs with the same name on one segment. Other hosts find its first NIC, even if
+ * its second NIC gets the question first. */
 static void test_two_nics_of_one_host(void **state)
 {
     struct host *a = host_new("node-a", NULL), *first = host_new("node-b", NULL),
@@ -521,7 +524,7 @@ static void test_two_nics_of_one_host(void **state)
     free(second);
 }
 
-/* A program asks for new names without end: the messages and the table are bounded, and known hosts stay. */
+/* A program asks for new names without end. Messages and table are limited; known hosts stay. */
 static void test_questions_are_limited(void **state)
 {
     struct host *a = host_new("node-a", NULL), *b = host_new("node-b", NULL);
@@ -535,7 +538,7 @@ static void test_questions_are_limited(void **state)
     give(b, &frame, mac_a, now_ns);
     answer = next(b, now_ns);
     give(a, &answer, mac_b, now_ns);
-    for (unsigned i = 0; i < 20000; i++, now_ns += MS / 2) { /* ten seconds */
+    for (unsigned i = 0; i < 20000; i++, now_ns += MS / 2) { /* runs for ten seconds */
         int r;
 
         snprintf(name, sizeof(name), "n%u", i);

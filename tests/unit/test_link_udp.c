@@ -1,6 +1,6 @@
 /*
  * The UDP link on the loopback interface, over IPv4 and IPv6: contents, batches, coalescing on both
- * sides, buffers held for long, bounds, errors, window, addresses that no interface has.
+ * sides, buffers held for long, limits, errors, the window, addresses of no interface.
  */
 #include "vipd/link/link.h"
 
@@ -34,10 +34,10 @@ static void check(const uint8_t *bytes, uint32_t len, uint32_t number)
             fail_msg("packet %u differs at byte %u", number, i);
 }
 
-/* Open a link on the first free port. The search starts at a port that depends on the process. */
+/* Open a link on the first free port. The first port that is tried depends on the process id. */
 static struct link *open_link(struct link_udp_config config)
 {
-    /* Below the ports that scripts/own.sh gives to tests. */
+    /* Lower than the ports that scripts/own.sh gives to tests. */
     unsigned start = 10000 + (unsigned)getpid() % 9000;
     struct link *link = NULL;
     char err[200];
@@ -56,7 +56,7 @@ static struct link *open_link(struct link_udp_config config)
     return NULL;
 }
 
-/* Wait for the socket if no packet is ready, then receive with one call. */
+/* If no packet is ready, wait for the socket; then receive with one call. */
 static unsigned receive(struct link *link, struct link_rx *packets, unsigned count)
 {
     struct pollfd pfd = {.fd = link->class->fd(link), .events = POLLIN};
@@ -79,7 +79,7 @@ static void send_packets(struct link *from, struct link *to, uint32_t first, uns
         uint8_t *bytes = malloc(len);
 
         fill(bytes, len, first + i);
-        /* Three pieces, one of them empty. */
+        /* A packet in three pieces, one of them empty. */
         iovs[i][0] = (struct iovec){bytes, len / 3};
         iovs[i][1] = (struct iovec){bytes + len / 3, 0};
         iovs[i][2] = (struct iovec){bytes + len / 3, len - len / 3};
@@ -174,8 +174,8 @@ static void test_joined_packets_take_few_system_calls(void **state)
     b->class->close(b);
 }
 
-/* Packets that the kernel also refuses one by one (here because of port 0) are lost. Later packets are joined as
- * before. */
+/* The kernel also refuses some packets when they are sent one by one (here because of port 0).
+ * These are lost. Later packets are joined as before. */
 static void test_refused_packets_do_not_end_joining(void **state)
 {
     struct link_udp_config config = {.address = "127.0.0.1", .gso = true, .gro = true};
@@ -245,9 +245,9 @@ static void test_pool_exhaustion(void **state)
         }
     } while (stats.rx_errors == 0 && count < 1100);
     assert_int_equal(stats.rx_errors, 1);
-    /* Of the 1024 buffers some are attached to messages that have not received a packet yet. */
+    /* Some of the 1024 buffers belong to messages that have not received a packet yet. */
     assert_in_range(count, 900, 1024);
-    /* The mark `scarce` comes while there are still buffers for packets in their turn. */
+    /* The mark `scarce` is set while there are still buffers for packets in their turn. */
     assert_false(held[count - 100].scarce);
     assert_true(held[count - 30].scarce);
     assert_int_equal(stats.rx_spare_bytes, 0);
@@ -256,7 +256,7 @@ static void test_pool_exhaustion(void **state)
         b->class->release(b, held[i].buffer);
     }
     b->class->stats(b, &stats);
-    /* Some free buffers are kept and counted in rx_spare_bytes; the others have gone back to the allocator. */
+    /* Some free buffers are kept and counted in rx_spare_bytes. The others are freed. */
     assert_in_range(stats.rx_spare_bytes, 100 << 16, 130 << 17);
     transfer(a, b, lens, 1, 10);
     a->class->close(a);
@@ -276,7 +276,7 @@ static void test_loss_is_not_failure(void **state)
                                  {&nobody, &iov, 1, 100}};
     struct link_stats stats;
 
-    /* The kernel refuses packets to the broadcast address, because the socket has no permission for them. */
+    /* The kernel refuses packets to the broadcast address, because the socket has no permission. */
     assert_int_equal(link_addr_parse("127.255.255.255:9", 9, &nobody), 0);
     assert_int_equal(a->class->send(a, packets, 4, 0), 4);
     a->class->stats(a, &stats);
@@ -311,7 +311,7 @@ static void test_strange_datagrams(void **state)
     b->class->close(b);
 }
 
-/* A sender that fills the window loses no packet, with socket buffers of all sizes. */
+/* A sender that fills the window loses no packet, whatever the size of the socket buffers. */
 static void test_window_fits_the_buffer(void **state)
 {
     static const uint32_t mtus[] = {576, 1500, 9000, 65536};
@@ -369,8 +369,8 @@ static void test_opening(void **state)
     link->class->close(link);
 }
 
-/* A link can be opened although no interface has its address, because the address may come later. Until then the link
- * is down, and packets sent on it are lost. */
+/* A link can be opened although no interface has its address, because an interface may get it
+ * later. Until then the link is down, and packets sent on it are lost. */
 static void test_address_of_nobody(void **state)
 {
     static const char *const addresses[] = {"198.51.100.7", "2001:db8::7", "fe80::7%vip-none"};
@@ -431,7 +431,7 @@ static uint16_t inet_sum(const void *bytes, size_t len)
     return (uint16_t) ~(sum + (sum >> 16));
 }
 
-/* Send the kernel an ICMP message with source `to`: a packet from `from` to `to` was larger than 552 bytes. */
+/* Send an ICMP message from `to`: a packet from `from` to `to` was larger than 552 bytes. */
 static void forge_too_big(int raw, int ear, const struct link *from, const struct link *to)
 {
     struct {
@@ -460,13 +460,13 @@ static void forge_too_big(int raw, int ear, const struct link *from, const struc
     assert_int_equal(
         sendto(raw, &packet, sizeof(packet), 0, (struct sockaddr *)&victim, sizeof(victim)),
         sizeof(packet));
-    /* When the message arrives at `ear`, the kernel has processed it. */
+    /* When the message arrives at the socket `ear`, the kernel has processed it. */
     do
         assert_true(recv(ear, heard, sizeof(heard), 0) > 0);
     while (memcmp(heard + 20, &packet, sizeof(packet)) != 0);
 }
 
-/* Any host can forge the ICMP message that a packet was too big. It must not make packets smaller. */
+/* Any host can forge the ICMP message "packet too large". It must not make packets smaller. */
 static void test_forged_icmp_shrinks_nothing(void **state)
 {
     static const uint32_t lens[] = {9000};
@@ -483,7 +483,7 @@ static void test_forged_icmp_shrinks_nothing(void **state)
         return;
     }
     a = open_link(config);
-    /* An address that only this test uses, because the kernel may remember the size for ten minutes. */
+    /* An address of this test only, because the kernel may remember the size for ten minutes. */
     snprintf(other, sizeof(other), "127.77.%d.%d", getpid() / 250 % 250, 1 + getpid() % 250);
     config.address = other;
     b = open_link(config);

@@ -1,6 +1,7 @@
 /*
  * Distribution of the receiving buffers of an xdp link. A single queue has all buffers. Of several queues, a busy
- * queue has nearly all, and an idle queue always has some. A queue that becomes busy gets buffers of a busy one.
+ * queue has nearly all, and an idle queue always has some. A queue that becomes busy gets buffers
+ * of another.
  */
 #include "vipd/link/xdp_pool.h"
 
@@ -12,7 +13,7 @@
 
 #include <cmocka.h>
 
-/* The buffers of each queue that the kernel has, oldest first. */
+/* For each queue, the buffers that the kernel has, oldest first. */
 static struct {
     struct xdp_pool pool;
     uint32_t kernel[XDP_QUEUES_MAX][XDP_RX_BUFFERS];
@@ -39,8 +40,8 @@ static void begin(unsigned queues)
         assert_int_equal(lend(q, xdp_pool_first(&world.pool)), xdp_pool_first(&world.pool));
 }
 
-/* `count` frames arrive by one queue at once. It takes as many as it has buffers for, and releases them. Returns their
- * number. */
+/* `count` frames arrive by one queue at the same time. The queue takes as many as it has buffers,
+ * and releases them. Returns their number. */
 static uint32_t burst(unsigned queue, uint32_t count)
 {
     uint32_t filled[XDP_RX_BUFFERS], n = 0;
@@ -54,7 +55,7 @@ static uint32_t burst(unsigned queue, uint32_t count)
     return n;
 }
 
-/* No buffer is lost, and none is in two places. */
+/* Check that no buffer is lost, and that no buffer is in two places. */
 static void check(unsigned queues)
 {
     uint8_t seen[XDP_RX_BUFFERS] = {0};
@@ -104,7 +105,7 @@ static void test_traffic_moves(void **state)
     for (unsigned i = 0; i < 100; i++)
         burst(0, 64);
     assert_true(world.count[0] >= xdp_pool_most(&world.pool));
-    /* Both queues are busy: the second queue gets buffers that the first queue gives back. */
+    /* Both queues are busy. The second queue gets buffers that the first queue returns. */
     for (unsigned i = 0; i < 100; i++) {
         burst(0, 64);
         burst(2, 64);

@@ -1,12 +1,13 @@
 /*
- * A program changes memory while vipd sends it. RDMA Read, RDMA Write and send of this memory complete, each
- * packet with the bytes of one moment. The test changes the memory at each send, between checksum and medium,
- * so each packet that is not a private copy arrives damaged.
+ * A program changes memory while vipd sends from it. RDMA Read, RDMA Write and sends of this memory
+ * complete; each packet has the bytes of one moment. The test changes the memory at each send,
+ * after the checksum and before the medium. So each packet that vipd has not copied arrives
+ * damaged.
  */
 #include "unit/nic_rig.h"
 
 #define BYTES 300000u
-#define STILL 64u /* bytes at the beginning of the region, which do not change */
+#define STILL 64u /* bytes at the beginning of the region; they do not change */
 
 static uint8_t *changing;
 
@@ -84,7 +85,7 @@ static void one(struct two *t, uint16_t op, uint32_t len)
 static const uint16_t ops[] = {VIP_CTL_OP_RDMAREAD, VIP_CTL_OP_RDMAWRITE, VIP_CTL_OP_SENDRECV};
 static const uint16_t levels[] = {VIP_LVL_DELIVERY, VIP_LVL_RECEPTION};
 
-/* Packets of up to 1 KiB always leave from a copy: no packet arrives damaged. */
+/* vipd always copies packets of up to 1 KiB, so no such packet arrives damaged. */
 static void test_small(void **state)
 {
     for (unsigned l = 0; l < 2; l++) {
@@ -99,7 +100,7 @@ static void test_small(void **state)
     }
 }
 
-/* Larger packets: some arrive damaged and vipd sends them again; all operations complete. */
+/* Larger packets: some arrive damaged, and vipd sends them again. All operations complete. */
 static void test_bulk(void **state)
 {
     for (unsigned l = 0; l < 2; l++)
@@ -111,15 +112,15 @@ static void test_bulk(void **state)
                 one(&t, ops[i], n % 3 ? BYTES : 1400);
             dropped = rig_counter(rig_nics[1], "drop_crc");
             assert_true(dropped > 0);
-            /* After a damaged packet vipd sends copies for a second. Between two such seconds at most one
-             * window of packets is damaged: 210 packets, the size of a transfer. */
+            /* After a damaged packet vipd copies all packets for a second. Between two such seconds
+             * at most one window of packets is damaged: 210 packets, as many as a transfer has. */
             assert_in_range(dropped, 1, (1 + (rig_now - from_ns) / RIG_SECOND) * 220);
             two_free(&t);
             rig_teardown(state);
         }
 }
 
-/* Unreliable Delivery repeats no message; still, after the first loss the messages arrive. */
+/* Unreliable Delivery repeats nothing. After a loss vipd copies packets, so messages arrive. */
 static void test_unreliable(void **state)
 {
     struct two t = two_new(VIP_LVL_UNRELIABLE);

@@ -1,6 +1,6 @@
 /*
- * The life of connections through vipd/nic: accept, reject, no server, cancel, differing attributes,
- * disconnect, death, and packets that belong to no connection.
+ * The life of connections through vipd/nic: accept, reject, no server, cancel, different
+ * attributes, disconnect, the end of a program, and packets that belong to no connection.
  */
 #include "unit/nic_rig.h"
 
@@ -145,7 +145,7 @@ static uint64_t wait_on(struct rig_app *app, const char *disc)
     return wait;
 }
 
-/* A number that a program has from an earlier life of vipd names no request and no wait of another one. */
+/* A program's number from an earlier life of vipd names no request or wait of another program. */
 static void test_numbers_of_an_earlier_life(void **state)
 {
     struct two t = two_new(VIP_LVL_DELIVERY);
@@ -231,7 +231,7 @@ static void test_wait_cancel(void **state)
     assert_false(found);
     assert_int_equal(nic_connect_wait_cancel(t.b->session, wait, rig_now, &found),
                      VIP_RC_INVALID_PARAMETER);
-    /* vipd keeps a request for a moment, for a server that polls. */
+    /* vipd keeps a request for a short time, for a server that calls VipConnectWait in a loop. */
     rig_connect_start(t.a, t.va, 0, 1, "x");
     rig_steps(20);
     assert_int_equal(nic_connect_wait(t.b->session, &addr, true, rig_now, &wait, &found, NULL, 0),
@@ -243,7 +243,7 @@ static void test_wait_cancel(void **state)
     assert_int_equal(rig_wait_event(t.a, 'r').code, VIP_RC_SUCCESS);
 }
 
-/* The end of a session in every state of its connections. */
+/* A session ends, once in every state of its connections. */
 static void session_ends(bool died)
 {
     struct two t = two_new(VIP_LVL_DELIVERY);
@@ -278,7 +278,7 @@ static void test_session_ends(void **state)
     session_ends(true);
 }
 
-/* A vipd that stops in good order tells its peers the reason. */
+/* A vipd that ends in order tells its peers the reason. */
 static void test_shutdown(void **state)
 {
     struct two t = two_new(VIP_LVL_DELIVERY);
@@ -302,7 +302,7 @@ static void test_shutdown(void **state)
     assert_int_equal(rig_wait_event(t.a, 'e').code, VIP_EC_CONN_LOST);
 }
 
-/* A nic disappears: its peers detect that in time, and lose only their connections with this nic. */
+/* A nic disappears. Its peers detect this in time and lose only their connections with it. */
 static void test_peer_lost(void **state)
 {
     struct two t = two_new(VIP_LVL_DELIVERY);
@@ -324,7 +324,7 @@ static void test_peer_lost(void **state)
     assert_int_equal(rig_wait_event(t.b, 'e').code, VIP_EC_CONN_LOST);
 }
 
-/* Copy the first data packet on the way to host `to`. Returns its length. */
+/* Copy the first data packet that is on the way to host `to`. Returns its length. */
 static uint32_t catch_data(unsigned to, uint8_t *ret, struct vip_header *ret_hdr)
 {
     struct rig_host *host = rig_hosts[to];
@@ -342,7 +342,7 @@ static uint32_t catch_data(unsigned to, uint8_t *ret, struct vip_header *ret_hdr
     return 0;
 }
 
-/* vipd drops packets from the link whose source is its own address: its packets to itself do not pass the link. */
+/* vipd drops packets of the link from its own address: packets to itself do not use the link. */
 static void test_own_address(void **state)
 {
     struct link_addr own = rig_addr(1), other = rig_addr(0);
@@ -365,7 +365,7 @@ static void test_own_address(void **state)
     assert_int_equal(rig_counter(nic, "tx_cm"), sent + 1);
 }
 
-/* Inject the packet with another header and a right checksum, then run a step. */
+/* Inject the packet with another header and a correct checksum, then run a step. */
 static void inject_as(const struct link_addr *from, uint8_t *packet, uint32_t len,
                       const struct vip_header *hdr)
 {
@@ -461,8 +461,9 @@ static bool view_first(void *ctx, const struct nic_vi_view *view)
     return false;
 }
 
-/* An operation fails at the other end. The statistics of this side name the end that is at fault, at both
- * reliable levels. Only with Reliable Reception the operation completes with this error (spec 3.6). */
+/* An operation fails at the other end. The statistics of this side name the end that has caused the
+ * fault, at both reliable levels. Only with Reliable Reception the operation completes with this
+ * error (spec 3.6). */
 static void fails_there(uint16_t level, bool write, uint32_t want, const char *why)
 {
     struct rig_app *a = rig_app(rig_nic(0)), *b = rig_app(rig_nic(1));

@@ -1,7 +1,8 @@
 /*
- * vipd/nic and the direct path: receives from a program's table, the order of receives if messages go both by
- * a ring and through vipd, the end of a connection with messages in its ring, wake-ups, and programs that lie.
- * The programs here write tables and rings by hand, as libvipl would.
+ * Direct rings in vipd/nic. Tests: receives from a program's table; the order of receives if some
+ * messages pass a ring and others pass vipd; the end of a connection with messages in its ring;
+ * wake-ups; false values of programs. The programs of these tests write tables and rings as libvipl
+ * does.
  */
 #include "unit/nic_rig.h"
 
@@ -17,7 +18,7 @@ struct end {
     uint16_t vi;
     uint32_t cq;
     void *table;
-    struct vip_direct *map; /* NULL: this end got no ring */
+    struct vip_direct *map; /* mapping of the ring; NULL: this end got no ring */
     struct vip_direct_out out;
     struct vip_direct_way *in;
     uint32_t first;
@@ -27,7 +28,7 @@ struct end {
 
 static struct end ends[2];
 
-static const struct end *refuses; /* this end does not take its ring */
+static const struct end *refuses; /* the end that does not take its ring */
 
 static bool on_direct(void *ctx, uint16_t vi, uint32_t generation, uint32_t first, unsigned half,
                       int fd)
@@ -72,7 +73,6 @@ static void ask(struct end *end, enum vip_ask what)
     vip_sq_write(vip_app_sq(end->app->app), end->app->sq_position++, &slot);
 }
 
-/* Send a message by the ring. */
 static void send_direct(struct end *end, uint8_t byte)
 {
     assert_true(vip_direct_room(&end->out, 8));
@@ -133,7 +133,7 @@ static void close_pair(void)
     }
 }
 
-/* Receives posted before and after the connection, taken from the table one by one. */
+/* Post receives before and after the connection; vipd takes them from the table one by one. */
 static void test_receives_from_the_table(void **state)
 {
     struct vip_comp comp;
@@ -156,7 +156,7 @@ static void test_receives_from_the_table(void **state)
     close_pair();
 }
 
-/* Messages by the ring take receives before a later message through vipd. */
+/* Messages of the ring use up receives before a later message through vipd does. */
 static void test_both_ways_share_the_receives(void **state)
 {
     struct vip_comp comp;
@@ -175,14 +175,14 @@ static void test_both_ways_share_the_receives(void **state)
         send_vipd(&ends[0], (uint8_t)i);
         comp = rig_wait_done(ends[1].app, ends[1].vi, VIP_Q_RECV);
         assert_int_equal(comp.direct, direct);
-        /* The message went into the receive behind those of the ring's messages. */
+        /* The message is in the receive that follows the receives of the ring's messages. */
         assert_int_equal(ends[1].mem.at[(uint64_t)(ends[1].posted - 1) % 64 * 64], (uint8_t)i);
     }
     close_pair();
 }
 
-/* A message by the ring takes the last receive. A message through vipd then breaks the connection, as without
- * a ring. */
+/* A message of the ring uses up the last receive. Then a message through vipd breaks the
+ * connection, as without a ring. */
 static void test_no_receive_left(void **state)
 {
     open_pair(VIP_LVL_DELIVERY);
@@ -230,14 +230,14 @@ static void test_end_with_messages_in_the_ring(void **state)
             flushed++;
         }
         assert_int_equal(flushed, 6);
-        /* The word changes once more than for the flushed receives, so a thread that has just read the ring
-         * does not sleep. */
+        /* The word changes once for each flushed receive, and once more. So a thread that has just
+         * read the ring does not sleep. */
         assert_int_equal(block(&ends[1])->prod[VIP_Q_RECV], prod + 6 + 1);
         close_pair();
     }
 }
 
-/* A sender dies after it has written stamps of messages, before it counts these messages in `sent`. */
+/* A sender dies after it has written stamps of messages, before it has counted them in `sent`. */
 static void test_stamp_without_word(void **state)
 {
     open_pair(VIP_LVL_DELIVERY);
@@ -286,7 +286,7 @@ static void test_break_and_flush(void **state)
     open_pair(VIP_LVL_DELIVERY);
     connect_pair();
     post_recv(&ends[1], 64);
-    ask(&ends[1], VIP_ASK_FLUSH); /* no effect: the VI is not in Error state */
+    ask(&ends[1], VIP_ASK_FLUSH); /* this has no effect, because the VI is not in Error state */
     rig_steps(3);
     assert_false(rig_done(ends[1].app, ends[1].vi, VIP_Q_RECV, &comp));
     ask(&ends[1], VIP_ASK_BREAK);
@@ -304,8 +304,7 @@ static void test_break_and_flush(void **state)
     close_pair();
 }
 
-/* A program posts many requests to flush. vipd takes the requests at once and flushes the receives in the next
- * turn. */
+/* A program posts many requests to flush. vipd takes them at once and flushes in the next turn. */
 static void test_flush_in_its_turn(void **state)
 {
     enum { RECEIVES = 1000, ASKS = 100 };
@@ -335,7 +334,7 @@ static void test_flush_in_its_turn(void **state)
     close_pair();
 }
 
-/* At each reading the clock goes on by 0.1 ms, the cost of one request. */
+/* Each reading of the clock advances it by 0.1 ms, the cost of one request. */
 static uint64_t dear_looks;
 
 static uint64_t dear_clock(void)
@@ -343,8 +342,8 @@ static uint64_t dear_clock(void)
     return rig_now + 100000 * dear_looks++;
 }
 
-/* In each turn, one program asks for more than the turn has time for. vipd still refuses a connection of
- * another program, and still serves the request of a third program. */
+/* In each turn, one program makes more requests than the turn has time for. vipd still breaks a
+ * connection of another program, and still serves the request of a third program. */
 static void test_asks_without_end(void **state)
 {
     enum { VIS = 20 };
@@ -425,7 +424,7 @@ static void test_who_gets_none(void **state)
     assert_null(ends[0].map);
     assert_null(ends[1].map);
     close_pair();
-    /* A VI that has had a ring gets no other one. */
+    /* A VI that has had a ring gets no second ring. */
     open_pair(VIP_LVL_DELIVERY);
     connect_pair();
     assert_int_equal(nic_vi_disconnect(ends[0].app->session, ends[0].vi, rig_now), VIP_RC_SUCCESS);
@@ -455,17 +454,15 @@ static void message_by_vipd(struct end *from, struct end *to)
     assert_int_equal(comp.direct, 0);
 }
 
-/*
- * A program does not get its ring, or cannot take it and says so: the ring ends at both ends, and the connection goes on
- * through vipd, as one that never had a ring. A ring with messages stays.
- */
+/* A program does not get its ring, or reports that it cannot take the ring. Then the ring ends at
+ * both ends, and the connection goes on through vipd. A ring with messages stays. */
 static void test_not_taken(void **state)
 {
     for (unsigned asks = 0; asks < 2; asks++) {
         open_pair(VIP_LVL_DELIVERY);
         refuses = asks ? NULL : &ends[1];
         connect_pair();
-        post_recv(&ends[0], 64); /* as the end with the ring offers it */
+        post_recv(&ends[0], 64); /* the end with the ring posts a receive */
         if (asks)
             ask(&ends[1], VIP_ASK_NO_RING);
         rig_steps(3);
@@ -476,7 +473,7 @@ static void test_not_taken(void **state)
             rig_wait_done(ends[0].app, ends[0].vi, VIP_Q_RECV).status & VIP_ST_ERROR_MASK, 0);
         for (unsigned i = 0; i < 20; i++)
             message_by_vipd(&ends[i % 2], &ends[1 - i % 2]);
-        ask(&ends[0], VIP_ASK_NO_RING); /* there is none */
+        ask(&ends[0], VIP_ASK_NO_RING); /* has no ring to refuse */
         message_by_vipd(&ends[0], &ends[1]);
         close_pair();
     }
@@ -490,8 +487,8 @@ static void test_not_taken(void **state)
     close_pair();
 }
 
-/* While vipd counts the messages in the ring, the program posts a receive and a message goes to this receive.
- * vipd counts the earlier messages only. */
+/* While vipd counts the messages in the ring, the program posts a receive, and a message arrives
+ * for this receive. vipd counts only the earlier messages. */
 static void test_message_to_a_later_receive(void **state)
 {
     open_pair(VIP_LVL_DELIVERY);
@@ -500,7 +497,7 @@ static void test_message_to_a_later_receive(void **state)
         post_recv(&ends[1], 64);
         send_direct(&ends[0], 1);
     }
-    /* The value that vipd has loaded before the third receive. */
+    /* vipd has loaded this value before the third receive was posted. */
     vip_recv_head(ends[1].table, ends[1].vi)->posted = 2;
     assert_int_equal(nic_vi_disconnect(ends[1].app->session, ends[1].vi, rig_now), VIP_RC_SUCCESS);
     rig_steps(20);
@@ -509,8 +506,8 @@ static void test_message_to_a_later_receive(void **state)
     close_pair();
 }
 
-/* A slot with the right stamp and generation is no receive until `posted` counts it: its other fields may be those of
- * an earlier VI with this number. */
+/* A slot with the correct stamp and generation is no receive until `posted` counts it. Before that
+ * its other fields may be those of an earlier VI with this number. */
 static void test_receive_half_written(void **state)
 {
     open_pair(VIP_LVL_RECEPTION);
@@ -542,7 +539,7 @@ static void test_watched(void **state)
         assert_int_equal(block(&ends[i])->ring, VIP_RING_OPEN);
         assert_int_equal(block(&ends[i])->ring_mute, VIP_RING_MUTE_WATCHED);
     }
-    /* A program that still sends by its ring: the message arrives, but the capture does not show it. */
+    /* A program still sends by its ring. The message arrives, but the capture does not show it. */
     post_recv(&ends[1], 64);
     post_recv(&ends[1], 64);
     send_direct(&ends[0], 1);
@@ -557,7 +554,7 @@ static void test_watched(void **state)
     close_pair();
 }
 
-/* The end of a capture does not open a ring that is over. */
+/* The end of a capture does not open a ring that has ended. */
 static void test_watched_at_the_beginning_and_the_end(void **state)
 {
     unsigned seen = 0;
@@ -594,7 +591,7 @@ static void test_statistics(void **state)
         send_direct(&ends[0], 1);
     vip_recv_head(ends[0].table, ends[0].vi)->sent = 3;
     vip_recv_head(ends[0].table, ends[0].vi)->sent_bytes = 24;
-    /* `sent` in the ring, which the peer can write, does not count here. */
+    /* The peer can write `sent` in the ring, so this word does not count here. */
     ends[0].out.way->sent = 1000;
     nic_session_vis(ends[0].app->session, 0, see_vi, &stats);
     assert_true(stats.tx_messages == 3 && stats.tx_bytes == 24 && stats.rx_messages == 0);
@@ -603,7 +600,7 @@ static void test_statistics(void **state)
     vip_recv_head(ends[1].table, ends[1].vi)->bytes = 16;
     nic_session_vis(ends[1].app->session, 0, see_vi, &stats);
     assert_true(stats.rx_messages == 2 && stats.rx_bytes == 16 && stats.recv_depth == 3);
-    /* The counters never decrease, and there are no more bytes than the messages can have. */
+    /* The counters never decrease, and they never count more bytes than the messages can have. */
     vip_recv_head(ends[1].table, ends[1].vi)->taken = 1;
     vip_recv_head(ends[1].table, ends[1].vi)->bytes = UINT64_MAX;
     nic_session_vis(ends[1].app->session, 0, see_vi, &stats);
@@ -614,8 +611,7 @@ static void test_statistics(void **state)
     close_pair();
 }
 
-/* Both programs write random values into the ring and the table: each receive completes at most once, and vipd
- * goes on. */
+/* Both programs write random values into ring and table. Each receive completes at most once. */
 static void test_liars(void **state)
 {
     for (unsigned round = 0; round < 300; round++) {
@@ -646,10 +642,10 @@ static void test_liars(void **state)
         rig_steps(20);
         while (rig_done(ends[1].app, ends[1].vi, VIP_Q_RECV, &comp))
             completions++;
-        /* A receiver that lies about its own receives may get one of them twice. */
+        /* A receiver with false values for its own receives may get one of them twice. */
         if (round % 7)
             assert_true(completions <= 20);
-        /* If only the sender lies, each receive is counted in ring_end or completed by vipd. */
+        /* If only the sender has false values, ring_end counts a receive or vipd completes it. */
         if (round % 3 && round % 7)
             assert_int_equal(block(&ends[1])->ring_end + completions, 20);
         close_pair();

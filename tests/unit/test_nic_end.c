@@ -11,14 +11,13 @@
 #include "proto/wire.h"
 
 #define VIS 1000u
-/* VIs or requests of a session in one portion. For the connections of a peer, time is the limit. */
+/* VIs or requests of a session in one portion. (A time limits the connections of a peer.) */
 #define PORTION 24u
 
 struct many {
     struct rig_app *a, *b;
 };
 
-/* VIS connections between two hosts. */
 static struct many many_new(void)
 {
     struct many m = {.a = rig_app(rig_nic(0)), .b = rig_app(rig_nic(1))};
@@ -31,7 +30,7 @@ static struct many many_new(void)
     return m;
 }
 
-/* The number of the connection manager's messages of this type on the way to host `to`. */
+/* Returns the number of the connection manager's messages of this type on the way to host `to`. */
 static unsigned sent_towards(unsigned to, enum vip_cm_type type)
 {
     struct rig_host *host = rig_hosts[to];
@@ -94,7 +93,7 @@ static void test_session_in_portions(void **state)
         turns++;
         if (!gone) {
             nic_session_view(m.a->session, &view);
-            assert_int_equal(view.vis, VIS - turns * PORTION); /* VIs count until they have ended */
+            assert_int_equal(view.vis, VIS - turns * PORTION); /* a VI counts until it has ended */
         }
         rig_now += RIG_STEP_NS;
         nic_turn(rig_nics[0], rig_now);
@@ -103,7 +102,7 @@ static void test_session_in_portions(void **state)
     assert_int_equal(total, VIS);
     assert_int_equal(turns, (VIS + PORTION - 1) / PORTION);
     assert_int_equal(m.a->event_count, 0); /* a session that ends gets no events */
-    /* Each connection ends at the peer, too, although no CLOSE has arrived so far. */
+    /* Each connection ends at the peer, too, although no CLOSE has arrived up to now. */
     total = 0;
     for (unsigned i = 0; i < 1000 && total < VIS; i++) {
         rig_pass(RIG_SECOND / 100);
@@ -113,8 +112,8 @@ static void test_session_in_portions(void **state)
     rig_app_forget(m.a);
 }
 
-/* A server dies with two listeners and many requests that it has not answered. Its listeners end
- * first. Then vipd rejects the requests in portions. */
+/* A server dies with two listeners and many unanswered requests. Its listeners end first. Then vipd
+ * rejects the requests in portions. */
 static void test_requests_in_portions(void **state)
 {
     enum { REQUESTS = 60 }; /* one user may have 64 requests under way to one host */
@@ -157,7 +156,7 @@ static void test_requests_in_portions(void **state)
     rig_app_forget(a);
 }
 
-/* At each reading the clock goes on by dear_ns, the cost of the end of one connection. */
+/* Each reading of the clock advances it by dear_ns, the cost of the end of one connection. */
 static uint64_t dear_ns, dear_looks;
 
 static uint64_t dear_clock(void)
@@ -165,7 +164,7 @@ static uint64_t dear_clock(void)
     return rig_now + dear_ns * dear_looks++;
 }
 
-/* The peer of all connections dies. busy: a send of each connection is under way; otherwise they are idle. */
+/* The peer of all connections dies. busy: each connection has a send under way; else none. */
 static void peer_in_portions(bool busy)
 {
     struct many m;
@@ -175,7 +174,7 @@ static void peer_in_portions(bool busy)
 
     rig_cost_clock = dear_clock;
     rig_peer_dead_ns =
-        (busy ? 60 : 1) * usual_ns; /* busy: unacknowledged sends end the connections earlier */
+        (busy ? 60 : 1) * usual_ns; /* busy: missing acknowledgements end the connections earlier */
     m = many_new();
     rig_peer_dead_ns = usual_ns;
     dead = rig_nics[1];
@@ -213,8 +212,8 @@ static void test_busy_peer_in_portions(void **state)
     peer_in_portions(true);
 }
 
-/* The peer of many busy connections of one program dies. The timers of another program do not wait
- * until all these connections have ended: its unreliable sends complete. */
+/* The peer of many busy connections of one program dies. Another program does not wait until all
+ * these connections have ended: its unreliable sends complete. */
 static void test_others_while_a_peer_dies(void **state)
 {
     struct many m;
@@ -289,8 +288,7 @@ static void test_faults_in_portions(void **state)
     dear_ns = 0;
 }
 
-/* A program dies with more waits than a portion. None of them takes a request that another program
- * waits for. */
+/* A program dies with more waits than a portion. None of them takes another program's request. */
 static void test_waits_of_the_dead(void **state)
 {
     struct rig_app *a = rig_app(rig_nic(0)), *c = rig_app(rig_nics[0]), *b = rig_app(rig_nic(1));

@@ -1,6 +1,6 @@
 /*
- * Applications write nonsense into all memory that they share with vipd. The traffic of other sessions
- * on the same nic must stay right.
+ * Applications write wrong values into all memory that they share with vipd. The traffic of other
+ * sessions on the same nic must stay correct.
  */
 #include "unit/nic_rig.h"
 #include "vipd/nic/share.h"
@@ -58,7 +58,7 @@ static void evil_reset(struct world *w)
     w->me = rig_mem(w->evil, 65536, REGISTRY_SHARED);
 }
 
-/* Random bytes in the whole segment, with right stamps in the submission ring. */
+/* Random bytes in the whole segment, with correct stamps in the submission ring. */
 static void test_garbage(void **state)
 {
     struct world w = world_new();
@@ -80,7 +80,7 @@ static void test_garbage(void **state)
     world_free(&w);
 }
 
-/* A plausible slot with some hostile fields. */
+/* Returns a plausible slot with some wrong fields. */
 static struct vip_sq_slot almost(struct world *w, uint16_t vi)
 {
     struct vip_sq_slot slot = {.vi = vi,
@@ -130,7 +130,7 @@ static struct vip_sq_slot almost(struct world *w, uint16_t vi)
     return slot;
 }
 
-/* Nearly right descriptors on a connected VI. Its peer posts faulty receives; peer_host: the peer's host. */
+/* Post nearly correct descriptors on a connected VI. Its peer, peer_host, has faulty receives. */
 static void hostile_posts(unsigned peer_host)
 {
     struct world w = world_new();
@@ -195,7 +195,7 @@ static void test_broken(void **state)
     ring = vip_app_sq(w.evil->app);
     three.vi_gen = zero.vi_gen = w.evil->vi_gen[vi];
     vip_sq_write(ring, 0, &three);
-    vip_sq_write(ring, 1, &zero); /* where a continuation must be */
+    vip_sq_write(ring, 1, &zero); /* here must be a continuation */
     rig_step();
     assert_true(nic_session_broken(w.evil->session));
     assert_int_equal(rig_counter(rig_nics[0], "sessions_broken"), 2);
@@ -240,7 +240,7 @@ static void test_budget(void **state)
     world_free(&w);
 }
 
-/* Several rings that are always full: a turn takes at most TURN_MAX slots of all, and the same number of each. */
+/* Several rings are always full: a turn takes at most TURN_MAX slots, the same number from each. */
 static void test_budget_is_shared(void **state)
 {
     enum { EVIL = 6, TURNS = 60, TURN_MAX = 1100 };
@@ -285,10 +285,9 @@ static uint32_t taken_of(const struct rig_app *app)
     return vip_load32(&head->sq_cons);
 }
 
-/*
- * All descriptors of a session fail. vipd takes some thousands of them, then a few from time to time. Meanwhile vipd
- * can sleep, other sessions do not wait, and receives posted before a connection are there when it is made.
- */
+/* All descriptors of a session fail. vipd takes some thousands of them, then a few at intervals.
+ * Meanwhile vipd can sleep, and other sessions do not wait. Receives that were posted before a
+ * connection are there when the connection is made. */
 static void test_throttled(void **state)
 {
     struct world w = world_new();
@@ -322,7 +321,7 @@ static void test_throttled(void **state)
     assert_in_range(taken_of(w.evil) - before, 1,
                     (rig_now - start) / NIC_FAULT_NS + NIC_POSTS_SESSION);
 
-    /* 100 receives behind the failing descriptors, and a message as soon as there is a connection. */
+    /* Post 100 receives after the failing descriptors; send a message when VIs are connected. */
     while (written - taken_of(w.evil) > VIP_SQ_SLOTS - 100)
         rig_pass(RIG_STEP_NS);
     w.evil->sq_position = written;
@@ -334,7 +333,7 @@ static void test_throttled(void **state)
     world_free(&w);
 }
 
-/* A packet with a right checksum and random contents behind a header that is nearly right. */
+/* Make a packet with a correct checksum, a nearly correct header and random contents. */
 static uint32_t random_packet(uint8_t packet[RIG_MTU])
 {
     uint32_t len = 64 + rig_random() % 200;
@@ -398,7 +397,7 @@ static void test_packets(void **state)
     world_free(&w);
 }
 
-/* The connection id of the first data packet on the way to host 1: the evil application has sent it. */
+/* Returns the connection id of the first data packet to host 1, from the hostile application. */
 static uint64_t evil_conn_id(void)
 {
     const struct rig_host *host = rig_hosts[1];
@@ -415,7 +414,7 @@ static uint64_t evil_conn_id(void)
     return 0;
 }
 
-/* Change some packets of this connection and correct their checksums, as a hostile vipd would. */
+/* Change some packets of this connection and correct their checksums, like a hostile vipd. */
 static void mutate(uint64_t conn_id)
 {
     struct rig_host *host = rig_hosts[1];
@@ -435,7 +434,7 @@ static void mutate(uint64_t conn_id)
     }
 }
 
-/* A peer sends wrong packets with right checksums: it can only break its own connection. */
+/* A peer sends wrong packets with correct checksums. It can break only its own connections. */
 static void test_hostile_peer(void **state)
 {
     struct world w = world_new();

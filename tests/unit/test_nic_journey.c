@@ -1,8 +1,8 @@
 /*
  * The journey of one received packet: which files of vipd read its bytes, in order. The packet lies in a
- * page of its own without access. Each access raises a signal. The handler notes the instruction and
- * lets it pass; if a library reads the packet, the handler lets the whole call of the library pass.
- * Accesses to results (the decoded header) are not watched.
+ * page of its own without access. Each access raises a signal. The handler records the instruction
+ * and allows it. If a library reads the packet, the handler allows the whole call of the library.
+ * Accesses to results (the decoded header) are not recorded.
  *
  * Only for x86-64, and not for builds with a sanitizer, which reads memory on its own.
  */
@@ -17,8 +17,8 @@
 
 static uint8_t *page;
 static bool armed;
-static bool in_library;              /* an access of libc or ISA-L counts as one of the caller */
-static uintptr_t touch[TOUCHES_MAX]; /* addresses of instructions */
+static bool in_library;              /* an access by libc or ISA-L counts as one by its caller */
+static uintptr_t touch[TOUCHES_MAX]; /* addresses of the instructions with an access */
 static unsigned touches;
 
 #ifdef __x86_64__
@@ -59,7 +59,7 @@ static void on_step(int signal, siginfo_t *info, void *ctx)
 {
     ucontext_t *context = ctx;
 
-    /* Inside a function of a library: go on until it returns. */
+    /* The access was in a function of a library: continue until this function returns. */
     if (in_library && !ours(*pc(context)))
         return;
     if (in_library)
@@ -69,8 +69,8 @@ static void on_step(int signal, siginfo_t *info, void *ctx)
     (void)mprotect(page, PAGE, armed ? PROT_NONE : PROT_READ | PROT_WRITE);
 }
 
-/* The source file of the instruction at `at`, relative to the top of the project. For an inlined function:
- * the file of the function around it. */
+/* Write the source file of the instruction at `at`, relative to the top of the project. For an
+ * inlined function: the file of the function that contains it. */
 static void file_of(uintptr_t at, char *ret, size_t bytes)
 {
     char exe[256] = "", line[512], command[512];
@@ -113,7 +113,7 @@ static unsigned watched_recv(struct link *link, struct link_rx *packets, unsigne
     return n;
 }
 
-/* The files of all accesses in order, "a b c". A file that follows itself is named once. */
+/* Returns the files of all accesses in order, "a b c". Accesses in a row by one file count once. */
 static const char *journey(void)
 {
     static char ret[2048];
@@ -142,7 +142,7 @@ static void watch_begin(void)
     touches = 0;
 }
 
-/* The watch notes an access of this file, and a copy that libc makes for this file. */
+/* The test records an access of this file, and a copy that libc makes for this file. */
 static void test_watch(void **state)
 {
     volatile uint8_t *bytes;
@@ -159,7 +159,7 @@ static void test_watch(void **state)
     assert_string_equal(journey(), "tests/unit/test_nic_journey.c");
 }
 
-/* A message of one packet. Its bytes are read for the checksum, for header and frames, and for the copy. */
+/* A message of one packet. vipd reads it for the checksum, for header and frames, for the copy. */
 static void test_message(void **state)
 {
     static struct link_class class;

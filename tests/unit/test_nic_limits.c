@@ -31,7 +31,7 @@ static void world_free(struct world *w)
     rig_mem_free(&w->mb);
 }
 
-/* A message of many packets from a to b, and one back. */
+/* Send a message of many packets from a to b, and one back. */
 static void honest(struct world *w)
 {
     struct vip_comp comp;
@@ -49,7 +49,7 @@ static void honest(struct world *w)
     assert_int_equal(rig_wait_done(w->b, w->vb, VIP_Q_SEND).status, VIP_ST_DONE);
 }
 
-/* The library of application `to` never says that it has placed staged bytes. `from` writes to `to`. */
+/* Application `from` writes to `to`, whose libvipl never reports staged bytes as placed. */
 struct parker {
     struct rig_app *from, *to;
     uint16_t vf[RIG_VIS], vt[RIG_VIS];
@@ -70,7 +70,7 @@ static struct parker parker_new(void)
     return p;
 }
 
-/* Write one byte on each VI; drop the place events of the library. */
+/* Write one byte on each VI; drop the place events. */
 static void parker_write(struct parker *p)
 {
     struct rig_event event;
@@ -102,7 +102,7 @@ static void test_parked_leave_room(void **state)
 
 /* ---- a peer that makes vipd keep packets ----------------------------------------------- */
 
-/* Take packets to host 1 off the network, up to the first data packet. Returns its connection id. */
+/* Take packets to host 1 from the network, up to a data packet. Returns its connection id. */
 static uint64_t taken_conn_id(void)
 {
     struct rig_host *host = rig_hosts[1];
@@ -122,7 +122,7 @@ static uint64_t taken_conn_id(void)
     return 0;
 }
 
-/* A long fragment far ahead of its turn. */
+/* Inject a long fragment that is far ahead of its turn. */
 static void inject_ahead(uint64_t conn_id, uint32_t op, uint32_t len, const struct rig_mem *to)
 {
     struct vip_header hdr = {.kind = VIP_PKT_DATA,
@@ -150,7 +150,7 @@ static void inject_ahead(uint64_t conn_id, uint32_t op, uint32_t len, const stru
     rig_inject(&from, 1, packet, (uint32_t)iov.iov_len);
 }
 
-/* A packet with two writes: the first in its turn, the second far ahead of its turn. */
+/* Inject a packet with two writes: the first in its turn, the second far ahead of its turn. */
 static void inject_gap(uint64_t conn_id, uint32_t op, const struct rig_mem *to)
 {
     struct vip_header hdr = {.kind = VIP_PKT_DATA,
@@ -180,7 +180,7 @@ static void inject_gap(uint64_t conn_id, uint32_t op, const struct rig_mem *to)
     rig_inject(&from, 1, packet, (uint32_t)iov.iov_len);
 }
 
-/* A write of one byte, alone in its packet. */
+/* Inject a write of one byte, alone in its packet. */
 static void inject_write(uint64_t conn_id, uint32_t op, const struct rig_mem *to)
 {
     struct vip_header hdr = {.kind = VIP_PKT_DATA,
@@ -208,7 +208,7 @@ static void inject_write(uint64_t conn_id, uint32_t op, const struct rig_mem *to
     rig_inject(&from, 1, packet, (uint32_t)iov.iov_len);
 }
 
-/* At each reading the clock goes on by 1 ms, the time that a turn may take. */
+/* Each reading of the clock advances it by 1 ms, the longest time of a turn. */
 static uint64_t slow_looks;
 
 static uint64_t slow_clock(void)
@@ -216,7 +216,6 @@ static uint64_t slow_clock(void)
     return rig_now + 1000000 * slow_looks++;
 }
 
-/* One turn of host 1. */
 static void slow_turn(void)
 {
     slow_looks = 0;
@@ -224,8 +223,8 @@ static void slow_turn(void)
     nic_turn(rig_nics[1], rig_now);
 }
 
-/* Hundreds of packets wait for a missing packet. When it arrives, each turn takes some of the waiting
- * packets. A message of another connection that arrives then does not wait for all of them.
+/* Hundreds of packets wait for a missing packet. When it arrives, each turn processes some of the
+ * waiting packets. Then a message of another connection arrives; it does not wait for all of them.
  * disconnect: the connection ends meanwhile. */
 static void gap_closes(bool disconnect)
 {
@@ -400,7 +399,7 @@ static void post_long(struct rig_app *app)
     }
 }
 
-/* The limit of a user is for all sessions of the user together; another user has its own limit. */
+/* The limit of a user is for all sessions of this user together. Another user has its own limit. */
 static void test_segments_of_a_user(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -421,7 +420,7 @@ static void test_segments_of_a_user(void **state)
 
 /* ---- a full link ----------------------------------------------------------------------- */
 
-/* A send that waits for the link does not complete when other VIs or other sessions end. */
+/* A send waits for the link. It does not complete when other VIs or other sessions end. */
 static void test_wait_for_link(void **state)
 {
     struct world w = world_new();
@@ -446,7 +445,7 @@ static void test_wait_for_link(void **state)
     assert_int_equal(rig_wait_done(w.b, vb, VIP_Q_RECV).length, 1000);
     assert_memory_equal(w.ma.at, w.mb.at, 1000);
 
-    /* The end of its own VI does not wait for the link. */
+    /* If its own VI ends, the send completes and does not wait for the link. */
     rig_hosts[0]->refuse = true;
     rig_post_send(w.a, va, rig_seg(&w.ma, 0, 1000));
     rig_pass(RIG_SECOND / 1000);
@@ -472,8 +471,8 @@ static uint16_t vi_for_reads(struct rig_app *app)
     return created.vi;
 }
 
-/* Answers to two RDMA Reads wait for the link in one packet. The memory of the second answer is deregistered: this
- * read completes with an error. */
+/* Answers to two RDMA Reads wait for the link in one packet. The memory of the second answer is
+ * deregistered: the second read completes with an error. */
 static void test_read_memory_gone(void **state)
 {
     struct world w = world_new();
@@ -504,7 +503,7 @@ static void test_read_memory_gone(void **state)
 
 /* ---- time ------------------------------------------------------------------------------ */
 
-/* The program writes the slot that vipd waits for, and takes back the slot before it: vipd has no work. */
+/* vipd waits for a slot. The program writes it and removes the slot before it: vipd has no work. */
 static void test_taken_back(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -527,7 +526,7 @@ static void test_taken_back(void **state)
     rig_step();
     assert_true(nic_try_sleep(nic));
     nic_awake(nic);
-    /* When the slot is there again, vipd takes it. */
+    /* When the removed slot is there again, vipd takes it. */
     ring[0].stamp = stamp;
     rig_step();
     assert_int_equal(vip_load32(&((const struct vip_vipd_head *)app->vipd)->sq_cons), 2);
@@ -536,7 +535,7 @@ static void test_taken_back(void **state)
 
 enum { HOGS = 10 };
 
-/* These programs send and cancel connection requests to this host, more than vipd has room for messages. */
+/* These programs send and cancel requests to this host, more than vipd has room for messages. */
 static void ask_and_withdraw(struct rig_app **hog)
 {
     struct nic *nic = hog[0]->nic;
@@ -547,7 +546,7 @@ static void ask_and_withdraw(struct rig_app **hog)
         struct rig_app *app = hog[i % HOGS];
         uint16_t vi = (uint16_t)(i / HOGS);
 
-        (void)nic_connect_cancel(app->session, vi, rig_now); /* the request may be over already */
+        (void)nic_connect_cancel(app->session, vi, rig_now); /* the request may have ended */
         while (rig_event(app, 'r', &event))
             continue;
         rig_connect_start(app, vi, 0, 0, "nobody");
@@ -555,7 +554,7 @@ static void ask_and_withdraw(struct rig_app **hog)
     assert_true(rig_counter(nic, "loop_cm_lost") > lost);
 }
 
-/* Run turns, for less time than the connection manager waits before it repeats a message. */
+/* Run some turns, in less time than the connection manager waits before it repeats a message. */
 static void a_few_turns(struct nic *nic)
 {
     for (unsigned turns = 0; turns < 8; turns++) {
@@ -564,8 +563,8 @@ static void a_few_turns(struct nic *nic)
     }
 }
 
-/* Messages between programs of this host: one user sends more than there is room for. The messages of
- * another user are not lost: it connects and disconnects at once. */
+/* Messages between programs of this host. One user sends more messages than there is room for. No
+ * message of another user is lost: its program connects and disconnects at once. */
 static void test_own_messages(void **state)
 {
     struct nic *nic = rig_nic(0);

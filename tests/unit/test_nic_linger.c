@@ -1,7 +1,7 @@
 /*
- * VipDisconnect in libvipl waits for posted sends. For that, vipd publishes the longest wait. And the
- * count of completed sends reaches the count of posted sends as soon as the peer has processed all of
- * them or the connection is over.
+ * VipDisconnect in libvipl waits for posted sends. For this purpose vipd publishes the longest wait
+ * and a count of completed sends. This count reaches the count of posted sends as soon as the peer
+ * has processed all sends or the connection is over.
  */
 #include "unit/nic_rig.h"
 
@@ -12,7 +12,7 @@ static const uint16_t levels[] = {VIP_LVL_DELIVERY, VIP_LVL_RECEPTION};
 struct side {
     struct rig_app *app;
     struct rig_mem mem;
-    uint32_t posted; /* sends */
+    uint32_t posted; /* number of sends posted */
     uint16_t vi;
 };
 
@@ -59,7 +59,7 @@ static void post_sends(struct side *side, const struct side *to)
     }
 }
 
-/* Are all posted sends complete, by the word on which VipSendWait sleeps? */
+/* True if all posted sends are complete, according to the word on which VipSendWait sleeps. */
 static bool sends_over(const struct side *side)
 {
     return vip_load32(&rig_vi_head(side->app, side->vi)->prod[VIP_Q_SEND]) == side->posted;
@@ -115,7 +115,7 @@ static void test_time_limit_is_told_and_follows(void **state)
     (void)state;
 }
 
-/* Over the link and within one NIC, with and without losses: each completed message has arrived. */
+/* Each completed message has arrived: over the link, within one NIC, with and without losses. */
 static void test_what_was_posted_arrives(void **state)
 {
     for (unsigned n = 0; n < 8; n++) {
@@ -137,7 +137,7 @@ static void test_what_was_posted_arrives(void **state)
     }
 }
 
-/* Both sides have posted sends, and disconnect as soon as these are over: neither side delays the other. */
+/* Both sides post sends, and disconnect when these are complete. Neither side delays the other. */
 static void test_both_at_once(void **state)
 {
     for (unsigned n = 0; n < 4; n++) {
@@ -164,7 +164,7 @@ static void test_both_at_once(void **state)
     }
 }
 
-/* The peer dies, disconnects, or has no receives: the sends are over long before the time limit. */
+/* The peer dies, disconnects, or has no receives. The sends end long before the time limit. */
 static void test_not_for_a_peer_that_does_not_take_it(void **state)
 {
     for (unsigned n = 0; n < 6; n++) {

@@ -1,6 +1,6 @@
 /*
  * RDMA Write with message and 64-bit immediate data, from the submission ring of one application to
- * the memory of another. And: message slots that libvipl never writes.
+ * the memory of another. Also message slots as libvipl never writes them.
  */
 #include "unit/nic_rig.h"
 
@@ -119,7 +119,7 @@ static void test_message_lossy(void **state)
     pair_free(&p);
 }
 
-/* Staged memory at the target: the library places the data, but not the message. */
+/* Staged memory at the target: libvipl places the data, but not the message. */
 static void test_message_staged(void **state)
 {
     struct pair p = pair_new(1, VIP_LVL_DELIVERY, REGISTRY_STAGED);
@@ -169,7 +169,7 @@ static void test_immediate_64(void **state)
     pair_free(&p);
 }
 
-/* vipd takes a message when its last slot is there, not before. */
+/* vipd takes a message when its last slot is there, and not before. */
 static void test_message_in_pieces(void **state)
 {
     struct pair p = pair_new(1, VIP_LVL_DELIVERY, REGISTRY_SHARED);
@@ -191,7 +191,7 @@ static void test_message_in_pieces(void **state)
     pair_free(&p);
 }
 
-/* Message slots that libvipl never writes break the session, and no other session. */
+/* Message slots as libvipl never writes them break their own session, and no other session. */
 static void test_message_slots_hostile(void **state)
 {
     static const struct {
@@ -218,7 +218,7 @@ static void test_message_slots_hostile(void **state)
     }
 }
 
-/* An unknown flag, a message on a send, a message on an RDMA Read: that descriptor fails. */
+/* An unknown flag, a message on a send, a message on an RDMA Read: each such descriptor fails. */
 static void test_flags_hostile(void **state)
 {
     struct pair p = pair_new(1, VIP_LVL_UNRELIABLE, REGISTRY_SHARED);

@@ -1,6 +1,6 @@
 /*
- * Loopback from and to memory with a missing page: the operation of the memory's owner fails, not the operation
- * of the program at the other end.
+ * Messages within one host, from or to memory with a missing page. The operation of the memory's
+ * owner fails, not the operation at the other end.
  */
 #include "unit/nic_rig.h"
 
@@ -56,7 +56,7 @@ static uint32_t error_of(struct rig_app *app, uint16_t vi, unsigned queue)
     return rig_wait_done(app, vi, queue).status & VIP_ST_ERROR_MASK;
 }
 
-/* A page of the sender's memory is missing, each page in turn: the sender's descriptor fails. */
+/* Pages of the sender's memory are missing, one after the other: the sender's descriptor fails. */
 static void test_the_sender_s_page(void **state)
 {
     for (unsigned page = 0; page < 4; page++) {

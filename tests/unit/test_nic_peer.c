@@ -20,7 +20,7 @@ static void ask(struct rig_app *app, uint16_t vi, unsigned own, unsigned other, 
     char why[128] = "";
 
     memcpy(args.data.bytes, data, strlen(data));
-    memset(args.local.host, 0xEE, sizeof(args.local.host)); /* vipd ignores the local host */
+    memset(args.local.host, 0xEE, sizeof(args.local.host)); /* vipd must ignore the local host */
     assert_int_equal(nic_connect(app->session, vi, &args, rig_now, why, sizeof(why)),
                      VIP_RC_SUCCESS);
     assert_int_equal(shown_state(app, vi), VIP_VIST_CONNECT_PENDING);
@@ -35,7 +35,6 @@ static void expect(struct rig_app *app, enum vip_rc rc, const char *data)
     assert_memory_equal(event.data.bytes, data, strlen(data));
 }
 
-/* A message from one VI to the other. */
 static void talk(struct rig_app *from, uint16_t from_vi, struct rig_app *to, uint16_t to_vi)
 {
     struct rig_mem out = rig_mem(from, 4096, REGISTRY_SHARED);
@@ -115,7 +114,7 @@ static void test_attributes(void **state)
     assert_int_equal(shown_state(b, vb), VIP_VIST_IDLE);
 }
 
-/* VipDisconnect at any moment of the exchange, on either side; then the VIs connect again. */
+/* One side calls VipDisconnect at any moment of the exchange. Then the VIs connect again. */
 static void test_disconnect_at_any_moment(void **state)
 {
     struct rig_app *a = rig_app(rig_nic(0)), *b = rig_app(rig_nic(1));
@@ -133,7 +132,7 @@ static void test_disconnect_at_any_moment(void **state)
                                   : nic_vi_disconnect(a->session, va, rig_now),
                              VIP_RC_SUCCESS);
             rig_loss_ppm = 0;
-            rig_pass(11 * RIG_SECOND); /* by then the other request has ended, too */
+            rig_pass(11 * RIG_SECOND); /* by then the other request has ended */
             assert_int_equal(nic_vi_disconnect(a->session, va, rig_now), VIP_RC_SUCCESS);
             assert_int_equal(nic_vi_disconnect(b->session, vb, rig_now), VIP_RC_SUCCESS);
             rig_pass(RIG_SECOND);
@@ -222,7 +221,7 @@ static void test_listener(void **state)
     rig_connect_start(a, va[5], 0, 1, "svc");
     rig_wait_event(b, 'i');
     rig_app_end(b, true);
-    assert_int_equal(rig_wait_event(a, 'e').code, VIP_EC_CONN_LOST); /* the accepted one */
+    assert_int_equal(rig_wait_event(a, 'e').code, VIP_EC_CONN_LOST); /* of the accepted VI */
     expect(a, VIP_RC_REJECT, "");
 }
 
@@ -284,7 +283,7 @@ static void test_two_users(void **state)
     assert_int_equal(rig_counter(rig_nics[0], "cm_refused_owner"), 3);
 }
 
-/* An accepting program learns which user of its own host asks, and nothing of another host's users. */
+/* An accepting program learns the user of a request from its own host, not from other hosts. */
 static void test_request_user(void **state)
 {
     struct vip_addr addr = {.disc_len = 3, .disc = "svc"};
@@ -309,7 +308,7 @@ static void test_request_user(void **state)
         nic_connect(local->session, rig_vi(local, VIP_LVL_DELIVERY), &args, rig_now, NULL, 0),
         VIP_RC_SUCCESS);
     event = rig_wait_event(server, 'i');
-    /* The client names the server's discriminator as its own. It belongs to another user, so vipd removes it. */
+    /* The client names the server's discriminator as its own, but another user owns it. */
     assert_int_equal(event.remote.disc_len, 0);
     assert_int_equal(nic_request_user(server->session, event.handle, &uid), VIP_RC_SUCCESS);
     assert_int_equal(uid, 2002);

@@ -1,6 +1,6 @@
 /*
- * VIs, completion queues and sleeping in vipd/nic: numbers that are used again, the backlog of a CQ that
- * the program does not read, wake-ups of programs and of vipd.
+ * VIs, completion queues and sleeping in vipd/nic: reused numbers, the backlog of a CQ that the
+ * program does not read, wake-ups of programs and of vipd.
  */
 #define RIG_VIS 512
 
@@ -26,7 +26,7 @@ static uint32_t cq_new(struct rig_app *app, uint64_t entries)
     return cq;
 }
 
-/* `count` flushed receives of a VI: post them, then disconnect. */
+/* Make `count` flushed receives of a VI: post them, then disconnect. */
 static void flush_receives(struct rig_app *app, uint16_t vi, const struct rig_mem *mem,
                            unsigned count)
 {
@@ -174,7 +174,7 @@ static void test_cq_backlog_limit(void **state)
     assert_int_equal(rig_counter(nic, "cq_lost"),
                      20000 - VIP_CQ_RING_SLOTS - rig_counter(nic, "cq_backlogged"));
     assert_in_range(rig_counter(nic, "segs_bytes"), 1, 10000);
-    /* The program reads the CQ, and then stops again: it gets the error again. */
+    /* The program reads the CQ, and then stops reading: it gets the error again. */
     assert_int_equal(app->event_count, 0);
     vip_store32_release(&rig_cq_words(app, cq)->cons,
                         vip_load32(&vip_vipd_cq(app->vipd, cq)->prod));
@@ -183,7 +183,7 @@ static void test_cq_backlog_limit(void **state)
     for (unsigned i = 0; i < 20; i++)
         flush_receives(app, vi[i % 12], &mem, 1000);
     assert_int_equal(rig_wait_event(app, 'e').code, VIP_EC_VI_OVERRUN);
-    /* This error counts in the limit of errors that vipd reports to a program. */
+    /* This error uses up a part of the limit of errors that vipd reports to a program. */
     vip_store32_release(&rig_cq_words(app, cq)->cons,
                         vip_load32(&vip_vipd_cq(app->vipd, cq)->prod));
     rig_pass(20000000);
@@ -195,7 +195,7 @@ static void test_cq_backlog_limit(void **state)
     rig_mem_free(&mem);
 }
 
-/* At each reading the clock goes on by dear_ns, the cost of entries moved out of a backlog. */
+/* Each reading of the clock advances it by dear_ns, the cost of moving entries out of a backlog. */
 static uint64_t dear_looks, dear_ns;
 
 static uint64_t dear_clock(void)
@@ -203,7 +203,7 @@ static uint64_t dear_clock(void)
     return rig_now + dear_ns * dear_looks++;
 }
 
-/* The program reads many full CQs at once: each turn moves some of the entries that wait. */
+/* The program reads many full CQs at once. Each turn moves some of the waiting entries. */
 static void test_cq_backlogs_in_turns(void **state)
 {
     enum { CQS = 16, MORE = 600 };
@@ -250,8 +250,9 @@ static void test_cq_backlogs_in_turns(void **state)
     rig_mem_free(&mem);
 }
 
-/* A VI with a long backlog is destroyed. vipd frees the blocks in portions, so that neither the request, nor
- * a turn, nor (end) a step of the session's end takes long. New entries can use blocks that are not yet freed. */
+/* A VI with a long backlog is destroyed. vipd frees the blocks in portions, so that no request and
+ * no turn takes long, and with `end` no step of the session's end. New entries can use these
+ * blocks. */
 static void backlog_in_portions(bool end)
 {
     enum { ROUNDS = 100, BLOCK = 4096, PORTION = 32 };
@@ -272,7 +273,7 @@ static void backlog_in_portions(bool end)
         full[n] = rig_vi_cq(app, VIP_LVL_DELIVERY, -1, (int32_t)cq);
     for (unsigned n = 0; n < 17; n++)
         flush_receives(app, full[n], &mem, n < 16 ? VIP_CQ_RING_SLOTS / 16 : 1);
-    /* Entries of destroyed VIs stay in the backlog, behind the entry of VI full[16]. */
+    /* Entries of destroyed VIs stay in the backlog, after the entry of VI full[16]. */
     for (unsigned i = 0; i < ROUNDS; i++) {
         one = rig_vi_cq(app, VIP_LVL_DELIVERY, -1, (int32_t)cq);
         flush_receives(app, one, &mem, 1000);
@@ -284,7 +285,7 @@ static void backlog_in_portions(bool end)
     assert_int_equal(rig_counter(rig_nics[0], "segs_bytes"), before);
     assert_int_equal(rig_counter(rig_nics[0], "cq_backlogs"), 0);
     assert_false(nic_try_sleep(rig_nics[0]));
-    /* New entries find memory although the limit is used up. */
+    /* New entries get memory although the limit is reached. */
     rig_nics[0]->config.kept_bytes_user = before;
     one = rig_vi_cq(app, VIP_LVL_DELIVERY, -1, (int32_t)cq);
     flush_receives(app, one, &mem, 1000);
@@ -324,7 +325,7 @@ static void test_cq_never_read(void **state)
     uint32_t cq = cq_new(app, 1024);
     uint16_t vi = rig_vi_cq(app, VIP_LVL_DELIVERY, -1, (int32_t)cq);
 
-    /* A hostile `cons`, ahead of all entries that were ever written, makes no room. */
+    /* A hostile `cons` is ahead of all written entries. It makes no room. */
     vip_store32_release(&rig_cq_words(app, cq)->cons, 0x80000000u);
     for (unsigned i = 0; i < 30; i++)
         flush_receives(app, vi, &mem, 1000);
@@ -357,7 +358,7 @@ static void test_vi_numbers(void **state)
     assert_int_equal(app->comp_position[vi][VIP_Q_RECV], 5);
     assert_int_not_equal(app->vi_gen[vi], old_gen);
 
-    /* vipd drops a posting with the old generation. */
+    /* vipd drops a post with the old generation. */
     app->vi_gen[vi]--;
     rig_post_recv(app, vi, rig_seg(&mem, 0, 64));
     app->vi_gen[vi]++;
@@ -433,7 +434,7 @@ static void test_bad_arguments(void **state)
     assert_int_equal(registry_ptag_destroy(app->registry, ptag), VIP_RC_SUCCESS);
 }
 
-/* vipd publishes that it sleeps. It finds a posting that came earlier; for a later one the program rings the bell. */
+/* vipd publishes that it sleeps, then finds an earlier post. A later post rings the bell. */
 static void test_sleep(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -460,7 +461,7 @@ static void test_sleep(void **state)
     rig_mem_free(&mem);
 }
 
-/* Half a descriptor is no work: vipd may sleep until the other half comes. */
+/* An incomplete descriptor is no work: vipd may sleep until its other half arrives. */
 static void test_half_posted(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -490,8 +491,8 @@ static void test_half_posted(void **state)
     rig_mem_free(&mem);
 }
 
-/* The next turn wakes sleeping threads; without sleepers there is no system call. A completion with a CQ entry
- * wakes the waiters of the queue and of the CQ. */
+/* The next turn wakes sleeping threads. Without sleeping threads vipd makes no system call. A
+ * completion with a CQ entry wakes the waiters of the queue and of the CQ. */
 static void test_wake(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -521,8 +522,8 @@ static void test_wake(void **state)
     rig_mem_free(&mem);
 }
 
-/* A program has many threads asleep at one queue: vipd wakes a part of them. A thread that wakes without vipd sleeps
- * again. */
+/* Many threads of a program sleep at one queue: vipd wakes a part of them. A thread that wakes for
+ * another reason sleeps again. */
 static uint32_t before;
 
 static void *sleeper(void *arg)

@@ -1,12 +1,12 @@
 /*
- * NICs whose vipd is killed and comes back, with programs that live on: the connections go on (vipd/nic/rebind.c).
+ * vipd is killed and started again, and programs live on: connections go on (vipd/nic/rebind.c).
  */
 #include <unistd.h>
 
 #include "unit/nic_outlive.h"
 #include "vipd/nic/objects.h"
 
-/* No peer learns of its end. */
+/* End the nic so that no peer learns of its end. */
 static void kill_nic(unsigned host)
 {
     unsigned loss_ppm = rig_loss_ppm;
@@ -17,8 +17,8 @@ static void kill_nic(unsigned host)
     rig_loss_ppm = loss_ppm;
 }
 
-/* The vipd of this program is gone; what it sends at its end is lost, as after SIGKILL. The program sees the completions
- * that vipd has written. */
+/* End the vipd of this program. Its last messages are lost, as after SIGKILL. The program sees the
+ * completions that vipd has written. */
 static void kill_vipd(struct program *p)
 {
     unsigned loss_ppm = rig_loss_ppm;
@@ -31,7 +31,7 @@ static void kill_vipd(struct program *p)
     kill_nic(p->host);
 }
 
-/* A new vipd: the program opens its NIC anew, registers its memory, and posts what has not completed. */
+/* A new vipd: the program opens its NIC, registers its memory, posts what has not completed. */
 static void new_vipd(struct program *p, const struct program *peer)
 {
     struct memory *all[] = {&p->land, &p->book, &p->out, &p->in, &p->window};
@@ -54,9 +54,7 @@ static void new_vipd(struct program *p, const struct program *peer)
         VIP_RC_SUCCESS);
 }
 
-/*
- * Operations in both directions. After each `every` steps a vipd is killed: that of host 0, of host 1, or both.
- */
+/* Operations in both directions. After each `every` steps one vipd (or both) is killed. */
 static void traffic(uint16_t level, unsigned which, unsigned every, unsigned loss_ppm)
 {
     struct program p[2];
@@ -95,7 +93,7 @@ static void traffic(uint16_t level, unsigned which, unsigned every, unsigned los
             assert_true(rig_counter(rig_nics[i], "conns_rebound") > 0);
         assert_false(rig_event(p[i].app, 'e', &event));
     }
-    /* The connection ends like any other. */
+    /* The connection ends like any other connection. */
     assert_int_equal(nic_vi_disconnect(p[0].app->session, p[0].vi, rig_now), VIP_RC_SUCCESS);
     assert_int_equal(rig_wait_event(p[1].app, 'e').code, VIP_EC_CONN_LOST);
     for (unsigned i = 0; i < 2; i++)
@@ -124,7 +122,7 @@ static void test_with_losses(void **state)
     traffic(VIP_LVL_RECEPTION, 3, 13, 100000);
 }
 
-/* The new vipd does not come back in time: both programs learn that the connection is lost. */
+/* The new vipd starts too late: both programs learn that the connection is lost. */
 static void test_too_late(void **state)
 {
     struct program p[2];
@@ -135,7 +133,7 @@ static void test_too_late(void **state)
     p[1] = begin(1, VIP_LVL_DELIVERY, false);
     rig_connect(p[0].app, p[0].vi, 0, p[1].app, p[1].vi, 1);
     kill_vipd(&p[0]);
-    rig_pass(6 * RIG_SECOND); /* beyond peer_dead */
+    rig_pass(6 * RIG_SECOND); /* longer than peer_dead */
     assert_int_equal(rig_wait_event(p[1].app, 'e').code, VIP_EC_CONN_LOST);
     new_vipd(&p[0], &p[1]);
     assert_int_equal(rig_wait_event(p[0].app, 'e').code, VIP_EC_CONN_LOST);
@@ -147,7 +145,7 @@ static void test_too_late(void **state)
         end(&p[i]);
 }
 
-/* A VI that is restored and then disconnected, or whose program ends, before the other end has answered. */
+/* A restored VI is disconnected, or its program ends, before the other end has answered. */
 static void test_given_up(void **state)
 {
     for (unsigned how = 0; how < 2; how++) {
@@ -183,7 +181,7 @@ static bool count_peer(void *ctx, const struct nic_peer_view *view)
     return true;
 }
 
-/* Connections of all peers of a host, as `vipctl show peers` has them. */
+/* Returns the connections of all peers of a host, as in `vipctl show peers`. */
 static uint32_t connections_of(unsigned host)
 {
     uint32_t count = 0;
@@ -193,7 +191,7 @@ static uint32_t connections_of(unsigned host)
     return count;
 }
 
-/* Two connections are bound anew, one after the other: each is listed at the new life of the peer only. */
+/* Two connections are bound anew in turn. Each is listed only at the new life of the peer. */
 static void test_lists_of_peers(void **state)
 {
     struct program p[2];
@@ -210,7 +208,7 @@ static void test_lists_of_peers(void **state)
     rig_connect(p[0].app, vi[0], 0, p[1].app, vi[1], 1);
     assert_true(nic_vi_checkpoint(p[0].app->session, vi[0], &second));
     kill_vipd(&p[0]);
-    (void)alarm(60); /* a list that has become a circle never ends */
+    (void)alarm(60); /* stops the test if the list is a circle */
     new_vipd(&p[0], &p[1]);
     rig_pass(RIG_SECOND);
     assert_int_equal(connections_of(1), 2);
@@ -241,7 +239,7 @@ static struct nic_binding_view binding_of(const struct program *p)
     return view.binding;
 }
 
-/* What `vipctl show vi` has of a connection that outlives a vipd, at both ends. */
+/* The values in `vipctl show vi` for a connection that outlives a vipd, at both ends. */
 static void test_seen(void **state)
 {
     for (unsigned told = 0; told < 2; told++) {
@@ -265,7 +263,7 @@ static void test_seen(void **state)
         }
         kill_vipd(&p[0]);
         rig_life++;
-        (void)rig_nic(0); /* its program has not come back */
+        (void)rig_nic(0); /* the program has not opened its session again */
         rig_pass(2 * RIG_SECOND);
         view = binding_of(&p[1]);
         assert_true(view.wait == NIC_WAIT_PEER && view.rebound == 0);
@@ -289,7 +287,7 @@ static void test_seen(void **state)
     }
 }
 
-/* An operation that fails ends its connection: the next life does not go on with it, whenever vipd is killed. */
+/* An operation that fails ends its connection. No next life goes on with it. */
 static void test_failed_operation(void **state)
 {
     struct program p[2];
@@ -308,7 +306,7 @@ static void test_failed_operation(void **state)
     assert_true(past.connected);
     rig_post_send(p[0].app, p[0].vi, rig_seg(&p[0].out.mem, 0, 11));
     (void)rig_wait_done(p[1].app, p[1].vi, VIP_Q_RECV);
-    /* Killed before the state was published. */
+    /* As if vipd was killed before it published the state. */
     rig_vi_head(p[1].app, p[1].vi)->state = VIP_VIST_CONNECTED;
     nic_vi_recover(p[1].app->vipd, &past);
     assert_false(past.connected);
@@ -316,7 +314,7 @@ static void test_failed_operation(void **state)
         end(&p[i]);
 }
 
-/* A second vipd is killed before the other end has answered. The third one goes on. */
+/* A second vipd is killed before the other end has answered. The third vipd goes on. */
 static void test_killed_while_rebinding(void **state)
 {
     struct program p[2];
@@ -342,7 +340,7 @@ static void test_killed_while_rebinding(void **state)
         end(&p[i]);
 }
 
-/* What cannot be restored: a number in use or too large, a feature that this vipd lacks. */
+/* A checkpoint that cannot be restored: a number in use or too large, a feature that vipd lacks. */
 static void test_bad_checkpoints(void **state)
 {
     struct program p = begin(0, VIP_LVL_DELIVERY, false);
@@ -374,7 +372,7 @@ static void test_bad_checkpoints(void **state)
     assert_int_equal(past.generation, 77);
     assert_int_equal(nic_vi_rebind(p.app->session, 20, RIG_SECOND, rig_now, why, sizeof(why)),
                      VIP_RC_INVALID_STATE);
-    /* The numbers in between are free. */
+    /* The numbers below the restored numbers are free. */
     assert_true(rig_vi(p.app, VIP_LVL_DELIVERY) < 20);
     end(&p);
 }

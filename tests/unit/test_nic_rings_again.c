@@ -1,16 +1,15 @@
 /*
- * Rings between two programs whose vipd is killed (vipd/nic/direct_again.c): both programs use the ring on, and bring it
- * to the next vipd; programs that bring anything else. The programs here write tables and rings by hand, as libvipl
- * would.
+ * Rings between two programs whose vipd is killed (vipd/nic/direct_again.c). Both programs go on
+ * using the ring, and give it to the next vipd. Some programs give something else. The programs of
+ * these tests write tables and rings as libvipl does.
  */
 #include "unit/nic_rig.h"
 #include "vipd/nic/outlive.h"
 
 #include "proto/direct.h"
 
-#define VIS 2u /* connections between the two programs */
+#define VIS 2u /* number of connections between the two programs */
 
-/* One program. */
 struct program {
     struct rig_app *app;
     void *table;
@@ -18,11 +17,11 @@ struct program {
     struct rig_mem mem;
     struct end {
         uint16_t vi;
-        int fd; /* its ring; -1: none */
+        int fd; /* file of its ring; -1: no ring */
         struct vip_direct *map;
         struct vip_direct_out out;
         struct nic_past_ring told;
-        uint32_t posted, taken; /* receives; messages taken from the ring */
+        uint32_t posted, taken; /* number of receives; number of messages taken from the ring */
         struct nic_vi_checkpoint past;
     } end[VIS];
 };
@@ -119,7 +118,7 @@ static void end(void)
     }
 }
 
-/* The segment as it is now: what a vipd that is killed leaves. */
+/* Returns a copy of the segment as a killed vipd leaves it. */
 static void *segment_left(const struct rig_app *app)
 {
     static const uint64_t parts[][2] = {{0, 4096},
@@ -133,7 +132,7 @@ static void *segment_left(const struct rig_app *app)
     return copy;
 }
 
-/* vipd is killed, and the next one begins; both programs open their NIC anew. */
+/* vipd is killed, and the next vipd starts; both programs open their NIC again. */
 static void next_vipd(void)
 {
     struct rig_app old[2];
@@ -178,14 +177,14 @@ static void rebind(unsigned k, unsigned i)
                      VIP_RC_SUCCESS);
 }
 
-/* The end comes back with what it has. */
+/* The end gives the next vipd the state that it has. */
 static void come_back(unsigned k, unsigned i)
 {
     assert_int_equal(restore(k, i, &programs[k].end[i].told), VIP_RC_SUCCESS);
     rebind(k, i);
 }
 
-/* This ring is refused for that reason; without it, the connection is lost. */
+/* vipd refuses this ring for this reason. Without the ring the connection is lost. */
 static void refused(unsigned k, unsigned i, const struct nic_past_ring *told, const char *reason)
 {
     assert_int_equal(restore(k, i, told), VIP_RC_ERROR_NOT_SUPPORTED);
@@ -221,7 +220,7 @@ static void post_recv(unsigned k, unsigned i, unsigned count)
     }
 }
 
-/* Send by the ring; the other program takes what there is. */
+/* Send by the ring; with `take` the other program takes the messages. */
 static void send_direct(unsigned k, unsigned i, unsigned count, bool take)
 {
     struct end *from = &programs[k].end[i], *to = &programs[!k].end[i];
@@ -236,7 +235,7 @@ static void send_direct(unsigned k, unsigned i, unsigned count, bool take)
         head->taken = to->taken = (uint32_t)from->out.sent;
 }
 
-/* Send a message through vipd. It takes receive `number`, behind `direct` messages of the ring. */
+/* Send a message through vipd. It uses receive `number`, after `direct` messages of the ring. */
 static void send_vipd(unsigned k, unsigned i, uint32_t number, uint32_t direct)
 {
     struct program *p = &programs[k], *peer = &programs[!k];
@@ -258,7 +257,7 @@ static void bound(uint64_t rebound)
 
 /* ---- the ring goes on -------------------------------------------------------------------- */
 
-/* The end of the connection: `count` messages of the ring have arrived at program 1, and `flushed` receives are left. */
+/* The connection ends: `count` messages of the ring arrived, `flushed` receives are flushed. */
 static void ends_with(uint32_t count, unsigned flushed)
 {
     struct vip_comp comp;
@@ -286,7 +285,7 @@ static void goes_on(uint16_t level, unsigned lives)
         send_direct(0, 0, 1, true);
         send_direct(0, 0, 1, false);
         next_vipd();
-        send_direct(0, 0, 1, true); /* while there is no vipd for this VI */
+        send_direct(0, 0, 1, true); /* at this time no vipd serves the VI */
         assert_int_equal(block(&programs[0], 0)->ring, VIP_RING_OPEN);
         come_back(life & 1, 0);
         assert_int_equal(block(&programs[life & 1], 0)->ring_mute, 0);
@@ -312,7 +311,8 @@ static void test_goes_on(void **state)
     goes_on(VIP_LVL_UNRELIABLE, 2);
 }
 
-/* Killed after vipd took a receive out of the table, and before it committed it: the receive is taken again. */
+/* vipd is killed after it has taken a receive out of the table, and before it has committed it. The
+ * next vipd takes the receive again. */
 static void test_taken_and_not_committed(void **state)
 {
     (void)state;
@@ -334,7 +334,7 @@ static void test_taken_and_not_committed(void **state)
     }
 }
 
-/* vipd is killed once more when one end has come back. */
+/* vipd is killed again after one end has given its state. */
 static void test_killed_between_the_ends(void **state)
 {
     (void)state;
@@ -355,7 +355,7 @@ static void test_killed_between_the_ends(void **state)
     end();
 }
 
-/* A program asks to break the connection before the other end is back. */
+/* A program asks to break the connection before the other end has given its state. */
 static void test_break_while_rebinding(void **state)
 {
     struct vip_sq_slot ask = {.kind = VIP_SQ_ASK, .flags = VIP_ASK_BREAK};
@@ -377,7 +377,7 @@ static void test_break_while_rebinding(void **state)
     end();
 }
 
-/* The other end does not come back: the connection ends, with the right number of messages. */
+/* The other end never gives its state: the connection ends, with the correct number of messages. */
 static void test_other_end_stays_away(void **state)
 {
     (void)state;
@@ -394,7 +394,7 @@ static void test_other_end_stays_away(void **state)
         assert_int_equal(rig_wait_done(programs[1].app, programs[1].end[0].vi, VIP_Q_RECV).status &
                              VIP_ST_ERROR_MASK,
                          VIP_ST_DESC_FLUSHED_ERROR);
-    /* Nor can it come back then. */
+    /* The end cannot give its state later, either. */
     lost(0, 0);
     end();
 }
@@ -464,7 +464,7 @@ static void test_false_words(void **state)
     told.half ^= 1;
     refused(1, 0, &told, "in use already");
     told.half ^= 1;
-    told.first--; /* vipd would have taken two receives */
+    told.first--; /* a false value: as if vipd had taken two receives */
     refused(1, 0, &told, "contradicts");
     told.first += 2000;
     refused(1, 0, &told, "contradicts");
@@ -473,7 +473,8 @@ static void test_false_words(void **state)
     end();
 }
 
-/* The ring of another VI, whose program has not come back yet; then that one's connection is lost, too. */
+/* A program gives the ring of another VI, whose program has not given its state yet. Then that VI's
+ * connection is lost, too. */
 static void test_ring_of_another_pair(void **state)
 {
     (void)state;
@@ -491,7 +492,8 @@ static void test_ring_of_another_pair(void **state)
     end();
 }
 
-/* A ring that both ends have already is for no third VI. A VI whose ring was over has none to bring. */
+/* Both ends of a ring have given it, so a third VI cannot give it. A VI whose ring had ended has no
+ * ring to give. */
 static void test_third_end(void **state)
 {
     (void)state;
@@ -510,7 +512,7 @@ static void test_third_end(void **state)
     end();
 }
 
-/* A connection that is lost stays lost, if vipd is killed before the program has learned of it. */
+/* A lost connection stays lost, also if vipd is killed before the program learns of the loss. */
 static void test_lost_stays_lost(void **state)
 {
     struct nic_vi_checkpoint past;

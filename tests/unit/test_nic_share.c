@@ -7,8 +7,8 @@
 #include "vipd/nic/share.h"
 #include "vipd/nic/internal.h"
 
-#define PAIRS 30 /* of Unreliable VIs that a hostile session connects, VI to VI */
-#define EVERY 32 /* each 32nd slot is a send; the other slots name a VI that does not exist */
+#define PAIRS 30 /* pairs of Unreliable VIs that a hostile session connects */
+#define EVERY 32 /* each 32nd slot is a send; all other slots name a VI that does not exist */
 
 /*
  * A session that sends without pause to its own VIs, which have no receives. Its ring is always full: refill_now
@@ -19,7 +19,7 @@ struct refill {
     uint16_t from[PAIRS], to[PAIRS];
     uint32_t written;
     unsigned every;
-    bool receives; /* post receives instead of sends; the receive queues are full soon */
+    bool receives; /* post receives instead of sends; the receive queues soon are full */
 };
 
 static void refill_now(struct refill *r)
@@ -58,7 +58,7 @@ static struct refill refill_new(struct nic *nic, unsigned host, unsigned every)
     return r;
 }
 
-/* Run a turn. It must take no more than one ring of slots from the session. */
+/* Run a turn. It must take at most one ring of slots from the session. */
 static void turn_of(struct refill *r)
 {
     uint32_t before = r->app->session->sq_position;
@@ -68,7 +68,7 @@ static void turn_of(struct refill *r)
                     VIP_SQ_SLOTS + VIP_SQ_SLOTS_FOR(VIP_SEGS_PER_DESC_MAX));
 }
 
-/* A message without a receive makes vipd look for one in the submission ring: at most one ring of slots a turn. */
+/* A message makes vipd search the submission ring for a receive: at most one ring in a turn. */
 static void test_one_ring_a_turn(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -85,8 +85,8 @@ static void test_one_ring_a_turn(void **state)
     nic_look_on(nic, NULL, NULL);
 }
 
-/* A peer is lost. For each of its connections vipd takes the slots that were posted before: together at most one
- * ring of slots a turn. */
+/* A peer is lost. For each connection with it, vipd takes the slots that were posted before, but at
+ * most one ring of slots in a turn for all of them. */
 static void test_lost_peer_one_ring(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -108,7 +108,7 @@ static void test_lost_peer_one_ring(void **state)
     nic_look_on(nic, NULL, NULL);
 }
 
-/* A message for a throttled session does not make vipd take the postings of this session. */
+/* A message for a throttled session does not make vipd take the posts of this session. */
 static void test_throttled_waits(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -152,8 +152,8 @@ static void test_errors_told(void **state)
 
 /* ---- time ------------------------------------------------------------------------------ */
 
-/* Only work moves the clock of the NIC. The costs: of a posting of session `id`, of a packet that session `id` sends,
- * of a packet from the network. */
+/* Only work advances the clock of the NIC. These are the costs of a post of session `id`, of a
+ * packet that session `id` sends, and of a packet from the network. */
 #define IDS 8
 static uint64_t clock_ns, cost_post_ns[IDS], cost_packet_ns[IDS], cost_rx_ns;
 static unsigned flood; /* messages of another host's connection manager before each turn */
@@ -194,7 +194,8 @@ static int cost_setup(void **state)
     return 0;
 }
 
-/* Make session `id` of user `uid`, whose ring is always full. every: as EVERY; 0: post receives only. */
+/* Make session `id` of user `uid`, whose ring is always full. every: like EVERY; 0: the session
+ * only posts receives. */
 static void contender(struct refill *r, struct nic *nic, uint32_t uid, unsigned id, unsigned every)
 {
     rig_uid = uid;
@@ -239,13 +240,13 @@ static void compete(struct nic *nic, uint64_t ns)
         rig_now = clock_ns;
         flood_now(0);
         assert_true(nic_turn(nic, rig_now));
-        /* The time limit, and the dearest work that vipd does between two readings of the clock. */
+        /* The time limit, plus the most expensive work between two readings of the clock. */
         assert_in_range(clock_ns - start, 0, NIC_TURN_SHARED_NS + 2 * 64 * 10000);
     }
     nic_look_on(nic, NULL, NULL);
 }
 
-/* The postings of one session cost ten times as much: vipd takes fewer of them, for the same time. */
+/* The posts of one session cost ten times as much. vipd takes fewer of them, in the same time. */
 static void test_dear_postings(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -263,7 +264,7 @@ static void test_dear_postings(void **state)
     assert_true(slots > 4 * nic_session_slots(dear.app->session));
 }
 
-/* Equal work: equal time and equal slots. */
+/* Both sessions have equal work: they get equal time and equally many slots. */
 static void test_equal_postings(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -279,7 +280,7 @@ static void test_equal_postings(void **state)
                     125 * nic_session_slots(two.app->session));
 }
 
-/* A flood of packets for neither of two users takes the same time from both users. */
+/* A flood of packets is for neither of two users. It takes the same time from both. */
 static void test_flood_is_nobodys(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -297,7 +298,7 @@ static void test_flood_is_nobodys(void **state)
                     110 * nic_session_slots(two.app->session));
 }
 
-/* Five sessions of one user together get the time that one session of another user gets. */
+/* Five sessions of one user together get the same time as one session of another user. */
 static void test_many_sessions(void **state)
 {
     enum { EVIL = 5 };
@@ -322,7 +323,7 @@ static void test_many_sessions(void **state)
     assert_in_range(least * 100, 60 * most, 100 * most);
 }
 
-/* Packets are dear, not postings: messages of a session to its own VIs, which have no receives. */
+/* Packets are expensive, posts are not: a session sends to its own VIs, which have no receives. */
 static void test_dear_packets(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -337,8 +338,8 @@ static void test_dear_packets(void **state)
     assert_in_range(time_of(&victim) * 100, 40 * (RIG_SECOND / 10), 60 * (RIG_SECOND / 10));
 }
 
-/* The slots of one session cost little, so vipd has to take many to give both sessions the same time. It takes many
- * in one turn, because a turn itself costs more than a few slots. */
+/* The slots of one session cost little, so vipd must take many to give both sessions the same time.
+ * vipd takes many in one turn, because a turn itself costs more than a few slots. */
 static void test_cheap_slots(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -375,7 +376,7 @@ static void test_requests_count(void **state)
                     110 * (time_of(&evil) + asked));
 }
 
-/* A user that had no work for long has not saved up time: the other users still get theirs. */
+/* A user that had no work for long has not saved up time: the other users still get their time. */
 static void test_no_savings(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -393,8 +394,8 @@ static void test_no_savings(void **state)
     assert_in_range(time_of(&idle), RIG_SECOND / 400, RIG_SECOND / 250);
 }
 
-/* Returns the longest row of turns that took no slot of the session with much work. Other sessions have a little work
- * in each turn. */
+/* Returns the longest series of turns that took no slot of the session with much work. Other
+ * sessions have a little work in each turn. */
 static unsigned longest_wait(uint32_t little_uid, uint32_t much_uid)
 {
     enum { LITTLE = 3, TURNS = 500 };
@@ -440,8 +441,8 @@ static void test_little_work_of_another(void **state)
     assert_in_range(longest_wait(1000, 1001), 0, 2);
 }
 
-/* A posting that comes when the turn has already passed its session waits for the next turn. The fair part of the
- * session (due) is no more than the time that it gets. */
+/* A post that arrives after the turn has passed its session waits for the next turn. The time due
+ * to the session is at most the time that it gets. */
 static struct {
     struct rig_app *app;
     uint16_t vi;
@@ -502,7 +503,7 @@ static void test_turn_ends(void **state)
         uint64_t start = clock_ns;
 
         assert_true(nic_turn(nic, rig_now = clock_ns));
-        /* Messages that find no receive make vipd look through one ring. */
+        /* Messages that find no receive make vipd search one ring. */
         assert_in_range(clock_ns - start, 1, NIC_TURN_NS + 64 * 100000 + VIP_SQ_SLOTS * 5000);
     }
     assert_true(rig_counter(nic, "turns_cut") > 10);
@@ -524,7 +525,7 @@ static struct rig_app *connected(struct nic *nic)
     for (unsigned i = 0; i < CONNECTIONS; i++)
         rig_connect(app, rig_vi(app, VIP_LVL_DELIVERY), 0, far[i % 3],
                     rig_vi(far[i % 3], VIP_LVL_DELIVERY), 1 + i % 3);
-    cost_packet_ns[0] = END_COST_NS; /* for the CLOSE message that the end sends */
+    cost_packet_ns[0] = END_COST_NS; /* cost of sending a CLOSE message */
     return app;
 }
 
@@ -546,7 +547,7 @@ static void until_ended(struct nic *nic, const char *counter, uint64_t limit_ns)
     assert_true(rig_counter(nic, "turns_cut") > 0);
 }
 
-/* Several peers fall silent at once: the turns stay short, and all of the connections end. */
+/* Several peers become silent at once. The turns stay short, and all of the connections end. */
 static void test_lost_peers(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -566,7 +567,7 @@ static void test_asked_breaks(void **state)
     until_ended(nic, "ring_breaks", RIG_SECOND);
 }
 
-/* VIs with requests are in a list, in the order of the first requests, each VI once. */
+/* VIs with requests are in a list, in the order of their first requests, each VI once. */
 static void test_asks_in_order(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -588,7 +589,7 @@ static void test_asks_in_order(void **state)
     assert_true(nic_list_empty(asks));
 }
 
-/* A turn has no time for all packets: the next turn begins with the rest, and none is lost. */
+/* A turn has no time for all packets. The next turn begins with the other packets; none is lost. */
 static void test_packets_left(void **state)
 {
     enum { MESSAGES = 60 };
@@ -625,8 +626,8 @@ static void test_packets_left(void **state)
     rig_mem_free(&mb);
 }
 
-/* The postings of many sessions use up each turn. Packets still do not wait: the next turn goes on behind the
- * postings. */
+/* The posts of many sessions use up each turn. Packets still do not wait, because the next turn
+ * begins with the stage after the posts. */
 static void test_packets_beside_postings(void **state)
 {
     enum { EVIL = 64, MESSAGES = 50 };
@@ -648,7 +649,7 @@ static void test_packets_beside_postings(void **state)
     for (unsigned i = 0; i < MESSAGES; i++)
         rig_post_recv(b, vb, rig_seg(&mb, i * 1000, 1000));
     rig_pass(RIG_SECOND / 100);
-    /* 16 slots of each session in a turn: they cost less than a session may be ahead of the others. */
+    /* 16 slots of each session in a turn cost less than a session may be ahead of the others. */
     cost_post_ns[1] = 1200;
     rig_uid = 1001;
     for (unsigned i = 0; i < EVIL; i++) {
@@ -686,7 +687,7 @@ static void test_packets_beside_postings(void **state)
 
 /* ---- room ------------------------------------------------------------------------------ */
 
-/* Count packets of `len` bytes as kept by the session until it may keep no more. Returns their number. */
+/* Count packets of `len` bytes as kept by the session, up to its limit. Returns their number. */
 static unsigned keep_all(struct nic_session *session, uint32_t len)
 {
     unsigned n = 0;
@@ -712,7 +713,7 @@ static void keep_none(struct nic_session *session)
     session->held_bytes = 0;
 }
 
-/* One user with three sessions keeps all packets that it may. Then users that come late still have room. */
+/* A user with three sessions keeps packets up to its limit. Later users still have room. */
 static void test_kept_packets_shared(void **state)
 {
     static const uint32_t lens[] = {100, 60000};
@@ -742,7 +743,7 @@ static void test_kept_packets_shared(void **state)
     }
 }
 
-/* Direct rings: room for a late user, while another user has as many rings as it can get. */
+/* Direct rings: a later user gets room, while another user has as many rings as it can get. */
 static void test_pool(void **state)
 {
     struct nic_pool greedy = {
@@ -760,7 +761,7 @@ static void test_pool(void **state)
         late.used++;
     }
     assert_true(late.have >= 3 * NIC_RINGS_RESERVE / 2);
-    /* The reserve is for users with few rings only, and the maximum holds for each user. */
+    /* The reserve is only for users with few rings, and the maximum is valid for each user. */
     late.used = NIC_RINGS_MAX - NIC_RINGS_RESERVE;
     late.have = NIC_RINGS_SMALL;
     assert_false(nic_pool_room(&late, 1));

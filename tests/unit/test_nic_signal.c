@@ -1,6 +1,6 @@
 /*
- * Two ways in which vipd/nic signals completions without a thread that sleeps on a queue: the word for
- * Notify registrations, and the socket of a CQ. And: the list of peers for auto-discovery.
+ * Two ways in which vipd/nic signals completions without a thread that sleeps on a queue: the word
+ * for Notify registrations, and the socket of a CQ. Also: the list of peers for auto-discovery.
  */
 #include "unit/nic_rig.h"
 
@@ -40,7 +40,8 @@ static void test_notify_word(void **state)
     uint16_t plain = rig_vi(app, VIP_LVL_DELIVERY);
     uint16_t marked = rig_vi_cq(app, VIP_LVL_DELIVERY, -1, (int32_t)cq);
 
-    /* The queue is marked, but no thread sleeps; a thread sleeps, but the queue is not marked: the word stays. */
+    /* If the queue is marked but no thread sleeps, the word stays. If a thread sleeps but the queue
+     * is not marked, the word stays, too. */
     vip_store32_release(rig_waiters(app, marked, VIP_Q_RECV), VIP_APP_WAITERS_NOTIFY);
     flush_one(app, marked, &mem);
     assert_int_equal(notify_word(app), 0);
@@ -132,7 +133,7 @@ static void test_entries_that_are_there_are_told_at_once(void **state)
     rig_mem_free(&mem);
 }
 
-/* The application does not read its socket until it is full: vipd neither waits nor ends. */
+/* The application does not read its socket, which becomes full. vipd neither waits nor ends. */
 static void test_a_full_socket_holds_nobody_up(void **state)
 {
     struct rig_app *app = rig_app(rig_nic(0));
@@ -162,14 +163,15 @@ static void test_a_socket_ends_with_its_cq(void **state)
     close(sock);
     close(socket_of(app, cq, VIP_RC_INVALID_PARAMETER));
     close(socket_of(app, 0xFFFFFFFFu, VIP_RC_INVALID_PARAMETER));
-    /* There is no limit for sockets one after the other. */
+    /* There is no limit of sockets that are used one after the other. */
     for (unsigned i = 0; i < 2 * NIC_CQ_SOCKS_MAX; i++) {
         close(socket_of(app, cq_new(app), VIP_RC_SUCCESS));
         assert_int_equal(nic_cq_destroy(app->session, cq), VIP_RC_SUCCESS);
     }
 }
 
-/* A CQ ends between its last entry and the next turn. The next CQ with its number gets no message for that entry. */
+/* A CQ ends after its last entry and before the next turn. The next CQ with its number gets no
+ * message for that entry. */
 static void test_no_message_after_the_end(void **state)
 {
     struct rig_app *app = rig_app(rig_nic(0));
@@ -183,7 +185,7 @@ static void test_no_message_after_the_end(void **state)
     assert_int_equal(nic_vi_disconnect(app->session, vi, rig_now), VIP_RC_SUCCESS);
     assert_int_equal(nic_vi_destroy(app->session, vi, rig_now), VIP_RC_SUCCESS);
     assert_int_equal(nic_cq_destroy(app->session, cq), VIP_RC_SUCCESS);
-    assert_int_equal(messages(sock), 1); /* it was armed */
+    assert_int_equal(messages(sock), 1); /* the socket was armed */
     close(sock);
     assert_int_equal(cq_new(app), cq);
     sock = socket_of(app, cq, VIP_RC_SUCCESS);
@@ -230,7 +232,7 @@ static void test_peers_are_listed_in_pages(void **state)
     peers = (struct peers){.room = 2};
     next = nic_peers(rig_nics[0], 0, on_peer, &peers);
     assert_int_not_equal(next, UINT32_MAX);
-    assert_int_equal(nic_peers(rig_nics[0], next, on_peer, &peers), next); /* still no room */
+    assert_int_equal(nic_peers(rig_nics[0], next, on_peer, &peers), next); /* no room yet */
     peers.room = 1;
     assert_int_equal(nic_peers(rig_nics[0], next, on_peer, &peers), UINT32_MAX);
     assert_int_equal(peers.count, 3);

@@ -1,11 +1,8 @@
-/*
- * Hosts that stand still for a while, and hosts that are dead: nics in virtual time.
- */
+/* Hosts that stop for a while, and dead hosts: nics in virtual time. */
 #include "unit/nic_rig.h"
 
 #define MS 1000000ull
 
-/* Two hosts with a VI each, connected. */
 struct two {
     struct rig_app *a, *b;
     uint16_t va, vb;
@@ -44,7 +41,7 @@ static void one_message(struct two *t)
     rig_wait_done(t->a, t->va, VIP_Q_SEND);
 }
 
-/* Both hosts stop for 6 s, at any moment of an idle connection. */
+/* Both hosts stop for 6 s, at any moment, while a connection is idle. */
 static void test_both_stop_idle(void **state)
 {
     struct two t = two_new();
@@ -59,7 +56,7 @@ static void test_both_stop_idle(void **state)
     two_free(&t);
 }
 
-/* Both hosts stop in the middle of a message, when packets are under way and some of them are lost. */
+/* Both hosts stop while packets of a message are under way, and some of these are lost. */
 static void test_both_stop_busy(void **state)
 {
     struct two t = two_new();
@@ -70,7 +67,7 @@ static void test_both_stop_busy(void **state)
         rig_post_send(t.a, t.va, rig_seg(&t.ma, 0, 60000));
         rig_loss_ppm = i % 2 ? 500000 : 0;
         rig_steps(1 + i % 5);
-        if (i % 3 == 0) { /* the packets under way are lost, too */
+        if (i % 3 == 0) { /* the packets under way are also lost */
             rig_loss_ppm = 1000000;
             rig_steps(3);
         }
@@ -85,7 +82,7 @@ static void test_both_stop_busy(void **state)
     two_free(&t);
 }
 
-/* After such a stop of both hosts, a silent peer is detected in bounded time. */
+/* After both hosts have stopped for a while, a silent peer is still detected in bounded time. */
 static void test_silence_after_a_stop(void **state)
 {
     struct two t = two_new();
@@ -102,7 +99,7 @@ static void test_silence_after_a_stop(void **state)
     two_free(&t);
 }
 
-/* Host 0 loses the processor after it has read the clock, before it reads the link. Host 1 runs meanwhile. */
+/* Host 0 loses the processor after it has read the clock, before it reads the link. Host 1 runs. */
 static void stop_host_0(void)
 {
     uint64_t until_ns = rig_now + 6 * RIG_SECOND;
@@ -119,7 +116,7 @@ static void test_stop_before_the_look(void **state)
     struct two t;
 
     rig_nic(0);
-    rig_peer_dead_ns = 60 * RIG_SECOND; /* host 1 must not give up host 0 */
+    rig_peer_dead_ns = 60 * RIG_SECOND; /* host 1 must not declare host 0 dead */
     rig_nic(1);
     t = (struct two){.a = rig_app(rig_nics[0]), .b = rig_app(rig_nics[1])};
     t.va = rig_vi(t.a, VIP_LVL_DELIVERY);
@@ -152,7 +149,7 @@ static void drop_for_host_1(void)
     }
 }
 
-/* Junk of another host fills the link of host 0 in each turn. Host 0 still detects the death of host 1. */
+/* Packets of another host fill the link in each turn. Host 0 still detects that host 1 is dead. */
 static void test_death_under_a_flood(void **state)
 {
     struct two t = two_new();

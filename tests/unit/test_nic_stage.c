@@ -1,6 +1,6 @@
 /*
- * Staged regions: RDMA Writes wait until the library has placed their bytes, in order and once.
- * Receives and sends do not wait for the library.
+ * Staged regions: RDMA Writes wait until libvipl has placed their bytes, in order and once.
+ * Receives and sends do not wait for libvipl.
  */
 #include "unit/nic_rig.h"
 
@@ -54,7 +54,7 @@ static unsigned place_all(struct pair *p)
     return count;
 }
 
-/* Wait for a completion of a receive at b while its library keeps placing. */
+/* Wait for a completion of a receive at b, while the libvipl of b answers place events. */
 static struct vip_comp wait_placing(struct pair *p)
 {
     uint64_t end = rig_now + 30 * RIG_SECOND;
@@ -79,7 +79,7 @@ static void one_write(unsigned host_b)
     event = rig_wait_event(p.b, 'p');
     assert_int_equal(event.offset, 50);
     assert_int_equal(event.bytes, 1000);
-    /* vipd does not acknowledge the write, and asks for no byte twice, although the peer sends again. */
+    /* vipd does not acknowledge the write. The peer repeats it; vipd asks for no byte twice. */
     rig_pass(RIG_SECOND);
     assert_false(rig_done(p.b, p.vb, VIP_Q_RECV, &comp));
     assert_false(rig_done(p.a, p.va, VIP_Q_SEND, &comp));
@@ -102,7 +102,7 @@ static void test_one_write(void **state)
     one_write(0);
 }
 
-/* Writes of many packets and sends behind them, with and without faults: order and contents. */
+/* Writes of many packets, then sends, with and without faults: check order and contents. */
 static void stream(unsigned host_b, uint16_t level, unsigned loss_ppm)
 {
     struct pair p = pair_new(host_b, level);
@@ -145,8 +145,8 @@ static void test_stream(void **state)
     stream(0, VIP_LVL_UNRELIABLE, 0);
 }
 
-/* A large write, and a library that answers once per millisecond: a place event asks for many fragments, and vipd
- * drops no packet meanwhile. */
+/* A large write, and a libvipl that answers once per millisecond. A place event asks for many
+ * fragments, and vipd drops no packet meanwhile. */
 static void test_large_write(void **state)
 {
     enum { BYTES = 190000 };
@@ -169,7 +169,7 @@ static void test_large_write(void **state)
     pair_free(&p);
 }
 
-/* At each reading the clock goes on by 0.1 ms, the cost of one packet that is resumed. */
+/* Each reading of the clock advances it by 0.1 ms, the cost of one packet that vipd resumes. */
 static uint64_t dear_looks;
 
 static uint64_t dear_clock(void)
@@ -177,7 +177,7 @@ static uint64_t dear_clock(void)
     return rig_now + 100000 * dear_looks++;
 }
 
-/* A library says at once that it has placed many packets. Each turn resumes some of them, for 1 ms. */
+/* A libvipl reports many packets as placed at once. Each turn resumes some of them, for 1 ms. */
 static void test_placed_in_turns(void **state)
 {
     enum { BYTES = 190000, PACKETS = 20 };
@@ -188,7 +188,7 @@ static void test_placed_in_turns(void **state)
 
     rig_cost_clock = dear_clock;
     p = pair_new(1, VIP_LVL_DELIVERY);
-    rig_app(rig_nics[1]); /* it comes after b, and has nothing to do */
+    rig_app(rig_nics[1]); /* this session comes after the session of b and has no work */
     rig_post_write(p.a, p.va, rig_seg(&p.ma, 0, BYTES), rig_seg(&p.mb, 5, 0), false);
     end = rig_now + RIG_SECOND;
     while (rig_counter(rig_nics[1], "kept_packets") < PACKETS) {
@@ -212,8 +212,8 @@ static void test_placed_in_turns(void **state)
     pair_free(&p);
 }
 
-/* Two libraries say that they have placed many packets. A packet that arrives then does not wait until vipd
- * has resumed all of these packets, and each turn resumes packets of both sessions. */
+/* Two libvipl report many packets as placed. A packet that arrives then does not wait until vipd
+ * has resumed all of these. Each turn resumes packets of both sessions. */
 static void test_placed_beside_packets(void **state)
 {
     enum { BYTES = 190000, PACKETS = 36 };
@@ -283,7 +283,7 @@ static void test_send_recv(void **state)
     pair_free(&p);
 }
 
-/* The library must answer each place event once and in order. */
+/* libvipl must answer each place event once and in order; nic_placed refuses other answers. */
 static void test_lies(void **state)
 {
     struct pair p = pair_new(1, VIP_LVL_DELIVERY);
@@ -300,7 +300,7 @@ static void test_lies(void **state)
     pair_free(&p);
 }
 
-/* While vipd waits for the library: deregister the region, disconnect either VI, end the session. */
+/* While vipd waits for libvipl: deregister the region, disconnect a VI, end the session. */
 static void test_ends_while_parked(void **state)
 {
     for (unsigned how = 0; how < 4; how++) {
@@ -341,7 +341,7 @@ static void test_ends_while_parked(void **state)
     }
 }
 
-/* Without the right to write nothing is placed, and the library is not asked. */
+/* Without the right to write nothing is placed, and libvipl is not asked. */
 static void test_rights(void **state)
 {
     struct pair p = pair_new(1, VIP_LVL_DELIVERY);
@@ -356,7 +356,7 @@ static void test_rights(void **state)
     pair_free(&p);
 }
 
-/* A write that runs out of the region is denied before its first fragment is placed anywhere. */
+/* A write that would leave the region is denied before its first fragment is placed anywhere. */
 static void test_whole_range(void **state)
 {
     struct pair p = pair_new(1, VIP_LVL_DELIVERY);
@@ -368,11 +368,9 @@ static void test_whole_range(void **state)
     pair_free(&p);
 }
 
-/*
- * The library says that the memory did not take the bytes. With immediate data the receive completes with an
- * error, otherwise the program gets an error callback. Then the connection is broken. Over the link and within
- * the NIC.
- */
+/* libvipl reports that the memory did not take the bytes. With immediate data the receive completes
+ * with an error, otherwise the program gets an error callback. Then the connection is broken. Over
+ * the link and within the NIC. */
 static void spoiled(unsigned host_b, bool imm)
 {
     struct pair p = pair_new(host_b, VIP_LVL_DELIVERY);
@@ -402,7 +400,7 @@ static void test_spoiled(void **state)
     }
 }
 
-/* Several small writes in one packet. The memory does not take the bytes of one write, each write in turn. */
+/* Several small writes in one packet. In each run the memory does not take one of the writes. */
 static void test_spoiled_beside_good_ones(void **state)
 {
     enum { WRITES = 6 };

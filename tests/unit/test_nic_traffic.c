@@ -45,7 +45,7 @@ static void check_ok(const struct vip_comp *comp, uint32_t op, uint32_t length)
     assert_int_equal(comp->length, length);
 }
 
-/* One message of `len` bytes from a to b, verified. */
+/* Send one message of `len` bytes from a to b, and check it. */
 static void exchange(struct pair *p, uint32_t len, uint32_t seed)
 {
     struct vip_comp comp;
@@ -130,7 +130,7 @@ static void test_rdma_write(void **state)
     }
 }
 
-/* Loopback takes the short way: no packet reaches the link. */
+/* Messages within a NIC do not use the link. */
 static void test_loopback(void **state)
 {
     for (unsigned l = 0; l < 3; l++) {
@@ -168,7 +168,7 @@ static void test_loopback_one_session(void **state)
     rig_mem_free(&mem);
 }
 
-/* If a link has planted faults, loopback goes through the link, so that the faults apply to it, too. */
+/* If a link has planted faults, messages within the NIC use the link, so they have the faults. */
 static void test_loopback_with_faults(void **state)
 {
     struct pair p;
@@ -205,7 +205,7 @@ static void test_faults(void **state)
     }
 }
 
-/* Many messages under way at once, both directions. */
+/* Many messages are under way at once, in both directions. */
 static void test_pipelined(void **state)
 {
     struct pair p = pair_new(0, 1, VIP_LVL_DELIVERY, 1 << 20);
@@ -234,10 +234,8 @@ static void test_pipelined(void **state)
     pair_free(&p);
 }
 
-/*
- * A full link: packets wait, in order. Unreliable sends complete only when the link has taken their
- * bytes: the test overwrites the buffer right after the completion.
- */
+/* A full link: packets wait, in order. Unreliable sends complete only when the link has taken their
+ * bytes, so the test overwrites the buffer right after the completion. */
 static void test_full_link(void **state)
 {
     struct pair p = pair_new(0, 1, VIP_LVL_UNRELIABLE, 100000);

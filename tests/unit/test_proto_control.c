@@ -124,7 +124,7 @@ static void test_descriptors_arrive_close_on_exec(void **state)
     assert_int_equal(open_fds(), before);
 }
 
-/* Send raw bytes with descriptors, as an attacker would. */
+/* Send raw bytes with descriptors, as an attacker can. */
 static void send_raw(int sock, const void *bytes, size_t len, unsigned fd_count)
 {
     union {
@@ -155,7 +155,7 @@ static void test_bad_packets_close_their_descriptors(void **state)
     struct pair *pair = *state;
     unsigned before = open_fds();
     static uint8_t big[VIP_CONTROL_BYTES_MAX + 1];
-    /* A message whose first field claims more bytes than there are. */
+    /* A message whose first field claims to be longer than the message. */
     static const uint8_t malformed[] = {0x0a, 0x7f, 0x01};
     static const uint8_t good[] = {0x0a, 0x02, 0x08, 0x01};
     Vip__Request *request;
@@ -239,8 +239,8 @@ static void test_closed_and_full(void **state)
     assert_int_equal(recv_request(pair->a, &request, &fds), -EPIPE);
 }
 
-/* vipd refuses a connection: it sends the reason and hangs up, before (late: after) the client sends its request.
- * The client gets the reason. */
+/* vipd refuses a connection: it sends the reason and closes, before (late: after) the client sends
+ * its request. The client gets the reason. */
 static void test_ask_hears_who_hangs_up(void **state)
 {
     for (unsigned late = 0; late < 2; late++) {

@@ -57,9 +57,9 @@ static void test_pieces_are_the_whole(void **state)
 
 #if defined(__x86_64__) && !defined(__AVX__)
 
-#define XINUSE_AVX (1u << 2) /* upper halves of ymm0..15 */
+#define XINUSE_AVX (1u << 2) /* bit of XINUSE: the upper halves of ymm0..15 are in use */
 
-/* Does the processor say which of its registers are in use? That is xgetbv with 1 (XGETBV_ECX_1). */
+/* True if the processor reports its registers in use, by xgetbv with 1 (XGETBV_ECX_1). */
 static int tells_use(void)
 {
     unsigned a, b, c, d;
@@ -77,7 +77,7 @@ static uint32_t in_use(void)
     return low;
 }
 
-/* Dirty upper halves slow down each SSE instruction that follows. */
+/* If the checksum left the upper halves in use, each later SSE instruction would be slow. */
 static void test_leaves_clean_registers(void **state)
 {
     uint8_t bytes[LARGE_BYTES] = {1};
@@ -89,7 +89,7 @@ static void test_leaves_clean_registers(void **state)
     }
     __asm__ volatile("vpcmpeqb %%xmm0, %%xmm0, %%xmm0\n\tvinsertf128 $1, %%xmm0, %%ymm0, %%ymm0" ::
                          : "xmm0");
-    assert_true(in_use() & XINUSE_AVX); /* in_use detects dirty upper halves */
+    assert_true(in_use() & XINUSE_AVX); /* in_use detects upper halves in use */
     (void)vip_crc_add(VIP_CRC_START, bytes, sizeof(bytes));
     assert_false(in_use() & XINUSE_AVX);
 }

@@ -1,6 +1,7 @@
 /*
- * The ring of the direct path (proto/direct.h): messages of all sizes arrive in order, however slowly the
- * receiver takes them. A peer that writes random values anywhere does not make the other end leave the ring.
+ * The ring of the direct path (proto/direct.h): messages of all sizes arrive in order, also if the
+ * receiver takes them slowly. A peer writes random values anywhere; the other end still does not
+ * access memory outside of the ring.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,7 +41,6 @@ static uint8_t byte_of(uint64_t message, uint32_t at)
     return (uint8_t)(message * 31 + at * 7 + at / 256);
 }
 
-/* Write one message if there is room for it. */
 static bool write_one(struct vip_direct_out *out, uint32_t *lengths)
 {
     uint32_t len = some_length();
@@ -107,7 +107,7 @@ static void test_slots_run_out(void **state)
         vip_direct_send(out, 8, 0, 0);
     }
     assert_false(vip_direct_room(out, 0));
-    /* `taken` is more than was ever sent: a lie. */
+    /* `taken` is larger than the number of messages ever sent, which is false. */
     vip_store32_release(&way->taken, VIP_DIRECT_SLOTS + 1);
     assert_false(vip_direct_room(out, 0));
     vip_store32_release(&way->taken, 1);

@@ -1,6 +1,7 @@
 /*
- * The three shared rings with both ends at work at once, as two threads (the thread sanitizer watches the
- * order of stores), and the rule for sleeping: publish the sleep, full barrier, read the ring again.
+ * The three shared rings, whose two ends run at once in two threads. The thread sanitizer checks
+ * the order of stores. Also the rule for sleeping: publish the sleep, full barrier, read the ring
+ * again.
  *
  * Each test hands over a fixed number of entries and ends when all have arrived. Its result does not
  * depend on time.
@@ -20,16 +21,16 @@
 
 #define HANDOVERS 200000u
 
-/* Positions start just before their wrap, so that every test passes it. */
+/* Positions start just before their wrap, so that every test includes the wrap. */
 #define FIRST (0u - 1000u)
 
-/* What both threads share besides the ring. */
+/* The variables that both threads share in addition to the ring. */
 struct bench {
-    void *memory;      /* app-writes or vipd-writes segment */
-    uint32_t consumed; /* position up to which the reader is done (what sq_cons is) */
+    void *memory;      /* the app-writes or the vipd-writes segment */
+    uint32_t consumed; /* position up to which the reader has read (like sq_cons) */
     uint32_t asleep;   /* the reader has published that it sleeps */
-    uint32_t doorbell; /* wake-ups rung */
-    unsigned wrong;    /* entries that were not as written */
+    uint32_t doorbell; /* number of wake-ups */
+    unsigned wrong;    /* number of entries with wrong contents */
 };
 
 static uint64_t mix(uint32_t n)
@@ -46,8 +47,8 @@ static void await_room(struct bench *bench, uint32_t position, uint32_t slots)
         sched_yield();
 }
 
-/* The ring at this offset looks as if an earlier lap had been written. Real rings begin at position 0. Here a slot of
- * zeros would look written at the position whose stamp is 0. */
+/* Make the ring at this offset look as if an earlier lap was written. Real rings begin at position
+ * 0. Here, at the position whose stamp is 0, a slot of zeros would look written. */
 static void use(struct bench *bench, uint64_t offset, size_t bytes)
 {
     memset((char *)bench->memory + offset, 0xA5, bytes);
@@ -84,7 +85,7 @@ static void *post_all(void *arg)
         slot.seg[1].len = i;
         await_room(bench, FIRST + i, VIP_SQ_SLOTS);
         vip_sq_write(ring, FIRST + i, &slot);
-        /* The poster's half of the rule for sleeping. */
+        /* The poster's part of the rule for sleeping. */
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
         if (__atomic_load_n(&bench->asleep, __ATOMIC_RELAXED))
             __atomic_store_n(&bench->doorbell, 1, __ATOMIC_RELEASE);
@@ -122,7 +123,8 @@ static void test_submissions_arrive_whole_and_in_order(void **state)
     run(&bench, post_all, take_all);
 }
 
-/* The reader sleeps at every opportunity, and only a doorbell wakes it: a lost doorbell hangs the test. */
+/* The reader sleeps whenever it can, and only a doorbell wakes it. A lost doorbell hangs the
+ * test. */
 static void take_all_asleep(struct bench *bench)
 {
     const struct vip_sq_slot *ring = vip_app_sq(bench->memory);
@@ -198,7 +200,7 @@ static void test_completions_arrive_whole_and_in_order(void **state)
     run(&bench, complete_all, reap_all);
 }
 
-/* A completion of the queue 3 at `position`, as vipd writes it. */
+/* Write a completion of queue 3 at `position`, as vipd does. */
 static void complete_one(struct vip_comps_out *comps, uint32_t position)
 {
     struct vip_comp *to = vip_comps_slot(comps, position), comp = {.status = position};
@@ -231,7 +233,7 @@ static void test_completions_ahead_over_both_rings(void **state)
     free(bench.memory);
 }
 
-/* Another life of vipd finds the ring and the position of each, whatever it was killed behind. */
+/* The next vipd finds the ring and the position of each completion, whatever the last store was. */
 static void test_completions_of_an_earlier_life(void **state)
 {
     struct vip_comps_out out, next;
@@ -247,7 +249,7 @@ static void test_completions_of_an_earlier_life(void **state)
         vip_comps_resume(&next, bench.memory, 3, VIP_Q_SEND, i);
         assert_int_equal(vip_comps_shown(&next, i ? i - 1 : 0), i);
         assert_memory_equal(&next, &out, sizeof(out));
-        if (i % 4 == 0) { /* killed before the stamp; at 8 also behind the change of the ring */
+        if (i % 4 == 0) { /* killed before the stamp; at 8 also after the change of the ring */
             (void)vip_comps_slot(&out, i);
             vip_comps_resume(&next, bench.memory, 3, VIP_Q_SEND, i);
             assert_int_equal(vip_comps_shown(&next, i), i);
@@ -259,7 +261,7 @@ static void test_completions_of_an_earlier_life(void **state)
     free(bench.memory);
 }
 
-/* A receive that was committed and has no stamp gets it, in either ring; one that has its stamp stays as it is. */
+/* A committed receive without a stamp gets it, in either ring. One with a stamp stays as it is. */
 static void test_missing_stamps(void **state)
 {
     struct vip_comps_out out, next;
@@ -286,7 +288,7 @@ static void test_missing_stamps(void **state)
     free(bench.memory);
 }
 
-/* A VI with the number of an earlier one, whose stamps are left in the rings. */
+/* A VI gets the number of an earlier VI, whose stamps are still in the rings. */
 static void test_number_used_again(void **state)
 {
     struct vip_comps_out out;
@@ -296,7 +298,7 @@ static void test_number_used_again(void **state)
 
     (void)state;
     begin(&bench, VIP_VIPD_BYTES);
-    /* The earlier VI has used the short ring 2^32 - 4 completions ago. */
+    /* The last completions of the earlier VI in the short ring are 2^32 - 4 completions old. */
     vip_comps_begin(&out, bench.memory, 3, VIP_Q_SEND, 100);
     for (uint32_t i = 0; i < 8; i++)
         complete_one(&out, 100 + i);
@@ -317,7 +319,7 @@ static void test_words_of_no_vipd(void **state)
 
     (void)state;
     begin(&bench, VIP_VIPD_BYTES);
-    /* A word that vipd never wrote: the rings begin anew. */
+    /* vipd has never written this word: the rings begin from the start. */
     vip_vipd_vi(bench.memory, 3)->at[VIP_Q_SEND].where = 0xffffffff;
     vip_comps_resume(&next, bench.memory, 3, VIP_Q_SEND, 5000);
     assert_int_equal(next.slots, VIP_COMP_SHORT);

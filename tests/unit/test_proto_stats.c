@@ -1,4 +1,4 @@
-/* Histograms of times, the table of statistics, and the mapped file as hostile bytes. */
+/* Histograms of times, the table of statistics, and mapped files with hostile bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ static void test_every_value_has_its_counter(void **state)
         assert_true(next > low);
         assert_int_equal(vip_hist_index(low), i);
         assert_int_equal(vip_hist_index(next - 1), i);
-        /* The range of a counter is at most 1 ns plus 1/VIP_HIST_STEPS of its least value. */
+        /* The width of a counter's range is at most 1 ns plus 1/VIP_HIST_STEPS of its lower end. */
         assert_true(next - low <= 1 + low / VIP_HIST_STEPS);
     }
     assert_int_equal(vip_hist_low_ns(VIP_HIST_BUCKETS), 1ull << VIP_HIST_TOP_BITS);
@@ -73,7 +73,7 @@ static void test_table_fits(void **state)
     free(file);
 }
 
-/* A file with a hostile head is refused, so that no offset leads out of the file. */
+/* A file with a hostile head is refused, so that no offset points outside of the file. */
 static void test_hostile_heads(void **state)
 {
     struct vip_stats_file *file = calloc(1, sizeof(*file));
@@ -88,13 +88,13 @@ static void test_hostile_heads(void **state)
     assert_false(vip_stats_file_check(file, sizeof(*file) - 1));
     assert_false(vip_stats_file_check(file, sizeof(file->head) - 1));
     assert_false(vip_stats_file_check(file, 0));
-    /* Every 32-bit word of the layout, made too large. */
+    /* Every 32-bit word of the layout is made too large. */
     for (size_t at = offsetof(struct vip_stats_head, version);
          at < offsetof(struct vip_stats_head, pid); at += sizeof(*word)) {
         word = (uint32_t *)(void *)((char *)&file->head + at);
         *word = UINT32_MAX;
         assert_false(vip_stats_file_check(file, sizeof(*file)));
-        *word = UINT32_MAX - 7; /* aligned */
+        *word = UINT32_MAX - 7; /* a large number that is aligned */
         assert_false(vip_stats_file_check(file, sizeof(*file)));
         file->head = good;
     }

@@ -55,7 +55,7 @@ static void test_levels(void **state)
     assert_string_equal(vip_level_name(VIP_LVL_DELIVERY), "VIP_SERVICE_RELIABLE_DELIVERY");
     assert_string_equal(vip_level_name(VIP_LVL_RECEPTION), "VIP_SERVICE_RELIABLE_RECEPTION");
     assert_string_equal(vip_level_name(0), "?");
-    assert_string_equal(vip_level_name(3), "?"); /* a set is not a level */
+    assert_string_equal(vip_level_name(3), "?"); /* 3 is a set of levels and not one level */
     assert_string_equal(vip_level_name(UINT32_MAX), "?");
 }
 

@@ -1,6 +1,7 @@
 /*
- * Wire format against the vectors in tests/vectors/. The vectors follow doc/wire.md and are not made by
- * the code under test. Each vector must decode to the values here, and these must encode to the vector.
+ * Wire format against the vectors in tests/vectors/. The vectors follow doc/wire.md, and the code
+ * under test did not make them. Vectors must decode to the values in this file, and the values
+ * encode to the vectors.
  */
 #include "tests/unit/wire_vectors.h"
 
@@ -56,7 +57,7 @@ static void test_seal(void **state)
 
         for (size_t i = 0; i < len; i++)
             packet[i] = (uint8_t)vector_random(&random);
-        /* Divide the bytes behind the header anywhere; a piece may be empty. */
+        /* Divide the bytes after the header at random places; a piece may be empty. */
         for (; count < 4; count++) {
             size_t piece = vector_random(&random) % (len - at + 1);
 
@@ -369,7 +370,7 @@ static void check_cm_vector(const struct cm_vector *want)
     assert_true(hdr.src_epoch == EPOCH_A && hdr.dst_epoch == want->dst_epoch);
     memset(&got, 0xff, sizeof(got));
     assert_int_equal(vip_wire_get_cm(bytes, len, &got), VIP_WIRE_OK);
-    if (want->cm.items.len) { /* decoded items are in the packet */
+    if (want->cm.items.len) { /* the decoded items are a pointer into the packet */
         assert_memory_equal(got.items.bytes, want->cm.items.bytes, want->cm.items.len);
         assert_ptr_equal(got.items.bytes, bytes + 144);
     }
@@ -414,7 +415,7 @@ static void test_cm_vectors(void **state)
     check_cm_vector(&longest);
 }
 
-/* Fields that a message does not use are not sent, whatever their values. */
+/* Fields that a message does not use are sent as zeros, whatever their values. */
 static void test_unused_fields_are_not_sent(void **state)
 {
     struct vip_cm full;

@@ -1,7 +1,7 @@
 /*
  * Wire format against bad input: every verdict, every bit flipped, every length, and random packets.
- * The decoders take any bytes, and never read behind the length. (Each input is an allocation of exactly
- * its size, so that the address sanitizer detects a read behind it.)
+ * The decoders accept any bytes as input, and never read beyond the length. (Each input is an
+ * allocation of exactly its size, so the address sanitizer detects a read beyond it.)
  */
 #include "tests/unit/wire_vectors.h"
 
@@ -9,7 +9,7 @@
 
 #include "proto/status.h"
 
-/* Decode a private copy of exactly len bytes, as data and as CM. */
+/* Decode a private copy of exactly len bytes, as a data packet and as a CM packet. */
 static enum vip_wire_verdict judge(const uint8_t *bytes, size_t len)
 {
     static struct vip_packet packet;
@@ -30,7 +30,7 @@ static enum vip_wire_verdict judge(const uint8_t *bytes, size_t len)
 
 struct bad_case {
     const char *vector;
-    size_t offset;  /* of the change in the packet */
+    size_t offset;  /* place of the change in the packet */
     unsigned bytes; /* length of the change */
     uint64_t value;
     enum vip_wire_verdict verdict;
@@ -41,7 +41,7 @@ static const struct bad_case bad_cases[] = {
     {"data_send", 0, 1, 0x21, VIP_WIRE_VERSION_BAD},
     {"data_send", 0, 1, 0x10, VIP_WIRE_KIND_BAD},
     {"data_send", 0, 1, 0x13, VIP_WIRE_KIND_BAD},
-    {"data_send", 0, 1, 0x12, VIP_WIRE_RESERVED}, /* a CM packet has no flags */
+    {"data_send", 0, 1, 0x12, VIP_WIRE_RESERVED}, /* flags in a CM packet, which has none */
     {"data_send", 1, 1, 0x0b, VIP_WIRE_RESERVED},
     {"data_send", 1, 1, 0x02, VIP_WIRE_RESERVED}, /* ack fields without the flag */
     {"data_send", 2, 1, 33, VIP_WIRE_COUNT_BAD},
@@ -50,26 +50,26 @@ static const struct bad_case bad_cases[] = {
     {"data_send", 2, 1, 32, VIP_WIRE_SHORT},
     {"data_send", 3, 1, 2, VIP_WIRE_SHORT},
     {"data_send", 3, 1, 0, VIP_WIRE_TRAILING},
-    {"data_send", 8, 8, 0, VIP_WIRE_RESERVED},                /* conn_id */
-    {"data_send", 16, 8, 0, VIP_WIRE_RESERVED},               /* src_epoch */
-    {"data_send", 24, 8, 0, VIP_WIRE_RESERVED},               /* dst_epoch */
-    {"data_send", 32, 8, 0, VIP_WIRE_RESERVED},               /* packet_number */
+    {"data_send", 8, 8, 0, VIP_WIRE_RESERVED},                /* a `conn_id` of 0 */
+    {"data_send", 16, 8, 0, VIP_WIRE_RESERVED},               /* a `src_epoch` of 0 */
+    {"data_send", 24, 8, 0, VIP_WIRE_RESERVED},               /* a `dst_epoch` of 0 */
+    {"data_send", 32, 8, 0, VIP_WIRE_RESERVED},               /* a `packet_number` of 0 */
     {"data_send", 40, 8, UINT64_MAX - 3, VIP_WIRE_RANGE_BAD}, /* range beyond the numbers */
     {"data_send", 40, 8, UINT64_MAX - 4, VIP_WIRE_OK},
     {"data_send", 64, 4, 0, VIP_WIRE_RANGE_BAD},
-    {"data_send", 64, 4, 4, VIP_WIRE_RANGE_BAD}, /* empty */
-    {"data_send", 68, 4, 1, VIP_WIRE_RANGE_BAD}, /* backwards */
-    {"data_ack", 68, 4, 3, VIP_WIRE_RANGE_BAD},  /* overlap */
+    {"data_send", 64, 4, 4, VIP_WIRE_RANGE_BAD}, /* an empty range */
+    {"data_send", 68, 4, 1, VIP_WIRE_RANGE_BAD}, /* a range that runs backwards */
+    {"data_ack", 68, 4, 3, VIP_WIRE_RANGE_BAD},  /* ranges that overlap */
     {"data_send", 72, 1, 0, VIP_WIRE_FRAME_BAD},
     {"data_send", 72, 1, 5, VIP_WIRE_FRAME_BAD},
-    {"data_send", 72, 1, VIP_FRM_READ_RESP, VIP_WIRE_FRAME_BAD}, /* immediate data */
+    {"data_send", 72, 1, VIP_FRM_READ_RESP, VIP_WIRE_FRAME_BAD}, /* immediate data in an answer */
     {"data_send", 73, 1, 0x0b, VIP_WIRE_RESERVED},
     {"data_send", 73, 1, 0x02, VIP_WIRE_FRAME_BAD}, /* LAST missing */
     {"data_send", 73, 1, 0x05, VIP_WIRE_FRAME_BAD}, /* IMM64 alone */
-    {"data_send", 73, 1, 0x01, VIP_WIRE_RESERVED},  /* imm without the flag */
+    {"data_send", 73, 1, 0x01, VIP_WIRE_RESERVED},  /* immediate data without the flag */
     {"data_send", 74, 2, 1, VIP_WIRE_RESERVED},
     {"data_send", 80, 4, 1, VIP_WIRE_FRAME_BAD},          /* offset + length > total */
-    {"data_send", 80, 4, 0xfffffffb, VIP_WIRE_FRAME_BAD}, /* the same, wrapping */
+    {"data_send", 80, 4, 0xfffffffb, VIP_WIRE_FRAME_BAD}, /* the same; the sum wraps */
     {"data_send", 84, 4, 4, VIP_WIRE_FRAME_BAD},          /* LAST before the end */
     {"data_send", 84, 4, 0xffffffff, VIP_WIRE_FRAME_BAD},
     {"data_send", 88, 4, VIP_TRANSFER_BYTES_MAX + 1, VIP_WIRE_FRAME_BAD},
@@ -77,21 +77,21 @@ static const struct bad_case bad_cases[] = {
     {"data_send", 96, 8, 1, VIP_WIRE_RESERVED},    /* remote address in a send */
     {"data_send", 108, 4, 1, VIP_WIRE_RESERVED},   /* upper half without IMM64 */
     {"data_mixed", 109, 1, 0, VIP_WIRE_FRAME_BAD}, /* read request without LAST */
-    {"data_mixed", 116, 4, 1, VIP_WIRE_FRAME_BAD}, /* with an offset */
-    {"data_mixed", 120, 4, 1, VIP_WIRE_FRAME_BAD}, /* with a length */
-    {"data_mixed", 160, 4, 0, VIP_WIRE_FRAME_BAD}, /* fragment without progress */
+    {"data_mixed", 116, 4, 1, VIP_WIRE_FRAME_BAD}, /* a read request with an offset */
+    {"data_mixed", 120, 4, 1, VIP_WIRE_FRAME_BAD}, /* a read request with a length */
+    {"data_mixed", 160, 4, 0, VIP_WIRE_FRAME_BAD}, /* a fragment without progress */
     {"data_write_msg", 64, 1, 6, VIP_WIRE_RESERVED},
     {"data_send", 72, 1, 6, VIP_WIRE_FRAME_BAD},
     {"data_write_msg", 64, 1, VIP_FRM_WRITE, VIP_WIRE_RESERVED}, /* a message without the type */
     {"data_write_msg", 66, 2, 0, VIP_WIRE_FRAME_BAD},            /* the type without a message */
     {"data_write_msg", 66, 2, 5, VIP_WIRE_OK},                   /* the frames are independent */
-    {"data_write_msg", 66, 2, 6, VIP_WIRE_FRAME_BAD},            /* divided */
+    {"data_write_msg", 66, 2, 6, VIP_WIRE_FRAME_BAD},            /* a message that is divided */
     {"data_write_msg", 66, 2, 10, VIP_WIRE_FRAME_BAD},           /* longer than all of it */
-    {"data_write_msg", 66, 2, 257, VIP_WIRE_FRAME_BAD},          /* too long */
+    {"data_write_msg", 66, 2, 257, VIP_WIRE_FRAME_BAD},          /* a message that is too long */
     {"data_write_msg", 110, 2, 6, VIP_WIRE_FRAME_BAD},           /* begins before this frame */
     {"data_write_msg", 80, 4, VIP_TRANSFER_BYTES_MAX + 3, VIP_WIRE_OK},
     {"data_write_msg", 80, 4, VIP_TRANSFER_BYTES_MAX + 4, VIP_WIRE_FRAME_BAD},
-    {"data_mixed", 132, 8, UINT64_MAX, VIP_WIRE_OK}, /* an address is the receiver's to judge */
+    {"data_mixed", 132, 8, UINT64_MAX, VIP_WIRE_OK}, /* only the receiver can judge addresses */
 
     {"cm_request", 1, 1, 1, VIP_WIRE_RESERVED},
     {"cm_request", 3, 1, 1, VIP_WIRE_RESERVED},
@@ -102,23 +102,23 @@ static const struct bad_case bad_cases[] = {
     {"cm_request", 48, 4, 1, VIP_WIRE_RESERVED},
     {"cm_request", 64, 1, 0, VIP_WIRE_CM_BAD},
     {"cm_request", 64, 1, VIP_CM_TYPES, VIP_WIRE_CM_BAD},
-    {"cm_request", 65, 1, 1, VIP_WIRE_CM_BAD},   /* a reason */
-    {"cm_request", 66, 1, 2, VIP_WIRE_CM_BAD},   /* peer_to_peer */
-    {"cm_request", 68, 4, 5, VIP_WIRE_CM_BAD},   /* a code */
-    {"cm_request", 72, 8, 0, VIP_WIRE_CM_BAD},   /* request_id */
-    {"cm_request", 80, 8, 0, VIP_WIRE_CM_BAD},   /* conn_id */
-    {"cm_request", 88, 8, 1, VIP_WIRE_CM_BAD},   /* peer_conn_id */
-    {"cm_request", 96, 4, 511, VIP_WIRE_CM_BAD}, /* packet_bytes */
+    {"cm_request", 65, 1, 1, VIP_WIRE_CM_BAD},   /* a reason in a REQUEST */
+    {"cm_request", 66, 1, 2, VIP_WIRE_CM_BAD},   /* a wrong `peer_to_peer` */
+    {"cm_request", 68, 4, 5, VIP_WIRE_CM_BAD},   /* a code in a REQUEST */
+    {"cm_request", 72, 8, 0, VIP_WIRE_CM_BAD},   /* a `request_id` of 0 */
+    {"cm_request", 80, 8, 0, VIP_WIRE_CM_BAD},   /* a `conn_id` of 0 */
+    {"cm_request", 88, 8, 1, VIP_WIRE_CM_BAD},   /* a wrong `peer_conn_id` */
+    {"cm_request", 96, 4, 511, VIP_WIRE_CM_BAD}, /* a wrong `packet_bytes` */
     {"cm_request", 96, 4, 65508, VIP_WIRE_CM_BAD},
-    {"cm_request", 100, 4, 511, VIP_WIRE_CM_BAD}, /* window_bytes */
-    {"cm_request", 116, 2, 0, VIP_WIRE_CM_BAD},   /* level */
+    {"cm_request", 100, 4, 511, VIP_WIRE_CM_BAD}, /* a wrong `window_bytes` */
+    {"cm_request", 116, 2, 0, VIP_WIRE_CM_BAD},   /* a `level` of 0 */
     {"cm_request", 116, 2, 3, VIP_WIRE_CM_BAD},
     {"cm_request", 118, 1, 4, VIP_WIRE_RESERVED},
-    {"cm_request", 119, 1, 0xfe, VIP_WIRE_OK}, /* features of the future */
+    {"cm_request", 119, 1, 0xfe, VIP_WIRE_OK}, /* unknown features of a later version */
     {"cm_close", 119, 1, 1, VIP_WIRE_CM_BAD},
     {"cm_request", 141, 1, 1, VIP_WIRE_RESERVED},
     {"cm_request", 142, 2, 1, VIP_WIRE_CM_BAD}, /* items in a message that has none */
-    {"cm_request", 140, 1, 1, VIP_WIRE_SHORT},  /* private data */
+    {"cm_request", 140, 1, 1, VIP_WIRE_SHORT},  /* private data beyond the end */
     {"cm_request_longest", 140, 1, 65, VIP_WIRE_CM_BAD},
     {"cm_request_longest", 140, 1, 63, VIP_WIRE_TRAILING},
     {"cm_accept_data", 140, 1, 4, VIP_WIRE_TRAILING},
@@ -132,42 +132,42 @@ static const struct bad_case bad_cases[] = {
     {"cm_request", 139, 1, 8, VIP_WIRE_SHORT},
     {"cm_request", 139, 1, 6, VIP_WIRE_TRAILING},
     {"cm_ping", 96, 4, 512, VIP_WIRE_CM_BAD}, /* sizes in a message without them */
-    {"cm_ping", 120, 8, 1, VIP_WIRE_CM_BAD},  /* attributes */
-    {"cm_ping", 136, 1, 1, VIP_WIRE_CM_BAD},  /* addresses */
-    {"cm_ping", 80, 8, 1, VIP_WIRE_CM_BAD},   /* conn_id */
-    {"cm_reset", 72, 8, 1, VIP_WIRE_CM_BAD},  /* request_id */
+    {"cm_ping", 120, 8, 1, VIP_WIRE_CM_BAD},  /* attributes in a message that has none */
+    {"cm_ping", 136, 1, 1, VIP_WIRE_CM_BAD},  /* addresses in a message that has none */
+    {"cm_ping", 80, 8, 1, VIP_WIRE_CM_BAD},   /* a wrong `conn_id` */
+    {"cm_reset", 72, 8, 1, VIP_WIRE_CM_BAD},  /* a wrong `request_id` */
     {"cm_reject", 68, 4, 0, VIP_WIRE_CM_BAD}, /* rejected with SUCCESS */
     {"cm_reject", 68, 4, 17, VIP_WIRE_CM_BAD},
-    {"cm_close", 65, 1, 5, VIP_WIRE_CM_BAD},  /* reason */
-    {"cm_close", 67, 1, 2, VIP_WIRE_CM_BAD},  /* ops_valid */
+    {"cm_close", 65, 1, 5, VIP_WIRE_CM_BAD},  /* a wrong `reason` */
+    {"cm_close", 67, 1, 2, VIP_WIRE_CM_BAD},  /* a wrong `ops_valid` */
     {"cm_close", 67, 1, 0, VIP_WIRE_CM_BAD},  /* values of operations, although not valid */
     {"cm_close", 104, 4, 1, VIP_WIRE_CM_BAD}, /* DONE is not an error */
     {"cm_close", 104, 4, 0, VIP_WIRE_CM_BAD}, /* failed_op without a status */
     {"cm_close", 88, 8, 0, VIP_WIRE_CM_BAD},
 
-    {"cm_setup", 72, 8, 0, VIP_WIRE_CM_BAD},       /* request_id */
-    {"cm_setup", 80, 8, 0, VIP_WIRE_CM_BAD},       /* conn_id */
-    {"cm_setup", 88, 8, 0, VIP_WIRE_CM_BAD},       /* peer_conn_id */
-    {"cm_setup", 104, 8, UINT64_MAX, VIP_WIRE_OK}, /* features of the future */
-    {"cm_setup", 112, 4, 1, VIP_WIRE_CM_BAD},      /* ops_done */
+    {"cm_setup", 72, 8, 0, VIP_WIRE_CM_BAD},       /* a `request_id` of 0 */
+    {"cm_setup", 80, 8, 0, VIP_WIRE_CM_BAD},       /* a `conn_id` of 0 */
+    {"cm_setup", 88, 8, 0, VIP_WIRE_CM_BAD},       /* a `peer_conn_id` of 0 */
+    {"cm_setup", 104, 8, UINT64_MAX, VIP_WIRE_OK}, /* unknown features of a later version */
+    {"cm_setup", 112, 4, 1, VIP_WIRE_CM_BAD},      /* a wrong `ops_done` */
     {"cm_setup", 119, 1, 1, VIP_WIRE_CM_BAD},      /* features of a REQUEST */
     {"cm_setup", 142, 2, 1, VIP_WIRE_SHORT},
     {"cm_setup", 142, 2, 257, VIP_WIRE_CM_BAD},      /* more than VIP_ITEMS_BYTES_MAX */
     {"cm_setup_items", 142, 2, 10, VIP_WIRE_CM_BAD}, /* ends in an item */
     {"cm_setup_items", 142, 2, 7, VIP_WIRE_TRAILING},
     {"cm_setup_items", 146, 2, 4,
-     VIP_WIRE_CM_BAD}, /* an item that is longer; the next begins with its last byte */
+     VIP_WIRE_CM_BAD}, /* an item that is longer, so that the next item begins with its last byte */
     {"cm_setup_items", 146, 2, 7, VIP_WIRE_OK},          /* one item instead of two */
     {"cm_setup_items", 146, 2, 8, VIP_WIRE_CM_BAD},      /* longer than all items */
-    {"cm_setup_items", 144, 2, 0xffff, VIP_WIRE_CM_BAD}, /* a type that came before */
-    {"cm_rebind", 80, 8, 0, VIP_WIRE_CM_BAD},            /* conn_id */
-    {"cm_rebind", 88, 8, 1, VIP_WIRE_CM_BAD},            /* peer_conn_id */
-    {"cm_rebind", 104, 8, 0, VIP_WIRE_CM_BAD},           /* tag */
-    {"cm_rebind", 96, 4, 512, VIP_WIRE_CM_BAD},          /* sizes */
-    {"cm_challenge", 104, 8, 0, VIP_WIRE_CM_BAD},        /* nonce */
-    {"cm_challenge", 142, 2, 1, VIP_WIRE_CM_BAD},        /* items */
-    {"cm_proof", 104, 8, 0, VIP_WIRE_CM_BAD},            /* nonce */
-    {"cm_proof", 96, 4, 511, VIP_WIRE_CM_BAD},           /* packet_bytes */
+    {"cm_setup_items", 144, 2, 0xffff, VIP_WIRE_CM_BAD}, /* a type that is too low */
+    {"cm_rebind", 80, 8, 0, VIP_WIRE_CM_BAD},            /* a `conn_id` of 0 */
+    {"cm_rebind", 88, 8, 1, VIP_WIRE_CM_BAD},            /* a wrong `peer_conn_id` */
+    {"cm_rebind", 104, 8, 0, VIP_WIRE_CM_BAD},           /* a `tag` of 0 */
+    {"cm_rebind", 96, 4, 512, VIP_WIRE_CM_BAD},          /* sizes in a message that has none */
+    {"cm_challenge", 104, 8, 0, VIP_WIRE_CM_BAD},        /* a `nonce` of 0 */
+    {"cm_challenge", 142, 2, 1, VIP_WIRE_CM_BAD},        /* items in a message that has none */
+    {"cm_proof", 104, 8, 0, VIP_WIRE_CM_BAD},            /* a `nonce` of 0 */
+    {"cm_proof", 96, 4, 511, VIP_WIRE_CM_BAD},           /* a wrong `packet_bytes` */
     {"cm_proof", 142, 2, 12, VIP_WIRE_TRAILING},         /* without the second item */
     {"cm_setup_items", 151, 2, 6, VIP_WIRE_CM_BAD},      /* types that descend */
 };
@@ -189,7 +189,7 @@ static void test_every_verdict(void **state)
             fail_msg("case %u (%s, offset %zu): %s instead of %s", i, bad->vector, bad->offset,
                      vip_wire_verdict_name(got), vip_wire_verdict_name(bad->verdict));
         seen[got] = true;
-        /* The checksum, which has a check of its own, detects each change, too. */
+        /* The separate check of the checksum detects each change, too. */
         assert_false(vip_wire_check_seal(bytes, len));
         seen[VIP_WIRE_CRC_BAD] = true;
     }
@@ -198,7 +198,7 @@ static void test_every_verdict(void **state)
             fail_msg("no case for %s", vip_wire_verdict_name((enum vip_wire_verdict)i));
 }
 
-/* A decoder that gets the wrong kind of packet returns a verdict. */
+/* A decoder that gets the wrong kind of packet returns an error. */
 static void test_kinds(void **state)
 {
     uint8_t bytes[VECTOR_BYTES_MAX];
@@ -273,7 +273,7 @@ static void test_padding(void **state)
     }
 }
 
-/* More bytes than any packet may have. */
+/* The packet has more bytes than any packet may have. */
 static void test_longer_than_a_packet(void **state)
 {
     size_t len = VIP_PACKET_BYTES_MAX + 1;
@@ -344,7 +344,7 @@ static size_t random_data(uint64_t *random, struct vip_packet *packet, uint8_t *
     uint32_t floor = 1;
 
     memset(packet, 0, sizeof(*packet));
-    /* Set single members: padding stays zero, because the test compares whole structs. */
+    /* Set the members one by one: padding stays zero, because the test compares whole structs. */
     hdr->kind = VIP_PKT_DATA;
     hdr->flags = (uint16_t)pick(random, 8);
     hdr->conn_id = vector_random(random);
@@ -445,7 +445,7 @@ static void test_random_cm(void **state)
     }
 }
 
-/* Vectors with several bytes changed at random: any verdict is right, but if it is OK, the bytes are canonical. */
+/* Vectors with random changes of bytes. If the verdict is OK, the bytes must be canonical. */
 static void test_random_damage(void **state)
 {
     static const uint8_t likely[] = {0, 1, 2, 3, 4, 7, 0x10, 0x11, 0x12, 0x7f, 0x80, 0xff};

@@ -1,4 +1,4 @@
-/* Messages between the paths of two hosts: the vectors of tests/vectors/, and what is refused. */
+/* Messages between the paths of two hosts: the vectors of tests/vectors/, and wrong messages. */
 #include "tests/unit/wire_vectors.h"
 
 #include <sys/uio.h>
@@ -59,7 +59,7 @@ static void test_vectors(void **state)
     check("path_echo", echo());
 }
 
-/* Every change of one bit and every other length. */
+/* Test every change of one bit, and every other length. */
 static void test_damage(void **state)
 {
     struct vip_path_message message = echo(), got;
@@ -77,7 +77,7 @@ static void test_damage(void **state)
     assert_false(vip_wire_is_path(bytes, 0));
 }
 
-/* Write bytes, with the right checksum; is it a message? */
+/* Write the bytes and their correct checksum. Returns true if they are a message. */
 static bool is_good(const struct vip_path_message *message, unsigned at, uint8_t value)
 {
     uint8_t bytes[VIP_WIRE_PATH_BYTES];
@@ -96,22 +96,22 @@ static void test_bad_fields(void **state)
 
     (void)state;
     assert_true(is_good(&question, 1, 1));
-    assert_false(is_good(&question, 1, 0)); /* type */
+    assert_false(is_good(&question, 1, 0)); /* a wrong type */
     assert_false(is_good(&question, 1, 3));
     assert_true(is_good(&question, 2, VIP_PATHS_MAX - 1));
-    assert_false(is_good(&question, 2, VIP_PATHS_MAX)); /* path */
+    assert_false(is_good(&question, 2, VIP_PATHS_MAX)); /* a wrong path */
     assert_false(is_good(&question, 3, 1));             /* a question with addresses */
     assert_false(is_good(&answer, 2, 1));               /* addresses by another path than 0 */
     assert_true(is_good(&answer, 3, 3));
-    assert_false(is_good(&answer, 3, VIP_PATHS_MAX)); /* count */
-    assert_false(is_good(&answer, 3, 1));             /* an address beyond the count */
+    assert_false(is_good(&answer, 3, VIP_PATHS_MAX)); /* a wrong count of addresses */
+    assert_false(is_good(&answer, 3, 1));             /* an address after the last one */
     assert_true(is_good(&answer, 20, 0));
-    assert_false(is_good(&answer, 20, 2));   /* accepts */
-    assert_false(is_good(&question, 20, 1)); /* only an answer does */
-    assert_false(is_good(&question, 21, 1)); /* unused */
+    assert_false(is_good(&answer, 20, 2));   /* a wrong value of `accepts` */
+    assert_false(is_good(&question, 20, 1)); /* `accepts` in a question */
+    assert_false(is_good(&question, 21, 1)); /* an unused byte that is not 0 */
     assert_false(is_good(&question, 127, 1));
-    assert_false(is_good(&question, 24, 0)); /* length of the name */
-    assert_false(is_good(&question, 24, 5)); /* and a byte behind it */
+    assert_false(is_good(&question, 24, 0)); /* a name without length */
+    assert_false(is_good(&question, 24, 5)); /* a byte after the name */
     assert_false(is_good(&question, 24, 25));
     assert_false(is_good(&answer, 49, 25));
     question.nonce = 1;

@@ -1,6 +1,6 @@
 /*
  * Missing pages: the test truncates a memfd without seals under its mapping, so that each access raises
- * SIGBUS. This breaks the owner of the mapping; the process and other owners go on.
+ * SIGBUS. The fault breaks only the owner of the mapping; the process and other owners go on.
  */
 #include "vipd/registry/guard.h"
 
@@ -20,9 +20,9 @@
 #include <cmocka.h>
 
 #define PAGE  4096ul
-#define PAGES 200ul /* more than the guard has stand-in pages */
+#define PAGES 200ul /* more pages than the guard has stand-in pages */
 
-/* Memory from which the test can take pages away. */
+/* Memory whose pages the test can remove. */
 struct area {
     int fd;
     volatile uint8_t *at;
@@ -48,7 +48,7 @@ static void area_free(struct area *area)
     close(area->fd);
 }
 
-/* cmocka has a handler of its own for each test. */
+/* cmocka installs its own signal handlers for each test, so install ours again. */
 static void install(void)
 {
     assert_int_equal(guard_install(), 0);
@@ -72,11 +72,11 @@ static void test_missing_pages_break_their_owner_only(void **state)
     assert_int_equal(bad.at[5 * PAGE + 7], 0);
     assert_true(guard_faulted(&bad_owner));
     assert_int_equal(guard_faults(), before + 1);
-    bad.at[5 * PAGE + 7] = 1; /* there is a page now */
+    bad.at[5 * PAGE + 7] = 1; /* the guard has put a page here */
     assert_int_equal(bad.at[5 * PAGE + 7], 1);
     assert_int_equal(guard_faults(), before + 1);
 
-    /* Writes raise SIGBUS, too. Bytes written to a stand-in page do not appear in a later one. */
+    /* Writes raise SIGBUS, too. Bytes of one stand-in page do not appear in a later one. */
     for (unsigned long i = 6; i < PAGES; i++) {
         bad.at[i * PAGE] = 0xee;
         assert_int_equal(bad.at[i * PAGE + 1], 0);
@@ -90,7 +90,7 @@ static void test_missing_pages_break_their_owner_only(void **state)
     area_free(&good);
 }
 
-/* A copy over a missing page goes on to its end, and the count of faults tells that it is worthless. */
+/* A copy from a missing page goes on to its end. The count of faults shows that it is invalid. */
 static void test_a_copy_goes_on(void **state)
 {
     struct area area = area_new();
@@ -117,7 +117,7 @@ static void *touch(void *area)
     return NULL;
 }
 
-/* A fault in one thread does not spoil the copy of another thread, but guard_faults counts it for all. */
+/* A fault in a thread does not break another thread's copy, but guard_faults counts it for all. */
 static void test_a_fault_of_another_thread(void **state)
 {
     struct area area = area_new();
@@ -138,7 +138,7 @@ static void test_a_fault_of_another_thread(void **state)
     area_free(&area);
 }
 
-/* A child touches a missing page that is not in the table: SIGBUS must end the child. */
+/* A child touches a missing page of memory that is not in the table: SIGBUS must end the child. */
 static void dies_of_sigbus(const struct area *area)
 {
     pid_t child = fork();
@@ -166,7 +166,7 @@ static void test_other_faults_end_the_process(void **state)
     install();
     assert_int_equal(ftruncate(area.fd, 0), 0);
     dies_of_sigbus(&area);
-    number = guard_add(&owner, (void *)area.at, 3 * PAGE); /* ends just before */
+    number = guard_add(&owner, (void *)area.at, 3 * PAGE); /* this memory ends just before */
     dies_of_sigbus(&area);
     guard_remove(number);
     number = guard_add(&owner, (void *)area.at, PAGES * PAGE);

@@ -136,7 +136,7 @@ static void test_bounds_are_exact(void **state)
     assert_null(send_access(r, handle, 0x10001, UINT32_MAX));
     assert_null(send_access(r, handle, UINT64_MAX, 2));
     assert_null(send_access(r, handle, 0, UINT32_MAX));
-    /* An access of no bytes may have any address, but not any handle. */
+    /* An access of no bytes may have any address, but needs a valid handle. */
     assert_non_null(send_access(r, handle, 0x10064, 0));
     assert_non_null(send_access(r, handle, 0, 0));
     assert_non_null(send_access(r, handle, UINT64_MAX, 0));
@@ -182,10 +182,8 @@ static void test_handles_nobody_gave_out(void **state)
         assert_null(registry_get(r, 0xffff0000u | low));
 }
 
-/*
- * A peer that knows the handles of one session, and how handles are made, cannot guess the handles of
- * another session: its first handle has a random generation, and generations are spread evenly.
- */
+/* A peer knows the handles of one session, and the way handles are made. It still cannot guess the
+ * handles of another session: its first handle has a random generation. */
 static void test_first_handles_are_random(void **state)
 {
     struct registry_region region = adopted(0, PAGE, 0);
@@ -204,7 +202,7 @@ static void test_first_handles_are_random(void **state)
         of_generation_1 += first >> 16 == 1;
         octant[first >> 29]++;
         equal_steps += first >> 16 == second >> 16;
-        /* The handles that an attacker tries first. */
+        /* These are the handles that an attacker tries first. */
         for (uint32_t index = 0; index < 16; index++)
             if ((1u << 16 | index) != first && (1u << 16 | index) != second)
                 assert_null(registry_get(r, 1u << 16 | index));
@@ -215,7 +213,7 @@ static void test_first_handles_are_random(void **state)
         assert_in_range(octant[i], 32, 128);
 }
 
-/* Before Linux 5.9 two memfds can have the same inode number: vipd refuses the second registration. */
+/* Before Linux 5.9 two memfds may have one inode number: vipd refuses the second registration. */
 static void test_two_files_of_one_number(void **state)
 {
     struct mappings all = {0};
@@ -259,7 +257,7 @@ static void test_stale_handles_are_refused(void **state)
     assert_int_equal(registry_remove(r, handle, 0x1000), VIP_RC_INVALID_PARAMETER);
 }
 
-/* A later life registers the regions of the earlier one under their handles, in any order, and goes on with others. */
+/* A later life registers the earlier life's regions under their handles, then new ones. */
 static void test_handles_of_an_earlier_life(void **state)
 {
     struct world *world = *state;
@@ -292,7 +290,7 @@ static void test_handles_of_an_earlier_life(void **state)
     assert_int_equal(add(r, &region, -1, &handle), VIP_RC_ERROR_RESOURCE);
     registry_usage(r, &now);
     assert_int_equal(now.regions, 100);
-    /* The handle that follows in the slot of a restored one is another one. */
+    /* The next handle in the slot of a restored handle differs from it. */
     assert_int_equal(registry_remove(r, past[0], 0x1000), VIP_RC_SUCCESS);
     assert_int_equal(add(r, &region, -1, &handle), VIP_RC_SUCCESS);
     assert_int_equal(handle, 0x77780005);
@@ -308,7 +306,7 @@ static void test_tags_of_an_earlier_life(void **state)
     assert_true(registry_ptag_valid(r, second));
     assert_false(registry_ptag_valid(r, 3));
     assert_int_equal(registry_ptag_restore(r, second), VIP_RC_INVALID_PARAMETER);
-    assert_int_equal(registry_ptag_restore(r, 3), VIP_RC_INVALID_PARAMETER);  /* the same place */
+    assert_int_equal(registry_ptag_restore(r, 3), VIP_RC_INVALID_PARAMETER);  /* place in use */
     assert_int_equal(registry_ptag_restore(r, 11), VIP_RC_INVALID_PARAMETER); /* above ptags_max */
     assert_int_equal(registry_ptag_restore(r, 0), VIP_RC_INVALID_PARAMETER);
     for (unsigned i = 0; i < 9; i++)
@@ -316,7 +314,7 @@ static void test_tags_of_an_earlier_life(void **state)
     assert_int_equal(registry_ptag_create(r, &tag), VIP_RC_ERROR_RESOURCE);
 }
 
-/* Generations wrap after 65534 registrations of one slot and never make a forbidden handle. */
+/* Generations wrap after 65534 registrations in one slot, and never give a forbidden handle. */
 static void test_generations_wrap(void **state)
 {
     struct registry_limits one = {.regions_max = 1, .bytes_max = 1 << 20, .ptags_max = 0};
@@ -395,7 +393,7 @@ static void test_ptag_life(void **state)
     assert_int_equal(registry_ptag_destroy(r, tags[3]), VIP_RC_INVALID_PARAMETER);
     assert_int_equal(registry_ptag_destroy(r, 0), VIP_RC_INVALID_PARAMETER);
     assert_int_equal(registry_ptag_destroy(r, UINT32_MAX), VIP_RC_INVALID_PARAMETER);
-    /* A new tag can use the place again, but not the number. */
+    /* A new tag can use the place again, but gets another number. */
     assert_int_equal(registry_ptag_create(r, &extra), VIP_RC_SUCCESS);
     assert_int_not_equal(extra, tags[3]);
     assert_false(registry_ptag_valid(r, tags[3]));
@@ -455,7 +453,7 @@ static void test_staged_halves(void **state)
     in[0] = 7;
     assert_int_equal(pread(fd, &byte, 1, 2 * PAGE + 0x124), 1);
     assert_int_equal(byte, 7);
-    /* The last byte of the half is inside, the byte after it is in the other half. */
+    /* The last byte of the half is inside; the byte after it belongs to the other half. */
     region.bytes = 2 * PAGE - 0x123;
     assert_int_equal(add(r, &region, dup(fd), &access.handle), VIP_RC_SUCCESS);
     region.bytes++;
@@ -470,7 +468,7 @@ static void test_bad_regions(void **state)
     struct registry_usage usage;
     static const struct {
         struct registry_region region;
-        uint64_t fd_bytes; /* size of the file; 0: no fd */
+        uint64_t fd_bytes; /* size of the file; 0: no file descriptor */
         enum vip_rc rc;
     } cases[] = {
         {{.addr = 1, .bytes = 0, .kind = REGISTRY_ADOPTED}, 0, VIP_RC_INVALID_PARAMETER},
@@ -513,7 +511,7 @@ static void test_bad_regions(void **state)
     assert_int_equal(usage.bytes, 0);
 }
 
-/* Descriptors that an application might pass instead of a sealed memfd. Returns their number. */
+/* Make descriptors that an application might pass instead of a sealed memfd; returns how many. */
 static unsigned wrong_fds(int *fds, uint64_t bytes)
 {
     unsigned n = 0;
@@ -540,7 +538,7 @@ static unsigned wrong_fds(int *fds, uint64_t bytes)
     fds[n++] = fd = mkstemp(ordinary);
     unlink(ordinary);
     assert_int_equal(ftruncate(fd, PAGE), 0);
-    /* Sealed and of the right size, but not writable through this descriptor. */
+    /* This file is sealed and has the right size, but the descriptor is read-only. */
     fd = memfd(bytes, SEALS);
     snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
     fds[n++] = open(proc, O_RDONLY | O_CLOEXEC);
@@ -660,7 +658,8 @@ static void test_short_address_space_maps_parts(void **state)
     close(arena);
 }
 
-/* A core file has no shared memory: bit 1 of the filter (core(5)) is clear, or the mapping has the mark dd. */
+/* A core file must not contain shared memory: bit 1 of the filter (core(5)) is clear, or the
+ * mapping has the mark dd. */
 static void test_no_part_of_a_core(void **state)
 {
     for (unsigned i = 0; i < 2; i++) {

@@ -1,4 +1,6 @@
-/* Memory that the files of users take: files that are mapped, shared by sessions, left, or gone. */
+/*
+ * Memory of users' files: files that are mapped, shared by sessions, left (not mapped), ended.
+ */
 #include "vipd/registry/taken.h"
 
 #include <fcntl.h>
@@ -72,7 +74,7 @@ static void test_a_file_counts_once_per_user(void **state)
     assert_int_equal(taken_file_bytes(of_b), 2 * MIB);
     taken_put(taken, first);
     assert_int_equal(taken_by(taken, 1), 3 * MIB);
-    taken_put(taken, second); /* the file has not grown while it was mapped: forgotten */
+    taken_put(taken, second); /* the file has not grown while it was mapped, so taken forgets it */
     assert_int_equal(taken_by(taken, 1), 2 * MIB);
     assert_int_equal(taken_left(taken, 1), 0);
     taken_put(taken, of_other);
@@ -84,7 +86,7 @@ static void test_a_file_counts_once_per_user(void **state)
     taken_free(taken);
 }
 
-/* Each look is bounded, and a few looks see all files. */
+/* Each call looks at a limited number of files, and a few calls look at all files. */
 static void test_looks_are_bounded(void **state)
 {
     struct taken *taken = taken_new();
@@ -133,7 +135,7 @@ static void test_left_files_count_until_they_are_gone(void **state)
     taken_free(taken);
 }
 
-/* A left file that is registered again is one file as before. It counts, although it has not grown since. */
+/* A left file is registered again. It stays one file and counts, although it has not grown. */
 static void test_a_left_file_comes_back(void **state)
 {
     struct taken *taken = taken_new();
@@ -148,7 +150,7 @@ static void test_a_left_file_comes_back(void **state)
     assert_int_equal(taken_by(taken, 1), 2 * MIB);
     taken_put(taken, got);
     assert_int_equal(taken_by(taken, 1), 2 * MIB);
-    /* Pages that the program has freed do not count when the file is mapped again. */
+    /* Pages that the program has freed do not count when it maps the file again. */
     assert_int_equal(fallocate(file.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 2 * MIB), 0);
     got = get(taken, 1, &file);
     assert_int_equal(taken_by(taken, 1), 0);
@@ -158,7 +160,8 @@ static void test_a_left_file_comes_back(void **state)
     taken_free(taken);
 }
 
-/* Two users have left a file. If one registers it again, it stays left by the other. Its end is for both users. */
+/* Two users have left a file. If one of them registers it again, it stays a left file of the other
+ * user. When the file ends, it ends for both users. */
 static void test_a_file_left_by_two_users(void **state)
 {
     struct taken *taken = taken_new();
@@ -176,7 +179,6 @@ static void test_a_file_left_by_two_users(void **state)
         taken_put(taken, one);
         assert_int_equal(taken_left(taken, owner), 1);
     }
-    /* The end of the file counts for both users. */
     one = get(taken, 1, &file);
     fill(&file, 2 * MIB);
     taken_put(taken, one);
@@ -203,7 +205,7 @@ static unsigned setting(const char *name)
     return value;
 }
 
-/* More files end at once than the kernel queues events for. A file that has not ended still counts. */
+/* More files end at once than the kernel queues events. A file that has not ended still counts. */
 static void test_lost_events(void **state)
 {
     enum { FILES_MAX = 50000 };
@@ -238,7 +240,7 @@ static void test_lost_events(void **state)
     assert_int_equal(taken_left(taken, 1), files - 1);
     for (unsigned i = 1; i < files; i++)
         munmap(map[i], 4096);
-    /* vipd has no descriptor left to open the list of watches: it forgets no file until it has one. */
+    /* vipd has no free descriptor to open the list of watches: it forgets no file meanwhile. */
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
     none = (struct rlimit){.rlim_cur = 3, .rlim_max = was.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
@@ -256,7 +258,7 @@ static void test_lost_events(void **state)
     taken_free(taken);
 }
 
-/* The end with left files frees everything. And: all functions take NULL. */
+/* Freeing `taken` with left files frees everything. Also, all functions accept NULL. */
 static void test_end_with_left_files(void **state)
 {
     struct taken *taken = taken_new();

@@ -1,6 +1,6 @@
 /*
- * The undertaker's thread frees memory in pieces, behind a gate that this test opens. Meanwhile the caller
- * goes on, and the memory that waits counts for its user.
+ * The undertaker's thread frees memory in pieces. The test stops this thread at a gate. Meanwhile
+ * the caller goes on, and the waiting memory counts for its user.
  */
 #include "vipd/registry/undertaker.h"
 
@@ -36,11 +36,11 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t news = PTHREAD_COND_INITIALIZER;
 static pthread_t main_thread;
 static bool gate_open, at_gate;
-static uint64_t largest;       /* bytes of the largest munmap at the gate */
-static unsigned main_unmapped; /* munmaps of at least GATED_BYTES in the main thread */
+static uint64_t largest;       /* size of the largest munmap at the gate */
+static unsigned main_unmapped; /* number of munmaps of at least GATED_BYTES in the main thread */
 static sigset_t mask;          /* signals that the thread at the gate blocks */
 
-/* Replaces libc's function in the whole program. */
+/* This function replaces libc's function in the whole program. */
 int munmap(void *base, size_t bytes)
 {
     if (pthread_equal(pthread_self(), main_thread)) {
@@ -149,7 +149,7 @@ static void test_empty_in_portions(void **state)
         registry_usage(registry, &usage);
         assert_int_equal(usage.mapped_files, left - 24);
     }
-    assert_true(registry_empty(registry, &ends)); /* 4 are left */
+    assert_true(registry_empty(registry, &ends)); /* 4 files are left */
     assert_int_equal(ends, 2);
     assert_true(registry_empty(registry, &ends));
     assert_true(registry_empty(NULL, &ends));
@@ -157,7 +157,7 @@ static void test_empty_in_portions(void **state)
     registry_free(registry);
 }
 
-/* A session with much memory ends: the caller unmaps nothing, and the memory counts until it is freed. */
+/* A session with much memory ends. The caller unmaps nothing; memory counts until it is freed. */
 static void test_end_of_a_session(void **state)
 {
     struct undertaker *undertaker = undertaker_new();
@@ -171,10 +171,10 @@ static void test_end_of_a_session(void **state)
     assert_int_equal(main_unmapped, 0);
     assert_waits(undertaker, 1000, 150 * MIB, 2, 1);
     assert_waits(undertaker, 1001, 0, 0, 0);
-    for (int s = 1; s < 32; s++) /* the thread gets none of vipd's signals */
+    for (int s = 1; s < 32; s++) /* the thread blocks all of vipd's signals */
         assert_true(s == SIGKILL || s == SIGSTOP || sigismember(&mask, s));
     open_gate();
-    undertaker_free(undertaker); /* waits for the rest */
+    undertaker_free(undertaker); /* waits until everything is freed */
     assert_int_equal(main_unmapped, 0);
     assert_true(largest <= UNDERTAKER_EMPTY_PIECE_BYTES);
 }
@@ -195,10 +195,8 @@ static void test_pieces(void **state)
     assert_int_equal(largest, UNDERTAKER_PIECE_BYTES);
 }
 
-/*
- * An arena is unmapped in few large pieces if the pages of its file together are no more than a small piece.
- * Otherwise it is unmapped in many pieces, also where it has no pages.
- */
+/* If the file of an arena has few pages (no more than a small piece), the arena is unmapped in few
+ * large pieces. Otherwise it is unmapped in many pieces, also where it has no pages. */
 static void test_sparse(void **state)
 {
     for (unsigned i = 0; i < 2; i++) {
@@ -229,7 +227,7 @@ static void test_sparse(void **state)
     }
 }
 
-/* Deregistration in a living session: a large region waits for the undertaker, a small one is unmapped at once. */
+/* Deregistration in a session: a large region waits for the undertaker, a small one does not. */
 static void test_deregistration(void **state)
 {
     struct undertaker *undertaker = undertaker_new();
@@ -250,7 +248,8 @@ static void test_deregistration(void **state)
     assert_int_equal(main_unmapped, 0);
 }
 
-/* The undertaker closes descriptors, too: one may be the last of its file, or a socket with others in its queue. */
+/* The undertaker also closes descriptors. A descriptor may be the last one of its file, or a socket
+ * with other descriptors in its queue. */
 static void test_descriptors(void **state)
 {
     struct undertaker *undertaker = undertaker_new();
@@ -286,7 +285,7 @@ static void test_descriptors(void **state)
 /* The release of the kernel that the undertaker sees. */
 static const char *kernel_release = "6.9.0";
 
-/* Replaces libc's function in the whole program. */
+/* This function replaces libc's function in the whole program. */
 int uname(struct utsname *ret)
 {
     memset(ret, 0, sizeof(*ret));
@@ -294,7 +293,8 @@ int uname(struct utsname *ret)
     return 0;
 }
 
-/* Before Linux 6.9 the close of an empty socket may free descriptors in flight of other sockets, which may block. */
+/* Before Linux 6.9 the close of an empty socket may free descriptors that are in messages of other
+ * sockets, and this may block. */
 static void test_old_kernels_close_in_the_undertaker(void **state)
 {
     static const char *const old[] = {"6.8.12-generic", "5.10.0", "6", ""};
@@ -318,7 +318,7 @@ static void test_old_kernels_close_in_the_undertaker(void **state)
     kernel_release = "6.9.0";
 }
 
-/* A socket without messages is closed at once, also if the other side has closed and not read its messages. */
+/* A socket without messages is closed at once, also if the other side closed without reading. */
 static void test_sockets_without_messages_do_not_wait(void **state)
 {
     struct undertaker *undertaker = undertaker_new();
@@ -341,7 +341,7 @@ static void test_sockets_without_messages_do_not_wait(void **state)
     assert_false(undertaker_hang_up(undertaker, 7, gone[0]));
     assert_int_equal(fcntl(gone[0], F_GETFD), -1);
 
-    /* The same, but a message waits behind the reset: the undertaker closes. An empty message counts, too. */
+    /* The same, but a message (also an empty one) is after the reset: the undertaker closes. */
     for (size_t bytes = 0; bytes < 2; bytes++) {
         assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, said), 0);
         assert_int_equal(send(said[0], "a", 1, 0), 1);
@@ -355,7 +355,7 @@ static void test_sockets_without_messages_do_not_wait(void **state)
     assert_int_equal(fcntl(said[0], F_GETFD), -1);
 }
 
-/* An item of one user may take for ever (a socket that lingers). Meanwhile the items of other users are freed. */
+/* An item of one user may take for ever (a lingering socket). Items of other users are freed. */
 static void test_two_owners(void **state)
 {
     struct undertaker *undertaker = undertaker_new();
@@ -369,7 +369,7 @@ static void test_two_owners(void **state)
     for (unsigned i = 0; i < 10; i++) {
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
         undertaker_close(undertaker, 8 + i % 3, pair[0]);
-        assert_int_equal(recv(pair[1], &byte, 1, 0), 0); /* waits for the end */
+        assert_int_equal(recv(pair[1], &byte, 1, 0), 0); /* waits until the other end is closed */
         close(pair[1]);
     }
     open_gate();
@@ -384,7 +384,7 @@ static void test_without(void **state)
     (void)state;
     add(registry, 100 * MIB);
     registry_free(registry);
-    assert_true(main_unmapped >= 2); /* the region and the arena */
+    assert_true(main_unmapped >= 2); /* those of the region and of the arena */
     assert_waits(NULL, 1000, 0, 0, 0);
     assert_false(undertaker_full(NULL, 1000));
     undertaker_unmap(NULL, 1, NULL, 0, NULL);

@@ -1,7 +1,7 @@
 /*
- * A user has all connections that the limits allow, and connects again, many times. vipd refuses many of these further
- * connections in one look at the descriptors, with the reason. It keeps none of their sockets, even if many
- * descriptors of the user wait for the undertaker.
+ * A user has all control connections that the limits allow, and connects again, many times. vipd
+ * refuses many of these connections in one look at the descriptors, with the reason. vipd keeps
+ * none of their sockets, even if many descriptors of the user wait for the undertaker.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -28,7 +28,7 @@
 #include "vipd/host.h"
 #include "vipd/registry/undertaker.h"
 
-#define PER_LOOK 64u                /* refused connections in one look */
+#define PER_LOOK 64u                /* number of refused connections in one look */
 #define FLOOD    (2 * PER_LOOK - 8) /* less than the shortest queue of a kernel, 128 */
 #define PAGE     4096u
 
@@ -39,7 +39,7 @@ static pthread_cond_t news = PTHREAD_COND_INITIALIZER;
 static void *gated;
 static bool gate_open, at_gate;
 
-/* Replaces libc's function in the whole program. */
+/* This function replaces libc's function in the whole program. */
 int munmap(void *base, size_t bytes)
 {
     if (gated && base == gated) {
@@ -53,7 +53,8 @@ int munmap(void *base, size_t bytes)
     return (int)syscall(SYS_munmap, base, bytes);
 }
 
-/* Replaces libc's function: a kernel that closes sockets without messages quickly (undertaker.c). */
+/* This function replaces libc's function. It names a kernel that closes sockets without messages
+ * quickly (undertaker.c). */
 int uname(struct utsname *ret)
 {
     *ret = (struct utsname){.release = "6.9.0"};
@@ -70,7 +71,7 @@ struct world {
     socklen_t addr_len;
     int listening, held; /* held: the one connection that the user may have */
     int sock[FLOOD];
-    uint64_t wanted, seen; /* refused connections */
+    uint64_t wanted, seen; /* numbers of refused connections */
     unsigned looks, most;  /* looks that refused connections; the most connections in a look */
 };
 
@@ -90,7 +91,7 @@ static bool between(void *ctx, bool worked)
     return worked;
 }
 
-/* `waiting` descriptors of the user wait for the undertaker, which stands at the gate. */
+/* Begin. `waiting` descriptors of the user wait for the undertaker, which stops at the gate. */
 static void begin(struct world *w, unsigned waiting)
 {
     const struct vipd_host_config host = {
@@ -193,7 +194,7 @@ static void refuse_a_flood(unsigned waiting)
 static void test_many_connections_are_refused_in_one_look_and_closed_at_once(void **state)
 {
     (void)state;
-    refuse_a_flood(UNDERTAKER_FDS_MAX - 1); /* undertaker_full would report one more */
+    refuse_a_flood(UNDERTAKER_FDS_MAX - 1); /* with one descriptor more undertaker_full is true */
 }
 
 static void test_a_user_whose_descriptors_wait_does_not_stop_accepting(void **state)
@@ -202,8 +203,8 @@ static void test_a_user_whose_descriptors_wait_does_not_stop_accepting(void **st
     refuse_a_flood(UNDERTAKER_FDS_MAX);
 }
 
-/* A client sends a descriptor before vipd refuses the connection. It may be the last one of its file, so the
- * undertaker closes it and not a loop of vipd. */
+/* A client sends a descriptor before vipd refuses the connection. It may be the last descriptor of
+ * its file, so the undertaker closes it, not a loop of vipd. */
 static void test_a_refused_socket_with_a_descriptor_waits_for_the_undertaker(void **state)
 {
     union {
@@ -224,14 +225,14 @@ static void test_a_refused_socket_with_a_descriptor_waits_for_the_undertaker(voi
     cmsg->cmsg_len = CMSG_LEN(sizeof(int));
     memcpy(CMSG_DATA(cmsg), &ends[1], sizeof(int));
     sock = connect_to(&w);
-    /* Both messages are empty: the first has nothing at all, the second has the descriptor. */
+    /* Both messages are empty: the first contains nothing, the second contains the descriptor. */
     assert_int_equal(send(sock, "", 0, 0), 0);
     assert_int_equal(sendmsg(sock, &msg, 0), 0);
     close(ends[1]);
     run(&w, 1);
     assert_refused(sock);
     assert_true(undertaker_full(w.vipd.undertaker, geteuid()));
-    assert_int_equal(recv(ends[0], &byte, 1, MSG_DONTWAIT), -1); /* it is still open */
+    assert_int_equal(recv(ends[0], &byte, 1, MSG_DONTWAIT), -1); /* the socket is still open */
     end(&w);
     assert_int_equal(recv(ends[0], &byte, 1, MSG_DONTWAIT), 0);
     close(ends[0]);

@@ -1,7 +1,8 @@
 /*
- * A vipd-writes segment as bytes (tests/vectors/checkpoint): what a vipd of this ABI has written, each later vipd with
- * this ABI must read. Places and values stand in the vectors and here as numbers, after doc/shm-abi.md, so that a change
- * of the layout without a new ABI fails. A new ABI gets vectors of its own; those of an ABI that vipd takes stay.
+ * A vipd-writes segment as bytes (tests/vectors/checkpoint). Each later vipd with this ABI must be
+ * able to read it. Vectors and test have places and values as numbers, as in doc/shm-abi.md, so a
+ * change of the layout without a new ABI fails. A new ABI gets its own vectors. The vectors of each
+ * ABI that vipd accepts stay.
  */
 #include "unit/vipd_claim.h"
 
@@ -35,7 +36,7 @@ static void put32(int fd, uint64_t at, uint32_t value)
     assert_int_equal(pwrite(fd, &value, sizeof(value), (off_t)at), sizeof(value));
 }
 
-/* The segment of this process; `value` at `at` differs from the vectors (0: nothing does). */
+/* Make this process's segment. `value` replaces the vectors' value at `at` (0: replace nothing). */
 static int segment(uint64_t at, uint32_t value)
 {
     uint64_t start = own_start();
@@ -54,7 +55,7 @@ static int segment(uint64_t at, uint32_t value)
     return fd;
 }
 
-/* Offer the segment to vipd. refusal: NULL, or a word of the reason. */
+/* Offer the segment to vipd. refusal: NULL, or a word of the expected reason. */
 static void offer_it(int fd, const char *refusal)
 {
     struct vip_fds fds;
@@ -70,7 +71,7 @@ static void offer_it(int fd, const char *refusal)
     close(fd);
 }
 
-/* Does vipd take the segment? */
+/* Test whether vipd accepts the segment. */
 static void test_head(void **state)
 {
     (void)state;
@@ -83,7 +84,7 @@ static void test_head(void **state)
     offer_it(segment(4, ABI + 1), "another shared-memory ABI");
 }
 
-/* A library with a higher ABI that comes back is refused with both numbers. */
+/* vipd refuses the claim of a libvipl with a higher ABI, and names both numbers. */
 static void test_higher_abi(void **state)
 {
     Vip__Claim claim = VIP__CLAIM__INIT;
@@ -113,7 +114,7 @@ static void test_higher_abi(void **state)
     close(sock);
 }
 
-/* What vipd reads of VI 3. */
+/* Returns what vipd reads of VI 3. */
 static struct nic_vi_checkpoint recovered(uint64_t at, uint32_t value)
 {
     int fd = segment(at, value);
@@ -134,21 +135,21 @@ static void test_vi(void **state)
     (void)state;
     assert_true(past.connected && !past.lost && !past.lost_told);
     assert_int_equal(past.completed,
-                     106); /* send_base and six completions, of which one is not counted */
+                     106); /* send_base and six completions, one of which does not count */
     assert_int_equal(past.done, 0xfffffff0u);
     past = recovered(RINGS_AT + VI * 2 * RING_BYTES + 5 * 32, 0); /* the last one has no stamp */
     assert_int_equal(past.completed, 105);
-    past = recovered(VI_AT(44), 1); /* ended */
+    past = recovered(VI_AT(44), 1); /* the connection has ended */
     assert_true(!past.connected && past.lost && !past.lost_told);
-    past = recovered(VI_AT(16), 1); /* an open ring */
+    past = recovered(VI_AT(16), 1); /* the ring is open */
     assert_true(past.connected && !past.lost);
-    past = recovered(VI_AT(16), 3); /* a ring that is over */
+    past = recovered(VI_AT(16), 3); /* the ring is over */
     assert_true(!past.connected && past.lost && !past.lost_told);
-    past = recovered(VI_AT(8), 3); /* Error */
+    past = recovered(VI_AT(8), 3); /* the state is Error */
     assert_true(!past.connected && past.lost && past.lost_told);
-    past = recovered(VI_AT(8), 0); /* Idle */
+    past = recovered(VI_AT(8), 0); /* the state is Idle */
     assert_true(!past.connected && !past.lost);
-    past = recovered(VI_AT(64 + 4), 0x7fffffff); /* a ring that is none of this VI */
+    past = recovered(VI_AT(64 + 4), 0x7fffffff); /* a number of a ring that is not one of this VI */
     assert_int_equal(past.completed, 105);
 }
 

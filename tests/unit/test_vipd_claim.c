@@ -1,6 +1,7 @@
 /*
- * A program that comes back with the segment of an earlier vipd. The test makes such segments itself, because it runs as
- * vipd's user: vipd must take over a good one only, once, and from the process that it names.
+ * A program claims its session with the segment of an earlier vipd. The test can make such segments
+ * itself, because it runs as vipd's user. vipd must accept only a good segment, only once, and only
+ * from the process that it names.
  */
 #include "unit/vipd_claim.h"
 
@@ -25,7 +26,7 @@ static void refused_head(struct vip_vipd_head head, const char *word)
     refused(make_segment(&head, 0600, SEALS_OUTLIVE), word);
 }
 
-/* A file that is none of vipd's. */
+/* Claim with a file that is not one of vipd's. */
 static void test_files(void **state)
 {
     struct vip_vipd_head head = good_head();
@@ -61,7 +62,7 @@ static void test_heads(void **state)
     refused_head(head, "has ended");
 }
 
-/* The segment of a session that this vipd has. */
+/* Claim the segment of a session that this vipd has. */
 static void test_present_session(void **state)
 {
     struct app app = open_app("vip0");
@@ -84,7 +85,7 @@ static Vip__Request ptag_request(Vip__PtagRequest *ptag, uint32_t number)
     return request;
 }
 
-/* A good segment is taken over once. Then old numbers may be named; without it they may not. */
+/* A good segment is accepted once. Only programs with a claim may name old numbers. */
 static void test_once(void **state)
 {
     struct vip_vipd_head head = good_head();
@@ -113,7 +114,7 @@ static void test_once(void **state)
     past.has_vi = past.has_generation = past.has_ticket = true;
     past.vi = 3;
     past.generation = 9;
-    past.ticket.data = junk; /* of no vipd: the VI comes back without a connection */
+    past.ticket.data = junk; /* a false ticket: the VI is restored without a connection */
     past.ticket.len = sizeof(junk);
     ask_code(sock, &request, VIP_RC_SUCCESS, NULL);
     ask_code(sock, &request, VIP_RC_INVALID_PARAMETER, "in use");
@@ -127,7 +128,7 @@ static void test_once(void **state)
     close(segment);
 }
 
-/* The text of the event at the end of the grace time; "": there is none yet. */
+/* Get the text of the event at the end of the grace time; "": there is no such event yet. */
 static void told(char *text, size_t bytes)
 {
     Vip__ShowRequest show = VIP__SHOW_REQUEST__INIT;
@@ -149,7 +150,7 @@ static void told(char *text, size_t bytes)
     close(sock);
 }
 
-/* vipd says what it has refused. The first refusal of this process begins that. */
+/* vipd reports what it has refused. The report begins with the first refusal of this process. */
 static void test_told(void **state)
 {
     struct vip_vipd_head head = good_head();
@@ -188,7 +189,7 @@ static void drain(Vip__AdminRequest__What what)
     close(sock);
 }
 
-/* A vipd that is drained opens no NIC, but it goes on with NIC handles that are open. */
+/* A drained vipd opens no NIC, but it goes on with NIC handles that are open. */
 static void test_drained(void **state)
 {
     struct vip_vipd_head head = good_head();

@@ -1,7 +1,7 @@
 /*
- * Segments of an earlier vipd with anything in them, and tickets of any kind: good ones, good ones of another VI, of
- * another process or NIC, changed ones, junk. Rings and tables of receives with anything in them, at one VI or at two
- * that belong together. vipd answers each request, and goes on for its other programs.
+ * Segments of an earlier vipd with random contents, and tickets: good ones, those of another VI,
+ * process or NIC, changed ones, random bytes. Rings and tables of receives with random contents, at
+ * one VI or at two connected VIs. vipd answers each request, and goes on for its other programs.
  *
  * usage: test_vipd_claim_hostile [COUNT]; $VIP_SEED: the first seed
  */
@@ -10,14 +10,14 @@
 #include "proto/direct.h"
 #include "vipd/ticket.h"
 
-#define VIS 8u /* VI numbers that the test uses */
+#define VIS 8u /* number of VIs that the test uses */
 
 static unsigned rounds = 300;
 static uint64_t state_of_dice;
 static struct app neighbour;
 static bool pair; /* this round: two VIs with a ring and good tickets, often bound to each other */
-static uint32_t received[VIS]; /* what the segment says of these */
-static int rings[2];           /* files of this round */
+static uint32_t received[VIS]; /* numbers of received messages in the segment for these VIs */
+static int rings[2];           /* files of the rings of this round */
 static unsigned rings_taken, rings_joined;
 static uint64_t state_of_round;
 
@@ -29,7 +29,7 @@ static uint64_t dice(uint64_t below)
     return state_of_dice % below;
 }
 
-/* Small numbers, numbers at the ends, and any. */
+/* Returns a small number, a number at an end of the range, or any number. */
 static uint32_t number(void)
 {
     switch (dice(4)) {
@@ -44,7 +44,7 @@ static uint32_t number(void)
     }
 }
 
-/* Words of any kind, some of them zero. */
+/* Write words of any kind, some of them zero. */
 static void scribble(char *base, uint64_t at, uint64_t bytes)
 {
     uint32_t *words = (uint32_t *)(void *)(base + at);
@@ -55,7 +55,7 @@ static void scribble(char *base, uint64_t at, uint64_t bytes)
             words[i] = number();
 }
 
-/* Words of a VI whose ring vipd may go on with. */
+/* Write words of a VI whose ring vipd may go on with. */
 static void pair_words(char *base, unsigned vi)
 {
     struct vip_vipd_vi *head = vip_vipd_vi(base, vi);
@@ -141,7 +141,7 @@ static int hostile_segment(unsigned vi)
     return fd;
 }
 
-/* The daemon under test has a key of zeros (only main.c reads the file). */
+/* Make a ticket. The daemon under test has a key of zeros (only main.c reads the key's file). */
 static void make_ticket(unsigned vi, uint32_t generation, uint8_t ret[TICKET_BYTES])
 {
     static const struct ticket_key key;
@@ -175,14 +175,14 @@ static void make_ticket(unsigned vi, uint32_t generation, uint8_t ret[TICKET_BYT
     snprintf(ticket.nic, sizeof(ticket.nic), dice(pair ? 32 : 8) ? "vip0" : "vip1");
     ticket.self.len = sizeof(neighbour.address);
     memcpy(ticket.self.bytes, neighbour.address, sizeof(neighbour.address));
-    ticket.vi.peer = ticket.self; /* nothing is sent to any other host */
+    ticket.vi.peer = ticket.self; /* the peer is this host, so vipd sends nothing to other hosts */
     ticket.vi.peer.bytes[3] += (uint8_t)(pair ? 0 : dice(2));
     ticket_seal(&key, &ticket, ret);
     if (!dice(pair ? 16 : 4))
         ret[dice(TICKET_BYTES)] ^= (uint8_t)(1 + dice(255));
 }
 
-/* fd: one descriptor, -1: none. false: vipd has ended the session. */
+/* fd: one descriptor, or -1: no descriptor. Returns false if vipd has ended the session. */
 static bool try_with(int sock, const Vip__Request *request, int fd)
 {
     ProtobufCMessage *message = NULL;
@@ -259,7 +259,7 @@ static bool try_about(int sock, unsigned vi, Vip__Request__BodyCase what)
     body.has_vi = true;
     body.vi = vi;
     request.body_case = what;
-    request.rebind = &body; /* the same member for each of these requests */
+    request.rebind = &body; /* all these requests have this member */
     return try(sock, &request);
 }
 
@@ -276,7 +276,7 @@ static void come_back(unsigned vi)
         vip__reply__free_unpacked(reply, NULL);
         if (code != VIP_RC_ERROR_RESOURCE)
             break;
-        close(sock); /* memory of earlier rounds is still being freed */
+        close(sock); /* the memory of earlier rounds is not freed yet */
     }
     assert_int_equal(code, VIP_RC_SUCCESS);
     (void)((dice(2) && !pair ? true : try_table(sock, vi)) && try_cq(sock) && try_cq(sock) &&

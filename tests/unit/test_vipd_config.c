@@ -1,4 +1,4 @@
-/* The configuration file: defaults, every value, and every fault with its place. */
+/* The configuration file: defaults, every value, and every fault with its line. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,7 +38,7 @@ static struct vipd_config *good(const char *text)
     return config;
 }
 
-/* vipd must refuse the text. The errors must be the lines of `want`, each behind "FILE:". */
+/* vipd must refuse the text. Its errors must be the lines of `want`, each after "FILE:". */
 static void bad(const char *text, const char *want)
 {
     char errors[2048], lines[2048] = "", *rest = errors, *line;
@@ -216,7 +216,7 @@ static void test_links(void **state)
     assert_int_equal(config->nics[5].link, LINK_ETHER);
     assert_true(config->nics[5].keys.variant);
     assert_string_equal(config->nics[5].keys.announce, "node-f");
-    /* IPv6 is a medium of its own. */
+    /* IPv6 is a separate medium. */
     assert_int_equal(config->nics[4].link, LINK_UDP6);
     assert_string_equal(config->nics[4].keys.address, "fe80::1%eth1");
     assert_int_equal(y->addr_count, 2);
@@ -356,7 +356,7 @@ static void test_faults_of_keys(void **state)
 
 static void test_faults_of_values(void **state)
 {
-    /* A link-local address needs its interface, other addresses have none; the port has a key of its own. */
+    /* A link-local address needs its interface; others have none. The port has a separate key. */
     static const char *const addresses[] = {
         "fe80::1",
         "2001:db8::1%eth0",
@@ -502,7 +502,7 @@ static void test_reference_has_every_key(void **state)
     free(text);
 }
 
-/* Each default is formatted as the table has it; the engine's defaults are those of ENG_CONFIG_DEFAULT. */
+/* Each default has the table's format. The engine's defaults are those of ENG_CONFIG_DEFAULT. */
 static void test_table(void **state)
 {
     struct vipd_config *config = vipd_config_default();
@@ -520,7 +520,7 @@ static void test_table(void **state)
         assert_true(strlen(key->help) > 15);
         assert_ptr_equal(config_key_find(key->section, key->name), key);
         assert_true(nic || config_section_known(key->section));
-        /* A reload changes no key of a NIC but aliases (vipd/reload.c). */
+        /* A reload changes only `aliases` of a NIC (vipd/reload.c). */
         if (nic && key->type != CONFIG_ALIASES)
             assert_int_equal(key->class, CONFIG_RESTART);
         assert_int_equal(nic && link_key_kinds(key->name, kinds) > 0, key->of_link);
@@ -534,12 +534,12 @@ static void test_table(void **state)
     vipd_config_free(config);
 }
 
-/* The printed file is good if each "#key = value" line is no comment any more, and its values are the defaults. */
+/* With every "#key = value" made active, the printed file must be good and give the defaults. */
 static void test_documented_values_are_the_defaults(void **state)
 {
     char *text = print_reference(), *on = calloc(1, 65536), *rest = text, *line;
     struct vipd_config *defaults = vipd_config_default(), *config;
-    bool example = false; /* a section that is only an example: it stays a comment */
+    bool example = false; /* this section is only an example: it stays a comment */
 
     (void)state;
     while ((line = strsep(&rest, "\n")) != NULL) {
@@ -553,7 +553,7 @@ static void test_documented_values_are_the_defaults(void **state)
     assert_int_equal(config->name_count, 2);
     assert_true(config->nics[0].aliases_given);
     assert_int_equal(config->nics[0].alias_count, 2);
-    /* Only these values are examples and not defaults. */
+    /* Only these values are examples and differ from the defaults. */
     config->nics[0].aliases_given = false;
     config->nics[0].alias_count = 0;
     memset(config->nics[0].aliases, 0, sizeof(config->nics[0].aliases));
@@ -657,7 +657,7 @@ static void test_listen(void **state)
     assert_string_equal(pattern, "0xab*");
     assert_string_equal(user, "1003");
     assert_true(config_may_listen(config, 1003, raw, 3, &pattern, &user));
-    /* A zero byte behind the text does not evade the pattern. */
+    /* A zero byte after the text does not get around the pattern: the user may still not listen. */
     assert_false(config_may_listen(config, 1003, (const uint8_t *)"web", 4, &pattern, &user));
     config_disc_text(NULL, 0, text);
     assert_string_equal(text, "(empty)");

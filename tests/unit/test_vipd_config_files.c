@@ -1,6 +1,6 @@
 /*
- * Several files of configuration: their order, drop-ins that replace or switch off others of the same
- * name, and where a value comes from.
+ * Several files of configuration: their order, drop-ins that replace or switch off drop-ins of the
+ * same name, and the file of each value.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -71,7 +71,7 @@ static int end(void **state)
     return rmdir(root);
 }
 
-/* A vipd that root started and that runs as another user does not read files of this user, not even at a reload. */
+/* Root has started vipd, which runs as another user. vipd never reads files of this user. */
 static void test_files_of_user(void **state)
 {
     struct vipd_config_source source = {.root = root};
@@ -136,7 +136,8 @@ static void assert_value(const struct vipd_config *config, const char *key, cons
     assert_int_equal(found_line, line);
 }
 
-/* The files of the vendor, then /run, then /etc, then drop-ins by name, whatever their folder. The last value holds. */
+/* vipd reads the file of the vendor, then /run, then /etc, then drop-ins in the order of their
+ * names, whatever their folder. The last value is valid. */
 static void test_order(void **state)
 {
     char errors[1024];
@@ -168,7 +169,7 @@ static void test_order(void **state)
     assert_int_equal(config->nics[0].keys.mtu, 1500);
     assert_int_equal(config->nics[1].link, LINK_LOOP);
     assert_int_equal(config->name_count, 2);
-    /* The address of the later file, and the port that the NIC has after all files. */
+    /* The later file gives the address. The port is the port that the NIC has after all files. */
     assert_memory_equal(config->names[0].addr[0].bytes, "\177\0\0\011\007\320", 6);
     assert_value(config, "x", "127.0.0.9:2000", "/etc/vipd/vipd.conf.d/90-c.conf", 6);
     vipd_config_free(config);
@@ -188,7 +189,7 @@ static void test_masked_drop_ins(void **state)
     if (!config)
         fail_msg("%s", errors);
     assert_int_equal(config->vis, 2);
-    assert_int_equal(config->cqs, 1024); /* the vendor's file of that name does not count */
+    assert_int_equal(config->cqs, 1024); /* the vendor's file of the same name does not count */
     assert_int_equal(config->ptags, 4096);
     vipd_config_free(config);
 }
@@ -213,7 +214,7 @@ static void test_faults_have_their_file(void **state)
     assert_string_equal(errors, want);
 }
 
-/* A named file has its drop-ins beside it. vipd does not read the system's files then. */
+/* The drop-ins of a named file are beside it. Then vipd does not read the system's files. */
 static void test_named_file(void **state)
 {
     char errors[1024], path[512];

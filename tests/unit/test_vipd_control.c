@@ -1,6 +1,6 @@
 /*
- * vipd's side of the control socket, tested with raw messages: vipd answers a right message once; a
- * wrong message ends its session and no other.
+ * vipd's side of the control socket, tested with raw messages: vipd answers a correct message once.
+ * A wrong message ends its session, and no other session.
  */
 #include "unit/vipd_app.h"
 #include "vipd/registry/memfile.h"
@@ -18,7 +18,7 @@ static void test_open(void **state)
     assert_int_equal(head.magic, VIP_SHM_VIPD_MAGIC);
     assert_int_equal(head.abi, VIP_SHM_ABI);
     assert_int_equal(head.bytes, VIP_VIPD_BYTES);
-    /* The next life of vipd writes the segment that vipd writes. No application can, unless it is of vipd's user. */
+    /* The next vipd writes the vipd-writes segment. Only applications of vipd's user could, too. */
     assert_int_equal(fcntl(app.segment, F_GET_SEALS), APP_SEALS & ~F_SEAL_FUTURE_WRITE);
     assert_int_equal(fcntl(app.segment, F_GETFL) & O_ACCMODE, O_RDONLY);
     assert_int_equal(fstat(app.segment, &st), 0);
@@ -55,7 +55,8 @@ static void test_open_previous_abi(void **state)
                      MAP_FAILED);
     assert_alive(&app);
     close_app(&app);
-    /* The head of the segment says another number than the request; a segment of the other ABI; an older ABI. */
+    /* The number in the head of the segment is not that of the request; the segment is of the other
+     * ABI; the ABI is too old. */
     try_open(VIP_SHM3_ABI, "vip0", make_app_segment(VIP_APP3_BYTES, APP_SEALS, magic), make_arena(),
              VIP_RC_INVALID_PARAMETER, "ABI");
     try_open(VIP_SHM3_ABI, "vip0", make_app_segment(VIP_APP_BYTES, APP_SEALS, magic), make_arena(),
@@ -223,7 +224,7 @@ static void test_oversize(void **state)
 
 static void test_unknown_request(void **state)
 {
-    static const uint8_t unknown[] = {0xc2, 0x3e, 0x00}; /* field 1000, empty message */
+    static const uint8_t unknown[] = {0xc2, 0x3e, 0x00}; /* field 1000 with an empty message */
     int sock = connect_daemon();
     struct vip_fds fds;
     Vip__Reply *reply;
@@ -254,7 +255,7 @@ static void test_without_session(void **state)
     close(sock);
 }
 
-/* A client sends requests and never reads: when its socket is full, vipd ends the client, and serves the others. */
+/* A client never reads. When its socket is full, vipd ends the client and serves the others. */
 static void test_replies_unread(void **state)
 {
     Vip__ShowRequest show = VIP__SHOW_REQUEST__INIT;
@@ -275,8 +276,8 @@ static void test_replies_unread(void **state)
     close_app(&other);
 }
 
-/* vipd makes each arena, because a limit of file sizes may forbid the program to make it. It makes other files only
- * if it can make them immutable. */
+/* vipd makes each arena, because a limit of file sizes may stop the program from making it. vipd
+ * makes other files only if it can make them immutable. */
 static void test_memory_files(void **state)
 {
     static const uint64_t bytes[] = {VIP_ARENA_BYTES, 4096};
@@ -323,10 +324,8 @@ static void test_event_socket(void **state)
     assert_ended(&app);
 }
 
-/*
- * vipd and the program share the eventfd of the doorbell. A program that clears O_NONBLOCK and empties it,
- * or rings it after the session's end, must not stop vipd.
- */
+/* vipd and the program share the eventfd of the doorbell. The program clears O_NONBLOCK and empties
+ * the eventfd, or rings it after the end of the session. This must not block vipd. */
 static void test_doorbell(void **state)
 {
     struct app app = open_app("vip0"), other = open_app("vip0");
@@ -353,7 +352,7 @@ static void test_doorbell(void **state)
     close(kept);
 }
 
-/* A continuation without a descriptor before it: libvipl never writes that. */
+/* libvipl never writes a continuation without a descriptor before it. */
 static void test_broken_ring(void **state)
 {
     int fd = make_app_segment(VIP_APP_BYTES, 0, VIP_SHM_APP_MAGIC);
@@ -374,7 +373,8 @@ static void test_broken_ring(void **state)
     close_app(&other);
 }
 
-/* A program is killed while another process keeps its socket open: vipd detects the death by the pidfd. */
+/* A program is killed while another process keeps its socket open. vipd detects the end of the
+ * program by the pidfd. */
 static void test_death_with_inherited_socket(void **state)
 {
     struct app other = open_app("vip0");
@@ -420,10 +420,8 @@ static void test_death_with_inherited_socket(void **state)
     close_app(&other);
 }
 
-/*
- * Each connection attempt without a server ends in an event. vipd ends a program that reads no events when
- * the socket and vipd's queue for it are full.
- */
+/* Each connection attempt without a server ends in an event. The program reads no events. vipd ends
+ * it when the socket and vipd's queue for it are full. */
 static void test_events_unread(void **state)
 {
     struct app app = open_app("vip0"), other = open_app("vip0");
@@ -442,7 +440,7 @@ static void test_events_unread(void **state)
     request.body_case = VIP__REQUEST__BODY_CONNECT;
     request.connect = &connect_request;
     connect_request.has_vi = connect_request.has_timeout_ms = true;
-    connect_request.timeout_ms = 50; /* the result of an attempt is NO_MATCH, or TIMEOUT by then */
+    connect_request.timeout_ms = 50; /* by then each attempt has the result NO_MATCH or TIMEOUT */
     connect_request.remote = &remote;
     remote.has_host = remote.has_discriminator = true;
     remote.host.data = app.address;
@@ -501,7 +499,7 @@ static void test_ends_are_counted(void **state)
                 fail_msg("%s is 0", counter->name);
             found++;
         }
-        /* vipd ended no session because it had no resources. */
+        /* vipd ended no session for lack of resources. */
         if (strcmp(counter->name, "ended_no_resources") == 0)
             assert_int_equal(counter->value, 0);
     }

@@ -1,6 +1,6 @@
 /*
- * Events for a program that does not read them: vipd leaves out events that a peer can repeat without
- * end, and keeps events that come once.
+ * Events for a program that does not read them. vipd drops events that a peer can repeat without
+ * end, and keeps events that occur once.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +26,7 @@ static void error(struct client *client, enum vip_error_code code)
     client_sink.error(client, VIP_RES_VI, code, 3, 1, 0, "why");
 }
 
-/* Read all events; let vipd send the queued ones meanwhile. Returns the code of the last error. */
+/* Read all events, while vipd sends the queued events. Returns the code of the last error. */
 static uint32_t read_all(struct client *client, int sock)
 {
     uint32_t last = UINT32_MAX;
@@ -81,7 +81,7 @@ static void test_repeated_errors(void **state)
         error(&client, VIP_EC_CONN_LOST);
     error(&client, VIP_EC_RDMAW_PROT);
     assert_int_equal(read_all(&client, pair[1]), VIP_EC_CONN_LOST);
-    /* A part of a message is data, also behind other events. */
+    /* A part of a message is data, also if it is after other events. */
     while (session.events_queued < 2)
         error(&client, VIP_EC_CONN_LOST);
     assert_false(events_hold_data(&session));
@@ -92,7 +92,7 @@ static void test_repeated_errors(void **state)
     assert_false(events_hold_data(&session));
     while (read_one(pair[1]))
         continue;
-    /* When there is room again, vipd sends errors that can be repeated, too. */
+    /* When there is room again, vipd also sends errors that can be repeated. */
     error(&client, VIP_EC_RECVQ_EMPTY);
     assert_int_equal(read_all(&client, pair[1]), VIP_EC_RECVQ_EMPTY);
     assert_int_equal(client.end, CLIENT_END_NONE);

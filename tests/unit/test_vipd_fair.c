@@ -1,6 +1,6 @@
 /*
- * Clients send requests without pause. Each look at the descriptors serves a bounded part of the
- * requests, so that the NICs have their turns, and each client gets its share.
+ * Clients send requests without pause. Each look at the descriptors serves a limited number of
+ * requests, so the NICs have their turns, and each client gets its share.
  */
 #include <fcntl.h>
 #include <setjmp.h>
@@ -24,17 +24,17 @@
 
 #define CLIENTS 8
 
-/* The session of one client. Its submission ring (or table) is full of postings that vipd has to take before it
- * answers. */
+/* The session of one client. Its submission ring (or table) is full of posts that vipd must take
+ * before it answers. */
 struct app {
     struct nic_session *nic_session;
     void *app, *vipd;
     uint32_t written;
-    void *table; /* of receives; NULL: none */
+    void *table; /* the table of receives; NULL: none */
     uint32_t generation, received;
 };
 
-/* Post receives until there are as many for the next reply as a VI may have; all have the same continuations. */
+/* Post as many receives as a VI may have at the next reply, all with the same continuations. */
 static void refill_table(struct app *app, unsigned replies)
 {
     struct vip_sq_slot slot = {.seg_count = VIP_SEGS_PER_DESC_MAX, .vi_gen = app->generation};
@@ -54,15 +54,15 @@ static void refill(struct app *app)
         vip_sq_write(vip_app_sq(app->app), app->written++, &slot);
 }
 
-/* vipd without NICs that take turns, and counts of replies between two turns. */
+/* A vipd whose NICs take no turns, and counts of replies between two turns. */
 struct world {
     struct vipd_config config;
     struct vipd vipd;
-    int sock[CLIENTS]; /* the clients' ends of the connections */
-    unsigned wanted;   /* replies in all */
+    int sock[CLIENTS]; /* the clients' ends of the control connections */
+    unsigned wanted;   /* number of all replies */
     unsigned got[CLIENTS], total;
-    unsigned most;            /* replies between two turns */
-    unsigned waited[CLIENTS]; /* turns with replies for others only */
+    unsigned most;            /* most replies between two turns */
+    unsigned waited[CLIENTS]; /* number of turns without a reply for this client */
     unsigned waited_most;
     struct app *
         apps; /* NULL, or the sessions of the clients; their rings are refilled between two turns */
@@ -97,7 +97,7 @@ static bool between(void *ctx, bool worked)
     return worked;
 }
 
-/* The members of a session that a request to disconnect a VI needs. */
+/* Set the members of a session that a request to disconnect a VI needs. */
 static struct session *session_of(struct vipd_loop *loop, const struct app *app)
 {
     struct session *session = calloc(1, sizeof(*session));
@@ -105,7 +105,7 @@ static struct session *session_of(struct vipd_loop *loop, const struct app *app)
     assert_non_null(session);
     session->events_tail = &session->events;
     session->doorbell = -1;
-    session->event_sock = eventfd(0, EFD_CLOEXEC); /* never readable */
+    session->event_sock = eventfd(0, EFD_CLOEXEC); /* an eventfd that is never readable */
     session->event_watch = vipd_watch_new(loop, session->event_sock, 0, NULL, NULL);
     assert_non_null(session->event_watch);
     session->nic_session = app->nic_session;
@@ -113,7 +113,7 @@ static struct session *session_of(struct vipd_loop *loop, const struct app *app)
     return session;
 }
 
-/* Each client sends the request `times` times at once. Run until vipd has answered all. */
+/* Each client sends the request `times` times at once. Run until vipd has answered all requests. */
 static void flood(struct world *w, const Vip__Request *request, unsigned times, struct app *apps,
                   struct nic *nic)
 {
@@ -190,8 +190,8 @@ static void *pages(size_t bytes)
     return at;
 }
 
-/* vipd takes the postings before it answers a later request. The cost of thousands of slots counts, too: one reply in
- * a look. */
+/* Before vipd answers a later request, it takes the posts. The cost of thousands of slots counts,
+ * too, so a look has only one reply. */
 static void requests_that_take(bool table)
 {
     const struct nic_config config = {.name = "vip0",

@@ -32,7 +32,7 @@ static void pass(int at, int fd)
 
 static int listener(void)
 {
-    struct sockaddr_un any = {.sun_family = AF_UNIX}; /* a name of the kernel's choice */
+    struct sockaddr_un any = {.sun_family = AF_UNIX}; /* the kernel chooses the name */
     int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
 
     assert_int_equal(bind(fd, (struct sockaddr *)&any, sizeof(any.sun_family)), 0);

@@ -1,4 +1,4 @@
-/* How long a loop went without a turn, and the text that tells the reason. */
+/* For how long a loop took no turn, and the text of the reason. */
 #include "vipd/turn_gap.h"
 
 #include <setjmp.h>
@@ -15,7 +15,8 @@
 
 #define MS 1000000ull
 
-/* A gap begins at the turn before, or at the end of a sleep, or at the deadline of the sleep if vipd woke later. */
+/* A gap begins at the previous turn, or at the end of a sleep. If vipd woke later than the deadline
+ * of the sleep, the gap begins at the deadline. */
 static void test_length(void **state)
 {
     struct gap gap = {.account = -1};
@@ -24,16 +25,16 @@ static void test_length(void **state)
     gap_begin(&gap, 1000 * MS);
     assert_int_equal(gap_end(&gap, 1000 * MS), 0);
     assert_int_equal(gap_end(&gap, 1003 * MS), 3 * MS);
-    gap_slept(&gap, UINT64_MAX, 9000 * MS); /* no timer: no part of the sleep counts */
+    gap_slept(&gap, UINT64_MAX, 9000 * MS); /* there was no timer, so no part of the sleep counts */
     assert_int_equal(gap_end(&gap, 9001 * MS), MS);
-    gap_slept(&gap, 9500 * MS, 9400 * MS); /* something came before the deadline */
+    gap_slept(&gap, 9500 * MS, 9400 * MS); /* something arrived before the deadline */
     assert_int_equal(gap_end(&gap, 9402 * MS), 2 * MS);
-    gap_slept(&gap, 9500 * MS, 9585 * MS); /* 85 ms late */
+    gap_slept(&gap, 9500 * MS, 9585 * MS); /* it woke 85 ms after the deadline */
     assert_int_equal(gap_end(&gap, 9586 * MS), 86 * MS);
     gap_deinit(&gap);
 }
 
-/* A packet woke vipd, whose timer was not due. The thread got no processor for 300 ms. */
+/* A packet woke vipd, and its timer was not due. The thread got no processor for 300 ms. */
 static void test_no_processor(void **state)
 {
     struct gap gap = {.account = memfd_create("account", MFD_CLOEXEC)};
@@ -46,13 +47,13 @@ static void test_no_processor(void **state)
     assert_int_equal(gap.last.at_ns, 9000 * MS);
     assert_int_equal(pwrite(gap.account, "5000000 1005000000 3\n", 21, 0), 21);
     gap_slept(&gap, UINT64_MAX, 9010 * MS);
-    assert_int_equal(gap.from_ns, 9010 * MS); /* too early for a look at the account */
+    assert_int_equal(gap.from_ns, 9010 * MS); /* too early to read the account again */
     gap_slept(&gap, 9900 * MS, 9600 * MS);
     assert_int_equal(gap.from_ns, 9300 * MS);
-    assert_int_equal(gap.last.at_ns, 9000 * MS); /* the account of the reason begins here */
+    assert_int_equal(gap.last.at_ns, 9000 * MS); /* the account of the reason begins at this time */
     gap_slept(&gap, 9200 * MS, 9600 * MS);
     assert_int_equal(gap.from_ns, 9200 * MS);
-    /* The timer was due long ago, although the thread did not wait for a processor (SIGSTOP). */
+    /* The timer was due long ago. The thread did not wait for a processor (SIGSTOP). */
     assert_int_equal(pwrite(gap.account, "5000000 705000000 3\n\n", 21, 0), 21);
     gap_slept(&gap, 9100 * MS, 9600 * MS);
     assert_int_equal(gap.from_ns, 9100 * MS);
@@ -79,7 +80,7 @@ static void test_reason(void **state)
                         "3 times and lost it 15 times");
     gap_reason(412 * MS, 400 * MS, &before, &after, text, sizeof(text));
     assert_non_null(strstr(text, "for 412 ms, of which requests of programs took 400 ms; in the"));
-    after.wait_ns = 3 * MS; /* SIGSTOP */
+    after.wait_ns = 3 * MS; /* the reason is SIGSTOP */
     gap_reason(412 * MS, 0, &before, &after, text, sizeof(text));
     assert_non_null(strstr(text, "15 times; so it was stopped, or the computer was, or a system"));
     after.known = false;
@@ -89,7 +90,7 @@ static void test_reason(void **state)
     assert_int_equal(strlen(text), 19);
 }
 
-/* The kernel's account of this thread: the processor time that the thread has just used. */
+/* The kernel's account of this thread must contain the processor time that it has just used. */
 static void test_account(void **state)
 {
     struct gap gap = {.account = -1};
@@ -105,7 +106,7 @@ static void test_account(void **state)
         spent_ns = (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
     } while (spent_ns < before.cpu_ns + 30 * MS);
     gap_look(&gap, before.at_ns + GAP_SAMPLE_NS - 1);
-    assert_int_equal(gap.last.cpu_ns, before.cpu_ns); /* too early for another look */
+    assert_int_equal(gap.last.cpu_ns, before.cpu_ns); /* too early to read the account again */
     gap_look(&gap, before.at_ns + GAP_SAMPLE_NS);
     assert_int_equal(gap.last.known, before.known);
     if (before.known)

@@ -1,4 +1,7 @@
-/* The history of vipd: events in order, and distinct errors with counts. Both are bounded, and users share the room. */
+/*
+ * The history of vipd: events in order, and distinct errors with counts. The numbers of events and
+ * errors are limited, and users share the room.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,7 +32,7 @@ static void test_errors_are_counted(void **state)
     assert_null(history_event_from(history, 0));
     note(history, 10 * SEC, "A");
     note(history, 10 * SEC + 1, "A");
-    note(history, 11 * SEC, "A"); /* a second after the first one */
+    note(history, 11 * SEC, "A"); /* one second after the first event */
     note(history, 11 * SEC, "B");
     assert_int_equal(history->error_count, 2);
     assert_int_equal(history->errors[0].count, 3);
@@ -39,7 +42,7 @@ static void test_errors_are_counted(void **state)
     assert_string_equal(history->errors[0].last.program, "prog?");
     assert_int_equal(history->errors[1].count, 1);
 
-    /* The repetition within a second is counted, but is no event. */
+    /* The repetition within a second is counted, but is not an event. */
     event = history_event_from(history, 0);
     assert_int_equal(event->number, 1);
     assert_int_equal(event->vi, 3);
@@ -52,7 +55,7 @@ static void test_errors_are_counted(void **state)
     history_free(history);
 }
 
-/* The same kind of fault of another session is an event of its own; the clock may go back. */
+/* A fault of the same kind in another session is another event. The clock may go back. */
 static void test_sessions_and_clock(void **state)
 {
     struct history *history = history_new();
@@ -116,7 +119,7 @@ static void note_opens(struct history *history, uid_t uid, unsigned times)
         history_note(history, 1, HISTORY_OPEN, false, &who, "open", NULL);
 }
 
-/* Returns the number of the user's events. The numbers of all events must go up. */
+/* Returns the number of the user's events. The numbers of all events must increase. */
 static unsigned events_of(const struct history *history, uid_t uid)
 {
     const struct history_event *event;
@@ -143,13 +146,13 @@ static void test_a_flood_of_one_user_takes_no_event_of_another(void **state)
     assert_int_equal(events_of(history, 1), 10);
     assert_int_equal(events_of(history, 2), HISTORY_EVENTS - 10);
     assert_int_equal(history_event_from(history, 0)->number, 1);
-    /* A reader that has read the ten events goes on with the newest events of the flood, which are left. */
+    /* A reader of the ten events goes on with the events of the flood that still exist. */
     assert_int_equal(history_event_from(history, 11)->number,
                      10 + 3 * HISTORY_EVENTS - (HISTORY_EVENTS - 10) + 1);
     next = history->next;
     assert_null(history_event_from(history, next));
 
-    /* New events of user 1 replace events of the flood only, until both users have the same number. */
+    /* New events of user 1 replace only those of the flood, until both users have equally many. */
     note_opens(history, 1, 1);
     assert_int_equal(history_event_from(history, next)->uid, 1);
     assert_int_equal(events_of(history, 1), 11);
@@ -160,8 +163,8 @@ static void test_a_flood_of_one_user_takes_no_event_of_another(void **state)
     history_free(history);
 }
 
-/* More users than there is room for: the event of one user goes for each new event, and users without events and
- * errors are forgotten. */
+/* There are more users than room. For each new event the event of a user is removed. Users without
+ * events and errors are forgotten. */
 static void test_many_users(void **state)
 {
     struct history *history = history_new();
@@ -177,7 +180,7 @@ static void test_many_users(void **state)
     for (uid_t uid = 1; uid <= 10; uid++) {
         note_opens(history, 2000000 + uid, 2);
         assert_int_equal(events_of(history, 2000000 + uid),
-                         1); /* the second one pushed out the first */
+                         1); /* the second event replaced the first one */
     }
     assert_int_equal(history->event_count, HISTORY_EVENTS);
     assert_int_equal(history->error_count, HISTORY_ERRORS);
@@ -203,7 +206,7 @@ static void test_errors_of_users_are_apart(void **state)
     assert_int_equal(history->errors[0].last.session, 7);
     assert_string_equal(history->errors[0].last.text, "its reason");
     assert_int_equal(history->errors[1].last.session, 8);
-    /* The flood makes more errors than there is room for, all of them later: the victim's error stays. */
+    /* The flood makes more errors, later ones, than there is room for. The victim's error stays. */
     for (unsigned i = 0; i < 2 * HISTORY_ERRORS; i++) {
         snprintf(key, sizeof(key), "error %u", i);
         history_note(history, (12 + i) * SEC, HISTORY_ASYNC, true, &flood, key, NULL);

@@ -1,4 +1,4 @@
-/* The loop without NICs: watches, timers, the three ways of waiting, stopping. */
+/* The loop without NICs: watches, timers, the three kinds of waiting, stopping. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 #include "vipd/host.h"
 #include "vipd/poll_gap.h"
 
-/* What the callbacks of one test see and do. */
+/* What the callbacks of one test use and record. */
 struct probe {
     struct vipd_loop *loop;
     struct vipd_watch *watch;
@@ -23,14 +23,14 @@ struct probe {
     int fd;
     unsigned watched, timed, between, idle_turns;
     uint64_t timed_ns;
-    unsigned stop_after_idle; /* number of turns; 0: never */
+    unsigned stop_after_idle; /* turns until the loop stops; 0: no stop */
 };
 
 static bool on_between(void *ctx, bool worked)
 {
     struct probe *probe = ctx;
 
-    assert_false(worked); /* there are no NICs that could work */
+    assert_false(worked); /* without NICs there is no work */
     probe->between++;
     if (++probe->idle_turns == probe->stop_after_idle)
         vipd_host_stop(probe->loop);
@@ -110,8 +110,8 @@ static void test_every_way_of_waiting(void **state)
         enum vipd_wait wait = i == 0 ? VIPD_WAIT_ADAPTIVE : VIPD_WAIT_BLOCK;
         struct vipd_loop_stats stats = {0};
 
-        /* On a busy machine this thread may get the processor only when the timer is due, so that the loop
-         * does not sleep: then try a longer timer. */
+        /* On a busy machine this thread may get the processor only when the timer is due. Then the
+         * loop does not sleep: try a longer timer. */
         for (uint64_t after_ns = 20000000; stats.sleeps == 0; after_ns *= 4) {
             assert_true(after_ns < 60000000000ull);
             stats = run_for(wait, after_ns);
@@ -122,7 +122,8 @@ static void test_every_way_of_waiting(void **state)
     assert_int_equal(run_for(VIPD_WAIT_SPIN, 20000000).sleeps, 0);
 }
 
-/* An idle loop that blocks takes a turn for each thing that happens, and none by the clock: a handful here. */
+/* An idle loop that blocks takes a turn for each event, and no turn because time has passed. So it
+ * takes only a few turns here. */
 static void test_no_turn_without_reason(void **state)
 {
     struct vipd_loop_stats stats;
@@ -142,7 +143,7 @@ static void on_slow_watch(void *ctx, unsigned events)
     usleep(150000);
 }
 
-/* vipd logs a long look at the descriptors with the reason. The kernel's account begins before the look. */
+/* vipd logs a long look at the descriptors with the reason. The account begins before the look. */
 static void test_the_account_of_a_long_look(void **state)
 {
     int log = memfd_create("log", MFD_CLOEXEC), before = dup(STDERR_FILENO);
@@ -155,7 +156,7 @@ static void test_the_account_of_a_long_look(void **state)
     ssize_t n;
 
     (void)state;
-    begin(&probe, VIPD_WAIT_SPIN, 0); /* it never sleeps: only looks */
+    begin(&probe, VIPD_WAIT_SPIN, 0); /* the loop never sleeps and looks again and again */
     vipd_watch_free(probe.watch);
     probe.watch = vipd_watch_new(probe.loop, probe.fd, VIPD_READ, on_slow_watch, &probe);
     assert_int_equal(write(probe.fd, &one, sizeof(one)), sizeof(one));
@@ -176,7 +177,7 @@ static void test_the_account_of_a_long_look(void **state)
     assert_non_null(at);
     assert_int_equal(sscanf(at, "in the last %llu ms", &of_ms), 1);
     assert_true(gap_ms >= 150);
-    assert_true(of_ms >= gap_ms - 1); /* both are cut to whole ms */
+    assert_true(of_ms >= gap_ms - 1); /* both times are rounded down to whole ms */
 }
 
 static void test_paused_watch(void **state)
@@ -230,7 +231,7 @@ static void test_stop(void **state)
     vipd_timer_free(NULL);
 }
 
-/* If NICs move data, a request waits longer than if the loop has no work. */
+/* If NICs have traffic, a request waits longer than if the loop has no work. */
 static void test_gap_between_looks(void **state)
 {
     const uint64_t moving = 1000, quiet = 30000, long_ago = 1000000000;
@@ -238,8 +239,8 @@ static void test_gap_between_looks(void **state)
     assert_int_equal(poll_gap_ns(300, 1, moving), POLL_EVERY_NS);
     assert_int_equal(poll_gap_ns(300, 1, quiet), POLL_QUIET_NS);
     assert_int_equal(poll_gap_ns(300, 1, long_ago), POLL_QUIET_NS);
-    /* Long looks get a share of the time: a fifth; an eleventh if many descriptors have something; half if the NICs
-     * have had no work for long. */
+    /* Looks get a share of the time: a fifth; if many descriptors have events, an eleventh; if the
+     * NICs have had no work for long, half. */
     assert_int_equal(poll_gap_ns(20000, 1, moving), 4 * 20000);
     assert_int_equal(poll_gap_ns(20000, 1, quiet), 4 * 20000);
     assert_int_equal(poll_gap_ns(20000, 4, quiet), 10 * 20000);

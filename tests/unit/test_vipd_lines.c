@@ -1,4 +1,4 @@
-/* Log lines for the administrator: they are whole, and vipd never waits for their reader. */
+/* Log lines for the administrator: they are complete, and vipd never waits until they are read. */
 #include "vipd/link/link.h"
 
 #include <errno.h>
@@ -54,7 +54,7 @@ static void test_whole_lines(void **state)
     assert_int_equal(bytes[got - 1], '\n');
 }
 
-/* The reader of the log has stopped, and the pipe is full. With a wait this test would not end. */
+/* The reader of the log has stopped; the pipe is full. If vipd waited, this test would not end. */
 static void test_no_reader(void **state)
 {
     static const char page[4096];

@@ -1,4 +1,6 @@
-/* Names of devices and hosts; the runtime directory; cleaning and limiting of log lines. */
+/*
+ * Names of devices and hosts; the runtime directory; bad bytes in log lines, and limits.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -66,7 +68,7 @@ static void test_configured_aliases(void **state)
     config->nics[1].alias_count = 2;
     snprintf(config->nics[1].aliases[0], VIP_NIC_NAME_BYTES, "VINIC0");
     snprintf(config->nics[1].aliases[1], VIP_NIC_NAME_BYTES, "vip0");
-    /* A configured alias goes before a historical name, and a NIC's own name before both. */
+    /* A configured alias has precedence over a historical name, and a NIC's own name over both. */
     assert_int_equal(vipd_device_find(config, "VINIC0"), 1);
     assert_int_equal(vipd_device_find(config, "vip0"), 0);
     assert_int_equal(vipd_device_find(config, "nic0"), 0);
@@ -87,7 +89,7 @@ static void put(struct vipd_name *name, enum link_kind kind, const char *text)
     name->kind[name->addr_count++] = kind;
 }
 
-/* The name must have this address on this medium; want NULL: none. */
+/* Check that the name has this address on this medium; want NULL: that it has none. */
 static void host(const struct vipd_config *config, enum link_kind kind, const char *name,
                  unsigned index, const char *want)
 {
@@ -95,7 +97,7 @@ static void host(const struct vipd_config *config, enum link_kind kind, const ch
     struct link_addr addr;
     char text[64];
 
-    /* The only NIC of this medium. With IPv6 it is on eth1. */
+    /* Returns the only NIC of this medium. With IPv6 it is on eth1. */
     if (kind == LINK_UDP6)
         snprintf(nic.keys.address, sizeof(nic.keys.address), "fe80::1%%eth1");
     if (!vipd_host_find(config, &nic, name, index, &addr)) {
@@ -157,7 +159,8 @@ static void test_hosts(void **state)
     host(config, LINK_LOOP, "localhost", 1, NULL);
     host(config, LINK_LOOP, "node1", 0, NULL);
 
-    /* IPv6: an address on the link of another interface is unknown, as a name of the table or in digits. */
+    /* IPv6: an address on the link of another interface is unknown, whether it is a name of the
+     * table or written as digits. */
     host(config, LINK_UDP6, "node6", 0, "[2001:db8::7]:1");
     host(config, LINK_UDP6, "node6", 1, "[fe80::3]:7");
     host(config, LINK_UDP6, "node6", 2, NULL);
@@ -205,7 +208,7 @@ static void test_loop_device_names(void **state)
     config->nics[0].link = LINK_LOOP;
     assert_int_equal(vipd_device_find(config, "/dev/via_lo"), 0);
     assert_int_equal(vipd_device_find(config, "VINIC"), 2);
-    /* With loop NICs only, old programs still find one. */
+    /* If there are only loop NICs, old programs still find a NIC. */
     config->nic_count = 2;
     assert_int_equal(vipd_device_find(config, "VINIC"), 0);
     vipd_config_free(config);
@@ -256,7 +259,7 @@ static void test_lock_and_socket(void **state)
     assert_true(sock >= 0);
     close(sock);
 
-    /* A vipd that was killed leaves the socket; the next one replaces it. */
+    /* A vipd that was killed leaves its socket. The next vipd replaces the socket. */
     close(first.sock);
     close(first.lock_fd);
     assert_int_equal(vip_control_connect(path), -ECONNREFUSED);
@@ -274,7 +277,7 @@ static void test_lock_and_socket(void **state)
     assert_int_equal(rmdir(top), 0);
 }
 
-/* The number of connects of this test: the kernel's longest queue, but at most 500. */
+/* Returns the number of connects: as the kernel's longest queue, but at most 500. */
 static unsigned connects_that_wait(void)
 {
     FILE *file = fopen("/proc/sys/net/core/somaxconn", "re");
@@ -312,8 +315,8 @@ static void test_hundreds_of_connects_wait_without_a_look_of_vipd(void **state)
     assert_int_equal(rmdir(dir), 0);
 }
 
-/* A user that can read the lock file can lock it, and then no vipd starts. So the file is private, also if an older
- * vipd left a file that others can read. */
+/* A user that can read the lock file can lock it, and then no vipd starts. So vipd makes the file
+ * private, also if an older vipd left a file that others can read. */
 static void test_lock_private(void **state)
 {
     static struct runtime runtime;
@@ -331,7 +334,7 @@ static void test_lock_private(void **state)
     assert_int_equal(runtime_open(dir, geteuid(), &runtime, err, sizeof(err)), 0);
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
-    /* A descriptor that was opened before refers to another file now. */
+    /* A descriptor that was opened before now refers to another file. */
     assert_int_equal(flock(held, LOCK_SH | LOCK_NB), 0);
     runtime_close(&runtime);
     assert_int_equal(runtime_open(dir, geteuid(), &runtime, err, sizeof(err)), 0);
@@ -341,7 +344,7 @@ static void test_lock_private(void **state)
     assert_int_equal(rmdir(dir), 0);
 }
 
-/* A lock file with a second name may be the file of another user: vipd does not write to it. */
+/* A lock file with a second name may be the file of another user, so vipd does not write to it. */
 static void test_lock_of_two_names(void **state)
 {
     static struct runtime runtime;
@@ -367,15 +370,15 @@ static void test_lock_of_two_names(void **state)
 
 static unsigned chmods;
 
-/* Replaces libc's function. */
+/* This function replaces libc's function. */
 int chmod(const char *path, mode_t mode)
 {
     chmods++;
     return fchmodat(AT_FDCWD, path, mode, 0);
 }
 
-/* vipd must not change the socket's mode by name: the owner of the directory could put another file in its place, and
- * root would change the mode of that file. */
+/* vipd must not change the socket's mode by its name. The owner of the directory could put another
+ * file in the place of the socket, and root would change the mode of that file. */
 static void test_no_chmod_by_name(void **state)
 {
     static struct runtime runtime;
@@ -416,7 +419,7 @@ static void test_bad_dirs(void **state)
     runtime_close(&runtime);
 }
 
-/* In a directory where another user may write, that user could put a socket in the place of vipd's. */
+/* In a directory where another user may write, that user could replace vipd's socket. */
 static void test_foreign_dirs(void **state)
 {
     static struct runtime runtime;
@@ -454,7 +457,7 @@ static void test_foreign_dirs(void **state)
     assert_int_equal(rmdir(dir), 0);
 }
 
-/* Root gives its files to the user, but no file of the system that has a second name in the directory. */
+/* Root gives its files to the user, but no system file with a second name in the directory. */
 static void test_give(void **state)
 {
     static struct runtime runtime;
@@ -515,7 +518,7 @@ static void test_log_clean(void **state)
     assert_string_equal(text, "a?[31m???z");
 }
 
-/* A reader of the log that has stopped must not stop vipd. */
+/* If the reader of the log has stopped, vipd must go on. */
 static void test_log_unread(void **state)
 {
     int saved = dup(STDERR_FILENO), ends[2];
@@ -528,7 +531,7 @@ static void test_log_unread(void **state)
         continue;
     assert_int_equal(fcntl(ends[1], F_SETFL, 0), 0);
     assert_int_equal(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
-    alarm(60); /* ends the program if the next line waits */
+    alarm(60); /* ends the program if the next call blocks */
     vipd_error("%s", "nobody reads this");
     alarm(0);
     while (read(ends[0], &byte, 1) == 1 && byte == 'x') {

@@ -1,6 +1,7 @@
 /*
- * Another thread of vipd frees the memory of closed NIC handles. This test holds that thread. A program can
- * open further handles up to a bound. At the bound vipd says when to ask again, and opens the handle then.
+ * Another thread of vipd frees the memory of closed NIC handles. This test stops that thread. A
+ * program can open further handles up to a limit. At the limit vipd answers when the program must
+ * ask again, and opens the handle then.
  */
 #include "unit/vipd_app.h"
 
@@ -10,12 +11,12 @@
 
 #define WAITING_MAX 64 /* SESSIONS_WAITING_MAX of vipd/client/open.c */
 
-/* Shared with the daemon, which is a child. */
+/* This memory is shared with the daemon, which is a child. */
 static atomic_bool *gate_open;
 static pid_t test_pid;
 
-/* Replaces libc's function in the whole program. While the gate is closed, only the daemon's first thread frees
- * memory. */
+/* This function replaces libc's function in the whole program. While the gate is closed, only the
+ * daemon's first thread frees memory. */
 int munmap(void *base, size_t bytes)
 {
     struct timespec pause = {.tv_nsec = 1000000};
@@ -26,7 +27,7 @@ int munmap(void *base, size_t bytes)
     return (int)syscall(SYS_munmap, base, bytes);
 }
 
-/* The number of OpenRequests that vipd has answered with "again". */
+/* Returns the number of OpenRequests that vipd has answered with "again". */
 static uint64_t counted_again(void)
 {
     Vip__ShowRequest show = VIP__SHOW_REQUEST__INIT;
@@ -89,7 +90,7 @@ static void test_again(void **state)
     }
     sock = connect_daemon();
     assert_true(open_once(sock) > 0);
-    assert_true(open_once(sock) > 0); /* the connection lives */
+    assert_true(open_once(sock) > 0); /* the control connection still exists */
     assert_int_equal(counted_again(), refused);
     atomic_store(gate_open, true);
     while ((again_ms = open_once(sock)) > 0) {
@@ -112,7 +113,7 @@ static int make_gate(void **state)
     return start_daemon(state);
 }
 
-/* Open the gate, because the end of vipd waits until all memory is freed. */
+/* Open the gate first, because vipd does not end until all memory is freed. */
 static int end(void **state)
 {
     atomic_store(gate_open, true);

@@ -1,6 +1,6 @@
 /*
- * The limits of one user for all NIC handles together: at each limit, one beyond it, and again after
- * something was given back. And: what vipd shows a user of other users.
+ * The limits of one user for all NIC handles together: at the limit, one more than the limit, and
+ * again after something was freed. Also: what vipd shows a user about other users.
  */
 #define DAEMON_CONFIG(config)                                                                      \
     do {                                                                                           \
@@ -19,7 +19,7 @@
 
 #include <sys/stat.h>
 
-/* Send a request. Check the reply; vipd may have sent it before the request, because it refuses the connection. */
+/* Send a request and check the reply. vipd may reply first, because it refuses the connection. */
 static void say_something(int sock, enum vip_rc code, const char *word)
 {
     Vip__Request request = VIP__REQUEST__INIT;
@@ -76,7 +76,7 @@ static void test_connections(void **state)
     say_something(one_more, VIP_RC_ERROR_RESOURCE, "connections_per_uid = 20");
     assert_closed(one_more);
     close(socks[0]);
-    /* vipd may accept the next connection before it sees the end of socks[0]: then try again. */
+    /* vipd may accept the next connection before it detects the end of socks[0]. Then try again. */
     for (unsigned tries = 0; !(socks[0] = try_connection()); tries++)
         assert_true(tries < 10000);
     /* Wait until vipd has closed all connections, because the next test counts its own. */
@@ -151,7 +151,7 @@ static void test_regions(void **state)
     close_app(&two);
 }
 
-/* Whole pages count, and both halves of staged regions, because programs can fill all of these. */
+/* Whole pages and both halves of staged regions count, because programs can fill them. */
 static void test_bytes(void **state)
 {
     struct app one = open_app("vip0"), two = open_app("vip0");
@@ -175,10 +175,8 @@ static void test_bytes(void **state)
     close_app(&one);
 }
 
-/*
- * Ask until a thread of vipd has freed the memory that was mapped before, perhaps by an earlier test. Returns the reply:
- * success, or a refusal with this word (NULL: none).
- */
+/* Repeat the request until a thread of vipd has freed the memory that was mapped before, perhaps by
+ * an earlier test. Returns the reply: success, or a refusal with this word (NULL: success). */
 static Vip__Reply *ask_in_freed(struct app *app, const Vip__Request *request, int fd,
                                 const char *word)
 {
@@ -216,10 +214,9 @@ static void test_staged_bytes(void **state)
     close_app(&app);
 }
 
-/*
- * Files that grew while they were registered still count after that, until the program drops them. Three
- * files may be left, and vipd refuses the fourth. When the program closes the three, there is room again.
- */
+/* Files that grew while they were registered still count after their deregistration, until the
+ * program drops them. Three such files are allowed, and vipd refuses the fourth. When the program
+ * closes the three files, there is room again. */
 static void test_left_files_are_files_of_the_user(void **state)
 {
     struct app app = open_app("vip0");
@@ -244,7 +241,7 @@ static void test_left_files_are_files_of_the_user(void **state)
         gone.handle = reply->number;
         gone.address = mem.address;
         vip__reply__free_unpacked(reply, NULL);
-        /* As if vipd had made the pages while the region was registered. */
+        /* Make the pages, as vipd would do while the region was registered. */
         assert_int_equal(fallocate(fd[i], 0, 0, 16384), 0);
         deregister.body_case = VIP__REQUEST__BODY_DEREGISTER_MEM;
         deregister.deregister_mem = &gone;
@@ -259,7 +256,7 @@ static void test_left_files_are_files_of_the_user(void **state)
     close_app(&app);
 }
 
-/* Register one byte in a new file. word: of the reason of a refusal. */
+/* Register one byte in a new file. word: a word of the reason if vipd refuses. */
 static void map_file(struct app *app, uint64_t file_bytes, enum vip_rc code, const char *word)
 {
     int fd = make_memfd(file_bytes, F_SEAL_SHRINK | F_SEAL_GROW);
@@ -307,7 +304,7 @@ static void test_waits(void **state)
     request.body_case = VIP__REQUEST__BODY_CONNECT_WAIT;
     request.connect_wait = &wait;
     for (disc = 0; disc < 7; disc++) {
-        wait.has_backlog = disc % 3 == 0; /* a listener */
+        wait.has_backlog = disc % 3 == 0; /* true: a listener */
         wait.backlog = wait.has_backlog;
         ask_code(disc % 2 ? one.sock : two.sock, &request, VIP_RC_SUCCESS, NULL);
     }
@@ -358,7 +355,8 @@ static void test_connects(void **state)
     close_app(&two);
 }
 
-/* Check the views of the only region, listener and client, on another connection. all: its user may see all members. */
+/* Check the views of the only region, listener and client, by another connection. all: the user of
+ * this connection may see all members. */
 static void look(int sock, bool all)
 {
     Vip__ShowRequest show = VIP__SHOW_REQUEST__INIT;
@@ -421,7 +419,8 @@ static void listen_on(int sock, uint8_t *disc, size_t len)
     ask_code(sock, &request, VIP_RC_SUCCESS, NULL);
 }
 
-/* vipd shows members that identify programs, or help to attack them, only to their user and to administrators. */
+/* vipd shows members that identify programs, or help to attack them, only to their user and to
+ * administrators. */
 static void test_show_others(void **state)
 {
     struct app app;

@@ -1,6 +1,6 @@
 /*
- * Reload: vipd reports each difference with its class. Live keys hold at once. Keys of class restart keep
- * their value, and the new value is pending. A bad file changes nothing.
+ * Reload: vipd reports each difference with its class. New values of live keys are used at once.
+ * Keys of class restart keep their value; the new one is pending. A bad file changes nothing.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -133,7 +133,7 @@ static void test_classes(void **state)
                               "[nic:c] : not there -> new (restart)\n");
 }
 
-/* A fault anywhere: every value stays, also those of lines that are right. */
+/* The file has a fault: every value stays, also those of lines without a fault. */
 static void test_bad_file(void **state)
 {
     const struct vipd_config *before = vipd.config;
@@ -143,7 +143,7 @@ static void test_bad_file(void **state)
     assert_int_equal(reload("[engine]\nspin = 30us\nspan = 1us\n", false), -22);
     assert_non_null(strstr(told, ":3: unknown key 'span' in [engine]"));
     assert_ptr_equal(vipd.config, before);
-    assert_int_equal(reload("", false) < 0, 0);          /* an empty file is a good one... */
+    assert_int_equal(reload("", false) < 0, 0);          /* an empty file is a good file... */
     assert_string_equal(vipd.config->nics[0].name, "a"); /* ...but NICs stay until a restart */
     assert_int_equal(vipd.config->spin_ns, 50000);
     assert_int_equal(vipd.counters.reloads_refused, refused + 1);
@@ -154,7 +154,7 @@ static void test_bad_file(void **state)
     write_file(BASE);
 }
 
-/* With the old values in the file again, nothing is pending. An empty list of aliases is not an absent list. */
+/* If the file has the old values again, nothing is pending. An empty alias list is not absent. */
 static void test_back(void **state)
 {
     (void)state;
@@ -163,7 +163,7 @@ static void test_back(void **state)
     vipd_reload_pending(&vipd, tell, NULL);
     assert_string_equal(told, "");
     assert_int_equal(reload(BASE "\n", false), 0);
-    assert_int_equal(vipd_device_find(vipd.config, "nic0"), -1); /* loop has no such name */
+    assert_int_equal(vipd_device_find(vipd.config, "nic0"), -1); /* a loop NIC has no such name */
     assert_int_equal(vipd_device_find(vipd.config, "/dev/via_lo"), 0);
     assert_int_equal(
         reload("[daemon]\nlog_level = error\n[engine]\nspin = 10us\n[limits]\nvis = 100\n"
@@ -175,7 +175,8 @@ static void test_back(void **state)
     assert_int_equal(vipd_device_find(vipd.config, "/dev/via_lo"), -1);
 }
 
-/* A key of class restart with a text as its value: the new value is pending until the old one is in the file again. */
+/* A key of the class restart with a text as its value. The new value is pending until the file has
+ * the old value again. */
 static void test_cpus(void **state)
 {
     (void)state;

@@ -58,7 +58,7 @@ static void test_vi_attributes(void **state)
     close_app(&app);
 }
 
-/* The VIs of all handles of a user count together, and count no more when a handle is closed. */
+/* The VIs of all handles of a user count together. VIs of a closed handle do not count. */
 static void test_vi_quota(void **state)
 {
     struct app one = open_app("vip0"), two = open_app("vip0");
@@ -235,7 +235,7 @@ static void test_show_summary(void **state)
     assert_string_equal(reply->show->summary->runtime_dir, dir);
     assert_true(reply->show->summary->epoch != 0);
     vip__reply__free_unpacked(reply, NULL);
-    /* A cursor that vipd never gave is no error. */
+    /* A cursor that vipd has never returned is not an error. */
     show.what = VIP__SHOW_REQUEST__WHAT__VI;
     show.has_cursor = true;
     for (int bit = 0; bit < 64; bit++) {

@@ -1,4 +1,6 @@
-/* The next vipd and the one from which it takes over, which is played here by a child. */
+/*
+ * The next vipd and the running vipd, from which it takes over. A child acts as the running vipd.
+ */
 #include "vipd/takeover.h"
 
 #include <errno.h>
@@ -22,12 +24,12 @@
 
 static char dir[] = "/tmp/test-takeover-XXXXXX";
 
-static int finished[2];   /* a pipe, which ends when takeover_finish has returned */
+static int finished[2];   /* a pipe that is closed when takeover_finish has returned */
 static int logged[2];     /* a pipe: the log of the next vipd */
-static bool drained;      /* in each message of the running vipd */
-static bool took_drained; /* what the next vipd has heard of that */
+static bool drained;      /* in each message: the running vipd is drained */
+static bool took_drained; /* what the next vipd has learned about `drained` */
 
-/* What the child does once it has handed over its sockets. */
+/* The child calls this function when it has passed its sockets. */
 typedef int running_fn(int sock);
 
 static void say(int sock, Vip__Takeover__Step step, const char *name, int fd)
@@ -54,7 +56,7 @@ static int listen_here(void)
     return sock;
 }
 
-/* The vipd that runs. Without a function it refuses. */
+/* The child acts as the running vipd. Without a function it refuses the takeover. */
 static int play(int listener, running_fn *fn)
 {
     Vip__Reply reply = VIP__REPLY__INIT;
@@ -81,7 +83,7 @@ static int play(int listener, running_fn *fn)
     return fn(pair[0]);
 }
 
-/* As takeover_finish, with the log in the pipe. */
+/* Call takeover_finish with its log in the pipe. */
 static int finish(struct takeover *takeover, char err[256])
 {
     int before = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0), r;
@@ -94,8 +96,8 @@ static int finish(struct takeover *takeover, char err[256])
     return r;
 }
 
-/* Take over from a child. Returns what takeover_ask, or else takeover_finish, returned; *ret_code: how
- * the child has ended. */
+/* Take over from a child. Returns the result of takeover_ask, or if that succeeded, of
+ * takeover_finish. *ret_code: exit code of the child. */
 static int take_over(running_fn *fn, char err[256], int *ret_code)
 {
     struct fd_store fd_store;
@@ -144,7 +146,7 @@ static int await_end(int sock)
     return r == -EPIPE ? 0 : 13;
 }
 
-/* Wait for a line of the next vipd's log. false: the log has ended. */
+/* Wait for a line of the next vipd's log. False: the log has ended. */
 static bool await_line(const char *part)
 {
     FILE *log = fdopen(logged[0], "r");
@@ -171,7 +173,7 @@ static int says_all_words(int sock)
     return says_the_rest(sock);
 }
 
-/* It has not ended before the next vipd says that it waits. */
+/* The running vipd does not end before the next vipd logs that it waits. */
 static int stops_slowly(int sock)
 {
     say(sock, VIP__TAKEOVER__STEP__ALL, NULL, -1);
@@ -195,7 +197,7 @@ static int dies(int sock)
     return 0;
 }
 
-/* It must not be able to stop, because the next one has given up. */
+/* The next vipd has given up the takeover, so the running vipd cannot send STOPPING any more. */
 static int says_nothing(int sock)
 {
     Vip__Takeover message = VIP__TAKEOVER__INIT;
@@ -207,7 +209,7 @@ static int says_nothing(int sock)
     return vip_control_send(sock, &message.base, NULL, 0, 0) == -EPIPE ? 0 : 14;
 }
 
-/* It lives until the next one has given up. */
+/* The running vipd closes its socket, and lives until the next vipd has given up the takeover. */
 static int hangs_up(int sock)
 {
     char byte;
@@ -217,7 +219,7 @@ static int hangs_up(int sock)
     return read(finished[0], &byte, 1) == 0 ? 0 : 15;
 }
 
-/* An administrator drains it while the next vipd opens its NICs. */
+/* An administrator drains the running vipd while the next vipd opens its NICs. */
 static int is_drained(int sock)
 {
     say(sock, VIP__TAKEOVER__STEP__ALL, NULL, -1);
@@ -225,7 +227,7 @@ static int is_drained(int sock)
     return says_the_rest(sock);
 }
 
-/* An administrator resumes it meanwhile. */
+/* An administrator ends the draining while the next vipd opens its NICs. */
 static int is_drained_no_more(int sock)
 {
     drained = true;
@@ -234,14 +236,13 @@ static int is_drained_no_more(int sock)
     return says_the_rest(sock);
 }
 
-/* A vipd that is drained, and dies. */
 static int dies_drained(int sock)
 {
     drained = true;
     return dies(sock);
 }
 
-/* Its end afterwards is no reason to begin. */
+/* The running vipd gives up the takeover and then ends. The next vipd must not begin. */
 static int gives_up_and_ends(int sock)
 {
     say(sock, VIP__TAKEOVER__STEP__ALL, NULL, -1);

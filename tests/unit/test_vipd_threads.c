@@ -1,7 +1,8 @@
 /*
- * Worker threads (vipd/host.h) and the lock that is given in the order of asking. Callbacks in the control
- * loop find all NICs standing still, come in time however busy the NICs are, and may change objects of the
- * NICs. Plain variables are shared here on purpose: the thread sanitizer would detect a missing order.
+ * Worker threads (vipd/host.h), and the lock, which threads get in the order of their requests.
+ * While a callback of the control loop runs, no NIC has a turn. Callbacks run in time also if the
+ * NICs are busy, and may change objects of the NICs. The threads share plain variables on purpose:
+ * the thread sanitizer would detect a missing order.
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -23,10 +24,10 @@
 
 #define TAKES 200
 
-/* A thread that holds the lock all the time, and gives it when another thread wants it. */
+/* A thread that always holds the lock. It gives the lock to another thread that wants it. */
 struct hog {
     struct fair_lock lock;
-    uint64_t steps; /* counted with the lock */
+    uint64_t steps; /* changed only with the lock */
     bool stop;
 };
 
@@ -46,7 +47,7 @@ static void *hog(void *arg)
     return NULL;
 }
 
-/* Both threads go on: the main thread gets the lock, and the hog gets it before the main thread gets it again. */
+/* Both threads go on: the main thread and the hog get the lock in turn. */
 static void test_lock_takes_turns(void **state)
 {
     struct hog h = {.steps = 0};
@@ -56,14 +57,13 @@ static void test_lock_takes_turns(void **state)
     (void)state;
     fair_lock_init(&h.lock);
     assert_int_equal(pthread_create(&thread, NULL, hog, &h), 0);
-    /* Wait until the hog has started. */
     for (uint64_t seen = 0; seen == 0;) {
         fair_lock_take(&h.lock);
         seen = h.steps;
         fair_lock_give(&h.lock);
     }
     for (unsigned i = 0; i < TAKES; i++) {
-        /* The hog holds the lock or waits for it, except for the moment between give and take: then try again. */
+        /* The hog holds the lock or waits for it, except between two calls: then try again. */
         for (bool turn = false; !turn;) {
             fair_lock_take(&h.lock);
             turn = h.steps > before;
@@ -84,9 +84,9 @@ static void test_lock_takes_turns(void **state)
 #define WORKERS 2
 #define ROUNDS  40
 #define STOPS   50
-#define STOP_S  50 /* less than the time after which an epoll of libev ends without an event */
+#define STOP_S  50 /* an epoll of libev ends after a longer time without an event */
 
-/* A doorbell of one NIC. Its worker answers each ring with another ring. */
+/* A doorbell of one NIC. Its worker answers each ring by another ring. */
 struct bell {
     struct rig *rig;
     struct nic *nic;
@@ -94,7 +94,7 @@ struct bell {
     struct vipd_watch *watch;
     int fd;
     bool inside;   /* its callback is running */
-    uint64_t rung; /* number of its calls */
+    uint64_t rung; /* number of calls of its callback */
 };
 
 struct rig {
@@ -102,7 +102,7 @@ struct rig {
     struct vipd_timer *timer;
     struct bell bell[NICS];
     unsigned rounds, between;
-    uint64_t seen[NICS]; /* bell.rung at the last round */
+    uint64_t seen[NICS]; /* value of bell.rung at the last round */
     time_t stopped_s;    /* time of vipd_host_stop */
 };
 
@@ -121,7 +121,6 @@ static void ring(const struct bell *bell)
     assert_int_equal(write(bell->fd, &one, sizeof(one)), sizeof(one));
 }
 
-/* In the worker's thread. */
 static void on_bell(void *ctx, unsigned events)
 {
     struct bell *bell = ctx;
@@ -137,7 +136,7 @@ static void on_bell(void *ctx, unsigned events)
     bell->inside = false;
 }
 
-/* In the control loop: no worker is in on_bell, and each watch may be freed and made again. */
+/* Runs in the control loop: no worker is in on_bell, and each watch may be freed and made again. */
 static void on_timer(void *ctx)
 {
     struct rig *rig = ctx;
@@ -150,7 +149,7 @@ static void on_timer(void *ctx)
         all = all && bell->rung > rig->seen[i];
     }
     if (all) {
-        /* Between two rings of a bell its worker has taken a turn. */
+        /* Between two rings of a bell, its worker must have taken a turn. */
         if (++rig->rounds % 4 == 0)
             assert_true(vipd_host_alive(rig->loop));
         for (unsigned i = 0; i < NICS; i++) {
@@ -251,7 +250,7 @@ static void test_nics_stand_still(void **state)
         assert_int_equal(stats.engines, WORKERS);
         assert_true(stats.halts >= ROUNDS);
         assert_true(rig.between >= ROUNDS);
-        /* The workers get the NICs in turn. */
+        /* The NICs are given to the workers in turn. */
         assert_ptr_not_equal(rig.bell[0].loop, rig.loop);
         assert_ptr_not_equal(rig.bell[0].loop, rig.bell[1].loop);
         assert_ptr_equal(rig.bell[0].loop, rig.bell[2].loop);
@@ -269,7 +268,7 @@ static void test_without_workers(void **state)
     assert_ptr_equal(rig.bell[2].loop, rig.loop);
 }
 
-/* The end comes at any moment of a worker's work. run() checks the time that the end takes. */
+/* The stop arrives at any moment of a worker's work. run() checks how long the end takes. */
 static void test_stops_at_once(void **state)
 {
     (void)state;
@@ -280,7 +279,7 @@ static void test_stops_at_once(void **state)
     }
 }
 
-/* Each thread of an idle vipd takes few turns, and none by the clock. */
+/* Each thread of an idle vipd takes few turns, and no turn because time has passed. */
 static void on_last_timer(void *ctx)
 {
     struct rig *rig = ctx;

@@ -70,7 +70,7 @@ static void test_round_trip(void **state)
 
     ticket_seal(&key, &ticket, bytes[0]);
     ticket_seal(&key, &ticket, bytes[1]);
-    assert_memory_not_equal(bytes[0], bytes[1], TICKET_BYTES); /* a nonce of its own */
+    assert_memory_not_equal(bytes[0], bytes[1], TICKET_BYTES); /* each ticket has its own nonce */
     for (unsigned i = 0; i < 2; i++) {
         assert_true(ticket_open(&key, bytes[i], TICKET_BYTES, &ret));
         assert_memory_equal(&ret, &ticket, sizeof(ticket));
@@ -101,7 +101,7 @@ static void test_forged(void **state)
     assert_true(ticket_open(&key, bytes, TICKET_BYTES, &ret));
 }
 
-/* The next life reads the same key; no other user can. */
+/* The next life reads the same key. No other user can read it. */
 static void test_key_stays(void **state)
 {
     struct ticket_key first = load(), second = load();
@@ -113,7 +113,7 @@ static void test_key_stays(void **state)
     assert_int_equal(st.st_size, sizeof(first));
 }
 
-/* A file that others could have read or written is no key: a new one replaces it. */
+/* If others could have read or written a file, it is no key: vipd replaces it by a new one. */
 static void test_bad_files(void **state)
 {
     struct ticket_key key = load(), next;
@@ -122,14 +122,14 @@ static void test_bad_files(void **state)
     for (unsigned how = 0; how < 5; how++) {
         if (how == 0) { /* others may read it */
             assert_int_equal(fchmodat(dir_fd, TICKET_KEY_FILE, 0640, 0), 0);
-        } else if (how == 1) { /* it has a second name */
+        } else if (how == 1) { /* the file has a second name */
             assert_int_equal(linkat(dir_fd, TICKET_KEY_FILE, dir_fd, "other", 0), 0);
-        } else if (how == 2) { /* cut short */
+        } else if (how == 2) { /* the file is cut short */
             int fd = openat(dir_fd, TICKET_KEY_FILE, O_WRONLY);
 
             assert_int_equal(ftruncate(fd, 31), 0);
             close(fd);
-        } else { /* a link, a pipe */
+        } else { /* the file is a symbolic link or a pipe */
             assert_int_equal(unlinkat(dir_fd, TICKET_KEY_FILE, 0), 0);
             if (how == 3)
                 assert_int_equal(symlinkat("other", dir_fd, TICKET_KEY_FILE), 0);
@@ -144,7 +144,7 @@ static void test_bad_files(void **state)
     }
 }
 
-/* A directory that is gone: there is a key, and the caller learns that it is not kept. */
+/* The directory does not exist: there is a key, and the caller learns that it is not stored. */
 static void test_no_directory(void **state)
 {
     struct ticket_key key, zero;

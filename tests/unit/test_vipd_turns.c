@@ -1,4 +1,4 @@
-/* Turns of requests: users have equal parts, however many connections each of them has. */
+/* Turns of requests: users get equal parts, whatever the number of their connections. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,8 +13,8 @@
 static char flood[FLOOD], victim; /* the addresses identify the clients */
 static uint64_t now_ns;
 
-/* A look at the descriptors. Each connection of the flood has a request of this cost. The victim (unless `other` is
- * NULL) comes last, with a cheap request. Returns whether this request is served. */
+/* A look at the descriptors. Each connection of the flood has a request of this cost. The victim
+ * (unless `other` is NULL) is last, with a cheap request. True: the victim is served. */
 static bool look(struct turns *turns, struct turns_user *evil, struct turns_user *other,
                  unsigned cost, unsigned *ret_served)
 {
@@ -46,12 +46,13 @@ static void test_a_flood_of_views(void **state)
     served = 0;
     for (unsigned i = 0; i < 1000; i++)
         look(&turns, evil, NULL, TURNS_COST_MAX, &served);
-    assert_in_range(served, 999, 1000); /* without the victim, one view in each look */
+    assert_in_range(served, 999, 1000); /* without the victim, each look serves one view */
     for (unsigned i = 0; i < 100; i++) {
         for (looks = 1; !look(&turns, evil, honest, TURNS_COST_MAX, &served); looks++)
             assert_true(looks < 3);
     }
-    /* A victim with a request in each look is served in at least every other look, and the flood in every other. */
+    /* A victim with a request in each look is served in at least every second look, and the flood
+     * in every second look. */
     served = 0;
     for (unsigned i = 0; i < 1000; i++)
         had += look(&turns, evil, honest, TURNS_COST_MAX, &served);
@@ -62,8 +63,8 @@ static void test_a_flood_of_views(void **state)
     assert_null(turns.users);
 }
 
-/* A user that has spent much in a long life does not wait for a user that comes, goes and comes again, nor for a user
- * whose requests all find room. */
+/* A user has spent much time in a long life. It does not wait for a user that disconnects and
+ * connects again and again. It also does not wait for a user whose requests all find room. */
 static void test_long_lives(void **state)
 {
     struct turns turns = {0};
@@ -93,13 +94,13 @@ static void test_long_lives(void **state)
                 served++;
             }
     }
-    /* A look ends at the last connection. Here that ends each fourth look before its cost is used up. */
+    /* A look ends at the last connection. So each fourth look ends before its cost is used up. */
     assert_in_range(served, 80 * TURNS_COST_MAX, 100 * TURNS_COST_MAX);
     turns_leave(&turns, fresh);
     turns_leave(&turns, old);
 }
 
-/* Cheap requests of one user: each connection has its turn, and none waits for a connection that has gone. */
+/* Cheap requests of one user: each connection has its turn; none waits for a closed connection. */
 static void test_connections_in_turn(void **state)
 {
     struct turns turns = {0};

@@ -26,7 +26,7 @@ static Vip__Reply *show(int sock, Vip__ShowRequest__What what, uint64_t cursor)
     return reply;
 }
 
-/* vipd shows each id of the table exactly once for the one NIC or for vipd, with its unit and help text. */
+/* vipd shows each id of the table once, for the NIC or for vipd, with its unit and help text. */
 static void test_every_statistic_is_shown(void **state)
 {
     unsigned seen[VIP_STATS] = {0};
@@ -184,7 +184,7 @@ static void test_configuration_has_pages(void **state)
     close(sock);
 }
 
-/* A refused request is an event and a distinct error, with the reason that the program got. */
+/* A refused request makes an event and a distinct error, with the reason that the program got. */
 static void test_what_happened(void **state)
 {
     struct app app = open_app("vip0");
@@ -291,7 +291,7 @@ static void test_disconnect_of_nothing(void **state)
     close_app(&app);
 }
 
-/* A user outside of the administrators' group may read views, but change nothing. */
+/* A user outside of the administrators' group may read views, but may change nothing. */
 static void test_permission(void **state)
 {
     pid_t pid;
@@ -337,7 +337,7 @@ static void test_permission(void **state)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-/* vipd of this host answers a ping to the NIC's own address, and refuses wrong pings with a reason. */
+/* vipd itself answers a ping to the NIC's own address, and refuses wrong pings with a reason. */
 static void test_ping(void **state)
 {
     Vip__PingRequest ping = VIP__PING_REQUEST__INIT;

@@ -1,6 +1,6 @@
 /*
- * vipd has ended, and the library waits for the next one for ten minutes. Calls with a time limit end by that limit,
- * and the NIC can be closed.
+ * vipd has ended, and libvipl waits for the next vipd for ten minutes. Calls with a time limit end
+ * by their limit, and the program can close the NIC.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -45,7 +45,7 @@ static void begin(struct program *p)
     p->local.net.DiscriminatorLen = p->remote.net.DiscriminatorLen = 4;
 }
 
-/* There is no next vipd; or its socket is there, and nothing takes the connection (a service manager listens). */
+/* There is no next vipd; or its socket exists and nothing accepts (a service manager listens). */
 static void calls_end_by_their_time_limit(void **state)
 {
     (void)state;
@@ -79,7 +79,7 @@ static void *connect_run(void *arg)
                                                 &attrs);
 }
 
-/* vipd has the request, which has no answer yet, and then ends. */
+/* vipd has got the request, and ends before it answers. */
 static void a_request_under_way_ends_by_its_time_limit(void **state)
 {
     unsigned *asked;
@@ -100,7 +100,7 @@ static void a_request_under_way_ends_by_its_time_limit(void **state)
     fake_end(&p.fake);
 }
 
-/* As at a vipd that is there: the call changes nothing. The next vipd would make a VI Idle that waits for an attempt. */
+/* The call changes nothing, as with a running vipd. (The next vipd makes a waiting VI Idle.) */
 static void a_vi_with_a_connection_asks_for_none(void **state)
 {
     static const enum vip_vi_state with[] = {VIP_VIST_CONNECTED, VIP_VIST_ERROR};

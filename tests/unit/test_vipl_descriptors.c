@@ -1,6 +1,6 @@
 /*
- * A message of vipd brings file descriptors, and the program has no room for them. vipd is there all the same, and the
- * session goes on.
+ * A message of vipd contains file descriptors, and the program has no free descriptors. vipd still
+ * serves the program, and the session goes on.
  */
 #include <linux/sockios.h>
 #include <setjmp.h>
@@ -29,7 +29,7 @@ struct program {
     VIP_NIC_HANDLE nic;
     struct vipl__session *session;
     VIP_VI_HANDLE vi[2];
-    int filled[FDS_MAX]; /* descriptors that take all the room */
+    int filled[FDS_MAX]; /* descriptors that use up all free numbers */
     unsigned filled_count;
     uint64_t provider_ns; /* processor time of the provider thread when the claim was answered */
 };
@@ -64,7 +64,7 @@ static void end(struct program *p)
     fake_stop(&p->fake);
 }
 
-/* From now on this process has no room for a descriptor. */
+/* From now on this process has no free descriptor number. */
 static void fill(struct program *p)
 {
     while ((p->filled[p->filled_count] = dup(STDERR_FILENO)) >= 0)
@@ -77,7 +77,7 @@ static void empty(struct program *p)
         close(p->filled[--p->filled_count]);
 }
 
-/* The program has received what was sent on this socket. */
+/* True if the program has received everything that was sent on this socket. */
 static bool received(int sock)
 {
     int bytes = 1;
@@ -105,7 +105,7 @@ static bool there(const struct program *p)
     return __atomic_load_n(&p->session->gone, __ATOMIC_SEQ_CST) == VIPL__THERE;
 }
 
-/* VI 0 does not get its ring, and asks vipd to end it. Then there is room, and VI 1 gets its ring. */
+/* VI 0 cannot take its ring and asks vipd to end it. With free descriptors VI 1 gets its ring. */
 static void a_ring(void **state)
 {
     struct vip_sq_slot asked = {0};
@@ -132,14 +132,14 @@ static void a_ring(void **state)
     assert_int_equal(asked.kind, VIP_SQ_ASK);
     assert_int_equal(asked.flags, VIP_ASK_NO_RING);
     assert_int_equal(asked.vi, 0);
-    assert_true(p.session->vi[1]->direct->fd >= 0); /* the one that came, for the next vipd */
+    assert_true(p.session->vi[1]->direct->fd >= 0); /* the ring's file, for the next vipd */
     close(fd);
     end(&p);
 }
 
 /* ---- the descriptors of a CQ --------------------------------------------------------------- */
 
-/* When the reply is sent, there is no room any more. */
+/* When the reply is sent, the program has no free descriptors. */
 FAKE_ORDERED static bool cq_fd_answers(struct fake *fake, const Vip__Request *request,
                                        const struct vip_fds *fds)
 {
@@ -199,10 +199,8 @@ static uint64_t provider_ns(const struct program *p)
     return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
 }
 
-/*
- * There is room again when the program has looked at the reply some times; or when the reply is lost, and then the next
- * vipd waits in vain.
- */
+/* There are free descriptors again when the program has tried to receive the reply for LOOKS_NS. If
+ * the program has lost the reply, the next vipd waits in vain. */
 #define LOOKS_NS 200000
 static void claimed(struct fake *fake, bool sent)
 {
@@ -227,7 +225,7 @@ static void the_next_vipd(void **state)
     begin(&p, 1);
     p.fake.opens = claimed;
     fake_die(&p.fake);
-    OK(VipCreatePtag(p.nic, &ptag)); /* it waits */
+    OK(VipCreatePtag(p.nic, &ptag)); /* waits for the next vipd */
     assert_int_equal(
         __atomic_load_n(&p.fake.requests[VIP__REQUEST__BODY_CREATE_VI], __ATOMIC_SEQ_CST), 4);
     end(&p);

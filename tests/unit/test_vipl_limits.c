@@ -1,6 +1,6 @@
 /*
- * Limits of a process that a program did not choose: libvipl keeps within them, or says which limit is too low. Each
- * test is a child of its own, which a signal may end. The fake vipd is a thread of the parent.
+ * Limits of a process that a program did not choose: libvipl stays within them, or reports which
+ * limit is too low. Each test is a child, which a signal may end. The parent has the fake vipd.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,14 +21,14 @@
 #define HANDLE       0x00020001u
 #define LIMIT_BYTES  (1ull << 30) /* less than the table of receives, and than the arena */
 
-/* In the child: the exit code is the line that failed, modulo 255, plus 1. */
+/* For the child: its exit code is the line that failed, modulo 255, plus 1. */
 #define CHECK(is)                                                                                  \
     do {                                                                                           \
         if (!(is))                                                                                 \
             _exit(__LINE__ % 255 + 1);                                                             \
     } while (0)
 
-/* Run `program` in a child whose vipd is the fake. Fork first: the sanitizer wants no threads then. */
+/* Run `program` in a child with the fake vipd. The sanitizer allows no threads before the fork. */
 static void run(struct fake *fake, void (*program)(void))
 {
     int status;
@@ -80,7 +80,7 @@ static void *life_of_a_vi(void *arg)
     return arg;
 }
 
-/* The guard of the stack is larger than any frame, so a frame that does not fit ends the program. */
+/* The guard of the stack is larger than any frame, so a stack overflow ends the program. */
 static void small_stack(void)
 {
     pthread_attr_t attr;
@@ -110,7 +110,7 @@ static void limit_files(uint64_t bytes)
     CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
 }
 
-/* The last reason names the limit, the size of the file and the size that the limit allows. */
+/* The last reason must name the limit, the size of the file and the size that the limit allows. */
 static void check_reason(uint64_t asked_bytes, uint64_t limit_bytes)
 {
     char words[128];
@@ -127,7 +127,7 @@ static void limited(void)
     life_of_a_vi(NULL);
 }
 
-/* vipd has made the arena. Without the table of receives, messages on one host go through vipd. */
+/* vipd has made the arena. Without a table of receives, messages on one host go through vipd. */
 static void a_program_works_with_a_limit_of_file_sizes(void **state)
 {
     struct fake fake = {.memory = FAKE_MEM_GOOD, .direct = true};

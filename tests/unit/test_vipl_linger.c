@@ -1,7 +1,7 @@
 /*
- * VipDisconnect waits for sends that were posted before (connect.c). The fake vipd completes sends when the
- * test says so. The speed of threads does not matter: the limit of a wait is an hour, or the test checks
- * that the wait lasted long enough.
+ * VipDisconnect waits for earlier sends (connect.c). The fake vipd completes sends when the test
+ * demands it. The speed of threads does not matter: the limit of a wait is an hour, or the test
+ * checks that the wait lasted long enough.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 #define OK(call) assert_int_equal((call), VIP_SUCCESS)
 
 #define HOUR_MS 3600000u
-#define FIRST   1000u /* completions of this send queue before the VI was created */
+#define FIRST   1000u /* number of completions of this send queue before the VI was created */
 
 /* One opened NIC with one VI, number 7, and three sends posted. */
 struct setup {
@@ -27,7 +27,7 @@ struct setup {
     VIP_VI_HANDLE vi;
     VIP_MEM_HANDLE handle;
     VIP_DESCRIPTOR *desc;
-    VIP_RETURN rc; /* of VipDisconnect in the other thread */
+    VIP_RETURN rc; /* result of VipDisconnect in the other thread */
 };
 
 static void set_up(struct setup *s, VIP_RELIABILITY_LEVEL level, uint32_t linger_ms)
@@ -79,7 +79,7 @@ static void *run_disconnect(void *arg)
     return NULL;
 }
 
-/* Start a thread that calls VipDisconnect. Returns when this thread sleeps. */
+/* Start a thread that calls VipDisconnect. Returns when the new thread sleeps. */
 static pthread_t start(struct setup *s)
 {
     const struct vip_app_head *head = s->fake.app;
@@ -107,7 +107,7 @@ static void waits_until_all_have_completed(void **state)
         complete(&s, 0, 0);
         complete(&s, 1, 0);
         assert_int_equal(asked(&s), 0);
-        /* The end of the connection ends the wait, too: the rest is flushed. */
+        /* The end of the connection also ends the wait: the remaining sends are flushed. */
         complete(&s, 2, n & 2 ? VIP_ST_DESC_FLUSHED_ERROR : 0);
         pthread_join(thread, NULL);
         assert_int_equal(s.rc, VIP_SUCCESS);

@@ -1,6 +1,6 @@
 /*
- * vipd ends while a thread of the program is between vipd's answer and what the thread does with it, and the next vipd
- * goes on with the session.
+ * A thread of the program has vipd's answer and has not processed it yet. At this moment vipd ends,
+ * and the next vipd goes on with the session.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 
 #define OK(call) assert_int_equal((call), VIP_SUCCESS)
 
-/* A program at a fake vipd that another one follows. */
+/* A program at a fake vipd, which another fake vipd follows. */
 struct program {
     struct fake fake;
     VIP_NIC_HANDLE nic;
@@ -45,13 +45,13 @@ static unsigned asked(struct program *p, unsigned body_case)
     return __atomic_load_n(&p->fake.requests[body_case], __ATOMIC_SEQ_CST);
 }
 
-/* The next vipd has taken the session over. */
+/* Wait until the next vipd has taken over the session. */
 static void go_on(struct program *p)
 {
     VIP_PROTECTION_HANDLE ptag;
 
     p->fake.number = 6;
-    OK(VipCreatePtag(p->nic, &ptag)); /* it waits */
+    OK(VipCreatePtag(p->nic, &ptag)); /* waits for the next vipd */
 }
 
 /* ---- VipxCQGetFd --------------------------------------------------------------------------- */
@@ -61,13 +61,11 @@ struct cq_fd {
     struct vipl__cq *cq;
     VIP_CQ_HANDLE handle;
     int fd;
-    ino_t made, told; /* sending end: as made, as the next vipd gets it */
+    ino_t made, told; /* inode of the sending end: as made; as sent to the next vipd */
 };
 
-/*
- * The first vipd gives the CQ its descriptors, and ends. The thread that has asked waits for done_lock then, which this
- * function leaves locked.
- */
+/* The first vipd gives the CQ its descriptors, and ends. This function leaves done_lock locked, so
+ * the thread that sent the request waits for it. */
 FAKE_ORDERED static bool cq_fd_answers(struct fake *fake, const Vip__Request *request,
                                        const struct vip_fds *fds)
 {
@@ -99,7 +97,7 @@ static void *get_fd(void *arg)
     return NULL;
 }
 
-/* A thread has read the reply with a CQ's descriptors, and not yet stored them. */
+/* A thread has read the reply with a CQ's descriptors and has not stored them yet. */
 static void a_cq_with_its_descriptors(void **state)
 {
     struct cq_fd t = {0};
@@ -113,7 +111,7 @@ static void a_cq_with_its_descriptors(void **state)
     p->fake.answers = cq_fd_answers;
     p->fake.of_answers = &t;
     assert_int_equal(pthread_create(&thread, NULL, get_fd, &t), 0);
-    /* The next vipd is told nothing before the thread has done with the reply. */
+    /* The next vipd gets no requests before the thread has processed the reply. */
     while (asked(p, VIP__REQUEST__BODY_CREATE_CQ) == 1 &&
            (__atomic_load_n(&p->session->gone, __ATOMIC_SEQ_CST) != VIPL__AWAY ||
             __atomic_load_n(&p->session->kept, __ATOMIC_SEQ_CST) != 1))
@@ -136,13 +134,12 @@ static void a_cq_with_its_descriptors(void **state)
 struct listeners {
     struct program p;
     VIPX_LISTENER of[LISTENERS];
-    uint64_t waits;     /* vipd's numbers so far */
-    uint64_t cancelled; /* the last one that was cancelled */
-    pid_t thread;       /* atomic; it closes listener 0; 0: it does not exist */
-    uint32_t closed;    /* atomic; it has done so */
+    uint64_t waits;     /* number of waits that vipd has given */
+    uint64_t cancelled; /* the wait that was cancelled last */
+    pid_t thread;       /* atomic; the thread that closes listener 0; 0: there is no thread */
+    uint32_t closed;    /* atomic; the thread has closed it */
 };
 
-/* Does the thread sleep? */
 static bool sleeps(pid_t thread)
 {
     char path[64], text[256] = "";
@@ -160,7 +157,7 @@ static bool sleeps(pid_t thread)
     return name_end != NULL && strncmp(name_end, ") S", 3) == 0;
 }
 
-/* The thread has closed listener 0 as far as it can without vipd. */
+/* True if the thread has closed listener 0 as far as possible without vipd. */
 FAKE_ORDERED static bool closes(const struct listeners *t)
 {
     const struct vipl__listener *listener = t->p.session->listener[0];
@@ -171,7 +168,7 @@ FAKE_ORDERED static bool closes(const struct listeners *t)
             sleeps(thread));
 }
 
-/* The next vipd is told of listener 0. It answers that for listener 1 when the thread closes listener 0. */
+/* The next vipd answers the request for listener 1 when the thread closes listener 0. */
 FAKE_ORDERED static bool listeners_answers(struct fake *fake, const Vip__Request *request,
                                            const struct vip_fds *fds)
 {
@@ -203,7 +200,8 @@ static void *close_listener(void *arg)
     return NULL;
 }
 
-/* A listener is closed when the next vipd has been told of it, but not of everything. That vipd forgets it. */
+/* The next vipd has got the requests for the listeners and has not answered all. Then listener 0 is
+ * closed, and vipd forgets it. */
 static void a_listener_that_is_told(void **state)
 {
     VIP_NET_ADDRESS local = {0};
@@ -225,7 +223,7 @@ static void a_listener_that_is_told(void **state)
     go_on(p);
     assert_int_equal(asked(p, VIP__REQUEST__BODY_CONNECT_WAIT_CANCEL), 1);
     assert_int_equal(t.cancelled, LISTENERS + 1);
-    /* No vipd is there, and none will be told of the listener: nothing is to wait for. */
+    /* There is no vipd, and no later vipd will know of the listener: the close must not wait. */
     fake_die(&p->fake);
     OK(VipxListenClose(t.of[1]));
     OK(VipCloseNic(p->nic));
@@ -234,10 +232,8 @@ static void a_listener_that_is_told(void **state)
 
 /* ---- a request ----------------------------------------------------------------------------- */
 
-/*
- * A thread has taken a request of a client. The next vipd does not know it, and may have another request with its number:
- * it is asked nothing about this one.
- */
+/* A thread has taken a request of a client. The next vipd does not know it, and may have another
+ * request with its number. So libvipl asks this vipd nothing about the request. */
 static void a_request_that_is_taken(void **state)
 {
     VIP_VI_ATTRIBUTES attrs = {VIP_SERVICE_UNRELIABLE, 4096, NULL, NULL, VIP_FALSE, VIP_FALSE};

@@ -32,13 +32,13 @@
 #define SANITIZED 0
 #endif
 
-/* mlock; the function of that name does nothing under sanitizers. */
+/* Locks memory by the system call, because under sanitizers the function mlock does nothing. */
 static inline int lock_memory(const void *addr, size_t bytes)
 {
     return (int)syscall(SYS_mlock, addr, bytes);
 }
 
-/* A small random generator, so that each run does the same. */
+/* A small random generator, so that each run is the same. */
 static inline uint32_t next_random(uint64_t *seed)
 {
     *seed = *seed * 6364136223846793005ull + 1442695040888963407ull;
@@ -67,7 +67,7 @@ static inline void vipd_view_close(uint8_t *view, size_t bytes)
     munmap((void *)start, (uintptr_t)view + bytes - start);
 }
 
-/* Number of mappings of this process. The count allocates no memory. */
+/* Returns the number of mappings of this process. The count itself allocates no memory. */
 static inline size_t count_mappings(void)
 {
     char buf[4096];
@@ -83,14 +83,14 @@ static inline size_t count_mappings(void)
     return lines;
 }
 
-/* The process must have at most `most` mappings now. No check under sanitizers, which map memory of their own. */
+/* The process must have at most `most` mappings. No check under sanitizers, which map memory. */
 static inline void expect_mappings(size_t most)
 {
     if (!SANITIZED)
         assert_in_range(count_mappings(), 1, most);
 }
 
-/* Start again with these pretended limits. No memory may be registered. */
+/* Start the memory code again with these pretended limits. No memory may be registered. */
 static inline void pretend(struct mem_switches limits)
 {
     struct mem_state *st = vipl__mem_state();

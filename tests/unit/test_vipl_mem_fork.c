@@ -1,6 +1,6 @@
 /*
- * Registered memory and fork: before user code runs, the child has its own copies of the pages, as they
- * were at the fork. Whatever the child does, the parent's memory and registrations are as before.
+ * Registered memory and fork: before user code runs, the child gets its own copies of the pages, as
+ * they were at the fork. Nothing that the child does changes the parent's memory and registrations.
  */
 #include "test_vipl_mem.h"
 
@@ -20,7 +20,7 @@
 #define FORKS 200
 #endif
 
-/* In the child nothing of cmocka may run: a failed check is an exit code. */
+/* No code of cmocka may run in the child, so a failed check is an exit code. */
 #define CHILD_CHECK(cond)                                                                          \
     do {                                                                                           \
         if (!(cond))                                                                               \
@@ -38,8 +38,9 @@ static void expect_success(pid_t child)
                  WIFSIGNALED(status) ? WTERMSIG(status) : 0);
 }
 
-/* Make two blocks of 10,000 bytes and prepare them for registration: one by malloc, 9,000 bytes of it adopted, filled
- * with 1; one by libvipl, shared, filled with 2. */
+/* Make two blocks of 10,000 bytes and prepare them for registration. The first is from malloc:
+ * 9,000 bytes of it are adopted, and it is filled with 1. The second is from libvipl: shared,
+ * filled with 2. */
 static void two_blocks(uint8_t **ret_block, uint8_t **ret_born, struct vipl__mem mem[2])
 {
     uint8_t *block = malloc(10000), *born = vipl__mem_alloc(10000);
@@ -72,7 +73,7 @@ static void test_child_writes_its_own_copy(void **state)
         memset(block, 3, 10000);
         memset(born, 4, 10000);
         CHILD_CHECK(vipl__mem_state()->runs.n == 0);
-        /* The parent's registrations mean nothing here; their release does no harm. */
+        /* The parent's registrations mean nothing in the child; their release must do no harm. */
         vipl__mem_release(&mem[0]);
         vipl__mem_release(&mem[1]);
         CHILD_CHECK(vipl__mem_free(born) == -EINVAL);
@@ -101,7 +102,7 @@ static void test_child_writes_its_own_copy(void **state)
     free(block);
 }
 
-/* The child reads only after the parent has written, and still sees what was there at the fork. */
+/* The child reads after the parent has written, but must see the bytes from before the fork. */
 static void test_child_has_the_bytes_of_the_fork(void **state)
 {
     uint8_t *map = map_pages(3);
@@ -130,7 +131,7 @@ static void test_child_has_the_bytes_of_the_fork(void **state)
     munmap(map, 3 * PAGE);
 }
 
-/* Pages of address space that this process uses. */
+/* Returns how many pages of address space this process uses. */
 static size_t pages_used(void)
 {
     char text[64] = "";
@@ -141,7 +142,8 @@ static size_t pages_used(void)
     return strtoul(text, NULL, 10);
 }
 
-/* There is no memory for copies: the child may see later writes of the parent, but its own do not reach the parent. */
+/* There is no memory for copies. The child may see later writes of the parent, but writes of the
+ * child do not reach the parent. */
 static void test_child_without_memory(void **state)
 {
 #if SANITIZED
@@ -176,7 +178,8 @@ static void test_child_without_memory(void **state)
     munmap(map, 100 * PAGE);
 }
 
-/* Without /proc libvipl does not know the mappings: it stages memory that exists, and refuses memory that does not. */
+/* Without /proc libvipl does not know the mappings. It stages memory that exists, and refuses
+ * memory that does not exist. */
 static void test_child_without_proc(void **state)
 {
     char empty[] = "/tmp/test_vipl_mem_XXXXXX";
@@ -190,7 +193,7 @@ static void test_child_without_proc(void **state)
         const char *why;
 
         if (geteuid() != 0 && unshare(CLONE_NEWUSER) != 0)
-            _exit(0); /* no chroot for this user */
+            _exit(0); /* this user may not use chroot */
         CHILD_CHECK(chroot(empty) == 0);
         CHILD_CHECK(vipl__mem_prepare(block, 10000, NULL, &mem, &why) == 0);
         CHILD_CHECK(mem.kind == VIPL__MEM_STAGED);
@@ -202,7 +205,7 @@ static void test_child_without_proc(void **state)
     rmdir(empty);
 }
 
-/* No descriptor is left to ask the kernel for the mappings: the child still has its own pages. */
+/* No descriptor is free to ask the kernel for the mappings. The child still gets its own pages. */
 static void test_child_without_descriptors(void **state)
 {
     struct rlimit limit, none;
@@ -301,7 +304,7 @@ static void *register_parts(void *arg)
     return NULL;
 }
 
-/* Forks while one thread registers and another writes; the children write over everything. */
+/* The process forks while one thread registers and another one writes. Children overwrite all. */
 static void test_forks_in_the_middle(void **state)
 {
     struct busy b = {.map = map_pages(3)};

@@ -1,6 +1,6 @@
 /*
- * Registered memory: the kind that each sort of memory gets. Its contents survive registration and
- * release, vipd and the program see the same bytes, and afterwards the mappings of the process are as
+ * Registered memory: the tests check the kind that each sort of memory gets. Its contents survive
+ * registration and release. vipd and the program see the same bytes. Afterwards the mappings are as
  * before.
  */
 #include "test_vipl_mem.h"
@@ -32,7 +32,7 @@ static void check(const uint8_t *at, size_t bytes, unsigned seed)
             fail_msg("byte %zu is %u", i, at[i]);
 }
 
-/* Register the range, which must get this kind. Read and write it from both sides, then release it. */
+/* Register the range, which must get this kind; read and write it from both sides; release it. */
 static void round_trip(uint8_t *at, size_t bytes, enum vipl__mem_kind kind)
 {
     struct vipl__mem mem;
@@ -56,7 +56,7 @@ static void round_trip(uint8_t *at, size_t bytes, enum vipl__mem_kind kind)
     check(at, bytes, 5);
 }
 
-/* The range must be staged: copies move its bytes out and in. */
+/* Register the range, which must be staged. Copies move its bytes out and in. */
 static void staged_trip(uint8_t *at, size_t bytes)
 {
     struct vipl__mem mem;
@@ -93,7 +93,7 @@ static void test_mappings_are_as_before(void **state)
     uint8_t *map = map_pages(2000);
     size_t before;
 
-    /* The first trip also makes a sanitizer's own mappings for this memory. */
+    /* The first round trip also makes a sanitizer's own mappings for this memory. */
     round_trip(map, 2000 * PAGE, VIPL__MEM_ADOPTED);
     before = count_mappings();
     round_trip(map + 10, 100, VIPL__MEM_ADOPTED);
@@ -123,7 +123,7 @@ static void test_untouched_pages(void **state)
     munmap(map, 700 * PAGE);
 }
 
-/* libvipl must not write the file of the arena behind the limit; otherwise SIGXFSZ ends this test. */
+/* libvipl must not write to the arena's file beyond the limit. Otherwise SIGXFSZ ends this test. */
 static void test_adopted_behind_a_limit_of_file_sizes(void **state)
 {
     struct rlimit before, limit;
@@ -194,7 +194,7 @@ static void *thread_beside(void *arg)
     return NULL;
 }
 
-/* A thread's stack is often mapped right below a large buffer, as one mapping with it. */
+/* A thread's stack is often just below a large buffer, and the kernel has one mapping for both. */
 static void test_buffer_above_a_stack(void **state)
 {
     size_t stack_bytes = 512 * PAGE;
@@ -221,7 +221,7 @@ static void *thread_with_heap(void *arg)
     uint8_t *head = malloc(24);
     uint8_t *large = malloc(50000);
 
-    /* Only glibc's own allocator puts the first block of a thread beside the arena's head. */
+    /* Only glibc's own allocator puts the first block of a thread next to the arena's head. */
     if ((uintptr_t)head % (64ul << 20) < PAGE)
         staged_trip(head, 24);
     round_trip(large + 5000, 40000, VIPL__MEM_ADOPTED);
@@ -252,7 +252,7 @@ static void in_coroutine(void)
     staged_trip(local, sizeof(local));
 }
 
-/* The stack of a coroutine is memory like any other, except that libvipl's caller runs on it. */
+/* The stack of a coroutine is memory like any other. But the caller of libvipl runs on it. */
 static void test_stack_of_a_coroutine(void **state)
 {
     uint8_t *stack;
@@ -272,7 +272,7 @@ static void test_stack_of_a_coroutine(void **state)
 }
 
 struct waiter {
-    uint8_t *buffer; /* on the waiting thread's stack, beside its control block */
+    uint8_t *buffer; /* on the stack of the waiting thread, near its control block */
     pthread_mutex_t lock;
     pthread_cond_t change;
     bool leave;
@@ -292,7 +292,7 @@ static void *thread_that_waits(void *arg)
     return NULL;
 }
 
-/* The page with a thread's control block has the word on which pthread_join waits, so this page must not move. */
+/* pthread_join waits on a word in a thread's control block, so this page must not move. */
 static void test_control_block_of_another_thread(void **state)
 {
     struct waiter w = {.lock = PTHREAD_MUTEX_INITIALIZER, .change = PTHREAD_COND_INITIALIZER};
@@ -329,7 +329,7 @@ static void test_read_only_memory(void **state)
     vipl__mem_stage_out(&mem, (uintptr_t)map + 100, 2 * PAGE);
     assert_memory_equal(mem.stage_out, map + 100, 2 * PAGE);
 
-    /* The writable parts take the incoming bytes, the read-only page does not. */
+    /* The writable parts accept the incoming bytes; the read-only page does not. */
     memset(mem.stage_in, 0xee, 2 * PAGE);
     vipl__mem_stage_in(&mem, (uintptr_t)map + 100, 2 * PAGE);
     assert_int_equal(map[100], 0xee);
@@ -419,7 +419,7 @@ static void test_odd_memory(void **state)
     assert_int_equal(madvise(map, bytes, MADV_DONTFORK), 0);
     round_trip(map + 345, bytes / 2, VIPL__MEM_ADOPTED);
     if (lock_memory(map, 64 * PAGE) == 0)
-        staged_trip(map + 5, 63 * PAGE); /* test_vipl_mem_marks.c says why */
+        staged_trip(map + 5, 63 * PAGE); /* test_vipl_mem_marks.c explains why */
     munmap(map, bytes);
 }
 
@@ -439,7 +439,7 @@ static void test_shared_from_birth(void **state)
     vipl__mem_release(&mem);
     assert_int_equal(block[4321], (uint8_t)5);
 
-    /* The program unmaps its allocation and maps something else there. */
+    /* The program unmaps its memory and maps other memory there. */
     assert_true(mmap(other, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
                      -1, 0) == other);
     round_trip(other, 100, VIPL__MEM_ADOPTED);
@@ -451,7 +451,7 @@ static void test_shared_from_birth(void **state)
     assert_int_equal(errno, ENOMEM);
 }
 
-/* After a program has closed each descriptor, the arena's number may be a file of the program. */
+/* A program closes all descriptors. Then the arena's number may be a file of the program. */
 static void test_descriptor_taken_away(void **state)
 {
     uint8_t *block = malloc(5000);
@@ -472,7 +472,7 @@ static void test_descriptor_taken_away(void **state)
     free(block);
 }
 
-/* End a test with no_holes: free the arena's pages, which would change the results of other tests. */
+/* End a test with no_holes: free the arena's pages, which would change results of other tests. */
 static void give_back(int arena, struct mem_switches was)
 {
     struct mem_state *st = vipl__mem_state();
@@ -487,8 +487,8 @@ static void give_back(int arena, struct mem_switches was)
         fallocate(arena, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, VIP_ARENA_BYTES), 0);
 }
 
-/* A file that takes no holes keeps its pages. A program that registers one range after the other, each elsewhere, gets
- * the same pages again. */
+/* The arena's file keeps its pages, because it cannot have holes. A program registers one range
+ * after the other at different addresses, and each gets the same pages of the file. */
 static void test_pages_that_stay(void **state)
 {
     enum { PAGES = 100, BLOCKS = 64 };
@@ -509,9 +509,9 @@ static void test_pages_that_stay(void **state)
         round_trip(at, PAGES * PAGE, VIPL__MEM_ADOPTED);
         fstat(arena, i == 0 ? &before : &after);
     }
-    /* Each range begins a page later in its block than the range before; two blocks of the arena may take turns. */
+    /* Each range begins a page later in its block than the last. Two arena blocks may alternate. */
     assert_in_range((after.st_blocks - before.st_blocks) * 512, 0, (BLOCKS + PAGES) * PAGE);
-    /* Two ranges at a time, in one block and across the border to the next block. */
+    /* Two ranges at a time, within one block and across the border to the next block. */
     assert_int_equal(mprotect(area, 2 * MEM_BLOCK_BYTES, PROT_READ | PROT_WRITE), 0);
     assert_int_equal(prepare(area, PAGES * PAGE, &mem), 0);
     round_trip(area + MEM_BLOCK_BYTES - 2 * PAGE, 4 * PAGE, VIPL__MEM_ADOPTED);
@@ -521,7 +521,8 @@ static void test_pages_that_stay(void **state)
     vipl__mem_arena_put();
 }
 
-/* Memory of any block whose place in the arena has idle pages uses them. New pages are limited. */
+/* If a block's place in the arena has idle pages, memory of the block uses them. New pages are
+ * limited. */
 static void test_idle_pages_are_used(void **state)
 {
     enum { PIECE = 1 << 20, IDLE = 4 * PIECE, BYTES = IDLE + PIECE };
@@ -563,10 +564,8 @@ static void test_idle_pages_are_used(void **state)
     give_back(arena, was);
 }
 
-/*
- * Memory is registered piece by piece, never two pieces at once: the arena does not get pages for all of it. Pieces
- * whose places have pages are adopted as before.
- */
+/* Memory is registered piece by piece, one piece at a time. The arena does not get pages for all of
+ * it. Pieces whose places have pages are adopted as before. */
 static void test_idle_pages_are_few(void **state)
 {
     enum { PIECE = 1 << 20, IDLE = 4 * PIECE, PIECES = 12 };
@@ -616,17 +615,17 @@ static void test_idle_pages_and_overlap(void **state)
     assert_int_equal(prepare(block, USED, &used), 0);
     assert_int_equal(used.kind, VIPL__MEM_ADOPTED);
     vipl__mem_state()->most_bytes = USED;
-    /* The file has 14 pieces. With one more, 5 would be adopted at one time; then 11 pieces are allowed. */
+    /* The file has 14 pieces. With one more, 5 are adopted at one time, so 11 are allowed. */
     assert_int_equal(prepare(block, USED + PIECE, &more), 0);
     assert_int_equal(more.kind, VIPL__MEM_STAGED);
     vipl__mem_release(&more);
-    /* The file has 14 pieces, and 15 with one more. 15 are allowed if 7 were adopted at one time. */
+    /* The file has 14 pieces, with one more 15. If 7 were adopted at one time, 15 are allowed. */
     vipl__mem_state()->most_bytes = USED + 3 * PIECE;
     assert_int_equal(prepare(block, USED + PIECE, &more), 0);
     assert_int_equal(more.kind, VIPL__MEM_ADOPTED);
     vipl__mem_release(&more);
     vipl__mem_release(&used);
-    /* Half of the next range has idle pages: only the other half needs new pages. */
+    /* Half of the next range has idle pages, so only its other half needs new pages. */
     vipl__mem_state()->most_bytes = 8 * PIECE;
     assert_int_equal(prepare(block + 108 * PIECE, 4 * PIECE, &more), 0);
     assert_int_equal(more.kind, VIPL__MEM_ADOPTED);
@@ -636,8 +635,8 @@ static void test_idle_pages_and_overlap(void **state)
     vipl__mem_arena_put();
 }
 
-/* Two blocks of the arena are free and have pages, but are not neighbours. Neighbours in memory still get neighbours
- * in the arena. */
+/* Two blocks of the arena are free and have pages, but they are not neighbours. Blocks that are
+ * neighbours in memory still become neighbours in the arena. */
 static void test_pages_that_stay_elsewhere(void **state)
 {
     enum { PAGES = 4, BLOCKS = 12 };
@@ -680,7 +679,7 @@ static void test_arena_is_held(void **state)
     vipl__mem_arena_put();
 }
 
-/* Shared memory that vipd does not accept is staged. */
+/* vipd refuses a region of shared memory. Then libvipl stages it. */
 static void test_shared_that_is_not_taken(void **state)
 {
     const struct vipl__mem_files files = {.make = NULL, .no_shared = true};
@@ -720,7 +719,7 @@ static int in_a_container(void **state)
     return 0;
 }
 
-/* Under a sanitizer with threads of its own, each process has several threads. */
+/* A sanitizer may have threads of its own. Then each process has several threads. */
 static bool has_other_threads(void)
 {
     return vipl__mem_guard(vipl__mem_state()) == MEM_GUARD_IMPOSSIBLE;

@@ -1,7 +1,7 @@
 /*
- * Marks of a mapping, not of its pages: locked memory, memory that must not be in core dumps, memory that
- * children must not see. Such memory is staged, so that its mapping keeps the mark while the memory, or a
- * neighbour on the same page, is registered.
+ * The kernel has some marks per mapping, not per page: locked memory, memory that must not be in
+ * core dumps, memory that children must not see. libvipl stages such memory, so that its mapping
+ * keeps the mark while the memory, or other memory on the same page, is registered.
  */
 #include "test_vipl_mem.h"
 
@@ -33,7 +33,7 @@ static size_t flags_of(const void *addr, char *flags, size_t flags_bytes)
     return 0;
 }
 
-/* Map `count` pages between two pages without access, so that the kernel merges the mapping with no other. */
+/* Map `count` pages between two pages without access: the kernel cannot join this mapping. */
 static uint8_t *pages(size_t count)
 {
     uint8_t *map = mmap(NULL, (count + 2) * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -45,9 +45,9 @@ static uint8_t *pages(size_t count)
 }
 
 static const struct {
-    const char *flag; /* in smaps */
-    int advice;       /* 0: mlock */
-    int other;        /* a second advice; 0: none */
+    const char *flag; /* its name in /proc/self/smaps */
+    int advice;       /* argument of madvise; 0: use mlock */
+    int other;        /* argument of a second madvise; 0: none */
 } marks[] = {
     {" lo ", 0, 0},
     {" dd ", MADV_DONTDUMP, 0},
@@ -97,7 +97,7 @@ static void test_marked_memory_is_staged(void **state)
         check_mark(i, 1);
         check_mark(i, 2);
         check_mark(i, 7);
-        /* More than one move; the last move is a single page. Any user may lock this much memory. */
+        /* This memory needs several moves, the last of one page. Any user may lock this much. */
         check_mark(i, MEM_MOVE_BYTES_MAX / PAGE + 1);
     }
 }
@@ -119,13 +119,13 @@ static void test_other_memory_is_adopted(void **state)
         assert_int_equal(mem.kind, VIPL__MEM_ADOPTED);
         vipl__mem_release(&mem);
         assert_int_equal(flags_of(map, after, sizeof(after)), counts[i] * PAGE);
-        /* userfaultfd leaves its own marks, which are gone by now. */
+        /* userfaultfd has made its own marks, but they are already removed. */
         assert_string_equal(after, before);
         munmap(map - PAGE, (counts[i] + 2) * PAGE);
     }
 }
 
-/* A marked page beside others: a buffer that covers the marked page is staged, a buffer beside it is adopted. */
+/* A marked page among others: a buffer that covers it is staged; a buffer next to it is adopted. */
 static void test_a_marked_neighbour(void **state)
 {
     uint8_t *map = pages(4);

@@ -1,7 +1,7 @@
 /*
- * Registered memory against a model: overlapping registrations in random order; ranges that the program
- * unmaps, maps anew or moves while they are registered; and thousands of rounds, after which the mappings
- * of the process are as before.
+ * Registered memory is compared with a model. Tests: overlapping registrations in random order;
+ * ranges that the program unmaps, maps anew or moves while they are registered; thousands of
+ * rounds, after which the mappings of the process are as before.
  */
 #include "test_vipl_mem.h"
 
@@ -19,7 +19,7 @@
 #define ROUNDS 8000
 #endif
 
-/* Write `value` to the beginning and the end of a page, and of the same page of the model. */
+/* Write `value` to the beginning and the end of a page, and of the page in the model. */
 static void stamp(uint8_t *map, uint8_t *model, size_t page, uint32_t value)
 {
     memset(map + page * PAGE, (int)value, 16);
@@ -52,7 +52,7 @@ static void test_random_overlaps(void **state)
         } else {
             assert_int_equal(prepare(map + from, len, &live[slot]), 0);
             assert_int_equal(live[slot].kind, VIPL__MEM_ADOPTED);
-            /* Each page has one place in the arena as long as a registration covers it. */
+            /* While a registration covers a page, the page keeps its place in the arena. */
             assert_int_equal(live[slot].offset,
                              vipl__mem_zone_offset(vipl__mem_state(), (uintptr_t)map + from));
         }
@@ -128,12 +128,12 @@ static void test_mapped_anew_between(void **state)
     assert_int_equal(map[2 * PAGE], 3);
     assert_int_equal(map[4 * PAGE - 1], 1);
     assert_int_equal(vipl__mem_state()->runs.n, 0);
-    /* The new mapping between shared neighbours could not merge with them. */
+    /* The new mapping is between shared ones, so the kernel could not join it with them. */
     expect_mappings(before + 2);
     munmap(map, 4 * PAGE);
 }
 
-/* The program unmaps the memory before the release. The release must map no page again and leave nothing behind. */
+/* The program unmaps memory before the release, which must map no page and leave nothing behind. */
 static void test_unmapped_before_release(void **state)
 {
     uint8_t *map = map_pages(3);
@@ -153,7 +153,7 @@ static void test_unmapped_before_release(void **state)
     expect_mappings(before);
 }
 
-/* realloc moves large blocks with mremap, registered or not; the bytes must survive the release. */
+/* realloc moves large blocks with mremap, also registered ones. Bytes must survive the release. */
 static void test_moved_by_the_program(void **state)
 {
     uint8_t *map = map_pages(4);
@@ -198,7 +198,7 @@ static void test_moved_by_the_program(void **state)
     munmap(elsewhere, 4 * PAGE);
 }
 
-/* Areas of the address space far apart, and a range across the border of two blocks. */
+/* Areas of the address space that are far apart, and a range across the border of two blocks. */
 static void test_far_apart(void **state)
 {
     uint8_t *reserve =
@@ -209,7 +209,7 @@ static void test_far_apart(void **state)
 
     assert_true(reserve != MAP_FAILED);
     for (size_t i = 0; i < 40; i++) {
-        /* In turn the next block from below and the next block from above. */
+        /* Alternate between the next block from below and the next block from above. */
         size_t at = i % 2 == 0 ? i / 2 : 39 - i / 2;
         uint8_t *page = (uint8_t *)border + at * MEM_BLOCK_BYTES - PAGE;
         assert_int_equal(mprotect(page, 2 * PAGE, PROT_READ | PROT_WRITE), 0);
@@ -234,7 +234,7 @@ static void test_far_apart(void **state)
     munmap(reserve, 12ul << 30);
 }
 
-/* More blocks of the address space than the arena has: libvipl takes an old block of the arena back. */
+/* More blocks of the address space than the arena has: libvipl reuses an old block of the arena. */
 static void test_more_blocks_than_the_arena(void **state)
 {
     struct mem_state *st = vipl__mem_state();

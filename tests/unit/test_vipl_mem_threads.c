@@ -1,7 +1,7 @@
 /*
- * Registered memory while other threads write: no write by user code or by system calls may be lost,
- * whether libvipl moves the page in or out. Each writer has its own words, knows what it wrote last, and
- * checks that before each write.
+ * Registered memory while other threads write: no write by user code or by system calls may be
+ * lost, whether libvipl moves the page in or out. Each writer has its own words. Before each write
+ * it checks that the word has the value it wrote last.
  */
 #include "test_vipl_mem.h"
 
@@ -21,18 +21,18 @@
 
 struct writer {
     pthread_t thread;
-    uint8_t *base; /* memory all writers share, each with words of its own */
-    size_t slots;  /* words of this writer, slot_bytes apart */
+    uint8_t *base; /* memory that all writers share; each has its own words */
+    size_t slots;  /* number of words of this writer, which are slot_bytes apart */
     size_t slot_bytes;
     size_t index;
     atomic_bool *stop;
     atomic_bool ready;
-    uint64_t writes;  /* writes in all */
-    uint64_t lost;    /* times a word was not what this writer last wrote */
-    uint64_t refused; /* system calls that got EFAULT */
+    uint64_t writes;  /* number of all writes */
+    uint64_t lost;    /* number of times that a word did not have its last value */
+    uint64_t refused; /* number of system calls that got EFAULT */
 };
 
-/* The word of one slot: neighbours in the same page belong to other writers. */
+/* Returns the word of one slot. The words next to it in the same page belong to other writers. */
 static uint64_t *word_of(const struct writer *w, size_t slot)
 {
     return (uint64_t *)(void *)(w->base + slot * w->slot_bytes) + w->index;
@@ -63,7 +63,7 @@ static void *write_and_look(void *arg)
     return NULL;
 }
 
-/* As write_and_look, but the kernel writes: pread(2) into the page. */
+/* Like write_and_look, but the kernel writes: pread(2) into the page. */
 static void *write_by_system_call(void *arg)
 {
     struct writer *w = arg;
@@ -150,7 +150,7 @@ static void test_pages_under_writers(void **state)
     munmap(map, 16 * PAGE);
 }
 
-/* The registered part is the middle of a malloc'ed block: its edge pages have other data, too. */
+/* The registered part is the middle of a malloc block: its end pages have other data, too. */
 static void test_edge_pages_of_the_heap(void **state)
 {
     uint8_t *block = calloc(3, PAGE);
@@ -160,7 +160,7 @@ static void test_edge_pages_of_the_heap(void **state)
     free(block);
 }
 
-/* More than one move's worth, so that pieces of a range are in different states. */
+/* More than libvipl moves in one step, so that pieces of a range are in different states. */
 static void test_large_range_under_writers(void **state)
 {
     size_t bytes = 2 * MEM_MOVE_BYTES_MAX + 3 * PAGE;
@@ -197,7 +197,7 @@ static void test_system_calls_into_moving_pages(void **state)
 /* Two threads register the same pages while a third thread writes, and vipd writes to the registered words. */
 struct registrar {
     uint8_t *base;
-    size_t own; /* offset of the word in which vipd counts for this registrar */
+    size_t own; /* offset of the word in which vipd counts for this thread */
     uint64_t counted;
 };
 
@@ -248,7 +248,8 @@ static void test_two_registrars_and_vipd(void **state)
     munmap(map, PAGE);
 }
 
-/* Several threads and no userfaultfd: new memory is staged. Memory that was adopted before stays adopted and works. */
+/* Several threads, and userfaultfd is not available: new memory is staged. Memory that was adopted
+ * before stays adopted and works. */
 static void test_without_userfaultfd(void **state)
 {
     uint8_t *map = map_pages(4);

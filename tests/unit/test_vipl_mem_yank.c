@@ -1,9 +1,8 @@
 /*
- * Another thread protects or unmaps staged memory exactly while libvipl copies it: the copy may fail, but
- * the process gets no fault.
- *
- * The worst moment is just after the kernel has said that the pages are there. So this test replaces
- * madvise: after each MADV_POPULATE_READ or _WRITE of the range, the test takes the range away.
+ * Another thread protects or unmaps staged memory while libvipl copies it. The copy may fail, but
+ * the process gets no fault. The worst moment is just after the kernel has reported that the pages
+ * are there. So this test replaces madvise: after each MADV_POPULATE_READ or _WRITE of the range,
+ * the test unmaps or protects the range.
  */
 #include "test_vipl_mem.h"
 
@@ -14,7 +13,7 @@
 #define PAGE  MEM_PAGE_BYTES
 #define PAGES 4ul
 
-/* Start of the range that madvise takes away; 0: none. */
+/* Start of the range that madvise unmaps or protects; 0: no range. */
 static uintptr_t yank_start;
 static int yank_prot = -1; /* the new protection of the range; -1: unmap it */
 
@@ -30,14 +29,14 @@ int madvise(void *addr, size_t bytes, int advice)
 {
     long rc = syscall(SYS_madvise, addr, bytes, advice);
 
-    /* MADV_POPULATE_READ and MADV_POPULATE_WRITE */
+    /* 22 is MADV_POPULATE_READ, 23 is MADV_POPULATE_WRITE */
     if ((advice == 22 || advice == 23) && yank_start != 0 && (uintptr_t)addr >= yank_start &&
         (uintptr_t)addr < yank_start + PAGES * PAGE)
         yank();
     return (int)rc;
 }
 
-/* A mapping of a file, so it is staged. */
+/* Register a mapping of a file, which is therefore staged. */
 static uint8_t *staged(int fd, struct vipl__mem *ret)
 {
     const char *why = NULL;
@@ -58,7 +57,8 @@ static int file(void)
     return fd;
 }
 
-/* Between madvise and the copy the range is unmapped, or loses access, or becomes read-only; copies out and in. */
+/* Between madvise and the copy the range is unmapped, or loses access, or becomes read-only. Both
+ * directions of the copy are tested. */
 static void test_taken_away_after_the_look(void **state)
 {
     int fd = file();
@@ -75,7 +75,7 @@ static void test_taken_away_after_the_look(void **state)
         done = (in ? vipl__mem_stage_in : vipl__mem_stage_out)(&mem, (uintptr_t)map + 10,
                                                                2 * PAGE + 10);
         yank();
-        /* Now the range is gone for certain. */
+        /* Now the range is certainly unmapped or protected. */
         assert_int_equal((in ? vipl__mem_stage_in : vipl__mem_stage_out)(&mem, (uintptr_t)map + 10,
                                                                          2 * PAGE + 10),
                          !in && yank_prot == PROT_READ);
@@ -92,7 +92,8 @@ static void test_taken_away_after_the_look(void **state)
 
 static bool stop;
 
-/* System calls without libc's functions: a sanitizer would report this race of the program, which the test needs. */
+/* The thread makes system calls without libc's functions. Otherwise a sanitizer would report the
+ * data race, which this test needs. */
 static void *protect_and_unmap(void *arg)
 {
     uint8_t *map = arg;
@@ -107,7 +108,7 @@ static void *protect_and_unmap(void *arg)
     return NULL;
 }
 
-/* Whatever another thread does to the mapping, each copy ends, with or without an error. */
+/* Another thread changes the mapping all the time. Each copy ends, with or without an error. */
 static void test_taken_away_by_a_thread(void **state)
 {
     int fd = file();
@@ -139,7 +140,8 @@ static uint64_t file_bytes(int fd)
     return (uint64_t)st.st_blocks * 512;
 }
 
-/* A region of up to MEM_POPULATE_BYTES_MAX has its pages before vipd touches them; a larger region does not. */
+/* A region of up to MEM_POPULATE_BYTES_MAX gets its pages at registration, before vipd touches
+ * them. A larger region does not. */
 static void test_registration_takes_the_memory(void **state)
 {
     struct vipl__mem mem;
@@ -159,7 +161,7 @@ static void test_registration_takes_the_memory(void **state)
     vipl__mem_free(shared);
 
     map = staged(fd, &mem);
-    /* The "in" half has its pages. libvipl writes the "out" half before vipd reads it. */
+    /* The "in" half has its pages. libvipl writes the "out" half first, so this half needs none. */
     assert_true(file_bytes(mem.fd) >= PAGES * PAGE);
     vipl__mem_release(&mem);
     munmap(map, PAGES * PAGE);

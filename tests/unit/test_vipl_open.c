@@ -1,7 +1,7 @@
 /*
  * VipOpenNic while vipd frees the memory of NIC handles that were closed: libvipl asks again, and gives up after 30 s.
- * VipOpenNic while vipd ends: libvipl asks the next one, and gives up after 1 s. Without a vipd it fails at once.
- * No time passes: the test only adds up the pauses of libvipl.
+ * VipOpenNic while vipd ends: libvipl asks the next vipd, and gives up after 1 s. Without a vipd
+ * VipOpenNic fails at once. The test does not wait: it only adds up the pauses of libvipl.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,11 +16,11 @@
 #include "unit/fake_vipd.h"
 
 static pthread_t main_thread;
-static uint64_t paused_ms;     /* by the main thread, which calls VipOpenNic */
-static unsigned connects;      /* by all threads */
-static void (*on_pause)(void); /* NULL: nothing happens in a pause */
+static uint64_t paused_ms;     /* pauses of the main thread, which calls VipOpenNic */
+static unsigned connects;      /* number of connects of all threads */
+static void (*on_pause)(void); /* called in each pause; NULL: nothing */
 
-/* Replaces libc's function in the whole program. */
+/* This function replaces libc's function in the whole program. */
 int nanosleep(const struct timespec *pause, struct timespec *rest)
 {
     (void)rest;
@@ -32,7 +32,6 @@ int nanosleep(const struct timespec *pause, struct timespec *rest)
     return 0;
 }
 
-/* So does this. */
 int connect(int sock, const struct sockaddr *address, socklen_t len)
 {
     __atomic_add_fetch(&connects, 1, __ATOMIC_SEQ_CST);
@@ -78,7 +77,7 @@ static void an_open_does_not_wait_for_ever(void **state)
 
 /* ---- vipd ends --------------------------------------------------------------------------- */
 
-/* vipd ends once, at any of the requests of VipOpenNic. */
+/* vipd ends once, at each of the requests of VipOpenNic in turn. */
 static void an_open_goes_to_the_next_vipd(void **state)
 {
     static const unsigned requests[] = {VIP__REQUEST__BODY_MAKE_MEMORY, VIP__REQUEST__BODY_OPEN,
@@ -105,10 +104,10 @@ static void an_open_goes_to_the_next_vipd(void **state)
     }
 }
 
-static struct fake *hidden; /* away in the first pauses */
-static int stale = -1;      /* a socket with its name, which does not listen */
+static struct fake *hidden; /* the fake whose socket has another name during the first pauses */
+static int stale = -1;      /* a socket with the usual name, which does not listen */
 
-/* There is no socket at first, then one that refuses, then that of the next vipd. */
+/* At first there is no socket, then a socket that refuses, then the socket of the next vipd. */
 static void next_comes(void)
 {
     if (paused_ms == 20) {
@@ -143,7 +142,7 @@ static void an_open_waits_for_the_next_vipd(void **state)
     fake_stop(&fake);
 }
 
-/* No next vipd comes, or each one ends, too. */
+/* There is no next vipd, or each next vipd ends, too. */
 static void an_open_gives_up_without_a_next_vipd(void **state)
 {
     static const char *const texts[] = {"is lost: vipd has ended or closed it", "no vipd answers"};
@@ -170,7 +169,8 @@ static void an_open_gives_up_without_a_next_vipd(void **state)
     }
 }
 
-/* No vipd was there: one try, no pause. Without a socket, then with one that a killed vipd left. */
+/* There was no vipd: libvipl tries once, without a pause. First there is no socket, then a socket
+ * that a killed vipd has left. */
 static void an_open_without_vipd_fails_at_once(void **state)
 {
     struct fake fake = {0};
@@ -190,7 +190,7 @@ static void an_open_without_vipd_fails_at_once(void **state)
     assert_int_equal(rmdir(fake.dir), 0);
 }
 
-/* A vipd that answers has not ended: its refusal counts. */
+/* A vipd that answers has not ended, so its refusal is final. */
 static void an_open_that_is_refused_fails_at_once(void **state)
 {
     struct fake fake = {.fault = FAKE_REFUSES};

@@ -1,6 +1,6 @@
 /*
- * The next vipd takes a program over, and refuses one of its objects. The program learns of it, the object and what needs
- * it is over, and the rest goes on.
+ * The next vipd takes over a program, and refuses one of its objects. The program gets an error for
+ * this object. The object and the objects that need it cannot be used any more; all others go on.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,21 +20,19 @@
 #define CQ_OF(vi)  ((vi) < 3 ? (vi) : 2)
 #define ERRORS_MAX 16
 
-/*
- * A program with VIs number 0 to 3. VI 0 has no CQ, VI 1 has CQ 1, VI 2 and 3 have CQ 2. Each VI is
- * connected, and has a receive and a send posted.
- */
+/* A program with VIs number 0 to 3. VI 0 has no CQ, VI 1 has CQ 1, VI 2 and 3 have CQ 2. Each VI is
+ * connected, and has a posted receive and a posted send. */
 struct program {
     struct fake fake;
     VIP_NIC_HANDLE nic;
-    VIP_PROTECTION_HANDLE ptag; /* number 5; nothing has it */
-    VIP_MEM_HANDLE mem, spare;  /* descriptors; a region that nothing uses */
+    VIP_PROTECTION_HANDLE ptag; /* tag number 5; no object has it */
+    VIP_MEM_HANDLE mem, spare;  /* memory of the descriptors; a region that nothing uses */
     VIP_DESCRIPTOR *desc;
     VIP_CQ_HANDLE cq[VIS];
     VIP_VI_HANDLE vi[VIS];
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    VIP_ERROR_DESCRIPTOR errors[ERRORS_MAX]; /* under lock */
+    VIP_ERROR_DESCRIPTOR errors[ERRORS_MAX]; /* guarded by lock */
     unsigned error_count;
 };
 
@@ -52,7 +50,7 @@ static void on_error(void *context, VIP_ERROR_DESCRIPTOR *error)
     pthread_mutex_unlock(&p->lock);
 }
 
-/* Wait for that many errors. Returns the last of them. */
+/* Wait for `count` errors. Returns the last one. */
 static VIP_ERROR_DESCRIPTOR error_of(struct program *p, unsigned count)
 {
     VIP_ERROR_DESCRIPTOR error;
@@ -113,14 +111,14 @@ static unsigned asked(struct program *p, unsigned body_case)
     return __atomic_load_n(&p->fake.requests[body_case], __ATOMIC_SEQ_CST);
 }
 
-/* vipd ends, and the next one has taken the session over. */
+/* vipd ends. Wait until the next vipd has taken over the session. */
 static void next_vipd(struct program *p)
 {
     VIP_PROTECTION_HANDLE ptag;
 
     fake_die(&p->fake);
     p->fake.number = 6;
-    OK(VipCreatePtag(p->nic, &ptag)); /* it waits */
+    OK(VipCreatePtag(p->nic, &ptag)); /* waits for the next vipd */
 }
 
 static VIP_VI_STATE state_of(VIP_VI_HANDLE vi)
@@ -133,7 +131,7 @@ static VIP_VI_STATE state_of(VIP_VI_HANDLE vi)
     return state;
 }
 
-/* The VI is connected. Its receive completes. */
+/* Check that the VI is connected, and that its receive completes. */
 static void goes_on(struct program *p, unsigned vi)
 {
     struct vip_comp comp = {.status = VIP_ST_DONE | VIP_ST_OP_RECEIVE, .length = 0};
@@ -155,7 +153,7 @@ static void flushed(struct program *p, unsigned vi, VIP_RETURN rc, VIP_DESCRIPTO
     assert_int_not_equal(desc->CS.Status & VIP_STATUS_DESC_FLUSHED_ERROR, 0);
 }
 
-/* A CQ has two entries, for the two queues of the VI, and no other. */
+/* Check that the CQ has two entries, for the two queues of the VI, and no other entry. */
 static void entries_of(struct program *p, unsigned vi)
 {
     VIP_BOOLEAN recv, queues = 0;
@@ -170,7 +168,7 @@ static void entries_of(struct program *p, unsigned vi)
     assert_int_equal(VipCQDone(p->cq[vi], &of, &recv), VIP_NOT_DONE);
 }
 
-/* The VI is refused: its descriptors come back, and it can be destroyed without vipd. */
+/* The VI is refused: its descriptors are flushed, and it can be destroyed without vipd. */
 static void over(struct program *p, unsigned vi)
 {
     unsigned disconnects = asked(p, VIP__REQUEST__BODY_DISCONNECT);
@@ -189,7 +187,7 @@ static void over(struct program *p, unsigned vi)
     flushed(p, vi, rc, desc, 0);
     rc = VipSendWait(p->vi[vi], VIP_INFINITE, &desc);
     flushed(p, vi, rc, desc, 1);
-    /* What is posted now is flushed as well, and wakes. */
+    /* A later post is flushed, too, and wakes waiting threads. */
     sq_position = session->sq_position;
     OK(VipPostSend(p->vi[vi], desc_of(p, vi, 2), p->mem));
     assert_int_equal(session->sq_position, sq_position);
@@ -227,17 +225,17 @@ static void a_vi(void **state)
         error = error_of(&p, 1);
         assert_true(error.ResourceCode == VIP_RESOURCE_VI &&
                     error.ErrorCode == VIP_ERROR_CONN_LOST && error.ViHandle == p.vi[vi]);
-        /* Later ones are not told of it. */
+        /* libvipl does not create this VI at later vipds. */
         tells = asked(&p, VIP__REQUEST__BODY_CREATE_VI);
         next_vipd(&p);
         assert_int_equal(asked(&p, VIP__REQUEST__BODY_CREATE_VI), tells + VIS - 1);
-        /* The number is free for vipd, and not for the library. */
+        /* vipd may use the number for a new VI, but libvipl still has the old VI. */
         p.fake.vi = vi;
         assert_int_equal(VipCreateVi(p.nic, &attrs, NULL, NULL, &again), VIP_ERROR_RESOURCE);
         assert_int_equal(asked(&p, VIP__REQUEST__BODY_DESTROY_VI), 1);
         over(&p, vi);
         OK(VipCreateVi(p.nic, &attrs, NULL, NULL, &again));
-        assert_int_equal(state_of(again), VIP_STATE_CONNECTED); /* as the fake says */
+        assert_int_equal(state_of(again), VIP_STATE_CONNECTED); /* the fake answers so */
         for (unsigned i = 0; i < VIS; i++)
             if (i != vi)
                 goes_on(&p, i);
@@ -268,7 +266,7 @@ static void *wait_for_recv(void *arg)
     return NULL;
 }
 
-/* Threads that sleep on the VI and its CQ wake; also one that sleeps before something is posted. */
+/* Threads that sleep on the VI and its CQ wake, also a thread that sleeps before a post. */
 static void sleepers_wake(void **state)
 {
     pthread_t threads[2];
@@ -312,7 +310,7 @@ static void a_region(void **state)
     assert_true(error.ResourceCode == VIP_RESOURCE_NIC && error.ErrorCode == VIP_ERROR_COMP_PROT);
     for (unsigned i = 0; i < VIS; i++)
         goes_on(&p, i);
-    /* A region that vipd has taken stays if vipd says that it does not know it. */
+    /* vipd has accepted a region and then answers that it does not know it: the region stays. */
     p.fake.code = VIP_RC_INVALID_PARAMETER;
     assert_int_equal(VipDeregisterMem(p.nic, p.desc, p.mem), VIP_INVALID_PARAMETER);
     OK(VipPostSend(p.vi[0], desc_of(&p, 0, 2), p.mem));
@@ -321,7 +319,6 @@ static void a_region(void **state)
     p.fake.code = VIP_RC_SUCCESS;
     p.fake.number = (uint32_t)p.spare;
     OK(VipRegisterMem(p.nic, spare, 4096, NULL, &p.spare));
-    /* A later vipd takes it. */
     next_vipd(&p);
     error_of(&p, 2);
     memset(p.fake.refuses, 0, sizeof(p.fake.refuses));
@@ -334,7 +331,7 @@ static void a_region(void **state)
     end(&p);
 }
 
-/* vipd then refuses the VI, too. */
+/* A CQ is refused; vipd then refuses its VI, too. */
 static void a_cq(void **state)
 {
     unsigned destroys;
@@ -352,7 +349,7 @@ static void a_cq(void **state)
     assert_int_equal(VipCreateCQ(p.nic, 10, &again), VIP_ERROR_RESOURCE);
     destroys = asked(&p, VIP__REQUEST__BODY_DESTROY_CQ);
     assert_int_equal(destroys, 1);
-    assert_int_equal(VipDestroyCQ(p.cq[1]), VIP_ERROR_RESOURCE); /* a VI is bound */
+    assert_int_equal(VipDestroyCQ(p.cq[1]), VIP_ERROR_RESOURCE); /* a VI still uses the CQ */
     over(&p, 1);
     OK(VipDestroyCQ(p.cq[1]));
     assert_int_equal(VipDestroyCQ(p.cq[1]), VIP_INVALID_PARAMETER);
@@ -364,7 +361,7 @@ static void a_cq(void **state)
     end(&p);
 }
 
-/* VipDestroyVi and VipDestroyCQ wait for the next vipd, which refuses the VI and the CQ. */
+/* VipDestroyVi and VipDestroyCQ wait for the next vipd. This vipd refuses the VI and the CQ. */
 static void an_end_that_waits(void **state)
 {
     VIP_VI_ATTRIBUTES attrs = vi_attrs;
@@ -378,7 +375,7 @@ static void an_end_that_waits(void **state)
     p.fake.lives = 2;
     p.fake.vi = p.fake.cq = VIS;
     OK(VipCreateCQ(p.nic, 10, &cq));
-    OK(VipCreateVi(p.nic, &attrs, NULL, NULL, &vi)); /* Idle */
+    OK(VipCreateVi(p.nic, &attrs, NULL, NULL, &vi)); /* a VI in the state Idle */
     session = vipl__vi_find(vi)->session;
     p.fake.refuses[0] = (struct fake_refusal){VIP__REQUEST__BODY_CREATE_VI, VIS, false};
     p.fake.refuses[1] = (struct fake_refusal){VIP__REQUEST__BODY_CREATE_CQ, VIS, false};
@@ -386,7 +383,7 @@ static void an_end_that_waits(void **state)
     OK(VipDestroyVi(vi));
     assert_int_equal(VipDestroyVi(vi), VIP_INVALID_PARAMETER);
     error_of(&p, 2);
-    OK(VipDestroyCQ(cq)); /* it was refused before */
+    OK(VipDestroyCQ(cq)); /* vipd has refused this CQ before */
     OK(VipCreateCQ(p.nic, 10, &cq));
     fake_die(&p.fake);
     OK(VipDestroyCQ(cq));
@@ -427,7 +424,7 @@ static void a_tag_and_a_listener(void **state)
     end(&p);
 }
 
-/* A vipd that ends while it is told has refused nothing. The next one takes everything. */
+/* A vipd that ends during the claim has refused nothing. The next vipd accepts everything. */
 static void an_end_is_no_refusal(void **state)
 {
     static const struct fake_refusal at[] = {{VIP__REQUEST__BODY_CREATE_PTAG, 5, true},

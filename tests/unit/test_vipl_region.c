@@ -1,4 +1,4 @@
-/* The region table of a session, against a plain array. */
+/* The region table of a session is compared with a plain array. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /*
- * A VI with a ring to another program, and vipd ends (libvipl/direct.c, outlive.c). The test plays vipd and the other
- * program.
+ * A VI has a ring to another program, and vipd ends (libvipl/direct.c, outlive.c). The test acts as
+ * vipd and as the other program.
  */
 #include <poll.h>
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 #include "tests/unit/fake_vipd.h"
 
 #define OK(call) assert_int_equal((call), VIP_SUCCESS)
-#define FIRST    0u /* receive of message 0 */
+#define FIRST    0u /* number of the receive of message 0 */
 
 struct slot {
     VIP_DESCRIPTOR desc;
@@ -28,10 +28,10 @@ struct program {
     VIP_NIC_HANDLE nic;
     VIP_VI_HANDLE vi;
     VIP_MEM_HANDLE handle;
-    struct slot *slots; /* the first one for a send */
+    struct slot *slots; /* the first slot is for a send */
     struct vip_direct *ring;
     int ring_fd;
-    struct vip_direct_out peer; /* the other program's end */
+    struct vip_direct_out peer; /* the end of the other program */
 };
 
 #define SLOTS 4u
@@ -42,7 +42,6 @@ static void until(const uint32_t *word, uint32_t value)
         usleep(1000);
 }
 
-/* vipd gives the VI its ring. */
 static void give_ring(struct program *p)
 {
     struct vip_vipd_vi *block = vip_vipd_vi(p->fake.vipd, 0);
@@ -114,7 +113,7 @@ static void end(struct program *p)
     free(p->slots);
 }
 
-/* A message of the other program, by the ring. */
+/* The other program sends a message by the ring. */
 static void message(struct program *p)
 {
     memset(vip_direct_place(&p->peer, 8), 1, 8);
@@ -130,7 +129,7 @@ static void comes(struct program *p, unsigned i)
     assert_int_equal(desc->CS.Length, 8);
 }
 
-/* vipd ends. When the program looks for the next one, it knows. */
+/* vipd ends. When the program searches for the next vipd, libvipl knows of the end. */
 static void vipd_ends(struct program *p)
 {
     struct pollfd look = {.fd = p->fake.listener, .events = POLLIN};
@@ -144,7 +143,7 @@ static unsigned vis_made(const struct program *p)
     return __atomic_load_n(&p->fake.requests[VIP__REQUEST__BODY_CREATE_VI], __ATOMIC_SEQ_CST);
 }
 
-/* Messages come and go by the ring while vipd is away. The next vipd gets the ring. */
+/* Messages pass the ring in both directions while vipd is away. The next vipd gets the ring. */
 static void the_ring_goes_on(void **state)
 {
     struct vip_sq_slot asked = {0};
@@ -164,7 +163,7 @@ static void the_ring_goes_on(void **state)
     OK(VipPostSend(p.vi, &p.slots[0].desc, p.handle));
     assert_true(vip_direct_there(&p.ring->way[0], 0));
     OK(VipSendDone(p.vi, &desc));
-    /* The other program falls asleep, and the library's request to wake it had no vipd. */
+    /* The other program goes to sleep. There was no vipd for libvipl's request to wake it. */
     __atomic_store_n(&p.ring->way[0].asleep, 1, __ATOMIC_SEQ_CST);
     fake_next(&p.fake);
     while (!vip_sq_read(vip_app_sq(p.fake.app), 0, &asked))
@@ -183,7 +182,7 @@ static void the_ring_goes_on(void **state)
     end(&p);
 }
 
-/* vipd does not go on with the ring, or does not know that it could: the VI comes back without it. */
+/* vipd refuses the ring, or does not know of rings. The VI is restored without the ring. */
 static void the_ring_is_refused(void **state)
 {
     (void)state;

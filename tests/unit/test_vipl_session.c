@@ -1,5 +1,5 @@
 /*
- * libvipl against a fake vipd: what libvipl writes into shared memory, how it handles what it reads
+ * libvipl with a fake vipd: what libvipl writes into shared memory, how it handles what it reads
  * there, and that a faulty or dead vipd does no harm.
  */
 #include <setjmp.h>
@@ -23,8 +23,8 @@ struct setup {
     VIP_VI_HANDLE vi;
     VIP_CQ_HANDLE cq;
     VIP_MEM_HANDLE handle;
-    char *memory;    /* 64 KiB */
-    unsigned errors; /* atomic */
+    char *memory;    /* its size is 64 KiB */
+    unsigned errors; /* number of errors; atomic */
     VIP_ERROR_DESCRIPTOR error;
 };
 
@@ -226,11 +226,11 @@ static void an_impossible_segment_count_reads_no_segments(void **state)
     VIP_DESCRIPTOR *desc = (VIP_DESCRIPTOR *)(void *)(s->memory + 65536 - 64);
     struct vip_sq_slot slot;
 
-    desc->CS.SegCount = 65535; /* the segments would lie far behind the region */
+    desc->CS.SegCount = 65535; /* the segments would be far outside of the region */
     OK(VipPostSend(s->vi, desc, s->handle));
     assert_int_equal(slot_at(s, 0).seg_count, 65535);
     assert_false(vip_sq_read(vip_app_sq(s->fake.app), 1, &slot));
-    /* A possible count whose segments leave the region is a misplaced descriptor. */
+    /* The count is possible, but the segments would leave the region: a misplaced descriptor. */
     desc->CS.SegCount = 3;
     OK(VipPostSend(s->vi, desc, s->handle));
     await_errors(s, 1);
@@ -304,11 +304,11 @@ static void cq_entries_name_live_vis_only(void **state)
     VIP_BOOLEAN recv = 5;
 
     assert_int_equal(VipCQDone(s->cq, &vi, &recv), VIP_NOT_DONE);
-    vip_cq_write(ring, at++, 7, VIP_Q_RECV, 0xFD);     /* an earlier VI with this number */
-    vip_cq_write(ring, at++, 8, VIP_Q_RECV, 0xFE);     /* no VI */
-    vip_cq_write(ring, at++, 65535, VIP_Q_RECV, 0xFE); /* impossible */
-    vip_cq_write(ring, at++, 7, 9, 0xFE);              /* impossible queue */
-    vip_cq_write(ring, at++, 7, VIP_Q_SEND, 0xFE);     /* not bound to this CQ */
+    vip_cq_write(ring, at++, 7, VIP_Q_RECV, 0xFD);     /* an earlier VI with the same number */
+    vip_cq_write(ring, at++, 8, VIP_Q_RECV, 0xFE);     /* no such VI */
+    vip_cq_write(ring, at++, 65535, VIP_Q_RECV, 0xFE); /* an impossible VI number */
+    vip_cq_write(ring, at++, 7, 9, 0xFE);              /* an impossible queue */
+    vip_cq_write(ring, at++, 7, VIP_Q_SEND, 0xFE);     /* a queue that is not bound to this CQ */
     assert_int_equal(VipCQDone(s->cq, &vi, &recv), VIP_NOT_DONE);
     assert_int_equal(vip_load32(&published->cons), at);
     assert_null(vi);
@@ -319,7 +319,6 @@ static void cq_entries_name_live_vis_only(void **state)
     assert_int_equal(vip_load32(&published->cons), at);
 }
 
-/* A thread that waits for the receive queue. */
 static void *wait_recv(void *arg)
 {
     struct setup *s = arg;
@@ -378,7 +377,7 @@ static void a_full_ring_waits_for_vipd(void **state)
     }
     assert_int_equal(VipPostSend(s->vi, desc, s->handle), VIP_ERROR_RESOURCE);
     assert_non_null(strstr(VipxLastError(), "submission ring"));
-    assert_int_equal(VipSendDone(s->vi, &got), VIP_DESCRIPTOR_ERROR); /* nothing was queued */
+    assert_int_equal(VipSendDone(s->vi, &got), VIP_DESCRIPTOR_ERROR); /* no descriptor was queued */
     assert_null(got);
     vip_store32_release(&head->sq_cons, 85);
     OK(VipPostSend(s->vi, desc, s->handle));
@@ -426,7 +425,7 @@ static void death_flushes_wakes_and_tells(void **state)
                      VIP_STATUS_DONE | VIP_STATUS_DESC_FLUSHED_ERROR | VIP_STATUS_OP_RECEIVE);
     await_errors(s, 2);
     assert_int_equal(s->error.ErrorCode, VIP_ERROR_CATASTROPHIC);
-    /* Completions that vipd still wrote come before flushed ones. */
+    /* Completions that vipd has still written come before the flushed descriptors. */
     fake_complete(&s->fake, 7, VIP_Q_RECV, s->fake.recv_position + 1, &comp);
     assert_int_equal(VipRecvDone(s->vi, &got), VIP_SUCCESS);
     assert_int_equal(got->CS.Length, 5);
@@ -447,7 +446,7 @@ static void death_flushes_wakes_and_tells(void **state)
     assert_non_null(strstr(VipxLastError(), s->fake.dir));
 }
 
-/* Random and nearly right handles: every call refuses them. */
+/* Random handles and nearly correct handles: every call refuses them. */
 static void no_handle_is_followed_blindly(void **state)
 {
     struct setup *s = *state;
@@ -497,7 +496,7 @@ static void a_result_of_another_generation_is_not_ours(void **state)
     result.code = VIP_RC_NO_MATCH;
     s->fake.after_reply = &event;
     assert_int_equal(VipConnectRequest(s->vi, &address, &address, 1000, &attributes), VIP_NO_MATCH);
-    /* libvipl does not return an unknown code to the program. */
+    /* vipd sends an unknown code. libvipl does not return it to the program. */
     result.code = 4711;
     assert_int_equal(VipConnectRequest(s->vi, &address, &address, 1000, &attributes),
                      VIP_ERROR_RESOURCE);
@@ -520,7 +519,7 @@ static void a_wait_that_gives_up_too_late_gets_its_request(void **state)
     incoming.has_wait_id = incoming.has_conn_handle = 1;
     incoming.wait_id = s->fake.wait_id = 55;
     incoming.conn_handle = 77;
-    /* The reply to the cancel says that no request was found: libvipl takes no request of another wait. */
+    /* The reply to the cancel has no request: libvipl must not take a request of another wait. */
     assert_int_equal(VipConnectWait(s->nic, &address.net, 1, &from.net, &attrs, &request),
                      VIP_TIMEOUT);
     assert_int_equal(s->fake.requests[VIP__REQUEST__BODY_CONNECT_WAIT_CANCEL], 1);
@@ -563,7 +562,7 @@ static void every_fault_of_opening_is_told(void **state)
     }
 }
 
-/* The arena of a program is the file that vipd has made, if this file is right; otherwise libvipl makes one. */
+/* The arena is the file that vipd has made, if it is correct. Otherwise libvipl makes a file. */
 static void a_memory_file_of_vipd_is_looked_at(void **state)
 {
     static const enum fake_memory memories[] = {FAKE_MEM_NONE, FAKE_MEM_GOOD, FAKE_MEM_TWO,

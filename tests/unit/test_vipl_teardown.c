@@ -1,6 +1,6 @@
 /*
- * Ends of a session: the exit of a child of the program, and a vipd that still places bytes until it notices
- * that the program has closed its socket.
+ * Ends of a session. A child of the program exits. A vipd still places bytes until it detects that
+ * the program has closed its socket.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,11 +20,9 @@
 
 #define OK(call) assert_int_equal((call), VIP_SUCCESS)
 
-/*
- * The program registers memory that shares pages with libvipl's own objects, as any block next to them
- * on the heap does. After fork, the child's handler invalidates the handles of the parent. It must do
- * that in the child's copy of the objects only.
- */
+/* The program registers memory that shares pages with libvipl's own objects, as any block next to
+ * them on the heap does. After a fork, the child's handler invalidates the handles of the parent.
+ * It may do that only in the child's copy of the objects. */
 static void a_childs_exit_leaves_the_parents_objects_alone(void **state)
 {
     VIP_VI_ATTRIBUTES attrs = {VIP_SERVICE_UNRELIABLE, 4096, NULL, NULL, VIP_FALSE, VIP_FALSE};
@@ -60,7 +58,6 @@ static void a_childs_exit_leaves_the_parents_objects_alone(void **state)
     fake_stop(&fake);
 }
 
-/* vipd gives VI 0 a ring. */
 static void give_ring(struct fake *fake, const struct vipl__vi *vi)
 {
     int fd = memfd_create("ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -81,10 +78,9 @@ static void give_ring(struct fake *fake, const struct vipl__vi *vi)
 
 #define CHILD_FDS 10
 
-/*
- * The child of a fork has none of the session's descriptors. With that of a segment or a ring it could map memory of its
- * parent, even after it has changed its user, and the memory would live as long as the child.
- */
+/* The child of a fork has none of the session's descriptors. With a descriptor of a segment or a
+ * ring it could map memory of its parent, even after it has changed its user. The memory would also
+ * live on. */
 static void a_child_keeps_no_descriptor(void **state)
 {
     VIP_VI_ATTRIBUTES attrs = {VIP_SERVICE_UNRELIABLE, 4096, NULL, NULL, VIP_FALSE, VIP_FALSE};
@@ -110,7 +106,7 @@ static void a_child_keeps_no_descriptor(void **state)
     OK(VipxListen(nic, &local, 1, &listener));
     memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(memory, MAP_FAILED);
-    OK(VipRegisterMem(nic, memory, 4096, NULL, &handle)); /* staged: the memory is shared */
+    OK(VipRegisterMem(nic, memory, 4096, NULL, &handle)); /* staged, so the memory is shared */
 
     memcpy(fds,
            (int[CHILD_FDS]){session->control_fd, session->event_fd, session->doorbell_fd,
@@ -130,7 +126,7 @@ static void a_child_keeps_no_descriptor(void **state)
     assert_true(pid > 0);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0); /* else: 1 + the place in fds */
+    assert_int_equal(WEXITSTATUS(status), 0); /* a failed child returns 1 + the index in fds */
     for (int i = 0; i < CHILD_FDS; i++)
         assert_true(fcntl(fds[i], F_GETFD) >= 0);
 
@@ -142,7 +138,7 @@ static void a_child_keeps_no_descriptor(void **state)
     fake_stop(&fake);
 }
 
-/* A vipd that sends a reply without sense, and places bytes until it sees the end of the connection. */
+/* A vipd that sends a wrong reply, and places bytes until it detects the end of the connection. */
 struct placer {
     int listener, control;
     int arena; /* descriptor of the program's arena */
@@ -221,7 +217,7 @@ static void closing_waits_for_a_vipd_that_still_places(void **state)
     assert_ptr_not_equal(memory, MAP_FAILED);
     OK(VipOpenNic("fake0", &nic));
     OK(VipRegisterMem(nic, memory, 8192, NULL, &handle));
-    assert_int_equal(VipCreatePtag(nic, &ptag), VIP_ERROR_RESOURCE); /* the garbage */
+    assert_int_equal(VipCreatePtag(nic, &ptag), VIP_ERROR_RESOURCE); /* the wrong reply */
     OK(VipCloseNic(nic));
     for (unsigned i = 0; i < 8192; i++)
         if (memory[i] != 0xA5)

@@ -1,6 +1,6 @@
 /*
- * libvipl's side of wake-ups, against a fake vipd: the word for Notify registrations, and empty polls,
- * which give away the processor.
+ * Wake-ups in libvipl, with a fake vipd: the word for Notify registrations, and empty polls, after
+ * which libvipl yields the processor.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,8 +23,8 @@ struct setup {
     VIP_VI_HANDLE vi;
     VIP_CQ_HANDLE cq;
     VIP_MEM_HANDLE handle;
-    VIP_DESCRIPTOR *desc; /* 64 of them */
-    unsigned calls;       /* calls of the handler; atomic */
+    VIP_DESCRIPTOR *desc; /* 64 descriptors */
+    unsigned calls;       /* number of calls of the handler; atomic */
     VIP_DESCRIPTOR *last;
 };
 
@@ -111,7 +111,8 @@ static void one_word_wakes_for_registrations(void **state)
     for (unsigned i = 0; i < 32; i++) {
         OK(VipRecvNotify(s->vi, s, on_desc));
         assert_int_equal(waiter_word(s), VIP_APP_WAITERS_NOTIFY);
-        /* In every other round the thread is certainly about to sleep; otherwise it may be anywhere before. */
+        /* In every second round the thread is certainly about to sleep. In other rounds it may be
+         * anywhere before that. */
         while (i % 2 == 0 && sleepers(s) == 0)
             sched_yield();
         complete(s, i);
@@ -121,7 +122,7 @@ static void one_word_wakes_for_registrations(void **state)
     }
 }
 
-/* A registration that finds its completion needs no change of the notify word. */
+/* If a registration finds its completion, the notify word need not change. */
 static void what_is_there_needs_no_wake_up(void **state)
 {
     struct setup *s = *state;
@@ -145,7 +146,7 @@ static void empty_polls_are_counted(void **state)
     VIP_VI_HANDLE vi;
     VIP_BOOLEAN recv;
 
-    assert_true(session->yield); /* the fake has one processor */
+    assert_true(session->yield); /* as in a host with one processor */
     OK(VipPostRecv(s->vi, &s->desc[0], s->handle));
     for (unsigned round = 0; round < 3; round++) {
         for (unsigned i = 1; i < VIPL__POLLS_PER_YIELD; i++) {

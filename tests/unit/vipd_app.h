@@ -9,10 +9,10 @@
 
 /* ---- a session --------------------------------------------------------------------------- */
 
-/* What an application has after open. */
+/* The state of an application after its OpenRequest. */
 struct app {
     int sock, events, doorbell, segment;
-    uint8_t address[6]; /* of the NIC */
+    uint8_t address[6]; /* address of the NIC */
 };
 
 static inline int make_memfd(uint64_t bytes, int seals)
@@ -131,7 +131,7 @@ static inline void close_app(struct app *app)
     close(app->segment);
 }
 
-/* vipd has ended the session of this application. */
+/* Check that vipd has ended the session of this application. */
 static inline void assert_ended(struct app *app)
 {
     assert_closed(app->sock);

@@ -1,6 +1,6 @@
 /*
- * A program that comes back with the segment of an earlier vipd, for tests that make such segments themselves. They can,
- * because they run as vipd's user. A test includes this in place of vipd_app.h.
+ * A program that claims its session with the segment of an earlier vipd. Tests can make such
+ * segments, because they run as vipd's user. A test includes this file instead of vipd_app.h.
  */
 #ifndef TESTS_UNIT_VIPD_CLAIM_H
 #define TESTS_UNIT_VIPD_CLAIM_H
@@ -13,7 +13,7 @@
 
 #define SEALS_OUTLIVE (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW)
 
-/* When this process began; by the field after the last bracket of its stat file. */
+/* Start time of this process, from the fields after the last bracket of its stat file. */
 static inline uint64_t own_start(void)
 {
     char text[1024] = "";

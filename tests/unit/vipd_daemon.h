@@ -50,7 +50,6 @@ static pid_t daemon_pid;
 
 /* ---- the daemon -------------------------------------------------------------------------- */
 
-/* A UDP port that is free now. */
 static inline uint16_t free_port(void)
 {
     struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -108,7 +107,7 @@ static inline int start_daemon(void **state)
     daemon_pid = fork();
     if (daemon_pid == 0)
         exit(run_daemon(port));
-    /* Try until the daemon listens; if it fails, its process ends. */
+    /* Try until the daemon listens, or until its process has ended. */
     while (sock < 0 && waitpid(daemon_pid, NULL, WNOHANG) == 0) {
         sock = vip_control_connect(socket_path);
         if (sock < 0)

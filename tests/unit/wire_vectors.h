@@ -1,6 +1,6 @@
 /*
- * Reads tests/vectors/NAME.hex: bytes in hexadecimal, '#' starts a comment. Only the test_proto_wire*.c
- * programs include it.
+ * Reads tests/vectors/NAME.hex: bytes as hexadecimal digits; '#' begins a comment. Only the
+ * test_proto_wire*.c programs include this file.
  */
 #ifndef TESTS_UNIT_WIRE_VECTORS_H
 #define TESTS_UNIT_WIRE_VECTORS_H
@@ -68,10 +68,8 @@ static inline uint64_t vector_random(uint64_t *state)
     return *state;
 }
 
-/*
- * There is one way to write each message: if the bytes can be decoded, encoding must give the same bytes
- * again, except for the checksum. Returns the verdict of the decoder.
- */
+/* Each message has only one correct form. If the bytes can be decoded, encoding must give the same
+ * bytes, except for the checksum. Returns the verdict of the decoder. */
 static inline enum vip_wire_verdict vector_check_canonical(const uint8_t *bytes, size_t len)
 {
     static struct vip_packet packet;
@@ -103,7 +101,7 @@ static inline enum vip_wire_verdict vector_check_canonical(const uint8_t *bytes,
             at += packet.frames[i].length;
         }
         assert_true(at <= len);
-        memset(again + at, 0, len - at); /* padding */
+        memset(again + at, 0, len - at); /* clear the padding */
     }
     assert_memory_equal(again, bytes, 4);
     assert_memory_equal(again + 8, bytes + 8, len - 8);
