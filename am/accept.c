@@ -1,5 +1,5 @@
 /*
- * The service thread: takes connection requests of other processes. It does not need the program's
+ * The service thread takes connection requests of other processes. It does not need the program's
  * polls, so others can connect to a process that computes for a long time. The thread finds the
  * called endpoint, makes the connection, and gives the connection to the endpoint's bundle.
  */
@@ -11,10 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Most calls without the right proof that wait in one endpoint until its program polls. */
+/* Largest number of calls with a wrong proof that wait at one endpoint for its program's poll. */
 #define DOUBTED_MAX 32
 
-/* Most requests that the thread takes from one listener before it looks at the other listeners. */
+/* Largest number of requests that the thread takes from one listener in one round. */
 #define ROUND_MAX 16
 
 static struct {
@@ -45,7 +45,7 @@ static void reject(struct am_caller *caller, uint16_t status, uint16_t depth)
 enum verdict {
     ACCEPT_FIRST, /* make a connection */
     ACCEPT_LANE,  /* add a lane to a connection that is being made */
-    PARKED,       /* nothing now: the request is in a list and waits */
+    PARKED,       /* no answer now: the request waits in a list */
     REFUSE        /* reject the request with decision.status and decision.depth */
 };
 
@@ -55,12 +55,12 @@ struct decision {
     struct am_ep *ep;
     struct am_map *map;
     struct am_conn *conn;
-    const struct job_key *key; /* key for the proof of the answer, or NULL */
+    const struct job_key *key; /* key for the proof in the answer, or NULL */
     bool stranger; /* the tag AM_ALL admits the caller, and the program has not mapped the caller */
 };
 
-/* The pair still has a connection: the request waits for the connection's end. Only the newest such
- * request of a pair waits. */
+/* The two endpoints already have a connection: keep the request until the connection ends. Keep
+ * only the newest request of a pair of endpoints, and reject the older one. */
 static void park(struct am_map *map, struct am_caller *caller)
 {
     struct am_caller *older = map->again;
@@ -72,9 +72,9 @@ static void park(struct am_map *map, struct am_caller *caller)
 }
 
 /*
- * Check the proof of our key or tag. A program may set its tag after other processes got the
- * endpoint's name. So a call of another process with a wrong proof waits for the next poll, and is
- * refused if the proof is still wrong. true: d has the verdict. Under am_net.lock.
+ * Check the caller's proof that it knows our key or tag. A program may set its tag after other
+ * processes got the endpoint's name. So a call of another process with a wrong proof waits for the
+ * next poll, and is refused if it is still wrong. true: d has the verdict. Under am_net.lock.
  */
 static bool doubt(struct am_caller *caller, struct decision *d)
 {
@@ -109,9 +109,9 @@ static bool doubt(struct am_caller *caller, struct decision *d)
 }
 
 /*
- * Refuse a stranger if strangers have half of the process's connections at this endpoint already,
- * so that other callers find room. Returns true if it refuses. If the process has no room at all,
- * a stranger waits for room like any other caller.
+ * Refuse a stranger if strangers at this endpoint already have half of the connections that the
+ * process may have, so that other callers find room. True: refused. If the process has no room
+ * at all, a stranger waits for room like any other caller.
  */
 static bool crowded(struct decision *d)
 {
@@ -125,7 +125,7 @@ static bool crowded(struct decision *d)
     return true;
 }
 
-/* Decide by the phase of the pair. Under am_net.lock. */
+/* Decide about the request by the phase of the pair of endpoints. Under am_net.lock. */
 static void decide_pair(struct am_caller *caller, const en_t *from, struct decision *d)
 {
     struct am_map *map = d->map;
@@ -167,7 +167,7 @@ static void decide_pair(struct am_caller *caller, const en_t *from, struct decis
     d->verdict = ACCEPT_FIRST;
 }
 
-/* Under am_net.lock. */
+/* Decide what to do with a request. Under am_net.lock. */
 static struct decision decide(struct am_caller *caller)
 {
     struct decision d = {.verdict = REFUSE, .status = EBADENDPOINT};
@@ -200,7 +200,7 @@ static struct decision decide(struct am_caller *caller)
     return d;
 }
 
-/* Accept one lane. The caller has counted itself in the endpoint's pins. Without am_net.lock. */
+/* Accept one lane; serve() has counted it in the endpoint's pins. Call without am_net.lock. */
 static void accept_lane(struct am_caller *caller, struct am_conn *conn, const struct job_key *key)
 {
     struct am_answer answer = {.magic = AM_WIRE_MAGIC,
@@ -242,7 +242,7 @@ static void give_up(struct am_caller *caller, const struct decision *d)
     am_map_drop(d->map);
     pthread_cond_broadcast(&am_net.changed);
     pthread_mutex_unlock(&am_net.lock);
-    am_service_kick(); /* there is room again */
+    am_service_kick(); /* waiting requests can use the freed room */
     reject(caller, ECONGESTION, 0);
 }
 
@@ -262,7 +262,7 @@ static void accept_first(struct am_caller *caller, const struct decision *d)
     conn->lanes_seen = 1u << caller->call.lane;
     conn->accepting = 1;
     pthread_mutex_lock(&am_net.lock);
-    /* Give the connection to the bundle before the accept; after that, messages may come. */
+    /* Give the connection to the bundle before the accept: after the accept, messages may come. */
     d->map->conns++;
     d->map->passive = conn;
     conn->stranger = d->stranger;
@@ -349,15 +349,15 @@ static bool stopping(void)
 }
 
 /*
- * Take up to ROUND_MAX requests of one listener; more wait for the next round. So many requests of
- * one listener delay neither the other listeners nor am_service_stop. false: vipd has ended.
+ * Take up to ROUND_MAX requests of one listener; more wait for the next round. Thus a listener
+ * with many requests delays neither the other listeners nor am_service_stop. false: vipd has ended.
  */
 static bool take_requests(VIPX_LISTENER listener)
 {
     for (unsigned taken = 0; taken < ROUND_MAX && !stopping(); taken++) {
         union {
             VIP_NET_ADDRESS address;
-            char room[256]; /* the longest address fits */
+            char room[256]; /* enough for the longest address */
         } from;
         VIPX_PRIVATE_DATA data = {.Length = 0};
         struct am_caller *caller = calloc(1, sizeof(*caller));

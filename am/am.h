@@ -7,14 +7,14 @@
  * destination; that handler may send one reply, which runs a handler at the requester. Handlers run
  * only inside AM_Poll, AM_WaitSema, the request calls, and calls that wait. doc/active-messages.md
  * has the rules; this header says what each call takes and returns. Functions return AM_OK or
- * AM_ERR_..., unless said otherwise. Any of them may return AM_ERR_NOT_INIT (before AM_Init) and
- * AM_ERR_BAD_ARG (NULL, out of range).
+ * AM_ERR_..., unless said otherwise. Every such function may return AM_ERR_NOT_INIT (before
+ * AM_Init) and AM_ERR_BAD_ARG (NULL, out of range).
  *
  * Threads: only one thread at a time may use an AM_SEQ bundle and its endpoints. Several threads
  * may use an AM_PAR bundle and its endpoints at the same time. No thread may use an object while
  * another thread frees or moves the object.
  *
- * am_amx.h has the extensions of the AMX family (SPMD start, statistics), am_old.h older names.
+ * am_amx.h has the extensions of the AMX family (SPMD start, statistics); am_old.h has older names.
  */
 #ifndef VIPAM_AM_H
 #define VIPAM_AM_H
@@ -36,7 +36,7 @@ typedef uint64_t tag_t;
 typedef uint8_t handler_t; /* index into the handler table */
 typedef int op_t;          /* AM_REQUEST_M ...: the kind of the message that came back */
 
-/* Name of an endpoint. Programs may copy names and compare them, both as bytes. */
+/* Name of an endpoint. Programs may copy and compare names as bytes. */
 typedef struct {
     uint64_t process;
     uint32_t number;
@@ -66,7 +66,7 @@ typedef void (*amvia_handler_fn_t)();
 #define AM_ERR_NOT_SENT 4 /* defined for old programs; no call returns it */
 #define AM_ERR_IN_USE   5 /* an asynchronous request would have to wait; or the port is in use */
 
-#define AM_NONE ((tag_t)0) /* tag of an endpoint that accepts no message; a new endpoint has it */
+#define AM_NONE ((tag_t)0) /* tag of an endpoint that accepts no message; a new endpoint's tag */
 #define AM_ALL  ((tag_t)1) /* tag of an endpoint that accepts every message */
 
 #define AM_SEQ 0 /* bundle mode: only one thread at a time uses the bundle */
@@ -75,19 +75,19 @@ typedef void (*amvia_handler_fn_t)();
 #define AM_NOEVENTS 0 /* event mask: AM_WaitSema may not be called */
 #define AM_NOTEMPTY 1 /* event mask: AM_WaitSema waits for a message */
 
-/* The reason why a message came back (the status that handler 0 gets). */
+/* Reasons why a message came back (the status that handler 0 gets). */
 #define EBADARGS       1  /* the other process has another VIPAM_VARIANT or protocol version */
-#define EBADENTRY      2  /* never used: for an unmapped index the call returns AM_ERR_BAD_ARG */
+#define EBADENTRY      2  /* never used: a request to an unmapped index returns AM_ERR_BAD_ARG */
 #define EBADTAG        3  /* the message's tag is not the tag of its destination */
 #define EBADHANDLER    4  /* the destination has no handler with this index */
 #define EBADSEGOFF     5  /* the destination has no segment, or the offset is outside it */
-#define EBADLENGTH     6  /* the payload goes beyond the end of the segment, or over a limit */
+#define EBADLENGTH     6  /* the payload goes beyond the segment's end, or is above a limit */
 #define EBADENDPOINT   7  /* the process does not have this endpoint, or no longer has it */
 #define ECONGESTION    8  /* the other process has no resources for a connection */
 #define EUNREACHABLE   9  /* the other process or its host is gone */
 #define EREPLYREJECTED 10 /* the requester refused our reply; amvia_GetReturned has its reason */
 
-/* The kind of the message that came back (the opcode that handler 0 gets). */
+/* Kinds of the message that came back (the opcode that handler 0 gets). */
 #define AM_REQUEST_M      1
 #define AM_REQUEST_IM     2
 #define AM_REQUEST_XFER_M 3
@@ -98,14 +98,14 @@ typedef void (*amvia_handler_fn_t)();
 
 /* ---- start, stop, limits ---------------------------------------------------------------- */
 
-/* Starts the library. Later calls only count up; each needs an AM_Terminate. AM_ERR_RESOURCE: no
- * memory, or no vipd (amvia_LastError has the reason). */
+/* The first call starts the library. Later calls are only counted; each call needs an AM_Terminate.
+ * AM_ERR_RESOURCE: no memory, or no vipd (amvia_LastError has the reason). */
 int AM_Init(void);
 /* When AM_Terminate was called as often as AM_Init, it frees everything. AM_ERR_RESOURCE: a handler
- * made this last call, or a handler still runs, so something could not be freed. */
+ * made this last call; or a handler still runs, and so not everything could be freed. */
 int AM_Terminate(void);
 
-int AM_MaxShort(void);       /* most arguments of a message: 16 */
+int AM_MaxShort(void);       /* largest number of arguments of a message: 16 */
 int AM_MaxMedium(void);      /* largest payload of a medium message, in bytes: 65,000 */
 int AM_MaxLong(void);        /* largest payload of a long message, in bytes: 1,048,576 */
 int AM_MaxNumHandlers(void); /* 256 */
@@ -113,8 +113,8 @@ int AM_GetNumHandlers(ep_t ep, int *n);
 int AM_SetNumHandlers(ep_t ep, int n); /* AM_ERR_RESOURCE: n is not 256 */
 int AM_MaxNumTranslations(int *n);
 int AM_GetNumTranslations(ep_t ep, int *n);
-/* A number below 256 counts as 256. AM_ERR_RESOURCE: n is above the maximum, there is no memory, or
- * an index from n on is mapped. */
+/* n below 256 counts as 256. AM_ERR_RESOURCE: n is above the maximum, there is no memory, or an
+ * index from n on is mapped. */
 int AM_SetNumTranslations(ep_t ep, int n);
 int AM_MaxSegLength(uintptr_t *nbytes);
 
@@ -122,7 +122,7 @@ int AM_MaxSegLength(uintptr_t *nbytes);
 
 /* type: AM_SEQ or AM_PAR. AM_ERR_RESOURCE: no memory, or vipd has no more completion queues. */
 int AM_AllocateBundle(int type, eb_t *endb);
-/* A new endpoint: tag AM_NONE, no segment, no translations, handler 0 prints and aborts. */
+/* A new endpoint has tag AM_NONE, no segment, no translations; its handler 0 prints and aborts. */
 int AM_AllocateEndpoint(eb_t bundle, ep_t *endp, en_t *name);
 /* As AM_AllocateEndpoint, but the endpoint has a port (1 to 2^31 - 1), from which other processes
  * make its name with amvia_KnownName. name may be NULL. AM_ERR_IN_USE: an endpoint of this process
@@ -136,9 +136,9 @@ int AM_FreeBundle(eb_t bundle);
  * is not in the bundle `from`, or a handler makes the call. */
 int AM_MoveEndpoint(ep_t ea, eb_t from, eb_t to);
 /*
- * n_outstanding_requests: the most unanswered requests to one other endpoint, 1 to 1024; a number
- * above 128 counts as 128. Without this call the number is VIPAM_CREDITS (default 8). n_endpoints
- * is not used. AM_ERR_RESOURCE: the function was called before.
+ * n_outstanding_requests: largest number of unanswered requests to one other endpoint, 1 to 1024; a
+ * number above 128 counts as 128. Without this call it is VIPAM_CREDITS (default 8). n_endpoints is
+ * not used. AM_ERR_RESOURCE: the function was called before for this endpoint.
  */
 int AM_SetExpectedResources(ep_t ea, int n_endpoints, int n_outstanding_requests);
 
@@ -147,9 +147,9 @@ int AM_SetExpectedResources(ep_t ea, int n_endpoints, int n_outstanding_requests
 int AM_SetTag(ep_t ea, tag_t tag);
 int AM_GetTag(ep_t ea, tag_t *tag);
 /*
- * Sets the segment: the memory that long messages to this endpoint write and gets read. The call
- * may wait (and run handlers) until the processes that wrote to the previous segment have agreed to
- * stop. addr NULL with nbytes UINTPTR_MAX is the whole address space. Do not call it in a handler.
+ * Sets the segment: the memory that long messages to this endpoint write and AMVIA_GetXfer reads.
+ * The call may wait (and run handlers) until the writers of the previous segment have agreed to
+ * stop. addr NULL with nbytes UINTPTR_MAX is the whole address space. No handler may call this.
  */
 int AM_SetSeg(ep_t ea, void *addr, uintptr_t nbytes);
 int AM_GetSeg(ep_t ea, void **addr, uintptr_t *nbytes);
@@ -163,7 +163,7 @@ int AM_MapAny(ep_t ea, int *index, en_t name, tag_t tag);
  * a handler makes the call while such requests are under way. */
 int AM_UnMap(ep_t ea, int index);
 int AM_Unmap(ep_t ea, int index);
-/* AM_OK if the index is mapped. */
+/* Returns AM_OK if the index is mapped. */
 int AM_GetTranslationInuse(ep_t ea, int index);
 int AM_GetTranslationTag(ep_t ea, int index, tag_t *tag);
 int AM_GetTranslationName(ep_t ea, int index, en_t *name);
@@ -171,10 +171,10 @@ int AM_GetTranslationName(ep_t ea, int index, en_t *name);
 /* ---- handlers ---------------------------------------------------------------------------- */
 
 /*
- * Handler of short messages: void h(void *token, int a0, ...); of medium and long messages: void
- * h(void *token, void *buf, size_t nbytes, int a0, ...), where nbytes may also be an int; handler
- * 0: void h(int status, op_t opcode, void *token). AM_SetHandlerAny uses the first free index from
- * 1 on. AM_ERR_RESOURCE: no index is free.
+ * A handler of short messages is void h(void *token, int a0, ...). One of medium and long messages
+ * is void h(void *token, void *buf, size_t nbytes, int a0, ...); nbytes may also be an int. Handler
+ * 0 is void h(int status, op_t opcode, void *token). AM_SetHandlerAny uses the first free index
+ * from 1 on. AM_ERR_RESOURCE: no index is free.
  */
 #define AM_SetHandler(ea, handler, function)                                                       \
     AMVIA_SetHandler((ea), (handler), (amvia_handler_fn_t)(function))
@@ -188,12 +188,12 @@ int AMVIA_SetHandlerAny(ep_t ea, handler_t *handler, amvia_handler_fn_t function
 int AM_Poll(eb_t bundle);
 int AM_SetEventMask(eb_t bundle, int mask);
 int AM_GetEventMask(eb_t bundle, int *mask);
-/* Handles a message that waits; if there is none, sleeps until a message arrives. AM_ERR_RESOURCE:
+/* Handles an arrived message; if there is none, sleeps until one arrives. AM_ERR_RESOURCE:
  * the event mask is AM_NOEVENTS, or a handler makes the call. */
 int AM_WaitSema(eb_t bundle);
 
-/* For the token of a running handler, and not after its endpoint is freed. AM_ERR_RESOURCE: the
- * handler has returned (not noticed while another handler of the endpoint runs). */
+/* token is that of a running handler; its endpoint is not freed. AM_ERR_RESOURCE: the handler has
+ * returned (the library may miss this while another handler of the endpoint runs). */
 int AM_GetSourceEndpoint(void *token, en_t *name);
 int AM_GetDestEndpoint(void *token, ep_t *ea);
 int AM_GetMsgTag(void *token, tag_t *tag);
@@ -202,11 +202,11 @@ int AM_GetMsgTag(void *token, tag_t *tag);
 
 /*
  * The macros of am_macros.h call these functions. The functions ...VA are the same with a va_list.
- * Requests: AM_ERR_BAD_ARG also if the index is not mapped or nbytes is too large; AM_ERR_RESOURCE
- * if a handler makes the call; AM_ERR_IN_USE if an asynchronous request would have to wait for a
- * credit. Replies: AM_ERR_RESOURCE if the token does not belong to a running request handler, or if
- * this handler has replied already. The program may change the memory at source after the return;
- * after an asynchronous request only when the reply's handler starts.
+ * A request also returns AM_ERR_BAD_ARG if the index is not mapped or nbytes is too large. It
+ * returns AM_ERR_RESOURCE if a handler makes it, and AM_ERR_IN_USE if it is asynchronous and would
+ * have to wait for a credit. A reply returns AM_ERR_RESOURCE if token is not a running request
+ * handler's, or this handler has already replied. The program may change the memory at source after
+ * the return, but after an asynchronous request only when the reply's handler starts.
  */
 int AMVIA_Request(ep_t ea, int dest, handler_t handler, int numargs, ...);
 int AMVIA_RequestI(ep_t ea, int dest, handler_t handler, void *source, size_t nbytes, int numargs,
@@ -239,7 +239,7 @@ int AMVIA_GetXferVA(ep_t ea, int dest, uintptr_t source_offset, handler_t handle
 
 /* ---- beyond AM-II --------------------------------------------------------------------------- */
 
-/* The reason of this thread's last call that did not return AM_OK; never NULL. */
+/* The reason why this thread's last failing call did not return AM_OK; never NULL. */
 const char *amvia_LastError(void);
 
 /* The name of the endpoint that AM_AllocateKnownEndpoint makes with this port on the host. host: a
@@ -247,11 +247,11 @@ const char *amvia_LastError(void);
 int amvia_KnownName(const char *host, int port, en_t *name);
 
 /*
- * The message that came back; the token is that of handler 0. For this token AM_GetSourceEndpoint
- * returns the endpoint that refused the message, and AM_GetDestEndpoint our own endpoint.
+ * The message that came back. token is the token of handler 0. For this token AM_GetSourceEndpoint
+ * returns the endpoint that refused the message, and AM_GetDestEndpoint returns our own endpoint.
  */
 typedef struct {
-    int reason;        /* E...: the status; if it is EREPLYREJECTED, the requester's reason */
+    int reason;        /* E...: handler 0's status or, if EREPLYREJECTED, the requester's reason */
     int dest;          /* translation index of a request, -1 for a reply */
     handler_t handler; /* the handler that the message should have run */
     int numargs;       /* 0 to 16 */

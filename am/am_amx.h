@@ -5,7 +5,7 @@
  *
  *     cc -DAMMPI prog.c $(pkg-config --cflags --libs vipam)      amrun -n 4 ./a.out
  *
- * Functions return AM_OK or AM_ERR_... as those of am.h, unless said otherwise.
+ * Functions return AM_OK or AM_ERR_... like the functions of am.h, unless said otherwise.
  */
 #ifndef VIPAM_AMX_H
 #define VIPAM_AMX_H
@@ -33,8 +33,8 @@ extern int AMX_VerboseErrors;
 extern int AMX_SilentMode;
 /* The word in front of the messages of AMX_FatalErr. */
 extern const char *AMX_ProcessLabel;
-/* The function with which AMX_SPMDExit ends the process; _exit unless the program sets another
- * one. */
+/* AMX_SPMDExit ends the process with this function. It is _exit unless the program sets another
+ * function. */
 extern void (*AMX_SPMDkillmyprocess)(int);
 
 /* Print a message, formatted as by printf, and a newline; then end the job. */
@@ -45,20 +45,20 @@ void AMX_FatalErr(const char *format, ...) __attribute__((format(printf, 1, 2), 
 /*
  * Join the job that mpirun, mpiexec, srun or amrun has started. Without such a launcher the job has
  * one process. The call runs AM_Init, makes one AM_SEQ bundle and one endpoint with a random tag,
- * and maps all endpoints of the job by rank. networkdepth: the most unanswered requests to one
- * endpoint, 0 for the default. Collective. AM_ERR_RESOURCE: no answer of the launcher, or no vipd.
+ * and maps all endpoints of the job by rank. networkdepth: largest number of unanswered requests to
+ * one endpoint; 0: the default. Collective. AM_ERR_RESOURCE: no reply of the launcher, or no vipd.
  */
 int AMX_SPMDStartup(int *argc, char ***argv, int networkdepth, uint64_t *networkpid, eb_t *bundle,
                     ep_t *endpoint);
 int AMX_SPMDIsWorker(char **argv); /* always 1 */
-int AMX_SPMDNumProcs(void);        /* 0 before the start */
-int AMX_SPMDMyProc(void);          /* -1 before the start */
+int AMX_SPMDNumProcs(void);        /* 0 before AMX_SPMDStartup */
+int AMX_SPMDMyProc(void);          /* -1 before AMX_SPMDStartup */
 /* Wait for all processes; handlers run meanwhile. Collective. */
 int AMX_SPMDBarrier(void);
-/* Copy len bytes (up to 64 KiB) from each process to all, in the order of ranks; handlers run
- * meanwhile. Collective. */
+/* Copy len bytes (up to 64 KiB) from each process to all processes, in the order of ranks;
+ * handlers run meanwhile. Collective. */
 int AMX_SPMDAllGather(void *source, void *dest, size_t len);
-/* Copy len bytes (up to 64 KiB) from process root to all. Collective. */
+/* Copy len bytes (up to 64 KiB) from process root to all processes. Collective. */
 int AMX_SPMDBroadcast(void *buf, size_t len, int root);
 /*
  * End the job with this code; does not return. With code 0 the call first waits up to 30 s until
@@ -66,16 +66,16 @@ int AMX_SPMDBroadcast(void *buf, size_t len, int root);
  */
 int AMX_SPMDExit(int exitcode);
 int AMX_SPMDSetExitCallback(void (*callback)(int));
-/* The variable in the environment of this process; a launcher gives its own environment to it. */
+/* The variable in this process's environment, which a launcher copies from its own environment. */
 char *AMX_SPMDgetenvMaster(const char *name);
 
 /* ---- messages, names, statistics ------------------------------------------------------------- */
 
 int AMX_SetTranslationTag(ep_t ea, int index, tag_t tag);
-/* The index of a message's sender in our translation table (the lowest one), or -1 if the sender is
- * not mapped. */
+/* The lowest index of a message's sender in our translation table, or -1 if the sender is not
+ * mapped. */
 int AMX_GetSourceId(void *token, int *rank);
-int AMX_enEqual(en_t a, en_t b); /* not 0: the same endpoint */
+int AMX_enEqual(en_t a, en_t b); /* not 0 if both are the same endpoint */
 int AMX_GetTokenInfo(void *token, handler_t *handler, amx_category_t *category, int *is_request);
 
 typedef void (*AMX_preHandlerCallback_t)(amx_category_t category, int is_request, int handler,

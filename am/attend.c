@@ -1,7 +1,7 @@
 /*
- * The work of a poll beside messages: it adopts the connections that the service thread has made,
- * lets accept.c check doubted calls again, closes connections to make room, and sends control
- * messages.
+ * What a poll does apart from handling messages. It adopts the connections that the service thread
+ * has made, lets accept.c check doubted calls again, closes connections to make room, and sends
+ * control messages.
  */
 #include "am/internal.h"
 
@@ -57,8 +57,8 @@ static void reclaim(struct am_bundle *bundle, unsigned wanted)
     }
 }
 
-/* An endpoint's strangers are at their limit, and one more stranger calls: close the least recently
- * used connection of a stranger. */
+/* The strangers of ep have reached their limit, and one more stranger has called: close the least
+ * recently used connection of a stranger. */
 static void make_room_for_stranger(const struct am_ep *ep)
 {
     struct am_conn *conn = ep->bundle->oldest;
@@ -73,7 +73,7 @@ static void make_room_for_stranger(const struct am_ep *ep)
     am_net.counts.reclaimed++;
 }
 
-/* The program polls, so its tags are valid now: have the doubted calls checked again. */
+/* The program polls, so its tags are set now: let the service thread check doubted calls again. */
 static void judge_doubts(struct am_bundle *bundle)
 {
     for (struct am_ep *ep = bundle->eps; ep != NULL; ep = ep->next) {

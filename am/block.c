@@ -1,12 +1,12 @@
 /*
- * The registered memory (block) of each connection: descriptors and buffers, and behind them the
- * landing, the only part that the other side may write. The block of an ended connection is kept
+ * Each connection has one block of registered memory: descriptors and buffers, then the landing,
+ * which is the only part that the other side may write. The block of an ended connection is kept
  * for the next connection, because making and registering a block can take more than half of the
  * time for a new connection.
  */
 #include "am/internal.h"
 
-/* Most blocks that are kept. A kept block occupies the pages that its connection has used. */
+/* Maximum number of kept blocks. A kept block occupies the pages that its connection has used. */
 #define SPARE_MAX 16
 
 struct am_block {

@@ -1,7 +1,7 @@
 /*
- * Calling: makes the connection of a pair from this side, and handles arriving messages meanwhile.
- * If both sides call at the same time, the other side's call may win. Then this side uses the
- * connection that accept.c has made.
+ * Calling: this side of a pair asks the other side for a connection, and handles arriving messages
+ * meanwhile. If both sides call at the same time, the other side's call may win. Then this side
+ * uses the connection that accept.c has made.
  */
 #include "am/internal.h"
 
@@ -10,8 +10,8 @@
 /* After AM_ANSWER_CROSS: wait this many ns for the other side's call, then call again. */
 #define CROSS_WAIT_NS 50000000
 
-/* While waiting for a connection: number of turns without sleep; then the longest sleep, in ms. It
- * is LOOK_MS if the bundle has no cq_fd, which wakes for arriving messages; otherwise SLEEP_MS. */
+/* A wait for a connection has TURNS_AWAKE turns without sleep, then sleeps of at most SLEEP_MS. If
+ * the bundle has no cq_fd, messages wake no sleeper, and each sleep takes at most LOOK_MS. */
 #define TURNS_AWAKE 300
 #define LOOK_MS     1
 #define SLEEP_MS    20
@@ -125,9 +125,9 @@ static int finish_lane(struct am_conn *conn, struct am_lane *lane)
 
 /*
  * One turn of waiting, after `turns` earlier turns. With many processes and room for few
- * connections the wait is long, so after some turns the thread sleeps. It wakes when a lane of conn
- * (NULL: none) is connected or refused, or a message arrives. Before the first AM_WaitSema the
- * bundle has no cq_fd, so messages do not wake the thread, and the sleep is short.
+ * connections the wait is long, so after some turns the thread sleeps. It wakes when a message
+ * arrives, or when a lane of conn (if not NULL) is connected or refused. Before the first
+ * AM_WaitSema the bundle has no cq_fd, so messages do not wake the thread, and the sleep is short.
  */
 static void wait_turn(struct am_bundle *bundle, const struct am_conn *conn, unsigned turns)
 {
@@ -147,8 +147,8 @@ static void wait_turn(struct am_bundle *bundle, const struct am_conn *conn, unsi
     am_sleep(bundle, fd, count, bundle->cq_fd >= 0 ? SLEEP_MS : LOOK_MS);
 }
 
-/* Wait until all lanes are connected, and handle arriving messages meanwhile. Returns 0, a status,
- * or AGAIN. */
+/* Wait until all lanes are connected, and handle arriving messages meanwhile. Returns 0, an E...
+ * status, or AGAIN. */
 static int await_lanes(struct am_conn *conn)
 {
     struct am_bundle *bundle = conn->bundle;
@@ -164,7 +164,7 @@ static int await_lanes(struct am_conn *conn)
         }
         if (rc != PENDING)
             return rc;
-        /* The service thread has changed the phase: it has accepted the other side's call. */
+        /* If the phase has changed, the service thread has accepted the other side's call. */
         if (__atomic_load_n(&conn->map->phase, __ATOMIC_ACQUIRE) != AM_PHASE_CALLING)
             return AGAIN;
         if (am_poll(bundle) == 0)
@@ -172,7 +172,7 @@ static int await_lanes(struct am_conn *conn)
     }
 }
 
-/* Record the outcome rc of a call. false: the other side's call has won meanwhile. */
+/* Record the outcome rc of our call. false: the other side's call has won meanwhile. */
 static bool settle(struct am_map *map, struct am_conn *conn, int rc)
 {
     bool ours;
@@ -195,7 +195,7 @@ static bool settle(struct am_map *map, struct am_conn *conn, int rc)
     pthread_mutex_unlock(&am_net.lock);
     if (!ours || rc != 0) {
         am_conn_free(conn);
-        am_service_kick(); /* there is room again */
+        am_service_kick(); /* there may be room for another connection */
     }
     return ours;
 }
@@ -240,9 +240,9 @@ static int call(struct am_map *map, tag_t tag)
 }
 
 /*
- * May we call now? If there is no room, record that room is wanted. A call under way does not count
- * as a connection. Otherwise processes at their limit that call each other in a circle would wait
- * for ever.
+ * May we call now? If there is no room for a connection, record that room is wanted. A call under
+ * way does not count as a connection. If it did, processes at their limit that call each other in a
+ * circle would wait for ever.
  */
 static bool begin(struct am_map *map, bool *wanting)
 {
@@ -269,7 +269,7 @@ static bool begin(struct am_map *map, bool *wanting)
     return may;
 }
 
-/* If begin has recorded that room is wanted, undo that. */
+/* If begin has recorded that room is wanted, delete this record. */
 static void end_wanting(bool wanting)
 {
     if (!wanting)

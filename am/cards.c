@@ -1,7 +1,7 @@
 /* The cards of a job (struct am_card). Their keys prove the calls between processes of the job. */
 #include "am/internal.h"
 
-/* The cards, and the name of our endpoint in the job; am_net.lock. */
+/* The cards, and the name of our endpoint in the job. Under am_net.lock. */
 static struct {
     en_t name;             /* zeros before AMX_SPMDStartup */
     struct am_card *cards; /* NULL: not known yet */

@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Receive buffers in addition to one per credit: two for a control message and its answer. One for
- * a request whose handler still runs, while its reply has freed the credit for the next request. */
+/* Receive buffers in addition to one per credit. Two are for a control message and its answer. One
+ * is for a new request that uses the credit of a replied request whose handler still runs. */
 #define RECVS_EXTRA 3
 
-/* Send buffers in addition to one per credit: one for a control message, one for its answer. */
+/* Send buffers in addition to one per credit: one for a control message, one for an answer. */
 #define SENDS_EXTRA 2
 
 #define ROUND(n, to) (((n) + (to)-1) / (to) * (to))
@@ -24,7 +24,7 @@ static size_t lane_room(const struct am_conn *conn, unsigned lane)
     return conn->lanes == 1 || lane == AM_MEDIUM ? AM_BUFFER_BYTES : AM_SMALL_BYTES;
 }
 
-/* Set the addresses of the lanes' memory in the block (NULL: not made yet). Returns its bytes. */
+/* Set the addresses of the lanes in conn->block. Returns the bytes needed, also for block NULL. */
 static size_t lay_out(struct am_conn *conn)
 {
     size_t at = 0;
@@ -133,7 +133,7 @@ static void destroy_vi(VIP_VI_HANDLE vi)
 {
     VIP_DESCRIPTOR *desc;
 
-    VipSetUserData(vi, NULL); /* am_reap and am_gather ignore the VI's entries in their CQs then */
+    VipSetUserData(vi, NULL); /* am_reap and am_gather now ignore the VI's entries in the CQs */
     (void)VipDisconnect(vi);
     do
         (void)VipRecvDone(vi, &desc);
@@ -180,7 +180,7 @@ void am_recv_post(struct am_lane *lane, unsigned n)
     desc->DS[0].Local.Data.Address = lane->recv_bytes + n * lane->room;
     desc->DS[0].Local.Handle = lane->conn->mem;
     desc->DS[0].Local.Length = (VIP_UINT32)lane->room;
-    /* On a broken connection the descriptor completes as flushed, and am_gather ignores it. */
+    /* Ignore errors: a broken connection flushes the descriptor, and am_gather handles this. */
     (void)VipPostRecv(lane->vi, desc, lane->conn->mem);
     am_part(part);
 }
@@ -209,7 +209,7 @@ struct am_message *am_slot_get(struct am_lane *lane, unsigned n)
 {
     enum am_part part = am_part(AM_PART_FLOW);
 
-    /* The wait ends: every post completes or is flushed, even if the other program does nothing. */
+    /* The loop ends even if the other program does nothing: vipd completes or flushes all sends. */
     while (lane->in_flight[n] != 0) {
         am_reap(lane->conn->bundle);
         if (lane->in_flight[n] != 0)

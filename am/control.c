@@ -4,9 +4,9 @@
  * AM_KIND_AGREED has come. So control messages need only two receive buffers.
  *
  * Closing. The side that wants to close sends no more requests, waits for the answers to its
- * requests under way, and sends AM_KIND_CLOSE. The other side also stops sending requests and waits
- * for their answers before it agrees. Then no message can be under way, and the first side
- * disconnects. A new request waits until then, and then makes a new connection.
+ * requests under way, and sends AM_KIND_CLOSE. The other side also stops sending requests, and
+ * waits for the answers to its own requests before it agrees. Then no message can be under way, and
+ * the first side disconnects. A new request waits for the disconnect and makes a new connection.
  */
 #include "am/internal.h"
 
@@ -16,7 +16,7 @@
  * that the program never uses. */
 #define SEGMENT_REGISTER_MAX ((uintptr_t)1 << 30)
 
-/* Use the lane of long messages: so the control message arrives after all earlier ones of these. */
+/* Use the lane of RDMA Writes, so that the control message arrives after all earlier ones. */
 void am_control_send(struct am_conn *conn, uint8_t kind, bool answer)
 {
     struct am_lane *lane = &conn->lane[conn->lanes - 1];
@@ -84,7 +84,7 @@ void am_grant_consider(struct am_conn *conn, const struct am_message *msg)
         (conn->state != AM_CONN_OPEN && conn->state != AM_CONN_CLOSING))
         return;
     if (grant->valid && (grant->handlers[msg->handler / 8] & 1u << msg->handler % 8))
-        return; /* the other side has the permission; it had a reason not to use it */
+        return; /* the other side has this permission, and did not use it */
     if (!segment_registered(ep))
         return;
     conn->want_grant = true;

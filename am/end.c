@@ -1,5 +1,5 @@
-/* The end of a connection: the map forgets the connection first. The connection is freed when
- * nothing refers to it any more. */
+/* The end of a connection. First the map forgets the connection. Later, when nothing refers to the
+ * connection any more, it is freed. */
 #include "am/internal.h"
 
 void am_conn_broken(struct am_conn *conn)
@@ -40,7 +40,7 @@ void am_map_bury(struct am_conn *conn)
     am_net.live--;
     am_net.counts.live--;
     am_map_drop(map);
-    if (am_net.wanted > 0) /* wake the calls that sleep until there is room */
+    if (am_net.wanted > 0) /* wake the threads that sleep until there is room */
         am_attend_all();
     pthread_mutex_unlock(&am_net.lock);
     am_service_kick();

@@ -17,9 +17,9 @@
 #define KNOWN_PROCESS(port) (0x414D4B4E00000000u | (uint32_t)(port))
 
 /*
- * The longest time, in ns, that freeing an endpoint waits until its messages have left. Normally
- * the wait ends when they have left, or when the connection ends. The limit is for a peer that is
- * stopped and acknowledges nothing. It is longer than the delays of a busy machine.
+ * am_ep_flush waits at most this many ns until the endpoint's messages have left. Normally the wait
+ * ends when they have left, or when the connection ends. The limit is for a peer that is stopped
+ * and acknowledges nothing. The limit is longer than the delays of a busy machine.
  */
 #define AM_FLUSH_NS 30000000000LL
 
@@ -196,7 +196,7 @@ static struct am_ep *ep_new(void)
     return ep;
 }
 
-/* Make an endpoint; port 0: without a port. */
+/* Make an endpoint. If `port` is 0, it has no port. */
 static int allocate(struct am_bundle *bundle, int port, struct am_ep **ret)
 {
     struct am_ep *ep;
@@ -281,7 +281,7 @@ static void ep_shut(struct am_ep *ep, bool moves)
     am_bundle_adopt(ep->bundle);
 }
 
-/* Drop the endpoint's messages in a queue. */
+/* Remove the endpoint's messages from a queue. */
 static void purge(struct am_queue *queue, const struct am_ep *ep)
 {
     struct am_arrival **at = &queue->first, *arrival;
@@ -413,7 +413,7 @@ int AM_MoveEndpoint(ep_t ep, eb_t from, eb_t to)
         return am_fail(AM_ERR_RESOURCE, "AM_MoveEndpoint: not in handlers");
     if (from == to)
         return AM_OK;
-    /* A VI cannot change its completion queues: close the connections; requests make new ones. */
+    /* A VI cannot change its completion queues. Close the connections; requests make new ones. */
     am_lock(from);
     ep_shut(ep, true);
     close_all(ep);

@@ -9,13 +9,13 @@ struct pollfd;
 
 extern struct am_net am_net;
 
-/* Number of handlers that run in this thread. If not 0, calls that would run other handlers are
- * refused. */
+/* Number of handlers that run in this thread. While it is not 0, all functions that would have to
+ * poll fail. */
 extern __thread int am_in_handler;
 
 /* ---- base.c ---------------------------------------------------------------------------------- */
 
-/* Keep the reason for amvia_LastError (and print it if am_verbose is set), and return code. */
+/* Store the reason for amvia_LastError, print it if am_verbose is set, and return `code`. */
 int am_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 extern int am_verbose;
 /* Fail with AM_ERR_IN_USE. Programs may repeat the call in a loop, so the reason is never formatted
@@ -42,11 +42,11 @@ static inline void am_read_args(int32_t *arg, int numargs, va_list args)
         arg[i] = (int32_t)va_arg(args, int);
 }
 
-/* Make the next poll of the bundle also do am_bundle_attend. Any thread. */
+/* Wake the bundle's sleepers, and make its next poll call am_bundle_attend. Any thread. */
 void am_attend(struct am_bundle *bundle);
-/* The same for all bundles. Under am_net.lock. */
+/* Call am_attend for all bundles. Under am_net.lock. */
 void am_attend_all(void);
-/* Count one more connection; false: the process has its limit already. Under am_net.lock. */
+/* Count one more connection. false: the process is at its limit already. Under am_net.lock. */
 bool am_room_take(void);
 void am_room_fill(void); /* count one more connection, even above the limit */
 int am_listen(uint64_t discriminator, VIPX_LISTENER *ret);
@@ -57,7 +57,7 @@ bool am_name_equal(const en_t *a, const en_t *b);
 void am_name_text(const en_t *name, char text[AM_NAME_TEXT]);
 void am_stats_sent(struct am_ep *ep, const struct am_message *msg, bool request);
 void am_stats_received(struct am_ep *ep, const struct am_message *msg);
-/* Wait a little, without sending or receiving; longer if `turns` (earlier waits in a row) grows. */
+/* Wait without sending or receiving, longer after more `turns` (earlier waits in a row). */
 void am_pause(struct am_bundle *bundle, unsigned turns);
 
 /* ---- endpoint.c ------------------------------------------------------------------------------ */
@@ -90,33 +90,33 @@ void am_block_flush(void);
 
 /* ---- conn.c ---------------------------------------------------------------------------------- */
 
-/* A connection with VIs and receives posted, not connected. NULL with am_fail's text. */
+/* Make a connection whose VIs are not connected yet. NULL: amvia_LastError has the reason. */
 struct am_conn *am_conn_new(struct am_map *map, unsigned k, unsigned peer_k);
-/* Disconnect and free; NULL is fine. */
+/* Disconnect and free the connection. conn may be NULL. */
 void am_conn_free(struct am_conn *conn);
-/* Take completed sends off the bundle's queue. */
+/* Take the completed send descriptors out of the bundle's send_cq. */
 void am_reap(struct am_bundle *bundle);
 /* Wait until send buffer n of a lane is free, and return it. */
 struct am_message *am_slot_get(struct am_lane *lane, unsigned n);
-/* Post the message in send buffer n. If the connection is broken, the post has no effect. */
+/* Post the message that is in send buffer n. On a broken connection this has no effect. */
 void am_slot_post(struct am_lane *lane, unsigned n, size_t bytes);
-/* Post an RDMA Write, and then the message in send buffer n. */
+/* Post an RDMA Write, and then the message that is in send buffer n. */
 void am_slot_post_write(struct am_lane *lane, unsigned n, size_t msg_bytes,
                         const struct am_transfer *transfer);
-/* Have all posted sends completed? */
+/* Have all posted send descriptors completed? */
 bool am_conn_sent(struct am_conn *conn);
-/* Post receive buffer n again. */
+/* Post the descriptor of receive buffer n. */
 void am_recv_post(struct am_lane *lane, unsigned n);
-/* Make the connection the first of the bundle's list by last use; take it out of that list. */
+/* Put the connection first in the bundle's list by last use (touch); remove it (unlist). */
 void am_conn_touch(struct am_conn *conn);
 void am_conn_unlist(struct am_conn *conn);
-/* Record whether the connection has control messages to send. The bundle counts such connections;
- * while there are some, each poll sends what is due. */
+/* Record whether the connection has control messages to send. The bundle counts the connections
+ * that have some. While the count is not 0, each poll sends the control messages that are due. */
 void am_control_set(struct am_conn *conn, bool work);
 
 /* ---- end.c ----------------------------------------------------------------------------------- */
 
-/* A connection has broken or is closed: move it from its map to the bundle's dead connections. */
+/* When a connection has broken or is closed: move it from its map to bundle->dead. */
 void am_conn_broken(struct am_conn *conn);
 /* Free a dead connection that nothing refers to any more. */
 void am_map_bury(struct am_conn *conn);
@@ -129,15 +129,15 @@ void am_control_arrived(struct am_conn *conn, uint8_t kind, const struct am_wire
 void am_control_work(struct am_conn *conn);
 /* Close the connection by agreement of both sides. */
 void am_conn_close(struct am_conn *conn);
-/* Revoke all permissions to write into the segment. Each ends when the other side has agreed. */
+/* Revoke all permissions to write into the segment. Each one ends when its holder has agreed. */
 void am_segment_revoke(struct am_ep *ep);
-/* The number of other sides that have not agreed yet to am_segment_revoke. */
+/* The number of connections whose other side has not agreed to am_segment_revoke yet. */
 unsigned am_segment_writers(struct am_ep *ep);
 /* May another side write into the segment? */
 bool am_segment_granted(struct am_ep *ep);
 void am_segment_drop(struct am_ep *ep);
-/* A long message was copied: if possible, permit the other side to write the next one straight into
- * the segment. */
+/* A long message was copied: if possible, permit the other side to write the next long message
+ * straight into the segment. */
 void am_grant_consider(struct am_conn *conn, const struct am_message *msg);
 
 /* ---- send.c ---------------------------------------------------------------------------------- */
@@ -146,7 +146,7 @@ void am_grant_consider(struct am_conn *conn, const struct am_message *msg);
 struct am_way {
     struct am_lane *lane;
     unsigned slot;          /* number of the send buffer */
-    struct am_range *range; /* gets the bytes of the other segment that a long message covers */
+    struct am_range *range; /* result: the range of a long message in the other side's segment */
     bool wait;              /* return only when the program may change the source */
 };
 
@@ -154,18 +154,18 @@ struct am_way {
  * AM_ERR_RESOURCE. */
 int am_send_message(struct am_conn *conn, const struct am_message *head, const int32_t *arg,
                     const void *source, struct am_way *way);
-/* Send a reply to request id. */
+/* Send a reply to the request with this id. */
 int am_send_reply(struct am_conn *conn, uint16_t id, const struct am_message *head,
                   const int32_t *arg, const void *source);
-/* The tag for a reply: that of the translation entry of the requester, or `told` without an entry.
- * told: the reply_tag of the request. */
+/* The tag for a reply: the tag in the requester's translation entry. Without an entry it is `told`,
+ * the reply_tag of the request. */
 tag_t am_reply_tag(const struct am_map *map, tag_t told);
 
 /* ---- attend.c -------------------------------------------------------------------------------- */
 
 /* Adopt the connections that the service thread has accepted. */
 void am_bundle_adopt(struct am_bundle *bundle);
-/* All work of the bundle beside messages (attend.c). */
+/* Do what a poll does apart from handling messages (attend.c). */
 void am_bundle_attend(struct am_bundle *bundle);
 
 /* ---- judge.c --------------------------------------------------------------------------------- */
@@ -185,7 +185,7 @@ void am_request_over(struct am_conn *conn, uint16_t id);
 
 /* ---- loop.c ---------------------------------------------------------------------------------- */
 
-/* Send a request or a reply to ourselves: the handler runs within the call. */
+/* Send a request or a reply to ourselves. The handler runs before the function returns. */
 int am_loop_request(struct am_ep *ep, int dest, const struct am_message *head, const int32_t *arg,
                     const void *source);
 int am_loop_reply(struct am_token *token, const struct am_message *head, const int32_t *arg,
@@ -219,13 +219,13 @@ struct am_card {
     tag_t tag;
     struct job_key key; /* the key that callers must have */
 };
-/* Set the cards of the job whose endpoint is ep; am_spmd_key reads them. The caller must never free
- * them. NULL: the cards are not known yet. */
+/* Set the cards of our job; am_spmd_key reads them. ep: our endpoint in the job. The caller must
+ * never free the cards. NULL: they are not known yet. */
 void am_cards_know(const struct am_ep *ep, struct am_card *cards, int count);
 /*
- * The key that proves a call between ep and other (one of them is `called`): the key of `called` if
- * both endpoints are those of AMX_SPMDStartup in one job, otherwise NULL. *ret_early: the cards are
- * not known yet. Under am_net.lock.
+ * Return the key that proves a call between ep and other: the key of `called`, which is one of the
+ * two. NULL: they are not both endpoints of AMX_SPMDStartup in one job. *ret_early becomes true if
+ * the cards are not known yet. Under am_net.lock.
  */
 const struct job_key *am_spmd_key(const struct am_ep *ep, const en_t *other, const en_t *called,
                                   bool *ret_early);
@@ -256,32 +256,32 @@ struct am_caller {
     VIP_CONN_HANDLE handle;
     struct am_call call; /* the caller's private data */
     en_t name;           /* name of the endpoint that calls */
-    bool polled;         /* a doubted call: the program has polled since its first check */
+    bool polled;         /* the program has polled since the first check of this doubted call */
 };
 
-/* Most listeners of known endpoints, beside the listener of the process. */
+/* Maximum number of listeners of known endpoints. The process has one more listener. */
 #define AM_KNOWN_MAX 200
 
 int am_service_open(void);
 void am_service_close(void);
 /* Wake the service thread: it serves the waiting requests again. Any thread. */
 void am_service_kick(void);
-/* Make the service thread serve a request again that has waited. Under am_net.lock. */
+/* Make the service thread serve a waiting request again. Under am_net.lock. */
 void am_service_again(struct am_caller *caller);
 /* Make the request wait until there may be room for its connection. Under am_net.lock. */
 void am_service_want_room(struct am_caller *caller);
 /* Does a request wait to be served again? Under am_net.lock. */
 bool am_service_waiting(void);
-/* Take all requests that wait to be served again, as a list in order. Under am_net.lock. */
+/* Take all requests that wait to be served again, as a list, oldest first. Under am_net.lock. */
 struct am_caller *am_service_take(void);
 /* Give the endpoint's doubted calls to the service thread, which checks their proofs for the last
  * time. Under am_net.lock. */
 void am_service_judge(struct am_ep *ep);
-/* Let the service thread take the requests of this listener; end that and close the listener. */
+/* Add a listener whose requests the service thread takes; remove the listener and close it. */
 int am_service_listen(VIPX_LISTENER listener);
 void am_service_unlisten(VIPX_LISTENER listener);
 /*
- * The file descriptors that the service thread sleeps on: first the one that wakes it, then one of
+ * The file descriptors that the service thread sleeps on: first its eventfd, then one descriptor of
  * each listener. The listener of wait[i] is listener[i]. Both arrays have AM_KNOWN_MAX + 2 places.
  * Returns the number of descriptors.
  */
@@ -296,8 +296,8 @@ void am_service_stop(void);
 /* ---- proof.c --------------------------------------------------------------------------------- */
 
 /*
- * Make and check the proofs of a call and of its answer. key: that of the called endpoint, or NULL.
- * Without a key, the endpoint's tag proves a call, and every answer counts as proved. Any thread.
+ * Make and check the proofs of a call and of its answer. key: the called endpoint's key, or NULL.
+ * If `key` is NULL, `tag` proves a call, and every answer counts as proved. Any thread.
  */
 void am_call_prove(const struct job_key *key, tag_t tag, const en_t *caller, const en_t *called,
                    struct am_call *call);

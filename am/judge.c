@@ -1,5 +1,5 @@
-/* May an endpoint handle a message (specification of AM-II, 4.11)? The check is also made for
- * messages to ourselves. */
+/* Checks whether an endpoint may handle a message (specification of AM-II, 4.11). Messages to
+ * ourselves are checked, too. */
 #include "am/internal.h"
 
 /* Is the range inside the segment? Returns 0, or an E... status. */

@@ -6,7 +6,7 @@
  *
  * A credit lets one request be under way. A lane is one VI of a connection. The landing is memory
  * into which the other side writes long messages; each message has a place there. A stranger is a
- * caller without proof that the program has not mapped; an endpoint needs AM_ALL to accept it.
+ * caller that has no proof and no translation entry; only an endpoint with tag AM_ALL accepts it.
  *
  * Locks. bundle->lock (AM_PAR only) guards a bundle, its endpoints, maps and conns. am_net.lock
  * guards the data that the service thread (accept.c) also uses: the tables of endpoints and maps,
@@ -26,17 +26,17 @@
 #include "am/token.h"
 #include "am/wire.h"
 
-/* Entries of an endpoint's translation table: the initial and smallest number, and the largest. */
+/* Numbers of entries in a translation table: MIN at the start and at least, MAX at most. */
 #define AM_TRANSLATIONS_MIN 256
 #define AM_TRANSLATIONS_MAX (1 << 20)
 
-/* Room for a VIPL address in bytes: its head, the host, and a discriminator of 8 bytes. */
+/* Bytes that a VIPL address needs: its head, the host, and a discriminator of 8 bytes. */
 #define AM_ADDRESS_BYTES 64
 
-/* Room for an endpoint's name as text, in bytes. */
+/* Bytes that an endpoint's name needs as text. */
 #define AM_NAME_TEXT 80
 
-/* Numbers of endpoints with a port have this bit. */
+/* The number of an endpoint with a port has this bit. */
 #define AM_KNOWN_BIT 0x80000000u
 
 #define AM_EP_BUCKETS 1024
@@ -45,7 +45,7 @@
  * the message costs less than an RDMA Write. */
 #define AM_DIRECT_MIN 1024u
 
-/* Size classes of messages. With VIPAM_VARIANT=1 each class has a lane with this index. */
+/* Size classes of messages. With VIPAM_VARIANT=1, each class has a lane: lane[class]. */
 enum am_class { AM_SHORT, AM_MEDIUM, AM_LONG, AM_CLASSES };
 
 struct am_caller;
@@ -54,11 +54,11 @@ struct am_map;
 
 /* The descriptors of a send buffer, in registered memory. */
 struct am_slot {
-    VIP_DESCRIPTOR desc;  /* of the message */
-    VIP_DESCRIPTOR write; /* of an RDMA Write before the message */
+    VIP_DESCRIPTOR desc;  /* descriptor of the message */
+    VIP_DESCRIPTOR write; /* descriptor of an RDMA Write before the message */
 };
 
-/* A range of bytes in a segment; len 0: none. */
+/* A range of bytes in a segment; len 0: no range. */
 struct am_range {
     uint64_t off, len;
 };
@@ -72,7 +72,7 @@ struct am_transfer {
     VIP_MEM_HANDLE to_mem;
 };
 
-/* A message with room for its arguments, outside a buffer. */
+/* A message that is not in a send or receive buffer, with room for its arguments. */
 union am_message_room {
     struct am_message msg;
     char room[sizeof(struct am_message) + 4 * AM_ARGS_MAX];
@@ -86,17 +86,17 @@ struct am_lane {
     unsigned index; /* in conn->lane */
     VIP_VI_HANDLE vi;
     size_t room;               /* bytes of one buffer */
-    struct am_slot *send;      /* conn->sends */
-    VIP_DESCRIPTOR *recv;      /* conn->recvs */
-    char *send_bytes;          /* conn->sends x room */
-    char *recv_bytes;          /* conn->recvs x room */
-    uint8_t *in_flight;        /* conn->sends: number of posted descriptors without completion */
-    struct am_region **region; /* conn->sends: memory that the posted descriptors read from */
+    struct am_slot *send;      /* array of conn->sends */
+    VIP_DESCRIPTOR *recv;      /* array of conn->recvs */
+    char *send_bytes;          /* conn->sends buffers of `room` bytes each */
+    char *recv_bytes;          /* conn->recvs buffers of `room` bytes each */
+    uint8_t *in_flight;        /* per send buffer: number of posted, uncompleted descriptors */
+    struct am_region **region; /* per send buffer: memory that the posted descriptors read from */
     bool connected;            /* the VI is connected */
 };
 
-/* A request under way, in conn->request. Its message stays in the send buffer of the same number
- * until the request is over. */
+/* An entry of conn->request: a request under way. Its message stays in the send buffer with the
+ * same number until the request is over. */
 struct am_request {
     bool used;
     uint8_t lane;          /* the lane that its message used */
@@ -105,10 +105,10 @@ struct am_request {
     struct am_range range; /* bytes of the other side's segment that a long request covers */
 };
 
-/* The last answer to a request of the other side; in conn->reply, by the request's number. */
+/* An entry of conn->reply: our last answer to the other side's request with this number. */
 struct am_reply {
     uint8_t lane;
-    struct am_range range; /* bytes that a long reply covers; valid until the next such request */
+    struct am_range range; /* range of a long reply, until the next request with this number */
 };
 
 /* A received message that waits for its handler. Each receive buffer has one such struct. */
@@ -123,8 +123,8 @@ struct am_queue {
 };
 
 enum am_conn_state {
-    AM_CONN_CALLING,  /* we call the other side */
-    AM_CONN_ACCEPTED, /* we have accepted; we send nothing before the caller's READY comes */
+    AM_CONN_CALLING,  /* our connection request is under way */
+    AM_CONN_ACCEPTED, /* we have accepted the call, and send nothing before READY comes */
     AM_CONN_OPEN,
     AM_CONN_CLOSING, /* one side wants to close the connection: we send no new requests */
     AM_CONN_CLOSED,  /* we have agreed to close; the other side disconnects */
@@ -148,10 +148,10 @@ struct am_conn {
     struct am_conn *newer, *older; /* in the bundle's list by last use */
     enum am_conn_state state;
     bool listed;                  /* in the bundle's list by last use */
-    bool adopted;                 /* the bundle uses it */
+    bool adopted;                 /* the bundle uses this connection */
     uint32_t serial;              /* the caller's number for this connection */
     unsigned k, peer_k;           /* credits: ours, the other side's */
-    unsigned lanes, sends, recvs; /* lanes; send buffers and receive buffers of each lane */
+    unsigned lanes, sends, recvs; /* number of lanes; number of send and receive buffers per lane */
     struct am_lane lane[AM_CLASSES];
     void *block; /* memory for descriptors, buffers and landing; NULL: none yet */
     size_t block_bytes;
@@ -159,11 +159,11 @@ struct am_conn {
     VIP_MEM_HANDLE mem, landing_mem;
     uint64_t peer_landing; /* address of the other side's landing */
     VIP_MEM_HANDLE peer_landing_mem;
-    bool no_write_message;      /* the other side's vipd has no RDMA Write with message */
+    bool no_write_message;      /* the other side's vipd does not know VipxPostWriteMessage */
     struct am_request *request; /* array of k */
     uint16_t *free_id;          /* numbers of free requests: a stack with room for k */
     unsigned free_ids;
-    uint8_t *peer_busy;         /* peer_k flags: this request has arrived and is not answered */
+    uint8_t *peer_busy;         /* peer_k flags: request with this number waits for our answer */
     unsigned serving;           /* number of flags that are set in peer_busy */
     struct am_reply *reply;     /* array of peer_k */
     struct am_arrival *arrival; /* array of lanes x recvs */
@@ -186,8 +186,8 @@ struct am_conn {
 /* Phase of a map's connection; am_net.lock. */
 enum am_phase {
     AM_PHASE_NONE,
-    AM_PHASE_CALLING,   /* a thread of the bundle calls the other side */
-    AM_PHASE_ACCEPTING, /* the service thread makes a connection, or the bundle must adopt it */
+    AM_PHASE_CALLING,   /* a thread of the bundle asks the other side for a connection */
+    AM_PHASE_ACCEPTING, /* the service thread makes the connection, or the bundle must adopt it */
     AM_PHASE_UP         /* the bundle has the connection; lasts until the connection breaks */
 };
 
@@ -197,8 +197,8 @@ struct am_map {
     struct am_ep *ep;
     en_t name;            /* name of the other endpoint */
     unsigned entries;     /* number of translation entries that refer to this map */
-    int entry;            /* index of the lowest of these entries, or -1 */
-    unsigned waiters;     /* threads in a request that waits for a connection or a credit */
+    int entry;            /* index of the map's lowest translation entry, or -1 */
+    unsigned waiters;     /* threads whose request waits for a connection or a credit */
     struct am_conn *conn; /* bundle->lock */
     unsigned peer_depth;  /* credits of the other side, which need buffers here; 0: not known */
     int64_t crossed_ns;   /* time of the answer AM_ANSWER_CROSS to our call; 0: no such answer */
@@ -231,7 +231,7 @@ typedef void (*am_post_handler_t)(int category, int is_request);
 struct am_ep {
     struct am_bundle *bundle;
     struct am_ep *next, *prev; /* in the bundle */
-    struct am_ep *next_known;  /* in am_net's table */
+    struct am_ep *next_known;  /* in am_net.known */
     en_t name;
     tag_t tag;
     struct am_segment seg;
@@ -239,20 +239,20 @@ struct am_ep {
     int trans_count;
     amvia_handler_fn_t handler[256];
     unsigned depth;       /* credits; 0 until AM_SetExpectedResources */
-    unsigned pins;        /* connections that the service thread makes for it now; am_net.lock */
+    unsigned pins;        /* lanes that the service thread accepts now; am_net.lock */
     bool closing, moving; /* being freed, being moved; am_net.lock */
-    struct am_caller
-        *doubted; /* calls without the right proof; am_net.lock guards all members up to crowded */
+    /* am_net.lock for doubted, doubted_count, strangers, crowded: */
+    struct am_caller *doubted; /* calls without the right proof */
     unsigned doubted_count;
-    unsigned strangers; /* connections that only AM_ALL allows */
+    unsigned strangers; /* number of connections of strangers */
     bool crowded;       /* strangers are at their limit, and one more stranger has called */
-    struct am_map *map_bucket[AM_MAP_BUCKETS]; /* am_net.lock: changes, service thread's reads */
+    struct am_map *map_bucket[AM_MAP_BUCKETS]; /* am_net.lock for changes and the service thread */
     struct am_map self;                        /* the map for messages to ourselves */
     bool busy;                                 /* a handler of the endpoint runs */
-    unsigned shown_count; /* used places of shown: handlers that run, nested ones too */
-    struct am_token shown[AM_NESTED_MAX]; /* tokens of these handlers */
-    char *loop_medium[2];                 /* buffers for messages to ourselves: request, reply */
-    VIPX_LISTENER listener;               /* known endpoint: its listener */
+    unsigned shown_count; /* number of used places in shown: one per running handler */
+    struct am_token shown[AM_NESTED_MAX]; /* tokens of the running handlers */
+    char *loop_medium[2];                 /* for medium messages to ourselves: request, reply */
+    VIPX_LISTENER listener;               /* listener of a known endpoint, or NULL */
     amx_stats_t stats;
     am_pre_handler_t before_handler; /* callbacks of am_amx.h */
     am_post_handler_t after_handler;
@@ -268,13 +268,13 @@ struct am_bundle {
     int wake_fd;        /* eventfd that wakes the threads in am_sleep */
     unsigned attention; /* atomic: not 0 if there is work that is not a message (attend.c) */
     struct am_conn *incoming; /* am_net.lock: connections that the bundle must adopt */
-    struct am_conn *failed;   /* am_net.lock: connections of which the accept of a lane failed */
+    struct am_conn *failed;   /* am_net.lock: connections with a lane that was not accepted */
     struct am_queue replies, requests; /* arrived messages that wait for their handlers */
     struct am_conn *newest, *oldest;   /* ends of the list of connections by last use */
     struct am_conn *dead;              /* connections to free when nothing refers to them */
     int mask;
-    uint64_t handled;  /* number of handlers run; a thread sees by it what other threads handled */
-    unsigned sleepers; /* atomic: number of threads in am_sleep */
+    uint64_t handled;       /* number of handlers that have run so far, in all threads */
+    unsigned sleepers;      /* atomic: number of threads in am_sleep */
     unsigned control_conns; /* connections with control messages to send */
     unsigned closing;       /* connections that we are closing */
 };
@@ -294,8 +294,8 @@ struct am_net {
     struct am_ep *known[AM_EP_BUCKETS]; /* all endpoints, by number */
     struct am_bundle *bundles;
     unsigned live, live_max; /* number of connections now, and its limit */
-    unsigned wanted;         /* number of connections that wait for room */
-    unsigned doubts;         /* doubted calls and crowded endpoints, of all endpoints */
+    unsigned wanted;         /* number of threads that want room for connections */
+    unsigned doubts;         /* number of doubted calls plus number of crowded endpoints */
     unsigned lanes;          /* lanes per connection: 1, or 3 with VIPAM_VARIANT=1 */
     unsigned depth;          /* default credits */
     int64_t residence_ns;    /* connections younger than this are not closed to make room */

@@ -10,7 +10,7 @@ static __thread struct am_parts account;
 static __thread enum am_part present;
 static __thread uint64_t since;
 
-/* Read the processor's counter. Reading it takes little time, so it hardly changes the result. */
+/* Read the processor's time-stamp counter. This is so fast that it hardly changes the result. */
 static uint64_t ticks_now(void)
 {
 #if defined(__x86_64__)

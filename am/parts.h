@@ -2,8 +2,8 @@
  * Inside libvipam: measures the processor time of each part of the library, for bench/am/parts.
  * Only the library vipam_parts (built with VIPAM_PARTS) measures; otherwise am_part does nothing.
  *
- * At every moment a thread is in one part. am_part(p) ends the present part, begins p, and returns
- * the part that it ended. The caller resumes that part later.
+ * At every moment a thread is in one part. am_part(p) ends the current part, begins p, and returns
+ * the ended part. The caller passes the ended part to am_part later, to resume it.
  */
 #ifndef AM_PARTS_H
 #define AM_PARTS_H
@@ -20,8 +20,8 @@ enum am_part {
 };
 
 #ifdef VIPAM_PARTS
-/* Of this thread since the reset: ticks of the processor's time-stamp counter that each part took,
- * and the number of times that the part ended. */
+/* Counts of this thread since amvia_parts_reset: the ticks of the processor's time-stamp counter
+ * that each part took, and how many times each part ended. */
 struct am_parts {
     uint64_t ticks[AM_PARTS], ends[AM_PARTS];
 };

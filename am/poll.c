@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-/* Most messages that a poll takes before it handles the first one. A limit, so that very many
- * requests do not delay replies. */
+/* A poll takes at most this many messages before it handles the first one. So a large number of
+ * requests does not delay replies. */
 #define GATHER_MAX 64
 
 static struct am_message *arrival_msg(const struct am_arrival *arrival)
@@ -112,7 +112,7 @@ static void arrived(struct am_arrival *arrival, size_t bytes)
     if (msg->kind < AM_KIND_REPLY_REFUSED) {
         conn->peer_busy[msg->id] = 1;
         conn->serving++;
-        conn->reply[msg->id].range.len = 0; /* the handler of the last reply with this id has run */
+        conn->reply[msg->id].range.len = 0; /* the last reply with this id has been handled */
         am_conn_touch(conn);
     }
     if (!payload_fits(msg, bytes))
@@ -161,7 +161,7 @@ int am_gather(struct am_bundle *bundle)
 
 /* ---- copying the payload --------------------------------------------------------------------- */
 
-/* Copy a long payload to the segment if it is not there yet. Returns the payload's address. */
+/* If a long payload is not in the segment yet, copy it there. Returns the payload's address. */
 static void *bring_payload(struct am_conn *conn, struct am_message *msg)
 {
     struct am_ep *ep = conn->map->ep;
@@ -183,7 +183,7 @@ static void *bring_payload(struct am_conn *conn, struct am_message *msg)
     return to;
 }
 
-/* Copy head and arguments of a message out of its buffer, which will be used again. */
+/* Copy head and arguments of a message out of its buffer, because the buffer is used again. */
 static void copy_head(union am_message_room *to, const struct am_message *from)
 {
     to->msg = *from;
@@ -213,7 +213,7 @@ void am_request_over(struct am_conn *conn, uint16_t id)
     am_part(part);
 }
 
-/* Answer a get. No handler of the program takes part. */
+/* Answer a get without running a handler of the program. */
 static void answer_get(struct am_conn *conn, const struct am_message *msg)
 {
     struct am_message head = {.kind = AM_KIND_R_LONG,
@@ -339,7 +339,7 @@ static void return_all(struct am_conn *conn)
     }
 }
 
-/* Free the dead connections without arrivals that wait for their handlers. */
+/* Free the dead connections that nothing uses now. Returns the number of handlers run. */
 static int bury(struct am_bundle *bundle)
 {
     struct am_conn **at = &bundle->dead, *conn;

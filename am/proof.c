@@ -13,7 +13,7 @@ static struct am_claim claim_of(const en_t *caller, const en_t *called, const st
     struct am_claim claim = {.call = *call};
 
     memcpy(claim.caller, caller, sizeof(claim.caller));
-    /* Leave out the called host: it may have several addresses, and both sides different ones. */
+    /* Leave out the called host: it may have several addresses, and each side may use another. */
     memcpy(claim.called, called, offsetof(en_t, host_bytes));
     memset(&claim.call.proof, 0, sizeof(claim.call.proof));
     return claim;
@@ -29,7 +29,7 @@ static struct am_claim answer_claim(const en_t *caller, const en_t *called,
     return claim;
 }
 
-/* The key for a proof: key, or without a key the bytes of the tag. */
+/* The key for a proof: *key, or the bytes of the tag if `key` is NULL. */
 static struct job_key key_or_tag(const struct job_key *key, tag_t tag)
 {
     struct job_key made = {{0}};

@@ -4,8 +4,8 @@
  *
  * A program may unmap registered memory and get other memory at the same address. The registration
  * still belongs to the old pages then. So before each use the library asks the kernel for the
- * mappings at this address (ioctl PROCMAP_QUERY, since Linux 6.11, takes a microsecond). If this
- * does not work, the library registers memory anew for each message.
+ * mappings at this address (ioctl PROCMAP_QUERY, since Linux 6.11, takes a microsecond). If the
+ * ioctl does not work, the library registers memory anew for each message.
  */
 #include "am/internal.h"
 
@@ -15,10 +15,10 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* Most ranges in the cache. */
+/* Maximum number of ranges in the cache. */
 #define REGIONS 32
 
-/* Most bytes in the cache: registered pages stay in memory. Ranges in use may exceed the limit. */
+/* Byte limit of the cache, because registered pages stay in memory. Ranges in use may exceed it. */
 #define REGION_BYTES_MAX ((size_t)64 << 20)
 
 #define PAGE 4096u
@@ -34,7 +34,7 @@ struct map_query {
 };
 #define MAP_QUERY _IOWR('f', 17, struct map_query)
 
-/* A hash of the mappings of a range. If it has changed, the range has other pages. */
+/* A hash of the mappings of a range. If the hash has changed, the range has other pages. */
 struct identity {
     uint64_t hash;
 };
@@ -65,7 +65,7 @@ static bool ask_kernel(uintptr_t at, struct map_query *query)
     return ioctl(cache.maps_fd, MAP_QUERY, query) == 0;
 }
 
-/* Hash a range. false: PROCMAP_QUERY does not work, or a part of the range is not mapped. */
+/* Hash a range's mappings. false: PROCMAP_QUERY does not work, or a part is not mapped. */
 static bool identify(uintptr_t at, size_t len, struct identity *ret)
 {
     uintptr_t end = at + len;
@@ -124,8 +124,8 @@ static struct am_region *find(uintptr_t at, size_t len)
     return NULL;
 }
 
-/* Find a free entry for a region of len bytes. Until there is room, drop the least recently used
- * region. NULL: all entries are pinned. */
+/* Find a free entry for a region of len bytes. Free the least recently used regions until there is
+ * room. NULL: all entries are in use. */
 static struct am_region *make_room(size_t len)
 {
     for (;;) {

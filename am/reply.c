@@ -1,4 +1,4 @@
-/* Replies: the calls by which a handler answers its request. A reply never waits for a credit. */
+/* Replies: the functions by which a handler answers its request. No reply waits for a credit. */
 #include "am/internal.h"
 
 static int check_reply(const struct am_token *token, int numargs, const void *source, size_t nbytes,
@@ -42,7 +42,7 @@ static int reply(struct am_token *token, struct am_message *head, int numargs, v
     } else {
         am_stats_sent(ep, head, false);
         rc = am_send_reply(token->conn, token->msg->id, head, arg, source);
-        /* If the reply could not be sent, the library answers AM_KIND_NONE after the handler. */
+        /* If the reply could not be sent, the library sends AM_KIND_NONE after the handler. */
         token->replied = rc == AM_OK;
     }
     am_unlock(ep->bundle);

@@ -1,6 +1,6 @@
 /*
- * Requests: each waits for a free credit and uses it until the reply comes. If there can be no
- * connection, the request comes back at once: handler 0 runs.
+ * Requests: each waits for a free credit and uses it until the reply comes. If no connection
+ * can be made, the request comes back at once: handler 0 runs.
  */
 #include "am/internal.h"
 
@@ -33,8 +33,8 @@ static void return_unsent(struct ask *ask, struct am_map *map, int status)
 
 /*
  * Wait until the map has an open connection with a free credit, and handle arriving messages
- * meanwhile. Returns 0 and the connection in *ret; AM_ERR_IN_USE: an asynchronous request would
- * have to wait for a credit; negative: minus an E... status, why there is no connection.
+ * meanwhile. Outcomes: 0 (the connection is in *ret); AM_ERR_IN_USE (an asynchronous request would
+ * have to wait for a credit); minus an E... status (the reason why there is no connection).
  */
 static int wait_for_credit(struct am_map *map, tag_t tag, bool async, struct am_conn **ret)
 {

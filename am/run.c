@@ -10,7 +10,7 @@
 
 __thread int am_in_handler;
 
-/* P0 to P16: parameter lists of 0 to 16 ints. A0 to A16: the arguments for them. */
+/* P0 to P16: parameter lists of 0 to 16 ints. A0 to A16: the arguments for these lists. */
 #define P0
 #define P1  P0, int
 #define P2  P1, int
@@ -80,7 +80,7 @@ static void call_short(amvia_handler_fn_t handler, void *token, unsigned n, cons
     }
 }
 
-/* Pass nbytes as size_t. If the handler's parameter is an int, it reads the lower half of the same
+/* Pass nbytes as size_t. A handler whose parameter is an int reads the lower half of the same
  * register. */
 static void call_bulk(amvia_handler_fn_t handler, void *token, void *buf, size_t nbytes, unsigned n,
                       const int32_t *arg)
@@ -116,9 +116,9 @@ static void before(const struct am_token *token, const struct am_message *msg, v
 }
 
 /*
- * Copy the token to the memory of the endpoint; the program gets the address of this copy. So a
- * call with the token after the handler's return still reads valid memory and finds magic 0. Under
- * the bundle's lock, like token_hide.
+ * Copy the token to the memory of the endpoint; the program gets the address of this copy. If the
+ * program uses the token after the handler's return, the library still reads valid memory and finds
+ * magic 0. Under the bundle's lock, like token_hide.
  */
 static struct am_token *token_show(const struct am_token *token)
 {

@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-/* Up to this many bytes, a long payload is copied to the send buffer. Then the caller need not wait
- * until the payload has left. */
+/* A long payload of up to this many bytes is copied to the send buffer, so that the caller need not
+ * wait until the payload has left. */
 #define STAGE_MAX 32768u
 
 static struct am_lane *lane_for(struct am_conn *conn, enum am_class class)
@@ -27,8 +27,8 @@ static bool overlap(const struct am_range *a, uint64_t off, uint64_t len)
 
 /*
  * May the payload be written straight into the other side's segment? The other side must have
- * granted it. The payload must not overlap an earlier long message whose handler may not have run
- * yet, because the handler must find its own bytes.
+ * granted direct writes. The payload must not overlap an earlier long message whose handler may not
+ * have run yet, because this handler must find the payload of its own message.
  */
 static bool may_write_straight(const struct am_conn *conn, const struct am_message *msg)
 {
@@ -69,7 +69,7 @@ static void choose(struct am_conn *conn, struct am_message *msg, struct am_way *
     way->lane = lane_for(conn, class);
 }
 
-/* Write the payload to the other side by RDMA, then send the message of the buffer. */
+/* Write the payload to the other side by RDMA, then send msg, which is in the send buffer. */
 static int post_write(struct am_conn *conn, struct am_message *msg, const struct am_way *way,
                       const void *source)
 {
@@ -98,7 +98,7 @@ static int post_write(struct am_conn *conn, struct am_message *msg, const struct
     way->lane->region[way->slot] = region;
     am_slot_post_write(way->lane, way->slot, head, &transfer);
     if (!staged && way->wait)
-        am_slot_get(way->lane, way->slot); /* wait: the source is free when the buffer is free */
+        am_slot_get(way->lane, way->slot); /* after this the program may change the source */
     return AM_OK;
 }
 

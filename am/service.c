@@ -1,6 +1,6 @@
 /*
  * The lists of work for the service thread (accept.c): the listeners, and the callers that it must
- * serve again. Also the eventfd that wakes the thread. All threads add to these lists.
+ * serve again. Also the eventfd that wakes the thread. Any thread may add to the lists.
  */
 #include "am/internal.h"
 
@@ -12,8 +12,8 @@
 
 static struct {
     int wake_fd;
-    struct am_caller *waiting, **last; /* callers in order; am_net.lock, like all that follows */
-    bool wanting;                      /* callers want room: am_net.wanted has 1 for them */
+    struct am_caller *waiting, **last; /* callers in order; am_net.lock, like all members below */
+    bool wanting;                      /* callers want room; am_net.wanted counts them as 1 */
     VIPX_LISTENER known[AM_KNOWN_MAX];
     unsigned known_count;
 } service = {.wake_fd = -1};

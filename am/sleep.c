@@ -13,7 +13,7 @@ void am_wake_sleepers(struct am_bundle *bundle)
         return; /* wake_fd is readable already */
 }
 
-/* Only the last sleeping thread reads wake_fd, so that wake_fd wakes all of them. */
+/* Only the last thread that wakes reads wake_fd. Before that, wake_fd wakes all the others. */
 void am_sleep(struct am_bundle *bundle, const int *fds, unsigned count, int timeout_ms)
 {
     struct pollfd wait[AM_SLEEP_FDS + 1] = {{.fd = bundle->wake_fd, .events = POLLIN}};
@@ -23,7 +23,7 @@ void am_sleep(struct am_bundle *bundle, const int *fds, unsigned count, int time
         wait[i + 1] = (struct pollfd){.fd = fds[i], .events = POLLIN};
     /* Count this sleeper first, then read `attention`. am_attend sets `attention` first, then reads
      * the count, without the bundle's lock. So either this thread reads `attention` as set, or
-     * am_attend reads a count above 0 and wakes it. */
+     * am_attend reads a count above 0 and wakes this thread. */
     __atomic_add_fetch(&bundle->sleepers, 1, __ATOMIC_SEQ_CST);
     am_unlock(bundle);
     if (timeout_ms > 0 || __atomic_load_n(&bundle->attention, __ATOMIC_SEQ_CST) == 0)

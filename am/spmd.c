@@ -9,13 +9,13 @@
 #include "job/job.h"
 
 /*
- * AMX_SPMDExit(0) waits this many ns until the other processes call AMX_SPMDExit, too. Then it ends
- * the job, although they still run. The time is longer than the delays of a busy machine.
+ * AMX_SPMDExit(0) waits at most this many ns until all processes call AMX_SPMDExit. After that it
+ * ends the job, even if some still run. The time is longer than the delays of a busy machine.
  */
 #define EXIT_GRACE_NS 30000000000LL
 
-/* A process in a barrier sleeps after BARRIER_AWAKE_NS without messages, for BARRIER_SLEEP_MS each
- * time. */
+/* When no message has come for BARRIER_AWAKE_NS, a process in a barrier sleeps between its polls,
+ * at most BARRIER_SLEEP_MS each time. */
 #define BARRIER_AWAKE_NS 5000000
 #define BARRIER_SLEEP_MS 1
 
@@ -159,7 +159,7 @@ int AMX_SPMDStartup(int *argc, char ***argv, int networkdepth, uint64_t *network
     if (rc == AM_OK)
         rc = meet(networkdepth);
     if (rc != AM_OK) {
-        /* The other processes wait for this one in the start: end the job. */
+        /* The other processes wait for this one in AMX_SPMDStartup, so end the job. */
         if (!job_abort(spmd.job, 1, amvia_LastError()))
             fprintf(stderr, "libvipam: process %d: %s\n", job_rank(spmd.job), amvia_LastError());
         return rc;
@@ -174,9 +174,9 @@ int AMX_SPMDStartup(int *argc, char ***argv, int networkdepth, uint64_t *network
 /* ---- together -------------------------------------------------------------------------------- */
 
 /*
- * Wait for the end of the launcher's barrier, and handle messages meanwhile. Returns 1; 0 if the
- * time until_ns came first (0: no limit); negative errno. While messages come, ask the launcher
- * without waiting for its answer, so that this process answers messages without delay.
+ * Wait for the end of the launcher's barrier, and handle messages meanwhile. Returns 1 at the end,
+ * 0 if the time until_ns came first (until_ns 0: no limit), or a negative errno. While messages
+ * come, do not wait for the launcher's answer, so that this process answers messages without delay.
  */
 static int await_all(int64_t until_ns)
 {
@@ -210,7 +210,7 @@ int AMX_SPMDBarrier(void)
 
 int AMX_SPMDAllGather(void *source, void *dest, size_t len)
 {
-    int rc = AMX_SPMDBarrier(); /* handles messages until all are here, unlike job_allgather */
+    int rc = AMX_SPMDBarrier(); /* unlike job_allgather, it handles messages while it waits */
 
     if (rc != AM_OK)
         return rc;

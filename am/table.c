@@ -89,7 +89,7 @@ int AM_SetNumTranslations(ep_t ep, int n)
 
 /* ---- translations ---------------------------------------------------------------------------- */
 
-/* Find the lowest entry of a map. AMX programs get its index as rank; replies carry its tag. */
+/* Find the lowest entry of a map. Its index is the rank for AMX programs; replies carry its tag. */
 static void find_lowest(struct am_ep *ep, struct am_map *map)
 {
     map->entry = -1;
@@ -255,7 +255,7 @@ int AMVIA_SetHandler(ep_t ep, handler_t handler, amvia_handler_fn_t function)
     if (function == NULL && handler == 0)
         function = (amvia_handler_fn_t)am_default_returned;
     am_lock(ep->bundle);
-    /* The program removes a handler: end the permissions for direct writes, which name it. */
+    /* If the program removes a handler, end the permissions for direct writes, which name it. */
     if (function == NULL && ep->handler[handler] != NULL)
         am_segment_revoke(ep);
     ep->handler[handler] = function;
@@ -332,7 +332,7 @@ int AM_SetSeg(ep_t ep, void *addr, uintptr_t nbytes)
         am_unlock(ep->bundle);
         return am_fail(AM_ERR_RESOURCE, "AM_SetSeg: not in handlers");
     }
-    /* End all direct writes to the old segment: the program may free it on return. */
+    /* End all direct writes to the old segment: after AM_SetSeg the program may free it. */
     am_segment_revoke(ep);
     await_writers(ep);
     am_segment_drop(ep);

@@ -32,8 +32,8 @@ struct am_token {
 
 #define AM_TOKEN_MAGIC 0xA2704B17u
 
-/* Most handlers of one endpoint that run at the same time. There are two if an endpoint sends a
- * request to itself: the reply's handler runs inside the request's handler. */
+/* The maximum number of handlers of one endpoint that run at the same time. Two run if an endpoint
+ * sends a request to itself: the reply's handler runs inside the request's handler. */
 #define AM_NESTED_MAX 2
 
 #endif

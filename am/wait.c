@@ -4,7 +4,7 @@
 #include <sched.h>
 #include <unistd.h>
 
-/* Number of polls before sleeping: an answer under way comes within some tens of microseconds. */
+/* Number of polls before the thread sleeps: most answers come within tens of microseconds. */
 #define LOOKS 64
 
 /* Longest sleep, in ms, while control messages are due or room for connections is wanted. */
@@ -46,7 +46,7 @@ static int wait_locked(struct am_bundle *bundle)
     for (unsigned looks = 0;; looks++) {
         if (am_poll(bundle) > 0)
             return AM_OK;
-        /* Another thread has run handlers since the last AM_WaitSema of this thread. */
+        /* Return if another thread has run handlers since the last AM_WaitSema of this thread. */
         if (bundle->par && bundle->handled != (seen.bundle == bundle ? seen.handled : 0))
             return AM_OK;
         if (looks < LOOKS)

@@ -14,7 +14,7 @@
 #define AM_WIRE_VERSION 2
 #define AM_WIRE_MAGIC   0x32494D41u /* "AMI2" */
 
-/* Most arguments of a message. */
+/* Maximum number of arguments of a message. */
 #define AM_ARGS_MAX 16
 
 /* Largest payload of a medium message, in bytes: payload, head and arguments fit into
@@ -30,8 +30,8 @@
 /* Bytes of the largest message without payload, rounded up to a cache line. */
 #define AM_SMALL_BYTES 128u
 
-/* Credits per connection (a credit lets one request be under way): the most that the library gives,
- * and the largest number that a program may pass. */
+/* Credits per connection (a credit lets one request be under way). The library gives at most
+ * AM_DEPTH_MAX; a program may ask for at most AM_DEPTH_ASK_MAX. */
 #define AM_DEPTH_MAX     128u
 #define AM_DEPTH_ASK_MAX 1024
 
@@ -41,7 +41,7 @@ enum am_kind {
     AM_KIND_LONG,
     AM_KIND_GET,
     AM_KIND_REPLY_REFUSED, /* the requester refuses the reply to request id; answer: AM_KIND_NONE */
-    AM_KIND_R_SHORT = 16,  /* replies to request id */
+    AM_KIND_R_SHORT = 16,  /* the first of three kinds of replies */
     AM_KIND_R_MEDIUM,
     AM_KIND_R_LONG,
     AM_KIND_NONE,       /* runs no handler; only returns the credit of request id */
@@ -49,14 +49,14 @@ enum am_kind {
     AM_KIND_READY = 32, /* first message of the caller: from now on the called side may send */
     AM_KIND_CLOSE,      /* asks to close this connection */
     AM_KIND_GRANT,      /* allows direct writes into the sender's segment (struct am_wire_grant) */
-    AM_KIND_REVOKE,     /* ends that permission */
+    AM_KIND_REVOKE,     /* ends the permission of an earlier AM_KIND_GRANT */
     AM_KIND_AGREED      /* answer to CLOSE, GRANT and REVOKE */
 };
 
 /* Where the payload of a long message is. */
 enum am_place {
-    AM_PLACE_INLINE,  /* behind the arguments; the receiver copies it */
-    AM_PLACE_LANDING, /* in the receiver's landing, in the place of this id; the receiver copies */
+    AM_PLACE_INLINE,  /* in the message, after the arguments; the receiver copies it */
+    AM_PLACE_LANDING, /* in the receiver's landing, place of this id; the receiver copies it */
     AM_PLACE_SEGMENT, /* in the receiver's segment, at the offset of the message */
     AM_PLACE_BAD      /* set by the receiver: the place is impossible */
 };
@@ -71,8 +71,8 @@ struct am_message {
     uint32_t nbytes;    /* payload */
     uint32_t reserved;  /* 0 */
     uint64_t tag;       /* tag that the sender has for the receiving endpoint */
-    uint64_t reply_tag; /* requests: tag for the reply of a replier without a translation entry */
-    uint64_t offset;    /* long: offset in the receiver's segment; get: in the caller's segment */
+    uint64_t reply_tag; /* requests: tag for the reply if the replier has no translation entry */
+    uint64_t offset;    /* offset in the receiver's segment; get: in the requester's segment */
     uint64_t source;    /* get: offset in the receiver's segment to read from */
     int32_t arg[];      /* numargs arguments; the payload begins at the next multiple of 8 bytes */
 };
@@ -99,14 +99,14 @@ struct am_call {
     uint32_t number;  /* number of the endpoint that is called */
     uint32_t caller_number; /* number of the endpoint that calls */
     uint16_t depth;         /* the caller's credits */
-    uint16_t answer_depth;  /* the called side may have this many credits: the caller has buffers */
+    uint16_t answer_depth;  /* the caller has buffers for this many credits of the called side */
     uint32_t landing_mem;
     uint32_t reserved2; /* 0 */
     uint64_t landing;   /* address of the caller's landing */
     struct job_proof proof;
 };
 
-/* Private data of the answer. */
+/* Private data of the answer to a connection request. */
 struct am_answer {
     uint32_t magic;
     uint16_t status; /* 0, AM_ANSWER_..., or E... */
@@ -137,7 +137,7 @@ _Static_assert(sizeof(struct am_call) == 56, "the call has to fit VIPX_PRIVATE_D
 _Static_assert(sizeof(struct am_answer) == 40, "and so has the answer");
 _Static_assert(sizeof(struct am_claim) == 160, "no padding");
 
-/* Bytes of head and arguments: where the payload begins. */
+/* Offset of the payload: the bytes of head and arguments, rounded up to a multiple of 8. */
 static inline size_t am_head_bytes(unsigned numargs)
 {
     return sizeof(struct am_message) + (4u * numargs + 7u) / 8u * 8u;

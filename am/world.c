@@ -12,15 +12,15 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Most connections of one process at once, without VIPAM_CONNECTIONS. */
+/* Maximum number of connections of one process if VIPAM_CONNECTIONS is not set. */
 #define CONNECTIONS_DEFAULT 512
 
-/* Credits per connection without VIPAM_CREDITS; the number in the paper that
- * doc/active-messages.md names. */
+/* Credits per connection if VIPAM_CREDITS is not set. The paper that doc/active-messages.md names
+ * uses the same number. */
 #define CREDITS_DEFAULT 8
 
 /* A connection younger than this many ms is not closed to make room. Making a connection takes
- * about 1 ms; this must be a small part of its use. */
+ * about 1 ms, which must be a small part of the time that the connection is used. */
 #define RESIDENCE_DEFAULT_MS 20
 
 /* ---- start and stop -------------------------------------------------------------------------- */
@@ -50,7 +50,7 @@ static void read_options(void)
         (int64_t)option("VIPAM_RESIDENCE_MS", RESIDENCE_DEFAULT_MS, 0, 10000) * 1000000;
 }
 
-/* Ignore asynchronous errors: if one concerns the library, its descriptors are also flushed. */
+/* Ignore asynchronous errors: an error that concerns the library also flushes its descriptors. */
 static void ignore_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
 {
     (void)context;
@@ -90,7 +90,7 @@ static void close_nic(void)
 
 /*
  * The program exits without AM_Terminate. Wait until its posted messages have left, above all the
- * replies. Otherwise these are lost, and the requests of other processes come back.
+ * replies. Otherwise lost replies make the requests of other processes come back.
  */
 static void at_exit(void)
 {

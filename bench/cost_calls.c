@@ -1,12 +1,12 @@
 /*
  * A VIPL program for bench/instructions: one process with two VIs, connected to each other over the
  * NIC vip0. It posts a batch of messages, sleeps until vipd has processed them, and takes the
- * completions. So almost each Done call finds a completion. Therefore the number of instructions of
- * a call is the same in each run, also on a busy machine.
+ * completions. So almost every Done call finds a completion. Therefore the number of instructions
+ * of a call is the same in each run, also on a busy machine.
  *
  * usage: cost_calls vipd|ring BYTES [--cq]
- * vipd|ring: the way of messages, which the configuration of vipd decides. BYTES: of a message.
- * --cq: take completions from a completion queue.
+ * vipd|ring: the way of the messages; the configuration of vipd must agree with it.
+ * BYTES: size of a message. --cq: take completions from a completion queue.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -23,8 +23,8 @@
 #define LARGE_BYTES 65536
 #define BATCHES     20
 
-/* Sleep, in us, between checks for the last message of a batch, and once after it arrived: by then
- * vipd has completed it. */
+/* Time, in us, between two checks for the last message of a batch. After its arrival the program
+ * waits once more for this time, so that vipd can complete the batch. */
 #define BATCH_US 20000
 
 struct program {
@@ -33,12 +33,12 @@ struct program {
     VIP_CQ_HANDLE cq;
     VIP_VI_HANDLE from, to;
     VIP_MEM_HANDLE handle;
-    unsigned batch;  /* messages of a batch */
+    unsigned batch;  /* number of messages in a batch */
     VIP_ULONG bytes; /* bytes of a message */
     bool ring;       /* messages use the ring; they reach memory only in a call of libvipl */
     struct memory {
         VIP_DESCRIPTOR send[BATCH], recv[BATCH];
-        char out[]; /* bytes to send, then `batch` places for bytes that arrive */
+        char out[]; /* a message to send, then `batch` places for messages that arrive */
     } * memory;
 };
 
@@ -49,7 +49,7 @@ static bool failed(const char *call, VIP_RETURN rc)
     return rc != VIP_SUCCESS;
 }
 
-/* Write this NIC's address, with the discriminator of this program, to raw. */
+/* Write this NIC's address, with the discriminator of this program, to `raw`. */
 static void address(const struct program *program, char *raw)
 {
     VIP_NET_ADDRESS *net = (VIP_NET_ADDRESS *)(void *)raw;
@@ -87,7 +87,7 @@ static bool connect_both(struct program *program)
     address(program, local);
     address(program, remote);
     for (unsigned tries = 0; tries < 1000 && rc == VIP_NO_MATCH; tries++) {
-        usleep(10000); /* the other thread may not wait yet */
+        usleep(10000); /* the other thread may not yet wait for a request */
         rc = VipConnectRequest(program->from, (VIP_NET_ADDRESS *)(void *)local,
                                (VIP_NET_ADDRESS *)(void *)remote, 30000, &attrs);
     }
@@ -118,7 +118,7 @@ static bool set_up(struct program *program, bool with_cq)
            connect_both(program);
 }
 
-/* Wait, without a call of libvipl, until the last message of the batch is there. */
+/* Wait, without a call of libvipl, until the last message of the batch has arrived. */
 static void await_batch(const struct program *program, char number)
 {
     const volatile char *last =
@@ -151,7 +151,7 @@ static bool post_batch(struct program *program, char number)
     return true;
 }
 
-/* Take one completion. Calls that find none also count in bench/instructions: sleep before them. */
+/* Take one completion. A call that finds none costs instructions, too: sleep before the next. */
 static bool reap_one(struct program *program, VIP_BOOLEAN recv)
 {
     VIP_RETURN rc;

@@ -1,7 +1,7 @@
 /*
- * The work of vipd for messages, for bench/instructions. One process has the NICs, the applications
- * and a network in memory that loses no packet. Time is virtual, and no other process is involved.
- * So each run executes the same instructions. callgrind counts only the function `measured`.
+ * Executes vipd's work for messages, for bench/instructions. One process has the NICs, the
+ * applications and a lossless network in memory. Time is virtual; there is no other process. So
+ * each run executes the same instructions. callgrind counts only the function `measured`.
  *
  * usage: cost_nic hosts|host BYTES
  * hosts: two NICs with an application each; host: two applications of one NIC, without a ring.
@@ -38,7 +38,7 @@ static void take(struct program *program, enum vip_queue queue)
         fail_msg("status %#x", (unsigned)comp.status);
 }
 
-/* Send `count` messages in batches: the program does not wait for each message. */
+/* Send `count` messages in batches; the program waits only after each batch. */
 static void messages(uint32_t bytes, unsigned count, unsigned batch)
 {
     for (unsigned done = 0; done < count; done += batch) {

@@ -1,14 +1,14 @@
 /*
  * Message passing between a server and a client, as the message layers of 1999 did it. Each side
  * has one completion queue. A side may send a message only if the other side has posted a receive
- * for the message. The NIC does not check this, so each side counts credits: the messages that it
+ * descriptor for it. The NIC does not check this, so each side counts credits: the messages that it
  * may still send. A message carries new credits for its receiver. When a side has no message to
  * send, an empty message carries the credits as immediate data.
  *
  *   credits server [DEVICE]
  *   credits client SERVER [DEVICE]
  *
- * The client sends messages, and the server sends as many. Each side checks what it receives.
+ * The client sends messages, and the server sends as many messages back. Each side checks them.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,9 +17,9 @@
 #include <sys/types.h>
 #include <vipl.h>
 
-#define CREDITS   8 /* receives that each side posts */
+#define CREDITS   8 /* receive descriptors that each side posts */
 #define MESSAGES  2000
-#define BODY      1000 /* longest message */
+#define BODY      1000 /* bytes of the longest message */
 #define ADDR_SIZE 160  /* an address that VIPL returns has 156 bytes at most */
 #define DISC      "credits"
 #define DEVICE    "/dev/via_eth0"
@@ -50,10 +50,10 @@ static VIP_CQ_HANDLE cq;
 static VIP_MEM_HANDLE mem;
 static VIP_UINT16 nic_addr_len;
 static BUFFER *recv_buf; /* CREDITS buffers */
-static BUFFER *send_buf; /* CREDITS buffers for messages and CREDITS for credits */
+static BUFFER *send_buf; /* 2 * CREDITS buffers, for messages and for empty messages */
 static int free_send[2 * CREDITS], free_sends;
-static int credits = CREDITS; /* receives of the other side that we may use up */
-static int owed = 0;          /* receives that we have posted again without a credit so far */
+static int credits = CREDITS; /* messages that this side may still send */
+static int owed = 0;          /* new credits for the other side that no message has carried yet */
 static int received = 0, sent = 0, credit_messages = 0;
 static int is_server, client_gone;
 
@@ -134,7 +134,7 @@ static void connect_both(char *server)
     remote->HostAddressLen = nic_addr_len;
     remote->DiscriminatorLen = strlen(DISC);
     memcpy(remote->HostAddress + nic_addr_len, DISC, strlen(DISC));
-    /* Try again if the server does not wait yet. */
+    /* Try again while no server waits for a request. */
     while ((code = VipConnectRequest(vi, local, remote, VIP_INFINITE, &remote_attrs)) ==
            VIP_NO_MATCH)
         usleep(10000);
@@ -223,9 +223,7 @@ static void progress(void)
     if (which != vi)
         FATAL("an entry of another VI", 0);
     code = is_recv ? VipRecvDone(vi, &desc) : VipSendDone(vi, &desc);
-    /*
-     * The client disconnects first. This flushes the receives that the server has still posted.
-     */
+    /* The client disconnects first. Then the server's posted receive descriptors are flushed. */
     if (code == VIP_DESCRIPTOR_ERROR && desc != NULL && is_server && received == MESSAGES &&
         sent == MESSAGES && (desc->CS.Status & VIP_STATUS_DESC_FLUSHED_ERROR))
         client_gone = 1;
@@ -262,7 +260,7 @@ int main(int argc, char **argv)
     TRY(VipDisconnect(vi));
     TRY(VipDisconnect(vi)); /* a second VipDisconnect does no harm */
     TRY(VipErrorCallback(nic, NULL, NULL));
-    /* Only a VI with empty queues can be destroyed. */
+    /* Empty the receive queue: only a VI with empty queues can be destroyed. */
     do
         VipRecvDone(vi, &desc);
     while (desc != NULL);

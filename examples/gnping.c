@@ -1,6 +1,6 @@
 /*
  * Ping-pong with the names of members in Giganet's header (Control and Data; VIPL095 is not
- * defined). Measures the latency of each message size, polls with VipRecvDone, checks contents.
+ * defined). It measures the latency of each size, polls with VipRecvDone, and checks the contents.
  *
  *   gnping [-d DEVICE]         the side that answers
  *   gnping [-d DEVICE] SERVER  the side that measures
@@ -30,7 +30,7 @@ static VIP_NIC_ATTRIBUTES nic_attrs;
 static VIP_VI_HANDLE vi;
 static VIP_MEM_HANDLE mem;
 
-/* The two receives are used in turn: each is posted again before its message is answered. */
+/* The two receive descriptors are used in turn; each is posted again before the next send. */
 static VIP_DESCRIPTOR *send_desc, *recv_desc[2];
 static char *send_data, *recv_data[2];
 
@@ -213,7 +213,7 @@ int main(int argc, char **argv)
     }
     check(VipDisconnect(vi), "VipDisconnect");
     do
-        VipRecvDone(vi, &d); /* take back the receives that got no message */
+        VipRecvDone(vi, &d); /* take back the receive descriptors that got no message */
     while (d != NULL);
     check(VipDestroyVi(vi), "VipDestroyVi");
     check(VipDeregisterMem(nic, send_desc, mem), "VipDeregisterMem");

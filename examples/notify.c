@@ -14,14 +14,14 @@
 #include <pthread.h>
 #include <vipl.h>
 
-#define DEPTH     4 /* most lines of one client that are not answered yet */
+#define DEPTH     4 /* most unanswered lines of one client */
 #define LINES     1000
 #define LINE      256
 #define ADDR_SIZE 160 /* an address that VIPL returns has 156 bytes at most */
 #define DISC      "notify"
 #define DEVICE    "nic0"
 
-/* One end of a connection; the server has one for each client. */
+/* One end of a connection; the server has one session for each client. */
 typedef struct session {
     VIP_DESCRIPTOR recv_desc[DEPTH], send_desc[DEPTH];
     char recv_line[DEPTH][LINE], send_line[DEPTH][LINE];
@@ -29,15 +29,15 @@ typedef struct session {
     VIP_MEM_HANDLE mem;
     struct session *next;
     /* Only the server uses the following members, under `lock`. */
-    VIP_DESCRIPTOR *waiting[DEPTH];  /* receives whose lines are not answered yet, oldest first */
-    int waiting_count, recvs, sends; /* recvs, sends: number of posted receives and sends */
+    VIP_DESCRIPTOR *waiting[DEPTH];  /* receive descriptors with unanswered lines, oldest first */
+    int waiting_count, recvs, sends; /* recvs and sends count the posted descriptors */
     int answers;
     int registered; /* on_recv is registered for the next completion */
 } SESSION;
 
 static VIP_NIC_HANDLE nic;
 static VIP_NIC_ATTRIBUTES nic_attrs;
-static VIP_CQ_HANDLE send_cq; /* for all sends of the server */
+static VIP_CQ_HANDLE send_cq; /* for the sends of all sessions of the server */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t session_over = PTHREAD_COND_INITIALIZER;
 static int over; /* number of sessions whose client has disconnected */
@@ -63,7 +63,7 @@ static void post(SESSION *s, int is_recv, int i, int length)
     must(is_recv ? VipPostRecv(s->vi, d, s->mem) : VipPostSend(s->vi, d, s->mem), "a post");
 }
 
-/* Make a VI with its memory, and post its receives. */
+/* Make a VI with its memory, and post its receive descriptors. */
 static SESSION *new_session(VIP_CQ_HANDLE cq)
 {
     VIP_VI_ATTRIBUTES attrs;
@@ -99,7 +99,7 @@ static void end_session(SESSION *s)
     free(s);
 }
 
-/* Answer lines while there are free send descriptors. Under `lock`. */
+/* Answer lines while there are free send descriptors. The caller holds `lock`. */
 static void answer(SESSION *s)
 {
     VIP_DESCRIPTOR *d;
@@ -115,7 +115,7 @@ static void answer(SESSION *s)
         while (length-- > 0)
             s->send_line[i][length] = toupper((unsigned char)s->recv_line[r][length]);
         length = d->CS.Length;
-        /* Post the receive first: after the answer the client may send its next line. */
+        /* Post the receive descriptor before the answer, after which the client may send a line. */
         s->recvs++;
         post(s, 1, r, LINE);
         s->sends++;
@@ -139,8 +139,8 @@ static int flushed(VIP_DESCRIPTOR *d)
 static void on_recv(VIP_PVOID context, VIP_NIC_HANDLE its_nic, VIP_VI_HANDLE vi, VIP_DESCRIPTOR *d);
 
 /*
- * Register on_recv for the next completion, if a receive is posted. Each registration causes only
- * one call of the handler.
+ * Register on_recv for the next completion, if a receive descriptor is posted. Each registration
+ * causes only one call of the handler.
  */
 static void ask_for_recv(SESSION *s)
 {
@@ -170,7 +170,7 @@ static void on_recv(VIP_PVOID context, VIP_NIC_HANDLE its_nic, VIP_VI_HANDLE vi,
     pthread_mutex_unlock(&lock);
 }
 
-/* A send has completed. VipCQNotify leaves the descriptor in its queue: the handler takes it. */
+/* A send has completed. VipCQNotify leaves its descriptor in the send queue: on_sent removes it. */
 static void on_sent(VIP_PVOID context, VIP_NIC_HANDLE its_nic, VIP_VI_HANDLE vi,
                     VIP_BOOLEAN is_recv)
 {

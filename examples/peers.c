@@ -1,13 +1,13 @@
 /*
- * N threads, each with one VI to every other thread, connected peer to peer. A thread writes data
- * into another thread's memory by RDMA Write, and the other thread polls a flag in its own memory.
- * In 1999 this was the fastest way, because the target uses up no descriptor and makes no call.
+ * Each of N threads has one VI to every other thread; they connect peer to peer. A thread writes
+ * data by RDMA Write into the memory of another thread, which polls a flag there. In 1999 this was
+ * the fastest way, because the target uses up no descriptor and makes no call.
  *
  *   peers [DEVICE [DEVICE ...]]   threads use the devices in turn
  *
- * In each round every thread writes a block to each other thread, and then the round number to the
- * flag. RDMA Writes of one VI become visible in order. So when the flag has changed, the block has
- * arrived.
+ * In each round every thread writes a block to each other thread, and then the round number to a
+ * flag there. RDMA Writes of one VI become visible in order. So when the flag has changed, the
+ * block has arrived.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,8 +23,8 @@
 #define DEVICE     "/dev/via_eth0"
 
 /*
- * Memory for one other thread: it writes into an `in` window, and we write to it from an `out`
- * window. Rounds use the two blocks and the two flags in turn.
+ * Memory for one other thread. That thread writes into an `in` window of this thread; this thread
+ * writes to it from an `out` window. Rounds use the two blocks and the two flags in turn.
  */
 struct window {
     int block[2][BLOCK_INTS];
@@ -33,7 +33,7 @@ struct window {
 
 /* A thread's memory, one registered region. */
 struct shared {
-    VIP_DESCRIPTOR desc[N][4]; /* two rounds, with a block and a flag in each round */
+    VIP_DESCRIPTOR desc[N][4]; /* for each thread: two rounds, each with a block and a flag */
     struct window in[N], out[N];
 };
 
@@ -121,7 +121,7 @@ static VIP_NET_ADDRESS *make_address(char *room, struct peer *host, int a, int b
     return addr;
 }
 
-/* Start all attempts, then wait for each. */
+/* Start all attempts to connect, then wait until each attempt has succeeded. */
 static void connect_all(struct peer *p)
 {
     char local[ADDR_SIZE], remote[ADDR_SIZE];

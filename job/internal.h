@@ -1,6 +1,6 @@
 /*
- * Inside job/: the interface of the ways to join a job (pmi.c, pmix.c), and functions for the lines
- * of the PMI-1 wire protocol. amrun uses these functions, too.
+ * Only for job/ and amrun: the interface of the ways to join a job (pmi.c, pmix.c), and functions
+ * for the lines of the PMI-1 wire protocol. amrun uses only these functions.
  */
 #ifndef JOB_INTERNAL_H
 #define JOB_INTERNAL_H
@@ -9,51 +9,51 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Longest line of the wire, in bytes, with its newline and zero. A value of PMI_VALUE_MAX bytes and
- * the other words of its line fit. */
+/* Largest size of a line of PMI-1, in bytes, with its newline and zero. A line has room for a value
+ * of PMI_VALUE_MAX bytes and its other words. */
 #define PMI_LINE_BYTES 2048
 
-/* Limits, in bytes, that amrun gives in answer to get_maxes: those of MPICH's process manager. */
+/* Limits, in bytes, in amrun's answer to get_maxes. MPICH's process manager has the same limits. */
 #define PMI_NAME_MAX  256
 #define PMI_KEY_MAX   64
 #define PMI_VALUE_MAX 1024
 
 /*
- * A word that only amrun has in its answer to init. It means: abort may give its reason
- * (value=...), and amrun prints each reason once.
+ * A word that only amrun has in its answer to init. The word means: the line "abort" may contain a
+ * reason (value=...), and amrun prints each reason once.
  */
 #define PMI_SAYS_REASONS "reasons"
 
-/* Bytes of the longest reason of an abort, with its zero; a longer reason is truncated. */
+/* Largest size of the reason of an abort, in bytes with its zero; a longer reason is truncated. */
 #define PMI_REASON_BYTES 512
 
-/* One way to join. put, fence_begin and get return 0 or -errno. Values are text without blanks. */
+/* One way to join a job. put, fence_begin and get return 0 or -errno. A value has no blanks. */
 struct job_way {
     const char *name;
     int (*put)(void *at, const char *key, const char *value);
-    /* Make the values of put visible, and wait for all processes, as job_barrier_begin, _test. */
+    /* Make the values of put visible. Wait for all processes as job_barrier_begin and _test. */
     int (*fence_begin)(void *at);
     int (*fence_test)(void *at, int timeout_ms);
-    /* Get the value that process `rank` has put under key; value has room for `room` bytes. */
+    /* Get the value that process `rank` has put under `key`. room: bytes of `value`. */
     int (*get)(void *at, int rank, const char *key, char *value, size_t room);
     bool (*abort)(void *at, int code, const char *why); /* true: the launcher prints why */
     void (*finish)(void *at);                           /* frees at */
 };
 
-/* Result of joining. */
+/* The result of joining a job. */
 struct job_place {
     int rank, size;
     char name[PMI_NAME_MAX]; /* the job's name, the same in all processes */
-    size_t value_max;        /* characters of one value */
+    size_t value_max;        /* largest number of characters of one value */
     const struct job_way *way;
     void *at;
 };
 
-/* Join by PMI-1 on fd, or by PMIx. Outcomes: 0; negative errno. */
+/* Join the job by PMI-1 on fd, or by PMIx. Outcomes: 0; a negative errno. */
 int job_pmi_join(int fd, struct job_place *ret);
 int job_pmix_join(struct job_place *ret);
 
-/* Set the text of job_error and return code. */
+/* Set the text that job_error returns. Returns `code`. */
 int job_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- lines of the PMI-1 wire: "cmd=put kvsname=a key=b value=c\n" ---------------------------- */
@@ -74,14 +74,14 @@ int pmi_next_line(struct pmi_input *input, char *line);
  * -ECONNRESET: the connection has ended. */
 int pmi_receive(struct pmi_input *input, int fd);
 
-/* Copy the value of key in a line to ret. false: no such key, or no room. A value ends at a blank;
- * that of the key "value" ends with the line. */
+/* Copy the value of key in a line to ret. false: no such key, or no room. A value ends at a blank,
+ * but the value of the key "value" ends with the line. */
 bool pmi_word(const char *line, const char *key, char *ret, size_t room);
 
 /* Send a formatted line. Outcomes: 0; -ECONNRESET; -EMSGSIZE (the line is too long). */
 int pmi_send(int fd, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Ask amrun to end the job. why: the reason; only its first line is sent. Outcomes: as pmi_send. */
+/* Ask amrun to end the job. Sends the first line of the reason `why`. Outcomes: as pmi_send. */
 int pmi_send_abort(int fd, int code, const char *why);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The part of job.h that all ways to join share. All-gather uses put, fence and get of struct
- * job_way: bytes become hexadecimal digits, in pieces that fit into a value.
+ * The part of job.h that all ways to join share. job_allgather uses put, fence and get of struct
+ * job_way. A value has hexadecimal digits, so job_allgather puts the bytes in pieces that fit.
  */
 #include "job/job.h"
 
@@ -15,7 +15,7 @@
 
 struct job {
     struct job_place place; /* place.way is NULL in a job of one process */
-    unsigned gathers;       /* number of all-gathers so far; part of their keys */
+    unsigned gathers;       /* number of all-gathers so far; each key contains it */
     bool fencing;           /* a barrier has begun, and job_barrier_test has not returned 1 yet */
 };
 
@@ -57,7 +57,7 @@ const char *job_launcher(const struct job *job)
 
 unsigned long long job_number(const struct job *job)
 {
-    uint64_t hash = 14695981039346656037u; /* FNV-1a of the launcher's name for the job */
+    uint64_t hash = 14695981039346656037u; /* FNV-1a hash of the launcher's name for the job */
 
     for (const char *c = job->place.name; *c != '\0'; c++)
         hash = (hash ^ (unsigned char)*c) * 1099511628211u;

@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Most bytes that each process gives to job_allgather. */
+/* Largest number of bytes that a process may give to job_allgather. */
 #define JOB_GATHER_BYTES_MAX 65536u
 
 struct job;
@@ -53,9 +53,9 @@ int job_allgather(struct job *job, const void *mine, void *ret, size_t len);
 int job_barrier(struct job *job);
 
 /*
- * job_barrier in two steps, for callers with other work meanwhile: begin, then test until it gives
- * 1 (all processes have begun). test waits up to timeout_ms (0: it does not wait; -1: no limit).
- * Outcomes: begin 0; test 0 (not yet) or 1; both -EPROTO.
+ * job_barrier in two steps, for callers with other work meanwhile: begin, then test until test
+ * returns 1 (all processes have begun). test waits up to timeout_ms (0: no wait; -1: no limit).
+ * Outcomes of begin: 0; -EPROTO. Outcomes of test: 0 (not yet); 1; -EPROTO.
  */
 int job_barrier_begin(struct job *job);
 int job_barrier_test(struct job *job, int timeout_ms);

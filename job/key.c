@@ -77,7 +77,7 @@ int job_key_draw(struct job_key *ret)
     while (got < 0 && errno == EINTR);
     if (got < 0)
         return -errno;
-    /* getrandom never returns only a part of 256 bytes or fewer. */
+    /* getrandom returns all bytes of a request for 256 bytes or fewer. */
     return got == (ssize_t)sizeof(ret->bytes) ? 0 : -EIO;
 }
 

@@ -30,7 +30,7 @@ enum job_role { JOB_CALLS = 1, JOB_ANSWERS = 2 };
 /* Fill a key with random bytes of the kernel. Outcomes: 0; a negative errno of getrandom. */
 int job_key_draw(struct job_key *ret);
 
-/* The proof for `bytes` bytes at `claim`. If the claim is a struct with padding, that must be 0. */
+/* The proof for `bytes` bytes at `claim`. If the claim is a struct, its padding must be 0. */
 struct job_proof job_prove(const struct job_key *key, enum job_role role, const void *claim,
                            size_t bytes);
 

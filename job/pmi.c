@@ -15,7 +15,7 @@
 /* The connection to the launcher. */
 struct pmi {
     int fd;
-    bool fencing; /* barrier_in is sent, barrier_out has not come */
+    bool fencing; /* we have sent barrier_in, and barrier_out has not come */
     bool reasons; /* the launcher prints the reason of an abort */
     char name[PMI_NAME_MAX];
     struct pmi_input input;

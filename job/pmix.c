@@ -54,7 +54,7 @@ static int pmix_way_put(void *at, const char *key, const char *text)
     pmix_value_t value = {.type = PMIX_STRING};
     pmix_status_t status;
 
-    value.data.string = (char *)(uintptr_t)text; /* copied by the call */
+    value.data.string = (char *)(uintptr_t)text; /* PMIx_Put copies the text */
     status = pmix->call.put(PMIX_GLOBAL, key, &value);
     return status == PMIX_SUCCESS ? 0 : refused(pmix, "PMIx_Put", status);
 }
@@ -82,7 +82,7 @@ static int pmix_way_get(void *at, int rank, const char *key, char *text, size_t 
     return rc;
 }
 
-/* The fence is over. Runs in the thread of libpmix. */
+/* Note the end of a fence. Usually libpmix calls this function in its own thread. */
 static void fence_over(pmix_status_t status, void *at)
 {
     struct pmix *pmix = at;
@@ -155,7 +155,7 @@ static void pmix_way_finish(void *at)
 {
     struct pmix *pmix = at;
 
-    /* During a fence do not free the object: libpmix's thread still calls fence_over with it. */
+    /* During a fence do not free the object: libpmix's thread will use it in fence_over. */
     if (pmix->fencing)
         return;
     (void)pmix->call.finalize(NULL, 0);

@@ -1,6 +1,6 @@
 /*
  * Assertions for the compiler, no code. The values of vipl.h are those of proto/status.h. The
- * offsets and sizes of its structures are those of the specification (1.3 - 1.9).
+ * offsets and sizes of the structures of vipl.h are those of the specification (1.3 - 1.9).
  */
 #include <stddef.h>
 

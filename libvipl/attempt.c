@@ -84,8 +84,8 @@ static bool replaceable(const struct vipl__vi *vi)
            (vi->attempt == VIPL__ATTEMPT_DONE && vi->attempt_async && vi->attempt_waiters == 0);
 }
 
-/* Is the VI Connected or in Error state? False if vipd is gone for good: then the request to vipd
- * fails and gives the reason. */
+/* Is the VI Connected or in Error state? False also if vipd is gone for good: then the later
+ * request to vipd fails and gives the reason. */
 static bool connected(const struct vipl__vi *vi)
 {
     enum vip_vi_state state = vipl__vi_state(vi);
@@ -94,8 +94,8 @@ static bool connected(const struct vipl__vi *vi)
 }
 
 /*
- * Refuse an attempt on a connected VI: if the attempt were recorded, the next vipd would make this
- * VI Idle.
+ * Refuse an attempt on a connected VI. A recorded attempt means that the VI has no connection yet
+ * (PastVi.idle), so the next vipd would make this VI Idle.
  */
 VIP_RETURN vipl__attempt_begin(struct vipl__vi *vi, enum vipl__attempt kind, const char *call)
 {
@@ -152,7 +152,7 @@ static VIP_RETURN take(struct vipl__vi *vi, const char *call, VIP_VI_ATTRIBUTES 
 
 /*
  * Wait until session->changed is signalled, under session->lock. vipd ends an attempt at its time
- * limit. While vipd is away, this function does so: the attempt ends with VIP_TIMEOUT.
+ * limit. While vipd is away, this function ends the attempt at that time, with VIP_TIMEOUT.
  */
 static void await_result(struct vipl__vi *vi)
 {

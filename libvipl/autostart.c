@@ -13,12 +13,12 @@
 
 #include "proto/control.h"
 
-#define TRIES   100   /* tries to connect; another program of the user may be starting vipd */
-#define WAIT_US 50000 /* us between two tries */
+#define TRIES   100   /* number of tries to connect; another program may be starting vipd */
+#define WAIT_US 50000 /* us between two tries to connect */
 
 extern char **environ;
 
-/* Search vipd in PATH first, then in the folders for daemons, which few users have in PATH. */
+/* Look for vipd in PATH, then in the folders for daemons, which few users have in PATH. */
 static int spawn_vipd(char *const arguments[])
 {
     static const char *const places[] = {"vipd", "/usr/sbin/vipd", "/usr/local/sbin/vipd"};
@@ -31,7 +31,7 @@ static int spawn_vipd(char *const arguments[])
         return -r;
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
-            /* The program itself has reaped this child. The connection shows if vipd runs. */
+            /* The program itself has reaped this child. A later connect shows whether vipd runs. */
             return 0;
     return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -ECHILD;
 }

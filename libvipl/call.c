@@ -26,7 +26,7 @@ static bool is_end(int error)
 /*
  * A request to the vipd of life number `life` has failed: shut the sockets down. If that vipd still
  * runs, it now ends the session, and no later vipd can continue the session. The shut event socket
- * wakes the provider thread. This thread looks for the next vipd or completes the posted
+ * wakes the provider thread, which looks for the next vipd or completes the posted
  * descriptors (events.c). Shut only our direction of the control socket: VipCloseNic must still see
  * how vipd closes the other direction (session.c).
  */
@@ -52,7 +52,7 @@ static VIP_RETURN lost(const struct vipl__session *session, const char *call, in
                       is_end(error) ? "vipd has ended or closed it" : strerror(-error));
 }
 
-/* Sleep until session->changed is signalled or, with false, until until_ns. Under session->lock. */
+/* Sleep until session->changed is signalled (true) or until_ns (false). Under session->lock. */
 static bool sleep_until(struct vipl__session *session, uint64_t until_ns)
 {
     struct timespec limit = {.tv_sec = (time_t)(until_ns / 1000000000u),
@@ -90,8 +90,8 @@ static bool await_vipd(struct vipl__session *session, uint32_t life, uint64_t un
     return there;
 }
 
-/* Does the request name a connection request or a wait? Only the vipd that got it knows its number;
- * the next vipd does not. */
+/* Does the request have the number of a connection request or of a wait? Only the vipd that gave
+ * this number knows it; the next vipd does not. */
 static bool names_past(const Vip__Request *request)
 {
     return request->body_case == VIP__REQUEST__BODY_ACCEPT ||
@@ -116,7 +116,7 @@ static VIP_RETURN judge(const char *call, const Vip__Reply *reply)
     return vipl__fail((VIP_RETURN)code, "%s: %s", call, reply->reason);
 }
 
-/* Send one request to the present vipd and receive its reply. keep: as vipl__call_keep. */
+/* Send one request to the present vipd and receive its reply. keep: as in vipl__call_keep. */
 static int ask(struct vipl__session *session, const Vip__Request *request, const int *fds,
                unsigned fd_count, bool keep, ProtobufCMessage **ret, struct vip_fds *ret_fds)
 {
@@ -153,7 +153,7 @@ static VIP_RETURN exchange(struct vipl__session *session, const char *call,
         rc = ask(session, request, fds, fd_count, keep, &message, ret_fds);
         if (rc >= 0)
             break;
-        if (rc == -EMFILE) /* vipd replied; no room for the descriptors of the reply */
+        if (rc == -EMFILE) /* vipd has replied; this process has no room for the reply's fds */
             return no_descriptor(call);
         hang_up(session, life, rc);
         if (is_end(rc))

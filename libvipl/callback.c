@@ -14,13 +14,13 @@
 #include "proto/status.h"
 
 /*
- * Largest number of errors of bad posts that may wait for a handler. Limits the memory that a
- * program with a loop of bad posts and a slow handler takes.
+ * Largest number of errors of bad descriptors that may wait for the handler. It limits the memory
+ * of a program that posts bad descriptors in a loop and has a slow handler.
  */
 #define POST_ERRORS_MAX 1024
 
-/* Seconds for which VipErrorCallback and VipCloseNic wait for a running handler. The wait is
- * limited, because the handler may wait for a lock of their caller. */
+/* Longest wait, in s, of VipErrorCallback and VipCloseNic for a running handler. The wait is
+ * limited, because the handler may wait for a lock that their caller holds. */
 #define STOP_WAIT_S 2
 
 /* One error waiting for its handler. */
@@ -39,7 +39,7 @@ struct vipl__callbacks {
     bool ended;   /* the thread has left its loop */
     bool stop;
     bool running;     /* a handler of the application is being called */
-    unsigned holders; /* owner and thread; the last holder frees this object */
+    unsigned holders; /* the owner and the thread; the last holder frees this object */
     unsigned post_errors;
     struct item *head, **tail;
     VIP_ERROR_HANDLER handler;
@@ -86,7 +86,7 @@ static void discard(struct vipl__callbacks *callbacks)
     callbacks->tail = &callbacks->head;
 }
 
-/* End one hold; the last one frees the object. Called with the lock; returns without the lock. */
+/* One holder leaves; the last one frees the object. Called with the lock; returns without it. */
 static void release(struct vipl__callbacks *callbacks)
 {
     bool last = --callbacks->holders == 0;
@@ -127,7 +127,7 @@ static void *run(void *arg)
         pthread_mutex_unlock(&callbacks->lock);
 
         if (handler != NULL) {
-            (void)vipl__fail(VIP_SUCCESS, "%s", item->why); /* for VipxLastError */
+            (void)vipl__fail(VIP_SUCCESS, "%s", item->why); /* for VipxLastError in the handler */
             handler(context, &item->error);
         } else {
             log_error(&item->error, item->why);
@@ -154,7 +154,7 @@ static bool start(struct vipl__callbacks *callbacks)
         return true;
     pthread_attr_init(&attr);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    /* The application's signals belong to its own threads. */
+    /* The new thread blocks all signals: only the application's own threads handle them. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     callbacks->holders++;
@@ -193,8 +193,8 @@ void vipl__callbacks_put(struct vipl__callbacks *callbacks, const VIP_ERROR_DESC
 }
 
 /*
- * Wait until the thread is in no handler or, if `end`, has ended. Wait STOP_WAIT_S at most, and not
- * at all if our caller is the handler. Under the lock.
+ * Wait until the thread runs no handler or, if `end` is true, has ended. Wait at most STOP_WAIT_S
+ * seconds, and not at all on the thread that runs the handlers. Under the lock.
  */
 static void await_thread(struct vipl__callbacks *callbacks, bool end)
 {
@@ -218,7 +218,7 @@ void vipl__callbacks_set(struct vipl__callbacks *callbacks, VIP_ERROR_HANDLER ha
     other = handler != callbacks->handler || context != callbacks->context;
     callbacks->handler = handler;
     callbacks->context = context;
-    /* The program may next free memory that a running old handler uses. */
+    /* Wait until the old handler has returned: the program may next free memory that it uses. */
     if (other)
         await_thread(callbacks, false);
     pthread_mutex_unlock(&callbacks->lock);

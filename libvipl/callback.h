@@ -1,6 +1,6 @@
 /*
- * Asynchronous errors for the application's handler (spec 3.9): a queue and a thread of its own. A
- * handler may call any VIPL function, also one that waits for vipd.
+ * Asynchronous errors for the application's handler (spec 3.9). Each NIC handle has a queue and a
+ * thread for them. A handler may call any VIPL function, even one that waits for vipd.
  */
 #ifndef LIBVIPL_CALLBACK_H
 #define LIBVIPL_CALLBACK_H
@@ -10,13 +10,13 @@
 
 struct vipl__callbacks;
 
-/* The queue of one NIC handle, with the default handler. NULL: no memory. */
+/* Make the queue of one NIC handle, with the default handler. NULL: no memory. */
 struct vipl__callbacks *vipl__callbacks_new(void);
 
 /*
- * No handler starts after the return. The call waits for a running handler, but only for a limited
- * time, because that handler may wait for a lock that our caller holds. The call does not wait if
- * our caller is that handler.
+ * Stop the thread: after the return no handler starts. The call waits for a running handler, but
+ * only for a limited time, because that handler may wait for a lock that our caller holds. The call
+ * does not wait if our caller is that handler.
  */
 void vipl__callbacks_stop(struct vipl__callbacks *callbacks);
 

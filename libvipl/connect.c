@@ -21,7 +21,7 @@
 /* The index in a connection handle has 16 bits. */
 #define CONNS_MAX 65536u
 
-/* Stands in place of vipd's number of a request: the vipd that got the request has ended. */
+/* Used instead of vipd's number of a request if the vipd that got the request has ended. */
 #define NO_REQUEST UINT64_MAX
 
 /* ---- connection handles -------------------------------------------------------------------- */
@@ -57,7 +57,7 @@ static uint64_t conn_add(struct vipl__session *session, const struct vipl__incom
     return session->conns[i].handle;
 }
 
-/* Returns NULL if the handle is not a pending request (any more). Under session->lock. */
+/* Find the pending request of a handle; NULL if there is none (any more). Under session->lock. */
 static struct vipl__conn *conn_find(struct vipl__session *session, uint64_t handle)
 {
     uint32_t i = handle & 0xFFFF;
@@ -125,7 +125,7 @@ void vipl__requests_forget(struct vipl__session *session)
 /* A wait that vipd has accepted. */
 struct wait {
     uint64_t id;
-    uint32_t life; /* of vipd */
+    uint32_t life; /* the session's `lives` at the start of the wait */
 };
 
 static bool life_over(const struct vipl__session *session, const struct wait *wait)
@@ -184,7 +184,7 @@ static VIP_RETURN ask_wait(struct vipl__session *session, struct vip_addr *local
     return VIP_SUCCESS;
 }
 
-/* Cancel a wait. *ret_found is true if vipd has already sent a request for this wait. */
+/* Cancel a wait. *ret_found: vipd has already sent a connection request for this wait. */
 static VIP_RETURN ask_cancel(struct vipl__session *session, uint64_t wait_id, bool *ret_found)
 {
     Vip__ConnectWaitCancel cancel = VIP__CONNECT_WAIT_CANCEL__INIT;
@@ -220,7 +220,7 @@ static VIP_RETURN wait_incoming(struct vipl__session *session, struct vip_addr *
         *ret = NULL;
         if (!immediate)
             *ret = await_incoming(session, &wait, deadline_ns);
-        /* The next vipd does not know the wait: ask again. */
+        /* Repeat this if the next vipd has come: it does not know the wait. */
     } while (*ret == NULL && !immediate && life_over(session, &wait) && !vipl__is_dead(session) &&
              !vipl__closing(session) && vipl__now_ns() < deadline_ns);
     if (*ret == NULL && !immediate && !vipl__is_dead(session) && !vipl__closing(session) &&
@@ -348,8 +348,8 @@ static VIP_RETURN accept_on(struct vipl__session *session, const char *call, uin
     } else {
         vipl__attempt_end(vi);
     }
-    /* Spec 2.4: after a conflict of attributes the handle stays valid. It ends after success, and
-     * if the client has given up (VIP_TIMEOUT). */
+    /* Spec 2.4: after a conflict of attributes the connection handle stays valid. The handle
+     * becomes invalid after success, and if the client has given up (VIP_TIMEOUT). */
     if (rc == VIP_SUCCESS || rc == VIP_TIMEOUT)
         conn_forget(session, conn_handle);
     return rc == VIP_SUCCESS ? vipl__attempt_result(vi, call, NULL, NULL) : rc;
@@ -475,8 +475,8 @@ VIP_RETURN VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
 }
 
 /*
- * VIP_SUCCESS if vipd has completed all sends up to number *ret[0], also with errors, or if vipd or
- * the VI is gone.
+ * Has vipd completed all sends up to number *wait->ret[0], even if with errors? VIP_SUCCESS: yes,
+ * or vipd or the VI is gone. VIP_NOT_DONE: no.
  */
 static VIP_RETURN attempt_linger(struct vipl__sleeper *wait)
 {
@@ -526,8 +526,8 @@ VIP_RETURN VipDisconnect(VIP_VI_HANDLE ViHandle)
         vipl__leave(vi->session);
         return vipl__bad_vi("VipDisconnect", ViHandle); /* another thread has destroyed the VI */
     }
-    /* If another thread waits for an attempt on this VI, vipd ends the attempt, and the thread gets
-     * the result. */
+    /* If another thread waits for an attempt on this VI, vipd ends the attempt, and that thread
+     * gets the result. */
     disconnect.has_vi = 1;
     disconnect.vi = vi->index;
     request.body_case = VIP__REQUEST__BODY_DISCONNECT;
@@ -535,7 +535,7 @@ VIP_RETURN VipDisconnect(VIP_VI_HANDLE ViHandle)
     rc = vipl__refused_disconnect(vi)
              ? VIP_SUCCESS
              : vipl__call(vi->session, "VipDisconnect", &request, NULL, 0, NULL);
-    if (rc == VIP_INVALID_PARAMETER && vipl__refused_disconnect(vi)) /* refused by a new vipd */
+    if (rc == VIP_INVALID_PARAMETER && vipl__refused_disconnect(vi)) /* vipd has refused the VI */
         rc = VIP_SUCCESS;
     if (rc == VIP_SUCCESS)
         vipl__attempt_cancelled(vi);

@@ -15,7 +15,7 @@
 bool vipl__closing(const struct vipl__session *session);
 /* Wait until session->changed is signalled; false: the deadline is over. Under session->lock. */
 bool vipl__await_change(struct vipl__session *session, uint64_t deadline_ns);
-/* Fail with VIP_ERROR_RESOURCE: vipd has ended, or the NIC handle was closed. */
+/* Return VIP_ERROR_RESOURCE, with the reason: vipd has ended, or the NIC handle was closed. */
 VIP_RETURN vipl__gone(const struct vipl__session *session, const char *call);
 
 VIP_RETURN vipl__read_address(const struct vipl__session *session, const char *call,
@@ -26,7 +26,7 @@ VIP_RETURN vipl__read_local(const struct vipl__session *session, const char *cal
 void vipl__put_address(Vip__NetAddress *out, struct vip_addr *address);
 void vipl__write_address(VIP_NET_ADDRESS *out, const struct vip_addr *address);
 
-/* Read private data from a caller (NULL: none), write it for a caller, get it from a message. */
+/* _read private data of a caller (NULL: none), _write it for a caller, _get it from a message. */
 VIP_RETURN vipl__read_private(const char *call, const VIPX_PRIVATE_DATA *given,
                               struct vip_private *ret);
 void vipl__write_private(VIPX_PRIVATE_DATA *out, const struct vip_private *data);
@@ -34,7 +34,7 @@ void vipl__get_private(struct vip_private *out, const ProtobufCBinaryData *data)
 
 /* ---- connect.c ---- */
 
-/* Make a connection handle for a request. Frees `incoming` in any case. */
+/* Make a connection handle for the request `incoming`. Frees `incoming`, also on failure. */
 VIP_RETURN vipl__incoming_take(struct vipl__session *session, const char *call,
                                struct vipl__incoming *incoming, VIP_NET_ADDRESS *ret_remote,
                                VIP_VI_ATTRIBUTES *ret_attrs, VIPX_PRIVATE_DATA *ret_data,
@@ -56,7 +56,7 @@ void vipl__attempt_end(struct vipl__vi *vi);
 /* Wait for the result of the attempt and end the attempt. attrs and data may be NULL. */
 VIP_RETURN vipl__attempt_result(struct vipl__vi *vi, const char *call, VIP_VI_ATTRIBUTES *attrs,
                                 VIPX_PRIVATE_DATA *data);
-/* As vipl__attempt_result, for an attempt of another call. wait: wait for the result. */
+/* As vipl__attempt_result, for an asynchronous attempt. If !wait: VIP_NOT_DONE if not finished. */
 VIP_RETURN vipl__attempt_collect(struct vipl__vi *vi, const char *call, bool wait,
                                  VIP_VI_ATTRIBUTES *attrs, VIPX_PRIVATE_DATA *data);
 /* VipDisconnect has cancelled the attempt: its result is discarded. */
@@ -67,7 +67,7 @@ void vipl__attempt_done(struct vipl__vi *vi, const Vip__ConnResult *event);
 void vipl__attempt_sent(struct vipl__vi *vi);
 /* No event will come for this attempt: end it with this result. Under session->lock. */
 void vipl__attempt_fail(struct vipl__vi *vi, enum vip_rc rc, const char *why);
-/* vipd has died: the VI's file descriptor becomes readable. Under session->lock. */
+/* vipd has died: make the VI's file descriptor readable. Under session->lock. */
 void vipl__attempt_death(struct vipl__vi *vi);
 /* The VI ends: close the eventfd of its attempts. Under session->lock, or when no thread is in the
  * session. */

@@ -21,7 +21,7 @@ VIP_RETURN vipl__connect_read(struct vipl__vi *vi, const char *call, VIP_NET_ADD
     return vipl__read_address(vi->session, call, "RemoteAddr", remote, &ret->remote);
 }
 
-/* Send the request. timeout_ms: as in VIPL. After success the caller calls vipl__call_kept. */
+/* Send the connection request. timeout_ms: as in VIPL. After success call vipl__call_kept. */
 static VIP_RETURN ask_connect(struct vipl__vi *vi, const char *call, struct vipl__connect *connect,
                               VIP_ULONG timeout_ms)
 {
@@ -60,7 +60,7 @@ VIP_RETURN vipl__connect_start(struct vipl__vi *vi, const char *call, struct vip
     if (rc != VIP_SUCCESS)
         return rc;
     connect->deadline_ns = vipl__deadline(connect->timeout_ms);
-    /* Set these before the request: the result may come before this thread reads vipd's reply. */
+    /* Set both fields first: the result may come before this thread reads vipd's reply. */
     pthread_mutex_lock(&vi->session->lock);
     vi->attempt_async = async;
     *vi->connect = *connect;

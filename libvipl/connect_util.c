@@ -69,8 +69,8 @@ VIP_RETURN vipl__read_address(const struct vipl__session *session, const char *c
 }
 
 /*
- * A local address: use only its discriminator, and the host part of this NIC. Programs leave the
- * host part uninitialised (spec 3.11).
+ * Read a local address: use its discriminator, but take the host part of this NIC. Programs may
+ * leave the host part uninitialised (spec 3.11).
  */
 VIP_RETURN vipl__read_local(const struct vipl__session *session, const char *call,
                             const VIP_NET_ADDRESS *address, struct vip_addr *ret)

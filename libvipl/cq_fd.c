@@ -4,8 +4,8 @@
  * The file descriptor is one end of a socket pair; a message in it makes it readable. vipd sends a
  * message when it has written an entry and the CQ's arm word differs from its value at the last
  * message. Before it sends, vipd publishes the value that it has seen (doc/shm-abi.md, CQ
- * descriptors). So vipd sends one message per value. If the two words are equal, that message was
- * sent or is about to be sent.
+ * descriptors). So vipd sends one message per value. If the published value equals the arm word,
+ * the message for this value was sent or is about to be sent.
  *
  * The file descriptor stays readable until a call finds the CQ empty (level-triggered). That call
  * takes the message out, changes the arm word ("arms"), and looks at the CQ once more, because an
@@ -120,7 +120,7 @@ static VIP_RETURN make(struct vipl__cq *cq, uint64_t handle)
     rc = ask_fd(cq, &fds);
     if (rc == VIP_SUCCESS) {
         rc = store(cq, handle, &fds);
-        vipl__call_kept(cq->session); /* from now on a next vipd gets the sending end, too */
+        vipl__call_kept(cq->session); /* from now on a next vipd also gets the sending socket */
     }
     vip_fds_close(&fds);
     if (rc != VIP_SUCCESS)

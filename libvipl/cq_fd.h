@@ -1,4 +1,4 @@
-/* The library's side of VipxCQGetFd: keeps a CQ's file descriptor readable while it has entries. */
+/* The library's side of VipxCQGetFd: keeps the file descriptor of a CQ with entries readable. */
 #ifndef LIBVIPL_CQ_FD_H
 #define LIBVIPL_CQ_FD_H
 

@@ -12,14 +12,14 @@
 #define TELL_EVERY (VIP_CQ_RING_SLOTS / 4)
 
 /*
- * One of this many looks at a CQ begins with the rings of its VIs, the others with vipd's entries.
- * Otherwise many entries of vipd would block the messages of rings for ever.
+ * Every RINGS_EVERY-th look at a CQ begins with the rings of its VIs; all other looks begin with
+ * vipd's entries. Otherwise many entries of vipd would block the ring messages for ever.
  */
 #define RINGS_EVERY 64
 
 /*
- * The VI that an entry names; NULL if it was destroyed after the entry was written (spec 3.8: the
- * entries of a destroyed VI are removed).
+ * The VI that an entry names; NULL if the VI was destroyed after the entry was written (spec 3.8:
+ * the entries of a destroyed VI are removed).
  */
 static struct vipl__vi *entry_vi(struct vipl__cq *cq, const struct vip_cqe *entry,
                                  uint64_t *ret_handle)
@@ -127,11 +127,11 @@ static __attribute__((cold, noinline)) struct vipl__vi *next_entry_in_trouble(st
     return next_entry_when(cq, dead, ret_queue, ret_handle, ret_tell);
 }
 
-/* The VI of the next valid entry, or NULL. Under done_lock; *ret_tell: wake vipd if it sleeps. */
+/* The VI of the next valid entry, or NULL. *ret_tell: the caller wakes vipd. Under done_lock. */
 static inline struct vipl__vi *next_entry(struct vipl__cq *cq, unsigned *ret_queue,
                                           uint64_t *ret_handle, bool *ret_tell)
 {
-    /* Load vipd's state before the ring, so that all entries that vipd wrote come first. */
+    /* Load vipd's state before the ring: then entries that vipd wrote come before flushed ones. */
     return vipl__in_trouble(cq->session)
                ? next_entry_in_trouble(cq, ret_queue, ret_handle, ret_tell)
                : next_entry_when(cq, DEAD_NONE, ret_queue, ret_handle, ret_tell);
@@ -155,7 +155,7 @@ arm_and_look(struct vipl__cq *cq, unsigned *ret_queue, uint64_t *ret_handle, boo
 /*
  * Most calls of a program that polls find nothing. This check needs no lock: there is no entry at
  * the position, and the position is the same before and after the look. Other work at an empty CQ
- * (report the descriptors of a dead vipd, arm a file descriptor, look at rings) needs the lock.
+ * (report flushed descriptors, arm a file descriptor, look at rings) needs the lock.
  */
 static inline bool seems_empty(const struct vipl__cq *cq)
 {
@@ -209,7 +209,7 @@ static VIP_RETURN attempt(struct vipl__sleeper *wait)
     return vipl__take_entry(wait->object, wait->handle, wait->ret[0], wait->ret[1]);
 }
 
-/* Publish in the rings if a thread sleeps: a sender then uses vipd, not the ring. */
+/* Publish in the rings whether a thread sleeps. If so, senders use vipd, not the ring. */
 static void sleepers_changed(struct vipl__sleeper *wait)
 {
     vipl__direct_asleep_cq(wait->object);

@@ -1,6 +1,6 @@
 /*
- * The direct path (direct.h): set-up, sending, offering receives, sleeping. direct_take.c takes
- * messages.
+ * The direct path (direct.h): set-up, sending, offering receive descriptors, sleeping.
+ * direct_take.c takes messages out of rings.
  */
 #include "libvipl/direct.h"
 
@@ -14,13 +14,13 @@
 #include "libvipl/call.h"
 #include "libvipl/sq.h"
 
-/* Largest number of segments of a send by a ring; rare sends with more go through vipd. */
+/* Largest number of segments of a send by a ring. Sends with more are rare and use vipd. */
 #define SEGS_MAX 8
 
 /*
  * First and largest value of `patience`. A send goes through vipd if earlier sends are under way
- * through vipd. After `patience` such sends in a row, one send waits until vipd is done; the next
- * sends can then use the ring.
+ * through vipd. After `patience` such sends in a row, one send waits until vipd has completed them;
+ * the next sends can then use the ring.
  */
 #define PATIENCE_MIN 16
 #define PATIENCE_MAX 4096
@@ -52,7 +52,7 @@ static void make_empty(void *base, size_t bytes)
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
-/* Make a memfd and map it at the reserved address of the table. Returns -1 on failure. */
+/* Make and map a memfd for the table of receive descriptors. Returns its fd; -1 on failure. */
 static int make_table(struct vipl__session *session)
 {
     int fd;
@@ -189,7 +189,7 @@ bool vipl__direct_goes_on(struct vipl__vi *vi)
     return !over && vip_load32_acquire(&block_of(vi)->ring) == VIP_RING_OPEN;
 }
 
-/* The VI's object for a ring, with address space; made if the VI has none. NULL: no memory. */
+/* The VI's ring object. If it has none, make one and reserve address space. NULL: no memory. */
 static struct vipl__direct *object_of(struct vipl__vi *vi)
 {
     struct vipl__direct *direct = vi->direct;
@@ -228,8 +228,8 @@ static void start(struct vipl__vi *vi, struct vipl__direct *direct, const Vip__D
 
     direct->half = event->half;
     direct->in = &map->way[1 - event->half];
-    /* Never set `way` to NULL: a late vipl__direct_sent of the VI that had this object before may
-     * load it. */
+    /* Never set `way` to NULL: a late vipl__direct_sent call for the VI that used this object
+     * before may still load `way`. */
     __atomic_store_n(&direct->out.way, &map->way[event->half], __ATOMIC_RELAXED);
     direct->out.sent = direct->out.bytes = 0;
     direct->out.freed = direct->out.line = direct->out.oldest = 0;
@@ -267,8 +267,8 @@ bool vipl__direct_attach(struct vipl__vi *vi, const Vip__Direct *event, int *fd)
     lock_all(vi);
     start(vi, direct, event);
     /*
-     * Set this before receives are offered. Until vipl__direct_asleep_vi stores the real state, the
-     * peer must not use the ring.
+     * Set `asleep` before receive descriptors are offered: until vipl__direct_asleep_vi stores the
+     * real state, the peer must not use the ring.
      */
     __atomic_store_n(&direct->in->asleep, 1, __ATOMIC_SEQ_CST);
     __atomic_store_n(&direct->live, 1, __ATOMIC_RELEASE);
@@ -296,7 +296,7 @@ void vipl__direct_destroy(struct vipl__vi *vi)
     vipl__fd_close(&direct->fd);
 }
 
-/* ---- offering receives -------------------------------------------------------------------- */
+/* ---- offering receive descriptors --------------------------------------------------------- */
 
 /* The region of this handle if the library may copy from and to it, else NULL. Under post_lock. */
 static const struct vipl__region *reachable(const struct vipl__vi *vi, uint32_t handle)
@@ -313,7 +313,7 @@ bool vipl__direct_receive_good(const struct vipl__vi *vi, const struct vip_sq_sl
                                uint32_t *ret_room)
 {
     uint64_t room = 0;
-    bool ends = false; /* the region of a segment ends before the segment */
+    bool ends = false; /* a segment exceeds its region */
 
     if (slot->seg_count > VIP_SQ_INLINE_SEGS || slot->reserved1 != 0 ||
         (slot->control & ~VIP_CONTROL_IMMEDIATE & ~VIP_CONTROL_QFENCE) != 0)
@@ -413,8 +413,8 @@ static bool followed(const struct vipl__vi *vi)
            __atomic_load_n(&vi->queue[VIP_Q_SEND].via, __ATOMIC_RELAXED);
 }
 
-/* May sends go by the ring now, and does no thread of the peer sleep? ring_mute is not 0 if the
- * peer does not use the ring any more, or if vipctl capture runs. */
+/* May sends go by the ring now? Not if a thread of the peer sleeps. ring_mute is not 0 if the peer
+ * does not use the ring any more, or if vipctl capture runs. */
 static bool open_now(const struct vipl__vi *vi, struct vipl__direct *direct)
 {
     const struct vip_vipd_vi *block = block_of(vi);
@@ -424,8 +424,8 @@ static bool open_now(const struct vipl__vi *vi, struct vipl__direct *direct)
            vip_load32(&direct->out.way->asleep) == 0;
 }
 
-/* This send must come after earlier sends that are under way through vipd. Shall it wait for their
- * end? */
+/* This send must come after earlier sends that are under way through vipd. Shall it wait until vipd
+ * has completed them? */
 static bool time_to_wait(struct vipl__direct *direct)
 {
     if (++direct->behind < direct->patience)
@@ -506,8 +506,8 @@ void vipl__direct_sent(struct vipl__vi *vi)
     const struct vip_direct_way *way =
         direct != NULL ? __atomic_load_n(&direct->out.way, __ATOMIC_RELAXED) : NULL;
 
-    /* The fence of the post (vipl__spin_unlock_full) came before this load. So if the peer sleeps
-     * because it did not find the message, this load sees `asleep`. */
+    /* The caller's full barrier (vipl__spin_unlock_full) came before this load. So if the peer
+     * sleeps because it did not find the message, this load sees `asleep`. */
     if (way != NULL && __builtin_expect(vip_load32(&way->asleep) != 0, 0))
         vipl__ask(vi, VIP_ASK_WAKE_PEER);
     if (__builtin_expect(sleepers_of(&vi->queue[VIP_Q_SEND]), 0))
@@ -537,7 +537,7 @@ void vipl__direct_pause(struct vipl__vi *vi)
 
     direct->run = 0;
     /* An unreliable RDMA Write may be complete at this end while the peer still copies it to staged
-     * memory. A ring message would overtake it. */
+     * memory. A later ring message would overtake the Write. */
     direct->stopped |= direct->unreliable && vi->rdma_posted;
 }
 
@@ -549,9 +549,7 @@ void vipl__direct_asleep_vi(struct vipl__vi *vi)
 
     if (direct == NULL)
         return;
-    /*
-     * Load the waiter words and publish under one lock, so that the last change is published last.
-     */
+    /* Load the waiter words and publish under one lock: the last change is then published last. */
     vipl__spin_lock(&direct->asleep_lock);
     if (__atomic_load_n(&direct->live, __ATOMIC_ACQUIRE) != 0)
         __atomic_store_n(&direct->in->asleep, sleepers_of(&vi->queue[VIP_Q_RECV]),

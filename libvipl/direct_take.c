@@ -1,7 +1,7 @@
 /*
  * Take messages out of a VI's ring (direct.h). The sender is another program, which may write
  * anything into the ring at any time. So each word is loaded once and checked. A wrong word costs
- * one receive of this VI and, at worst, the connection.
+ * one receive descriptor of this VI and, at worst, the connection.
  */
 #include <string.h>
 
@@ -12,7 +12,7 @@
 /*
  * May message n be taken? While the ring is open: yes, if the message is written. When the ring is
  * over: yes, if vipd has counted the message. Load the message's stamp before the ring's state: if
- * the ring is open after the stamp was there, vipd sees the stamp when it counts the messages later
+ * the ring is still open then, vipd will see the stamp when it counts the messages
  * (vipd/nic/direct.c).
  */
 static bool arrived(const struct vipl__direct *direct, const struct vipl__vi *vi, uint32_t n)
@@ -28,8 +28,8 @@ static bool arrived(const struct vipl__direct *direct, const struct vipl__vi *vi
     return state == VIP_RING_OVER && (int32_t)(vip_load32(&block->ring_end) - n) > 0;
 }
 
-/* Has the CQ reported message n? Then a Done call must return its receive, even if the sender has
- * overwritten the message. */
+/* Has the CQ reported message n? Then a Done call must return its receive descriptor, even if the
+ * sender has overwritten the message. */
 static bool told(const struct vipl__direct *direct, uint32_t n)
 {
     return (int32_t)(__atomic_load_n(&direct->reported, __ATOMIC_RELAXED) - n) > 0;
@@ -42,7 +42,7 @@ bool vipl__direct_hint(const struct vipl__direct *direct, const struct vipl__vi 
     return told(direct, n) || arrived(direct, vi, n);
 }
 
-/* ---- into the receive ---------------------------------------------------------------------- */
+/* ---- into the receive descriptor ------------------------------------------------------------ */
 
 static void scatter(const struct vip_sq_slot *slot, const uint8_t *from, uint32_t len)
 {
@@ -65,13 +65,13 @@ static uint64_t sum_of(const struct vip_sq_slot *slot)
     return sum;
 }
 
-/* May a message be copied to receive k? *ret_room: its largest size, in bytes. Under post_lock. */
+/* May receive descriptor k take a message? *ret_room: its longest, in bytes. Under post_lock. */
 static bool receive_takes(struct vipl__vi *vi, const struct vipl__direct *direct, uint32_t k,
                           const struct vip_sq_slot *slot, uint32_t *ret_room)
 {
     uint32_t at = k & (VIP_DESC_PER_QUEUE_MAX - 1);
 
-    /* The offered room is still right if no region has ended or changed since the post. */
+    /* The offered room is still right if no region has ended or changed since the posting. */
     *ret_room = direct->lent[at];
     if (*ret_room != VIPL__NOT_LENT &&
         vi->queue[VIP_Q_RECV].origin[at].region_epoch ==
@@ -81,9 +81,9 @@ static bool receive_takes(struct vipl__vi *vi, const struct vipl__direct *direct
 }
 
 /*
- * Copy message n to receive k. Returns the error bits of the receive's status. *ret_break: true if
- * the connection must end, because of the error or because the sender does not keep to the ring's
- * rules. An unreliable connection survives errors of the receive (spec 3.6).
+ * Copy message n to receive descriptor k. Returns the error bits of the descriptor's status.
+ * *ret_break: true if the connection must end, because of the error or because the sender does not
+ * keep to the ring's rules. An unreliable connection survives errors of the descriptor (spec 3.6).
  */
 static uint32_t deliver(struct vipl__vi *vi, const struct vipl__direct *direct, uint32_t n,
                         uint32_t k, struct vip_direct_slot *message, bool *ret_break)
@@ -108,7 +108,7 @@ static uint32_t deliver(struct vipl__vi *vi, const struct vipl__direct *direct, 
     return 0;
 }
 
-/* Take message n for receive k. */
+/* Take message n from the ring; it completes receive descriptor k. */
 static void take(struct vipl__vi *vi, struct vipl__direct *direct, uint32_t n, uint32_t k,
                  struct vip_comp *ret, bool *ret_break)
 {
@@ -143,8 +143,8 @@ static bool from_ring(const struct vipl__vi *vi, const struct vipl__direct *dire
 
     if (direct->over)
         return false;
-    /* After an error take no message until vipd has ended the connection; then messages that vipd
-     * has counted complete as flushed. */
+    /* After an error, until vipd has ended the connection, take only messages that the CQ has
+     * reported. Each message after the error completes its descriptor as flushed. */
     if (direct->broken && vip_load32_acquire(&block->ring) != VIP_RING_OVER)
         return told(direct, n);
     return told(direct, n) || arrived(direct, vi, n);
@@ -154,7 +154,7 @@ static bool from_ring(const struct vipl__vi *vi, const struct vipl__direct *dire
  * Order: a completion of vipd says how many messages of the ring come before it. Without a
  * completion the message in the ring is next. Look at the ring before the completions: the peer
  * writes a message only after all its earlier sends through vipd were complete. A peer that breaks
- * this rule loses its connection. Even then each completion of vipd is used for one receive.
+ * this rule loses its connection. Even then each completion of vipd completes one receive.
  */
 enum vipl__next vipl__direct_next(struct vipl__vi *vi, struct vipl__direct *direct, uint32_t k,
                                   bool locked, struct vip_comp *ret, bool *ret_break)

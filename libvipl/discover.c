@@ -1,6 +1,6 @@
 /*
  * VipQuerySystemManagementInfo with VIP_SMI_AUTODISCOVERY (spec 1.10, 2.8): addresses of NICs that
- * can be reached, as vipd has them (vipd/client/discover.c).
+ * can be reached, as vipd knows them (vipd/client/discover.c).
  *
  * The specification gives the caller an array of pointers and no call to free it. Here the array
  * and the addresses belong to the library and stay unchanged until VipCloseNic; threads that ask at
@@ -19,7 +19,7 @@
  * takes memory until VipCloseNic. */
 #define LISTS_MAX 4096
 
-/* Hops that the list gives for every address: all hosts count as one network away. */
+/* Number of hops in every entry of the list: each host counts as one network away. */
 #define HOPS 1
 
 /* One address as the application sees it. */
@@ -116,7 +116,7 @@ static VIP_RETURN ask(struct vipl__session *session, const char *call,
     return rc;
 }
 
-/* Keep the list, or find an equal list that is kept. NULL if there are too many lists. */
+/* Keep the list, or return an equal list that was kept before. NULL if there are too many lists. */
 static struct vipl__discovered *keep(struct vipl__session *session, struct vipl__discovered *list)
 {
     struct vipl__discovered *at;

@@ -11,8 +11,8 @@
 #include "libvipl/sleep.h"
 #include "libvipl/sq.h"
 
-/* Set the text of VipxLastError for a descriptor with an error: the first bit of this table that
- * `status` has. */
+/* Set the text of VipxLastError for a descriptor with an error. The text is that of the first bit
+ * in the table that `status` has. */
 static __attribute__((cold, noinline)) VIP_RETURN status_text(uint32_t status)
 {
     static const struct {
@@ -77,10 +77,10 @@ static VIP_ULONG opcode_of(uint32_t status)
 }
 
 /*
- * Copy the bytes of a receive (also the message of an RDMA Write) or of an RDMA Read from staging
- * areas to the staged regions. The bytes of an RDMA Write were copied before by the provider
- * thread; region_lock makes that copy visible here. Returns false if a part of the program's memory
- * could not be written. `locked`: the caller holds region_lock and post_lock.
+ * Copy the bytes of a message (also of one that an RDMA Write carried) or of an RDMA Read from
+ * staging areas to the staged regions. The bytes of an RDMA Write were copied before by the
+ * provider thread; region_lock makes that copy visible here. Returns false if a part of the
+ * program's memory could not be written. `locked`: the caller holds region_lock and post_lock.
  */
 static __attribute__((cold, noinline)) bool stage_in(struct vipl__session *session,
                                                      const VIP_DESCRIPTOR *desc,
@@ -118,7 +118,7 @@ static __attribute__((cold, noinline)) bool stage_in(struct vipl__session *sessi
 }
 
 /*
- * Fill in the descriptor for the application. Status is last, because programs may watch it in
+ * Fill in the descriptor for the application. Write Status last, because programs may watch it in
  * memory. `locked` as for stage_in.
  */
 static void fill(struct vipl__session *session, VIP_DESCRIPTOR *desc, enum vip_queue which,
@@ -131,7 +131,7 @@ static void fill(struct vipl__session *session, VIP_DESCRIPTOR *desc, enum vip_q
         desc->CS.Length = comp->length;
         if ((comp->status & VIP_ST_IMMEDIATE) != 0) {
             desc->CS.ImmediateData = (VIP_UINT32)comp->imm;
-            /* Next belongs to the library: VipxGetImmediate64 reads the upper half there. */
+            /* Next belongs to the library: VipxGetImmediate64 reads imm's upper half there. */
             if (__builtin_expect(comp->imm >> 32 != 0, 0))
                 desc->CS.Next.AddressBits = comp->imm >> 32;
         }
@@ -141,8 +141,8 @@ static void fill(struct vipl__session *session, VIP_DESCRIPTOR *desc, enum vip_q
 }
 
 /*
- * Report a program that has changed Next or NextHandle. From the post on they belong to the library
- * and are 0 (spec 3.4). The change does no harm to the operation: vipd has a copy.
+ * Report a program that has changed Next or NextHandle of a posted descriptor. These fields belong
+ * to the library and are 0 (spec 3.4). The change does not harm the operation: vipd has a copy.
  */
 static void check_next(uint64_t vi_handle, VIP_DESCRIPTOR *desc, uint32_t status)
 {
@@ -205,9 +205,9 @@ completion_denied(uint64_t vi_handle, enum vip_queue which, VIP_DESCRIPTOR *desc
 
 /*
  * Fill in one descriptor, number `count` as `posted` counts; under region_lock, post_lock and
- * done_lock. Returns true if the descriptor has completed. It leaves two kinds of descriptors to
- * the Done call, which reports the error: those that must not be written, and those with a changed
- * Next.
+ * done_lock. Returns true if the descriptor has completed. The function leaves two kinds of
+ * descriptors to the Done call, which reports the error: those that must not be written, and those
+ * with a changed Next.
  */
 static bool fill_one(struct vipl__vi *vi, enum vip_queue which, uint32_t count)
 {
@@ -308,7 +308,7 @@ struct head {
     bool ask_break; /* ask vipd to break the connection */
 };
 
-/* The completion of the descriptor at the head, number `reaped`, if there is one. */
+/* Get the completion of the descriptor at the head, number `reaped`. False: there is none yet. */
 static bool next_completion(struct vipl__vi *vi, enum vip_queue which, uint32_t reaped, bool locked,
                             struct head *ret)
 {
@@ -334,7 +334,7 @@ static bool next_completion(struct vipl__vi *vi, enum vip_queue which, uint32_t 
     return true;
 }
 
-/* A receive leaves the table: free its continuation slots, if it has any. */
+/* A receive descriptor leaves the table: free its continuation slots, if it has any. */
 static inline void give_conts(struct vipl__vi *vi, enum vip_queue which, uint32_t reaped)
 {
     struct vipl__queue *queue = &vi->queue[VIP_Q_RECV];
@@ -413,7 +413,7 @@ take_direct(struct vipl__vi *vi, uint64_t handle, enum vip_queue which, VIP_DESC
 
 /* ---- taking ---------------------------------------------------------------------------------- */
 
-/* One look at the head of a queue. */
+/* Look once at the head of a queue; take the descriptor if it has completed. */
 VIP_RETURN vipl__take_desc(struct vipl__vi *vi, uint64_t handle, enum vip_queue which,
                            VIP_DESCRIPTOR **ret_desc)
 {
@@ -489,7 +489,7 @@ static VIP_RETURN attempt_recv(struct vipl__sleeper *wait)
     return vipl__take_desc(wait->object, wait->handle, VIP_Q_RECV, wait->ret[0]);
 }
 
-/* Publish in the ring if a thread sleeps: a sender then uses vipd, not the ring. */
+/* Publish in the ring whether a thread sleeps. If so, the sender uses vipd, not the ring. */
 static void sleepers_changed(struct vipl__sleeper *wait)
 {
     vipl__direct_asleep_vi(wait->object);

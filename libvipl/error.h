@@ -7,10 +7,10 @@
 
 #include "libvipl/vipl.h"
 
-/* Bytes of one formatted reason, terminating zero included. */
+/* Largest size of a formatted reason, in bytes, with the terminating zero. */
 #define VIPL__REASON_BYTES 512
 
-/* Keep the formatted reason for VipxLastError and return code. Any thread. */
+/* Keep the formatted reason for VipxLastError and return `code`. Any thread. */
 VIP_RETURN vipl__fail(VIP_RETURN code, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -107,7 +107,7 @@ static void on_error(struct vipl__session *session, const Vip__AsyncError *event
 /*
  * An RDMA operation of the peer reaches staged memory. For a Write, copy the bytes from the staging
  * area to the program's memory before vipd acknowledges the Write; for a Read, copy the bytes to
- * the staging area. Always answer vipd; the answer says if the copy failed.
+ * the staging area. Always answer vipd; the answer says whether the copy failed.
  */
 static void on_place(struct vipl__session *session, const Vip__Place *event)
 {
@@ -131,7 +131,7 @@ static void on_place(struct vipl__session *session, const Vip__Place *event)
     vip_control_send(session->event_fd, &done.base, NULL, 0, 0);
 }
 
-/* vipd has made a ring for a VI. *fds has its file, if this process had room for a descriptor. */
+/* vipd has made a ring for a VI. *fds has the ring's file, unless this process had no free fd. */
 static void on_direct(struct vipl__session *session, const Vip__Direct *event, struct vip_fds *fds)
 {
     bool taken = false;
@@ -182,7 +182,7 @@ static void on_death(struct vipl__session *session, const char *refusal)
     snprintf(why, sizeof(why),
              "vipd has ended or closed this session; everything posted is flushed%s%.380s",
              refusal[0] != '\0' ? "; the next vipd refuses: " : "", refusal);
-    /* vipd then closes its direction, too, so that threads that wait for a reply get an error. */
+    /* Now vipd also closes its direction, so threads that wait for a reply get an error. */
     shutdown(session->control_fd, SHUT_WR);
     pthread_mutex_lock(&session->lock);
     __atomic_store_n(&session->trouble, 1, __ATOMIC_SEQ_CST);
@@ -218,9 +218,9 @@ static void on_death(struct vipl__session *session, const char *refusal)
 }
 
 /*
- * Posts on a VI that vipd has refused complete as flushed, and vipd wakes no thread that waits for
- * these completions. So while a VI or CQ is refused, this thread wakes all sleepers every
- * WAKE_REFUSED_MS until vipd sends a message.
+ * Descriptors posted on a VI that vipd has refused complete as flushed, and vipd wakes no thread
+ * that waits for these completions. So while a VI or CQ is refused, this thread wakes all sleepers
+ * every WAKE_REFUSED_MS until vipd sends a message.
  */
 #define WAKE_REFUSED_MS 10
 static void wake_refused(struct vipl__session *session)
@@ -271,7 +271,7 @@ int vipl__events_start(struct vipl__session *session)
     sigset_t all, before;
     int rc;
 
-    /* The application's signals belong to its own threads. */
+    /* The new thread blocks all signals: only the application's own threads handle them. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     rc = pthread_create(&session->provider, NULL, run, session);

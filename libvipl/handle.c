@@ -229,7 +229,7 @@ static struct vipl__session *session_new(uint32_t slot)
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (session->app_base == MAP_FAILED)
         goto no_address_space;
-    /* Not on the heap: while another thread adopts a page of the heap, system calls may fail. */
+    /* Not on the heap: while another thread adopts a heap page, system calls on it may fail. */
     session->call_room = mmap(NULL, VIP_CONTROL_BYTES_MAX, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (session->call_room == MAP_FAILED)

@@ -18,7 +18,7 @@
 /* Longest time, in ns, for which VipxListenClose waits for requests that vipd has sent already. */
 #define LISTEN_DRAIN_NS 1000000000ull
 
-/* Stands in place of vipd's number of a listener: the present vipd has refused the listener. */
+/* Used instead of vipd's number of a listener that the present vipd has refused. */
 #define NO_WAIT 0
 
 /* The index in a listener's handle has 16 bits. */
@@ -110,7 +110,7 @@ void vipl__listeners_release(struct vipl__session *session)
 
 /* ---- open ------------------------------------------------------------------------------------ */
 
-/* A free object, or NULL. Under session->lock. */
+/* A free listener object, or NULL. Under session->lock. */
 static struct vipl__listener *object(struct vipl__session *session, unsigned *ret_index)
 {
     for (unsigned i = 0; i < VIPL__LISTENERS_MAX; i++) {
@@ -120,7 +120,7 @@ static struct vipl__listener *object(struct vipl__session *session, unsigned *re
             listener = calloc(1, sizeof(*listener));
             if (listener == NULL)
                 continue;
-            listener->fd = -1; /* the child of a fork closes it */
+            listener->fd = -1; /* a forked child closes every other value */
             __atomic_store_n(&session->listener[i], listener, __ATOMIC_RELEASE);
         }
         if (!listener->in_use) {
@@ -132,8 +132,8 @@ static struct vipl__listener *object(struct vipl__session *session, unsigned *re
 }
 
 /*
- * Make the object of the listener that vipd knows as wait_id. Requests for it may already be in
- * session->incoming. NULL: no free object.
+ * Make the object of the listener that vipd knows as wait_id. Requests for the listener may already
+ * be in session->incoming. NULL: no free object.
  */
 static struct vipl__listener *install(struct vipl__session *session, uint64_t wait_id, int fd,
                                       const struct vip_addr *local, uint32_t backlog,
@@ -194,7 +194,7 @@ static VIP_RETURN ask_end(struct vipl__session *session, const char *call, uint6
     return VIP_SUCCESS;
 }
 
-/* Ask for a listener. After success the caller calls vipl__call_kept. */
+/* Ask vipd for a listener. After success the caller calls vipl__call_kept. */
 static VIP_RETURN ask_listen(struct vipl__session *session, const char *call,
                              struct vip_addr *local, uint32_t backlog, uint64_t *ret_wait_id)
 {
@@ -430,8 +430,8 @@ VIP_RETURN VipxListenGetFd(VIPX_LISTENER Listener, int *Fd)
 
 /*
  * Does the present vipd have the listener? If this library has told a next vipd of the listener,
- * but not yet of all objects, wait until that is done: only then vipd answers requests of other
- * threads. Under session->lock.
+ * but not yet of all objects, wait until vipd knows all objects: only then vipd answers requests of
+ * other threads. Under session->lock.
  */
 static bool vipd_has(struct vipl__session *session, const struct vipl__listener *listener)
 {
@@ -459,7 +459,7 @@ VIP_RETURN VipxListenClose(VIPX_LISTENER Listener)
     pthread_mutex_unlock(&session->lock);
 
     if (there)
-        (void)ask_end(session, call, listener->wait_id, &delivered); /* vipd may have died */
+        (void)ask_end(session, call, listener->wait_id, &delivered); /* fails if vipd has died */
     deadline_ns = vipl__now_ns() + LISTEN_DRAIN_NS;
     pthread_mutex_lock(&session->lock);
     while (listener->received < delivered && in_time && !vipl__is_dead(session) &&

@@ -4,14 +4,14 @@
 
 #include "libvipl/session.h"
 
-/* Everything under session->lock. */
+/* A listener. All fields are under session->lock. */
 struct vipl__listener {
     uint64_t handle; /* 0 = closed or being closed */
     bool in_use;
-    uint16_t uses;     /* counts creations of this object: makes handles differ */
-    uint64_t wait_id;  /* vipd's number */
-    uint64_t received; /* requests that came from vipd */
-    uint32_t told;     /* the session's `tells` when vipd accepted it */
+    uint16_t uses;     /* counts how often the object was used, so that handles differ */
+    uint64_t wait_id;  /* vipd's number of the listener */
+    uint64_t received; /* number of requests that came from vipd */
+    uint32_t told;     /* the session's `tells` when vipd accepted the listener */
     struct vip_addr local;
     uint32_t backlog;
     int fd; /* eventfd: readable while `first` is not NULL, and when vipd has died */

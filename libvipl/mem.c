@@ -3,9 +3,9 @@
  *
  * Owns: the decision how vipd reaches a range, and the order of steps. The program may change its
  * mappings at any time, so each call reads them from the kernel. A registration adopts pages that
- * do not map the arena yet; a release moves back only pages that still do. The counts (mem_runs.c)
- * only say when a page's last registration is gone. Each call holds one lock, so two moves never
- * overlap.
+ * do not map the arena yet; a release moves back only pages that still map it. The counts
+ * (mem_runs.c) only say when a page's last registration is gone. Each call holds one lock, so two
+ * moves never overlap.
  */
 #include "libvipl/mem_internal.h"
 
@@ -89,7 +89,7 @@ void vipl__mem_arena_put(void)
     /* The last user is gone: close the file, which also frees its idle pages. */
     if (st->arena_users == 0 && st->runs.n == 0) {
         if (vipl__mem_arena_alive(
-                st)) /* else the program has closed arena_fd, and may have its own file there */
+                st)) /* if not, the program closed arena_fd and may reuse its number */
             close(st->arena_fd);
         st->arena_fd = -1;
         st->arena_ino = 0;
@@ -149,7 +149,7 @@ static int move_in_all(struct mem_state *st, uintptr_t start, uintptr_t end, int
 /* Result of a look at the mappings of a range. */
 struct look {
     bool movable; /* each page is adopted or can be adopted */
-    bool known;   /* the whole range is mapped and readable; false: not known */
+    bool known;   /* true: the whole range is mapped and readable; false: unknown */
 };
 
 static bool is_movable(const struct mem_piece *piece, uintptr_t start, uintptr_t end)
@@ -197,8 +197,8 @@ static int look_at(struct mem_state *st, uintptr_t start, uintptr_t end, struct 
 }
 
 /*
- * Adopt the range that look_at found movable. Outcomes: 0; negative errno, with nothing counted:
- * the caller stages the range instead.
+ * Adopt the range that look_at found movable. Outcomes: 0; negative errno: no registration is
+ * counted, and the caller stages the range.
  */
 static int adopt(struct mem_state *st, uintptr_t start, uintptr_t end)
 {
@@ -236,7 +236,7 @@ static int adopt(struct mem_state *st, uintptr_t start, uintptr_t end)
 
 /*
  * If all of [start, end) is one adopted mapping and has runs, count one more registration. False:
- * this is not so, or there is no room for runs.
+ * it is not such a mapping, or there is no room for runs.
  */
 static bool count_again(struct mem_state *st, uintptr_t start, uintptr_t end)
 {
@@ -266,7 +266,7 @@ static const struct mem_alloc *find_alloc(const struct mem_state *st, uintptr_t 
     return NULL;
 }
 
-/* Does the range lie in memory of vipl__mem_alloc that is still mapped there? Then fill in *ret. */
+/* Is the range in memory of vipl__mem_alloc that is still mapped there? If so, fill in *ret. */
 static bool prepare_shared(struct mem_state *st, uintptr_t addr, size_t bytes,
                            struct vipl__mem *ret)
 {
@@ -351,8 +351,8 @@ static int prepare_locked(struct mem_state *st, uintptr_t addr, size_t bytes, bo
     adopted = vipl__mem_arena_alive(st);
     if (!adopted || !count_again(st, start, end)) {
         rc = look_at(st, start, end, &look, why);
-        /* With other errors the mappings are unknown: stage the range; a probe then tests if it is
-         * readable. */
+        /* After any other error the mappings are unknown: stage the range. A probe then tests
+         * whether the range is readable. */
         if (rc == -EFAULT || rc == -ENOMEM)
             return rc;
         adopted = rc == 0 && adopted && look.movable &&
@@ -409,7 +409,7 @@ void vipl__mem_release(struct vipl__mem *mem)
         vipl__mem_stage_release(st, mem);
     if (mem->kind == VIPL__MEM_ADOPTED && st != NULL) {
         pthread_mutex_lock(&st->lock);
-        /* If there is no room to count down, the pages stay adopted: a leak, but no error. */
+        /* If there is no room for runs, the pages stay adopted: a leak, but no error. */
         if (vipl__mem_runs_reserve(st, 4) == 0) {
             vipl__mem_runs_count_down(st, start, end);
             vipl__mem_sweep(st, start, end);

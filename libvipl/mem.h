@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* As control.proto's MemKind. */
+/* The values are those of MemKind in control.proto. */
 enum vipl__mem_kind {
     VIPL__MEM_SHARED = 1,
     VIPL__MEM_ADOPTED = 2,
@@ -29,10 +29,10 @@ struct vipl__mem {
     uintptr_t addr;
     size_t bytes;
     enum vipl__mem_kind kind;
-    uint64_t offset;    /* of addr in the arena (ADOPTED) or in fd (SHARED; STAGED: page offset) */
+    uint64_t offset;    /* of addr: in the arena (ADOPTED), fd (SHARED) or its page (STAGED) */
     int fd;             /* memfd to pass to vipd (SHARED, STAGED), else -1; this module owns it */
-    uint8_t *stage_out; /* STAGED: bytes that go out: stage_out[i] stands for byte addr + i */
-    uint8_t *stage_in;  /* STAGED: bytes that come in, likewise */
+    uint8_t *stage_out; /* STAGED, outgoing bytes: stage_out[i] stands for byte addr + i */
+    uint8_t *stage_in;  /* STAGED, incoming bytes: stage_in[i] stands for byte addr + i */
 };
 
 /* Where files for staged memory come from. */
@@ -47,7 +47,7 @@ struct vipl__mem_files {
     bool no_shared; /* vipd refuses files of memory that is shared from birth: stage such memory */
 };
 
-/* Is fd memory of exactly `bytes` bytes (> 0), of a fixed size (sealed SHRINK and GROW)? */
+/* Is fd a file in memory of exactly `bytes` bytes (> 0), sealed with SHRINK and GROW? */
 bool vipl__mem_file_is(int fd, size_t bytes);
 /*
  * May this process make a file of `bytes` bytes, or write a file up to that offset? Call this
@@ -68,16 +68,16 @@ const char *vipl__mem_file_error(int error);
  */
 int vipl__shared_advise(void *base, size_t bytes);
 /*
- * Take the memory file out of a reply of vipd. fds is empty afterwards. Outcomes: a file
- * descriptor; -ENOSYS: the reply does not have exactly one file, or the file's size or seals are
- * wrong.
+ * Take the memory file out of a reply of vipd. fds: the reply's descriptors, empty afterwards.
+ * Outcomes: a file descriptor; -ENOSYS: the reply does not have exactly one file, or the file's
+ * size or seals are wrong.
  */
 int vipl__mem_file_take(struct vip_fds *fds, size_t bytes);
 
 /*
  * A NIC handle is being opened: hold the process's arena memfd (VIP_ARENA_BYTES, sealed
  * SHRINK|GROW) for OpenRequest, until vipl__mem_arena_put. Outcomes: the fd (this module owns it);
- * -ENOENT: there is no arena yet: ask vipd for a file and call vipl__mem_arena_get; -ENOMEM.
+ * -ENOENT: no arena yet; the caller asks vipd for a file and calls vipl__mem_arena_get; -ENOMEM.
  */
 int vipl__mem_arena_hold(void);
 /*
@@ -118,7 +118,7 @@ bool vipl__mem_intact(const struct vipl__mem *mem);
  */
 bool vipl__mem_stage_out(const struct vipl__mem *mem, uintptr_t addr, size_t bytes);
 bool vipl__mem_stage_in(const struct vipl__mem *mem, uintptr_t addr, size_t bytes);
-/* Would vipl__mem_stage_in succeed now? A post of a receive asks this before messages arrive. */
+/* Would vipl__mem_stage_in succeed now? Asked when a receive descriptor is posted. */
 bool vipl__mem_stage_takes(uintptr_t addr, size_t bytes);
 
 /*

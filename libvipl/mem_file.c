@@ -152,8 +152,8 @@ int vipl__mem_file_map(int fd, size_t bytes, void **ret)
 int vipl__shared_advise(void *base, size_t bytes)
 {
     /*
-     * MADV_DONTDUMP: a core dump (by gcore or the kernel) would read every page of the sparse
-     * segments, and so allocate memory for all holes.
+     * MADV_DONTDUMP: a core dump (by gcore or the kernel) would otherwise read every page of the
+     * sparse segments, and so allocate memory for all holes.
      */
     return madvise(base, bytes, MADV_DONTFORK) < 0 || madvise(base, bytes, MADV_DONTDUMP) < 0
                ? -errno

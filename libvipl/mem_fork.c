@@ -77,7 +77,7 @@ static int fd_of(const struct mem_state *st, const struct mem_piece *piece)
     return -1;
 }
 
-/* Replace a shared mapping by a private copy. Outcomes: 0, negative errno with no change. */
+/* Replace a shared mapping by a private copy. Outcomes: 0; negative errno: nothing has changed. */
 static int copy_piece(const struct mem_piece *piece, int fd)
 {
     size_t bytes = piece->end - piece->start;

@@ -12,8 +12,8 @@
  *
  * doc/memory.md explains the reasons. Outside of libvipl only tests include this header.
  *
- * All state lives in pages of its own that no program can register. In .bss or the heap, a page
- * with state could be adopted together with a neighbouring buffer. A forked child would then read
+ * All state is in separate pages, which no program can register. In .bss or the heap, a page with
+ * state could be adopted together with a neighbouring buffer. A forked child would then read
  * records that its parent is changing.
  */
 #ifndef LIBVIPL_MEM_INTERNAL_H
@@ -28,8 +28,8 @@
 
 #define MEM_PAGE_BYTES 4096ul
 
-/* Largest size of one move, in bytes. Threads that write to its pages wait during the copy: 1 ms
- * for this size. */
+/* Largest size of one move, in bytes. Threads that write to the moved pages wait during the copy,
+ * for 1 ms at this size. */
 #define MEM_MOVE_BYTES_MAX (1ul << 20)
 
 /*
@@ -47,8 +47,8 @@
 
 #define MEM_NO_OFFSET UINT64_MAX
 
-/* For functions in the window of a move (mem_move.c): no sanitizer may add code that touches other
- * memory. */
+/* For functions in the window of a move (mem_move.c): no sanitizer may add code to them that
+ * touches other memory. */
 #if defined(__clang__)
 #define MEM_RAW __attribute__((noinline, no_sanitize("address", "thread", "undefined")))
 #else
@@ -60,19 +60,19 @@
 struct mem_piece {
     uintptr_t start;
     uintptr_t end;
-    uint64_t offset; /* of start in the mapped file */
-    uint64_t ino;    /* 0 if the mapping has no file */
+    uint64_t offset; /* offset of `start` in the mapped file */
+    uint64_t ino;    /* inode number; 0: the mapping has no file */
     dev_t dev;
     int prot; /* PROT_* */
     bool shared;
 };
 
-/* Adopted pages with the same count. Runs are sorted and do not overlap. */
+/* Adjacent adopted pages with the same count. The runs are sorted and do not overlap. */
 struct mem_run {
     uintptr_t start;
     uintptr_t end;
-    uintptr_t shadow; /* address of the kept, emptied old mapping of start; 0 = lost */
-    uint32_t count;   /* registrations; 0 = not moved back, kept for the next registration */
+    uintptr_t shadow; /* where the emptied old mapping of `start` is kept; 0 = it is lost */
+    uint32_t count;   /* registrations; 0 = none, but the pages are still adopted */
 };
 
 /* One allocation of vipl__mem_alloc. */
@@ -99,30 +99,30 @@ enum mem_guard {
 };
 
 struct mem_state {
-    pthread_mutex_t lock; /* guards everything below */
+    pthread_mutex_t lock; /* guards all fields below */
     int arena_fd;
     uint64_t arena_ino;
     dev_t arena_dev;
 
-    int uffd; /* -1 none */
+    int uffd; /* -1: none */
     bool uffd_tried;
-    bool uffd_unpopulated; /* never touched pages can be write-protected too (Linux 6.4) */
-    int maps_fd;           /* /proc/self/maps for PROCMAP_QUERY; -1 none */
+    bool uffd_unpopulated; /* uffd also write-protects pages never touched (Linux 6.4) */
+    int maps_fd;           /* /proc/self/maps for PROCMAP_QUERY; -1: none */
     bool maps_tried;
 
-    struct mem_vec runs;              /* of struct mem_run */
-    uint64_t used_bytes, most_bytes;  /* of all runs together: now, and the maximum so far */
-    struct mem_vec allocs;            /* of struct mem_alloc */
-    struct mem_vec stages;            /* of int: the files of staging areas */
-    struct mem_vec pieces;            /* of struct mem_piece: the range being prepared */
-    uint64_t block_owner[MEM_BLOCKS]; /* 1 + address / MEM_BLOCK_BYTES; 0 = free */
-    bool block_full[MEM_BLOCKS];      /* the file keeps unused pages of this block */
-    bool keeps;                       /* the arena's file keeps its pages: vipd made it */
+    struct mem_vec runs;              /* items: struct mem_run */
+    uint64_t used_bytes, most_bytes;  /* sum of all runs: now; largest so far */
+    struct mem_vec allocs;            /* items: struct mem_alloc */
+    struct mem_vec stages;            /* items: int, the files of the staging areas */
+    struct mem_vec pieces;            /* items: struct mem_piece, the range being prepared */
+    uint64_t block_owner[MEM_BLOCKS]; /* 1 + address / MEM_BLOCK_BYTES of the owner; 0 = free */
+    bool block_full[MEM_BLOCKS];      /* the arena's file keeps unused pages of this block */
+    bool keeps;                       /* the arena's file keeps its pages, because vipd made it */
     unsigned arena_users;             /* NIC handles that are open or being opened */
-    int fork_pipe[2];                 /* the child reports in this pipe that it has its copies */
-    uint64_t pages_moved_in;          /* ever */
-    uint64_t pages_moved_out;         /* ever */
-    uint64_t stage_skipped_bytes;     /* bytes that could not be copied from or to memory */
+    int fork_pipe[2];                 /* the child reports here that it has its copies */
+    uint64_t pages_moved_in;          /* total so far */
+    uint64_t pages_moved_out;         /* total so far */
+    uint64_t stage_skipped_bytes;     /* bytes that could not be copied from or to staged memory */
 };
 
 /* Only tests set these, before the first use: behave as if the kernel lacked a feature. */
@@ -131,7 +131,7 @@ struct mem_switches {
     bool user_mode_only;
     bool no_procmap_query;
     bool no_unpopulated;
-    bool no_holes;       /* the arena's file is immutable */
+    bool no_holes;       /* no holes can be punched into the arena's file */
     uint64_t idle_bytes; /* if not 0: replaces MEM_IDLE_BYTES */
 };
 extern struct mem_switches vipl__mem_switches;
@@ -144,7 +144,7 @@ struct mem_state *vipl__mem_state(void);
 struct mem_state *vipl__mem_state_peek(void);
 /* Make room for n items in total. Outcomes: 0; -ENOMEM. */
 int vipl__mem_vec_reserve(struct mem_vec *vec, size_t n, size_t item_bytes);
-/* Is arena_fd still the arena? A program that closes all file descriptors may have reused it. */
+/* Is arena_fd still the arena? A program that closes all fds may have reused its number. */
 bool vipl__mem_arena_alive(const struct mem_state *st);
 
 static inline uintptr_t mem_page_down(uintptr_t addr)
@@ -165,8 +165,8 @@ bool vipl__mem_is_adopted(const struct mem_state *st, const struct mem_piece *pi
 /*
  * The program has unmapped the arena pages [offset, offset + bytes), or moved them with mremap
  * (realloc does). Where the pages still are mapped, make them private memory, so that the offsets
- * can be used again. This is rare, so it may read all mappings. Outcomes: 0; negative errno: some
- * pages could not be moved.
+ * can be used again. This is rare, so the call may read all mappings. Outcomes: 0; negative errno:
+ * some pages could not be moved.
  */
 int vipl__mem_settle_strays(struct mem_state *st, uint64_t offset, size_t bytes);
 /* Make the pages of [start, end) that have no registration private memory again. */
@@ -175,7 +175,7 @@ void vipl__mem_sweep(struct mem_state *st, uintptr_t start, uintptr_t end);
 /* ---- mem_maps.c */
 
 /*
- * The mapping that covers addr or, if no mapping does, the next mapping above. Outcomes: 0;
+ * Find the mapping that covers addr or, if no mapping does, the next mapping above. Outcomes: 0;
  * -ENOENT: no mapping at or above addr; other negative errno: the mappings cannot be read.
  */
 int vipl__mem_query(struct mem_state *st, uintptr_t addr, struct mem_piece *ret);
@@ -195,9 +195,9 @@ uint64_t vipl__mem_zone_offset(const struct mem_state *st, uintptr_t addr);
 /* Give [start, end) one contiguous piece of the arena. Outcomes: 0; 1: no piece fits. */
 int vipl__mem_zone_reserve(struct mem_state *st, uintptr_t start, uintptr_t end);
 /*
- * May pages be adopted at the reserved range [start, end)? No, if the arena's file keeps its pages,
- * needs new pages, and would then exceed its limit. The limit is MEM_IDLE_BYTES plus twice the
- * largest number of bytes that were adopted at one time.
+ * May the pages of the reserved range [start, end) be adopted? No, if the arena's file keeps its
+ * pages, needs new pages, and would then exceed its limit. The limit is MEM_IDLE_BYTES plus twice
+ * the largest number of bytes that were adopted at one time.
  */
 bool vipl__mem_zone_room(const struct mem_state *st, uintptr_t start, uintptr_t end);
 /*
@@ -211,7 +211,7 @@ void vipl__mem_zone_free(struct mem_state *st, uint64_t offset, size_t bytes);
 /* Index of the first run that ends above addr (may be the number of runs). */
 size_t vipl__mem_runs_find(const struct mem_state *st, uintptr_t addr);
 struct mem_run *vipl__mem_run(const struct mem_state *st, size_t i);
-/* Make room for `more` runs: an operation splits runs. Outcomes: 0; -ENOMEM. */
+/* Make room for `more` runs, because operations split runs. Outcomes: 0; -ENOMEM. */
 int vipl__mem_runs_reserve(struct mem_state *st, size_t more);
 /* [start, end) was moved into the arena. Pages that have a run keep its count; other pages get
  * count 0. shadow: the kept old mapping of start. */
@@ -246,8 +246,8 @@ bool vipl__mem_marked(struct mem_state *st, uintptr_t *shadow, size_t bytes);
 
 /*
  * Move pages that map the arena at `offset` back to private memory with protection prot, into the
- * mapping kept at shadow (0 = a new mapping). Outcomes: 0: shadow is used up; negative errno: the
- * pages still map the arena.
+ * mapping kept at shadow (0 = a new mapping). Outcomes: 0: that kept mapping is used up; negative
+ * errno: the pages still map the arena.
  */
 int vipl__mem_move_out(struct mem_state *st, enum mem_guard guard, uintptr_t addr, size_t bytes,
                        uint64_t offset, int prot, uintptr_t shadow);
@@ -255,14 +255,14 @@ int vipl__mem_move_out(struct mem_state *st, enum mem_guard guard, uintptr_t add
 /* ---- mem_stage.c */
 
 /*
- * Make a staging area for the range. known: the range is readable; if false, test that. Outcomes:
- * as vipl__mem_prepare. The caller does not hold the lock, because this call may ask vipd for the
- * file.
+ * Make a staging area for the range. known: the range is known to be readable; if false, test it.
+ * Outcomes: as vipl__mem_prepare. The caller does not hold the lock, because this call may ask vipd
+ * for the file.
  */
 int vipl__mem_stage_prepare(struct mem_state *st, uintptr_t addr, size_t bytes, bool known,
                             const struct vipl__mem_files *files, struct vipl__mem *ret,
                             const char **why);
-/* Free a staging area. In the child of a fork: nothing for the parent's areas. */
+/* Free a staging area. In the child of a fork, do nothing for the parent's areas. */
 void vipl__mem_stage_release(struct mem_state *st, struct vipl__mem *mem);
 /*
  * Allocate the pages [map, map + bytes) of a shared mapping of the library, if they are not more

@@ -95,7 +95,7 @@ static int parse_line(const char *line, struct mem_piece *ret)
     return 0;
 }
 
-/* Read the text without stdio: stdio uses the heap, and another thread may be moving its pages. */
+/* Read the text without stdio: stdio uses the heap, and another thread may be moving heap pages. */
 static int query_text(uintptr_t addr, struct mem_piece *ret)
 {
     char buf[4096];
@@ -105,7 +105,7 @@ static int query_text(uintptr_t addr, struct mem_piece *ret)
     int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 
     if (fd < 0)
-        return errno == ENOENT ? -ENOSYS : -errno; /* callers read -ENOENT as: no mapping */
+        return errno == ENOENT ? -ENOSYS : -errno; /* to callers, -ENOENT means: no mapping */
     for (;;) {
         ssize_t got = read(fd, buf, sizeof(buf));
         if (got < 0 && errno == EINTR)
@@ -144,7 +144,7 @@ int vipl__mem_query(struct mem_state *st, uintptr_t addr, struct mem_piece *ret)
             st->maps_fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
     }
     rc = st->maps_fd >= 0 ? query_ioctl(st->maps_fd, addr, &piece) : -ENOTTY;
-    /* After a failure (the program may have reused our file descriptor) read the text. */
+    /* If the query failed, read the text: the program may have reused our file descriptor. */
     if (rc != 0 && rc != -ENOENT)
         rc = query_text(addr, &piece);
     if (rc == 0)

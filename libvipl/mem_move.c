@@ -6,7 +6,7 @@
  *      missing faults too; mremap(MREMAP_DONTUNMAP) takes the old pages away (userfaultfd holds up
  *      threads that touch the now empty range); map the arena over it; wake these threads.
  * Out: write-protect the shared mapping; copy the arena's bytes into the kept private mapping
- *      ("shadow"); one mremap puts it over the shared one; wake threads that wait.
+ *      ("shadow"); one mremap puts the shadow over the shared one; wake threads that wait.
  *
  * A thread that writes to a page waits from before the copy until the page is in its new place. So
  * the write happens either before the copy or in the new page, and no write is lost.
@@ -71,7 +71,7 @@ _Static_assert(sizeof(long) == 8 && sizeof(off_t) == 8, "offsets travel in one r
 
 /* ---- guard --------------------------------------------------------------------------------- */
 
-/* Open userfaultfd in the most capable mode that the kernel allows: file descriptor, or -1. */
+/* Open userfaultfd in the most capable mode that the kernel allows. Returns its fd, or -1. */
 static int uffd_open(void)
 {
     long fd = -1;
@@ -94,8 +94,8 @@ static int uffd_open(void)
 }
 
 /*
- * Read the kernel's features with a first userfaultfd; set up a second userfaultfd with the needed
- * features.
+ * Open a first userfaultfd to read the kernel's features. Then set up a second userfaultfd with the
+ * needed features.
  */
 static void guard_set_up(struct mem_state *st)
 {
@@ -168,7 +168,7 @@ MEM_RAW static long raw_protect(int uffd, uintptr_t addr, size_t bytes)
     return raw(syscall(SYS_ioctl, uffd, UFFDIO_WRITEPROTECT, &arg));
 }
 
-/* Also wakes threads that wait for a page of the range. */
+/* Unregister the range, and wake the threads that wait for its pages. */
 MEM_RAW static void raw_unregister(int uffd, uintptr_t addr, size_t bytes)
 {
     struct uffdio_range arg = {.start = addr, .len = bytes};
@@ -184,7 +184,7 @@ MEM_RAW static void raw_wake(int uffd, uintptr_t addr, size_t bytes)
     syscall(SYS_ioctl, uffd, UFFDIO_WAKE, &arg);
 }
 
-/* Call SYS_pwrite64 or SYS_pread64 until all bytes are copied. */
+/* Repeat the system call `call` (SYS_pwrite64 or SYS_pread64) until all bytes are copied. */
 MEM_RAW static long raw_copy(long call, int fd, uintptr_t addr, size_t bytes, uint64_t offset)
 {
     while (bytes > 0) {
@@ -200,7 +200,7 @@ MEM_RAW static long raw_copy(long call, int fd, uintptr_t addr, size_t bytes, ui
     return 0;
 }
 
-/* Copy all bytes into memory of this process, by the kernel. */
+/* Let the kernel copy all bytes from addr to `to`, both in this process. */
 MEM_RAW static long raw_copy_to(uintptr_t to, uintptr_t addr, size_t bytes)
 {
     long pid = syscall(SYS_getpid);
@@ -208,7 +208,7 @@ MEM_RAW static long raw_copy_to(uintptr_t to, uintptr_t addr, size_t bytes)
     while (bytes > 0) {
         struct iovec from = {.iov_base = (void *)addr, .iov_len = bytes};
         struct iovec into = {.iov_base = (void *)to, .iov_len = bytes};
-        /* Write the counts as 64-bit values (1ul): the kernel reads whole registers. */
+        /* Pass the counts as 64-bit values (1ul): the kernel reads whole registers. */
         long done = raw(syscall(SYS_process_vm_writev, pid, &from, 1ul, &into, 1ul, 0ul));
         if (done == -EINTR)
             continue;
@@ -287,8 +287,8 @@ int vipl__mem_move_in(struct mem_state *st, enum mem_guard guard, uintptr_t addr
     if (view == MAP_FAILED)
         return -errno;
     /*
-     * Write to the mapping once: if it was never written to, it loses its first address when it
-     * moves, and can then not merge again.
+     * Write to the mapping once. A mapping that was never written to loses its first address when
+     * it moves, and cannot merge again later.
      */
     madvise((void *)addr, MEM_PAGE_BYTES, MADV_POPULATE_WRITE);
     /* Older kernels write-protect only pages that exist: make the missing ones exist by a read (as
@@ -312,7 +312,7 @@ int vipl__mem_move_in(struct mem_state *st, enum mem_guard guard, uintptr_t addr
     return locked;
 }
 
-/* Does a mapping begin exactly here? */
+/* Does a mapping begin exactly at `page`? */
 static bool begins_at(struct mem_state *st, uintptr_t page)
 {
     struct mem_piece piece;

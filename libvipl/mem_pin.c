@@ -26,7 +26,7 @@
 #define STACK_BELOW_BYTES (64ul << 10)
 #define STACK_ABOVE_BYTES (16ul << 10)
 
-/* glibc puts the heads of its thread arenas at multiples of this. */
+/* glibc puts the heads of its malloc arenas for threads at multiples of this size. */
 #define MALLOC_HEAP_BYTES (64ul << 20)
 
 /*
@@ -99,8 +99,8 @@ MEM_RAW static bool near_thread_block(const struct mem_piece *piece, uintptr_t s
 }
 #else
 /*
- * On other processors a control block has no such pointer. It lies in a mapping that follows a
- * guard page.
+ * On other processors a thread control block has no pointer to itself. The block lies in a mapping
+ * that follows a guard page.
  */
 static bool near_thread_block(const struct mem_piece *piece, uintptr_t start, uintptr_t end)
 {
@@ -113,7 +113,7 @@ static bool near_thread_block(const struct mem_piece *piece, uintptr_t start, ui
 }
 #endif
 
-/* Is there a heap of malloc in the pages? Its first word points into the same page. */
+/* Does the range contain a malloc heap's head? The head's first word points into its own page. */
 MEM_RAW static bool has_malloc_head(uintptr_t start, uintptr_t end)
 {
     uintptr_t at = (start + MALLOC_HEAP_BYTES - 1) & ~(MALLOC_HEAP_BYTES - 1);

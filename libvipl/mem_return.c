@@ -138,7 +138,7 @@ void vipl__mem_sweep(struct mem_state *st, uintptr_t start, uintptr_t end)
         }
         if (run.end > end)
             run.end = end;
-        /* Reserve runs first: return_run splits the run. */
+        /* Reserve room for runs first, because return_run splits the run. */
         if (run.count == 0 && vipl__mem_runs_reserve(st, 4) == 0)
             return_run(st, run);
         start = run.end;

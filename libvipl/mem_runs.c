@@ -52,7 +52,7 @@ static void remove_at(struct mem_state *st, size_t i)
             (st->runs.n - i) * sizeof(struct mem_run));
 }
 
-/* Split the run that contains addr at addr. Returns the index of the first run that starts at or
+/* If a run contains addr, split the run there. Returns the index of the first run that starts at or
  * above addr. */
 static size_t split_at(struct mem_state *st, uintptr_t addr)
 {

@@ -48,7 +48,7 @@ static int probe(int fd, uintptr_t addr, size_t bytes)
     return 0;
 }
 
-/* Call probe with the lock: an adoption by another thread makes pages inaccessible. */
+/* Call probe with the lock, because adoptions by other threads make pages inaccessible. */
 static int probe_locked(struct mem_state *st, int fd, uintptr_t addr, size_t bytes)
 {
     int rc;
@@ -59,7 +59,7 @@ static int probe_locked(struct mem_state *st, int fd, uintptr_t addr, size_t byt
     return rc;
 }
 
-/* Keep the area from the child of a fork; note the file, so that the child closes it. */
+/* Hide the area from the child of a fork; record the file, so that the child closes it. */
 static int keep_from_child(struct mem_state *st, void *map, size_t bytes, int fd)
 {
     int rc;
@@ -80,7 +80,7 @@ int vipl__mem_stage_prepare(struct mem_state *st, uintptr_t addr, size_t bytes, 
 {
     size_t offset = addr % MEM_PAGE_BYTES;
     size_t half_bytes = mem_page_up(offset + bytes);
-    int fd = vipl__mem_file_room(half_bytes); /* bytes that go out are written by pwrite */
+    int fd = vipl__mem_file_room(half_bytes); /* RLIMIT_FSIZE limits pwrite of outgoing bytes */
     void *map;
     int rc;
 
@@ -224,8 +224,8 @@ static bool page_takes(struct mem_state *st, uintptr_t page)
     if (writable(page, MEM_PAGE_BYTES))
         return true;
     /*
-     * EINVAL has three causes: read-only memory, device memory, an old kernel. The mapping tells if
-     * the page is writable.
+     * EINVAL has three causes: read-only memory, device memory, an old kernel. The mapping tells
+     * whether the page is writable.
      */
     if (errno != EINVAL)
         return false;

@@ -1,4 +1,4 @@
-/* The state of registered memory, of which a process has one, and its growing arrays. */
+/* The state of registered memory, one for the whole process, and its growing arrays. */
 #include "libvipl/mem_internal.h"
 
 #include <errno.h>

@@ -58,9 +58,7 @@ static bool fits(const struct mem_state *st, size_t at, uint64_t first, uint64_t
     return true;
 }
 
-/*
- * The place for n blocks in the middle of the widest free gap; MEM_BLOCKS: no gap is wide enough.
- */
+/* Place for n blocks in the middle of the widest free gap; MEM_BLOCKS: no gap is wide enough. */
 static size_t widest_gap(const struct mem_state *st, uint64_t n)
 {
     size_t best_at = 0;
@@ -77,7 +75,7 @@ static size_t widest_gap(const struct mem_state *st, uint64_t n)
     return best_blocks >= n ? best_at + (best_blocks - n) / 2 : MEM_BLOCKS;
 }
 
-/* Does the file have pages for all these bytes? */
+/* Does the arena's file have pages for all these bytes? */
 static bool has_pages(const struct mem_state *st, uint64_t offset, uint64_t bytes)
 {
     return lseek(st->arena_fd, (off_t)offset, SEEK_HOLE) >= (off_t)(offset + bytes);
@@ -113,7 +111,7 @@ static bool in_use(const struct mem_state *st, size_t i)
 
 /*
  * A place beside the arena block of a neighbouring address block; used_only: only if that block is
- * in use. MEM_BLOCKS: there is none.
+ * in use. MEM_BLOCKS: there is no such place.
  */
 static size_t beside(const struct mem_state *st, uint64_t first, uint64_t n, bool used_only)
 {
@@ -207,7 +205,7 @@ static uint64_t fresh_bytes(const struct mem_state *st, uintptr_t start, uintptr
     return bytes;
 }
 
-/* Largest number of holes that one search looks at. What follows them counts as without pages. */
+/* Largest number of holes that one search looks at. The bytes after them count as without pages. */
 #define HOLES_MAX 1000
 
 /* Number of bytes of [offset, offset + bytes) for which the file has no pages. */

@@ -16,7 +16,7 @@
 #include "libvipl/error.h"
 #include "libvipl/session.h"
 
-/* Host address of a NIC on UDP: IP address and port in network order. */
+/* Bytes of a UDP NIC's host address: an IP address and a port, both in network order. */
 #define IPV4_BYTES 4
 #define IPV6_BYTES 16
 #define PORT_BYTES 2
@@ -25,8 +25,8 @@
 #define NAME_BYTES_MAX 1024
 
 /*
- * While vipd asks the hosts on a medium, in ms: longest pause between two requests to vipd, and
- * longest wait for the answer.
+ * Limits, in ms, while vipd asks the hosts on a medium: the longest pause between two requests to
+ * vipd, and the longest wait for the answer.
  */
 #define AGAIN_MS_MAX 100
 #define WAIT_MS_MAX  3000

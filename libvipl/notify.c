@@ -48,7 +48,7 @@ struct vipl__registration {
     uint64_t handle; /* of `object` */
     VIP_NIC_HANDLE nic;
     VIP_PVOID context;
-    VIP_CQ_CALLBACK on_cq; /* one of the two is NULL */
+    VIP_CQ_CALLBACK on_cq; /* on_cq or on_vi is NULL */
     VIP_VI_CALLBACK on_vi;
     enum vip_queue which; /* with on_vi */
     /* The completion that was taken; set when the registration is ready. */
@@ -64,21 +64,21 @@ struct vipl__notify {
     pthread_t thread;
     bool started, ended, stop;
     bool asleep;                 /* the thread sleeps or is about to */
-    unsigned holders;            /* owner and thread; the last holder frees this struct */
-    unsigned count;              /* registrations, also ready and running */
+    unsigned holders;            /* the owner and the thread; the last holder frees this struct */
+    unsigned count;              /* number of registrations, with the ready and running ones */
     uint32_t word;               /* futex: counted up when there is work */
-    struct vipl__target targets; /* head of the ring */
+    struct vipl__target targets; /* head of the circular list of targets */
     struct vipl__registration *ready, **ready_end;
-    struct vipl__registration *running; /* its handler runs now */
+    struct vipl__registration *running; /* the registration whose handler runs now */
 };
 
 /* ---- lists --------------------------------------------------------------------------------- */
 
-/* A registration's target: its waiter word, and the VI or CQ whose rings show if it is set. */
+/* A registration's target: its waiter word, and the VI or CQ whose rings show that word. */
 struct awaited {
     uint32_t *waiters;
-    struct vipl__vi *recv_of; /* the target is the receive queue of this VI; or NULL */
-    struct vipl__cq *cq;      /* the target is this CQ; or NULL */
+    struct vipl__vi *recv_of; /* if not NULL: the target is this VI's receive queue */
+    struct vipl__cq *cq;      /* if not NULL: the target is this CQ */
 };
 
 static struct awaited awaited_of(const struct vipl__registration *reg)
@@ -238,7 +238,7 @@ static void look_or_sleep(struct vipl__notify *notify)
         __atomic_sub_fetch(&head->sleepers, 1, __ATOMIC_SEQ_CST);
 }
 
-/* End one hold; the last one frees the object. Called with the lock; returns without the lock. */
+/* One holder leaves; the last one frees the object. Called with the lock; returns without it. */
 static void release(struct vipl__notify *notify)
 {
     bool last = --notify->holders == 0;
@@ -305,7 +305,7 @@ static int start(struct vipl__notify *notify)
         return errno;
     pthread_attr_init(&attr);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    /* The application's signals belong to its own threads. */
+    /* The new thread blocks all signals: only the application's own threads handle them. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     notify->holders++;
@@ -381,8 +381,8 @@ static VIP_RETURN add(struct vipl__notify *notify, const struct vipl__registrati
         target->first = reg;
     target->last = reg;
     target_add(notify, target, awaited_of(reg));
-    /* vipd does not signal completions from before target_add marked the waiter word: take them
-     * here. */
+    /* Take completions here that came before target_add marked the waiter word: vipd does not
+     * signal them. */
     vip_fence_sleep(); /* [notify ADD] */
     match(notify, target);
     if (notify->ready != NULL)

@@ -10,33 +10,33 @@ struct vipl__registration;
 struct vipl__session;
 struct vipl__vi;
 
-/* Largest number of registrations of one NIC handle; one ends when its handler has returned. */
+/* Largest number of registrations of one NIC handle; each lasts until its handler has returned. */
 #define VIPL__NOTIFY_MAX 65536
 
-/* The target of registrations: part of a work queue or a CQ. All under the lock of notify.c. */
+/* A member of each work queue and CQ: its registrations. The lock of notify.c guards all of it. */
 struct vipl__target {
-    struct vipl__target *next, *prev;        /* targets with registrations; a ring with a head */
-    struct vipl__registration *first, *last; /* oldest first, NULL = none */
+    struct vipl__target *next, *prev;        /* ring of targets with registrations; has a head */
+    struct vipl__registration *first, *last; /* oldest and newest registration; NULL = none */
 };
 
-/* Make the object of a new session. NULL: no memory. The first registration starts the thread. */
+/* Make a new session's notify object. NULL: no memory. The first registration starts the thread. */
 struct vipl__notify *vipl__notify_new(struct vipl__session *session);
 
 /*
  * The session ends: all registrations are gone, and no handler starts after the return. The call
  * waits for a running handler, but only for a limited time, because that handler may wait for a
- * lock that our caller holds. The call does not wait if our caller is that handler.
+ * lock that our caller holds. The call does not wait if the running handler itself makes the call.
  */
 void vipl__notify_stop(struct vipl__notify *notify);
 
 /*
- * Start the thread now: the session is watched, and the thread fills in completed descriptors
- * (done.c). Outcomes: 0; an errno, ENOSYS before Linux 5.16.
+ * Start the thread now, because in a watched session it fills in completed descriptors (done.c).
+ * Outcomes: 0; an errno, ENOSYS before Linux 5.16.
  */
 int vipl__notify_watch(struct vipl__session *session);
 
-/* vipd is dead, so there may be completions without a signal: wake the thread. The caller has
- * entered the session. */
+/* Wake the thread: vipd is dead or has refused a VI, so vipd does not signal all completions. The
+ * caller has entered the session. */
 void vipl__notify_poke(struct vipl__session *session);
 
 /*

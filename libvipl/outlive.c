@@ -1,10 +1,10 @@
 /*
  * The next vipd (outlive.h).
  *
- * While vipd is away, posts only go to the library's queues, Done calls take completions as always,
- * and requests wait (call.c). No thread writes into the submission ring. The provider thread waits
- * until all threads have recorded the last vipd's replies (vipl__call_keep). Then it tells the next
- * vipd of the session's objects, and no other thread changes these.
+ * While vipd is away, a post puts its descriptor only on the library's queue. Done calls take
+ * completions as always, and requests wait (call.c). No thread writes into the submission ring. The
+ * provider thread waits until all threads have recorded the last vipd's replies (vipl__call_keep).
+ * Then it tells the next vipd of the session's objects; no other thread changes these objects.
  */
 #include "libvipl/outlive.h"
 
@@ -30,10 +30,10 @@
 #include "libvipl/sq.h"
 #include "libvipl/vipl_ext.h"
 
-/* Pause between two looks for the next vipd. */
+/* Pause, in ns, between two attempts to reach the next vipd. */
 #define LOOK_AGAIN_NS 10000000
 
-/* Takes the place of the VIPL function's name in the error texts of requests. */
+/* In the error texts of requests this string stands in place of a VIPL function's name. */
 static const char call[] = "going on with the next vipd";
 
 enum next {
@@ -42,7 +42,7 @@ enum next {
     NEXT_NOT,  /* the session cannot go on: search no further */
 };
 
-/* What this library has told vipd of its objects is no longer valid. Under session->lock. */
+/* Mark as outdated what the library has told vipd of the session's objects. Under session->lock. */
 static void tell_anew(struct vipl__session *session)
 {
     session->tells++;
@@ -68,7 +68,7 @@ static struct vipl__vi *live_vi(struct vipl__session *session, unsigned index)
     return vi != NULL && __atomic_load_n(&vi->handle, __ATOMIC_ACQUIRE) != 0 ? vi : NULL;
 }
 
-/* A live VI that vipd has not refused. */
+/* The live VI with this index; NULL if there is none, or vipd has refused the VI. */
 static struct vipl__vi *known_vi(struct vipl__session *session, unsigned index)
 {
     struct vipl__vi *vi = __atomic_load_n(&session->vi[index], __ATOMIC_ACQUIRE);
@@ -86,7 +86,7 @@ static struct vipl__cq *live_cq(struct vipl__session *session, unsigned index)
     return cq != NULL && __atomic_load_n(&cq->handle, __ATOMIC_ACQUIRE) != 0 ? cq : NULL;
 }
 
-/* A live CQ that vipd has not refused. */
+/* The live CQ with this index; NULL if there is none, or vipd has refused the CQ. */
 static struct vipl__cq *known_cq(struct vipl__session *session, unsigned index)
 {
     struct vipl__cq *cq = __atomic_load_n(&session->cq[index], __ATOMIC_ACQUIRE);
@@ -98,8 +98,8 @@ static struct vipl__cq *known_cq(struct vipl__session *session, unsigned index)
 
 /* ---- the connection ---------------------------------------------------------------------- */
 
-/* Make the number `at` refer to the file of *fd. The number stays the same, because other threads
- * may use it now. False: failed. */
+/* Make file descriptor `at` refer to the file of *fd. The number `at` must stay the same, because
+ * other threads may use it now. False: failed. */
 static bool replace(int at, int *fd)
 {
     if (dup3(*fd, at, O_CLOEXEC) < 0)
@@ -125,8 +125,8 @@ static bool take_sockets(struct vipl__session *session, int *control, struct vip
 }
 
 /*
- * Wait for the reply. It may take long: systemd can accept the connection before it has started
- * vipd. False: the time is over, or VipCloseNic runs.
+ * Wait for the reply. The reply may take long: systemd can accept the connection before vipd runs.
+ * False: the time is over, or VipCloseNic runs.
  */
 static bool await_reply(const struct vipl__session *session, int control, uint64_t deadline_ns)
 {
@@ -148,8 +148,8 @@ static bool hung_up(int control)
 }
 
 /*
- * Receive the reply; NULL: there is none. While this process has no room for the reply's
- * descriptors, leave the reply in the socket: a session can be claimed only once, so vipd would not
+ * Receive the reply; NULL: there is none. While this process has no room for the reply's file
+ * descriptors, leave the reply in the socket. A session can be claimed only once, so vipd would not
  * send another reply.
  */
 static ProtobufCMessage *take_reply(const struct vipl__session *session, int control,
@@ -182,7 +182,7 @@ static Vip__Reply *ask_next(const struct vipl__session *session, int control,
     return (Vip__Reply *)take_reply(session, control, deadline_ns, ret_fds);
 }
 
-/* Read the next vipd's answer to the claim; after success its sockets are the session's. */
+/* Read the next vipd's answer to the claim; after a success the session has that vipd's sockets. */
 static enum next judge(struct vipl__session *session, int *control, const Vip__Reply *reply,
                        struct vip_fds *fds)
 {
@@ -192,8 +192,8 @@ static enum next judge(struct vipl__session *session, int *control, const Vip__R
         session->past_rings = reply->open->past_rings;
         return take_sockets(session, control, fds) ? NEXT_GOES : NEXT_NOT;
     }
-    /* The last vipd still ends, or this one accepts no program now. An older vipd does not say that
-     * it hangs up. */
+    /* The last vipd is still ending, or the next one accepts no program now. An older vipd hangs up
+     * without setting `hangs_up`. */
     if ((reply->open != NULL && reply->open->again_ms > 0) || reply->hangs_up || hung_up(*control))
         return NEXT_NONE;
     vipl__fail(VIP_ERROR_RESOURCE, "%s: %s", call,
@@ -236,8 +236,8 @@ static enum next claim(struct vipl__session *session, int *control, uint64_t dea
 
 /* ---- what there is ----------------------------------------------------------------------- */
 
-/* Has vipd answered, by success or by a refusal of the object? False: vipd has gone, or VipCloseNic
- * runs. */
+/* Has vipd answered, with success or with a refusal of the object? False: vipd has gone, or
+ * VipCloseNic runs. */
 static bool answered(const struct vipl__session *session, VIP_RETURN rc)
 {
     return rc == VIP_SUCCESS || !(hung_up(session->control_fd) || vipl__closing(session));
@@ -286,7 +286,7 @@ static VIP_RETURN tell_region(struct vipl__session *session, const struct vipl__
     return vipl__call(session, call, &request, &region->mem.fd, region->mem.fd >= 0 ? 1 : 0, NULL);
 }
 
-/* Needs no lock: while vipd is away, no other thread changes the table. */
+/* This needs no lock: while vipd is away, no other thread changes the region table. */
 static bool tell_regions(struct vipl__session *session)
 {
     const struct vipl__regions *regions = &session->regions;
@@ -333,8 +333,8 @@ static bool tell_cqs(struct vipl__session *session)
 }
 
 /*
- * The queue's position up to which vipd has written CQ entries: entries that the program has taken,
- * and those in the CQ's ring. The next vipd writes the missing entries.
+ * Position of the queue's first completion without a CQ entry. The earlier ones have entries: the
+ * program has taken these, or they are in the CQ's ring. The next vipd writes the missing entries.
  */
 static uint32_t entries_of(const struct vipl__vi *vi, enum vip_queue which)
 {
@@ -360,9 +360,9 @@ static uint32_t entries_of(const struct vipl__vi *vi, enum vip_queue which)
 }
 
 /*
- * Tell how the counts of receives, completions and ring messages belong together (PastVi,
- * proto/control.proto). Other threads may take completions and messages meanwhile: recv_base does
- * not change then.
+ * Fill in how the counts of receive descriptors, completions and ring messages differ (PastVi in
+ * proto/control.proto). Meanwhile other threads may take completions and messages; this does not
+ * change recv_base.
  */
 static void fill_receives(struct vipl__vi *vi, bool ring, Vip__PastVi *past)
 {
@@ -424,8 +424,8 @@ static VIP_RETURN tell_vi_as(struct vipl__session *session, struct vipl__vi *vi,
 }
 
 /*
- * Tell vipd of a VI, with its ring if vipd accepts it. Without the ring, first stop all threads
- * from taking ring messages, because each would change recv_base.
+ * Tell vipd of a VI, with its ring if vipd accepts the ring. Otherwise first stop all threads from
+ * taking ring messages, because each message that they take would change recv_base.
  */
 static VIP_RETURN tell_vi(struct vipl__session *session, struct vipl__vi *vi, bool *ret_rebind)
 {
@@ -504,8 +504,8 @@ static bool post_round(struct vipl__session *session)
 }
 
 /*
- * Post again what has not completed. then: when all is posted, end the time without vipd: new posts
- * go to vipd. False: the ring is full, and vipd has taken nothing for VIPL__SQ_FULL_NS.
+ * Post again all descriptors that have not completed. If `then` is true, new descriptors go to vipd
+ * from then on. False: the ring is full, and vipd has taken nothing for VIPL__SQ_FULL_NS.
  */
 static bool post_all(struct vipl__session *session, bool then)
 {
@@ -538,7 +538,7 @@ static bool post_all(struct vipl__session *session, bool then)
 
 /* ---- all of it --------------------------------------------------------------------------- */
 
-/* Tell vipd of the VIs, post again, and bind the connections anew. */
+/* Tell vipd of the VIs, post their descriptors again, and bind their connections anew. */
 static bool tell_vis(struct vipl__session *session)
 {
     bool *rebind = calloc(VIP_VI_MAX, sizeof(*rebind)), good = rebind != NULL;
@@ -617,14 +617,14 @@ static void await_kept(struct vipl__session *session)
 {
     struct timespec pause = {.tv_nsec = 100000};
 
-    pthread_mutex_lock(&session->call_lock); /* after this, `kept` has every reply that was read */
+    pthread_mutex_lock(&session->call_lock); /* then `kept` counts all replies that were read */
     pthread_mutex_unlock(&session->call_lock);
     while (__atomic_load_n(&session->kept, __ATOMIC_SEQ_CST) != 0 && !vipl__closing(session))
         nanosleep(&pause, NULL);
 }
 
-/* Repeat what may be lost with the last vipd: its signals to CQs' file descriptors, requests to
- * connect, and requests to wake threads for ring messages. */
+/* The last vipd may have ended before it finished its work. Repeat its signals to CQs' file
+ * descriptors, the requests to connect, and the requests to wake threads for ring messages. */
 static void wake(struct vipl__session *session)
 {
     for (unsigned i = 0; i < VIP_CQ_MAX; i++)

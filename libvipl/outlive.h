@@ -1,9 +1,9 @@
 /*
  * Sessions that go on after the end of their vipd. The library waits for the next vipd, tells it of
- * all objects of the session, and posts again what has not completed.
+ * all objects of the session, and posts again the descriptors that have not completed.
  *
  * Owns: what the library tells the next vipd, and in which order. Does not own: the end of a
- * session without a next vipd (events.c), the wait of other threads' requests (call.c).
+ * session without a next vipd (events.c), how other threads' requests wait (call.c).
  */
 #ifndef LIBVIPL_OUTLIVE_H
 #define LIBVIPL_OUTLIVE_H
@@ -12,7 +12,7 @@
 
 /*
  * vipd has ended. Wait for the next vipd, at most session->outlive_ns, and continue the session
- * with it. Returns true if the session goes on; false: it is over, or VipCloseNic runs.
+ * with it. True: the session goes on; false: the session is over, or VipCloseNic runs.
  * *ret_refusal: why the next vipd refuses the session; unchanged if no vipd refuses. Only the
  * provider thread calls this.
  */

@@ -5,8 +5,8 @@
  *
  * This file checks the place of the descriptor (alignment, its own region) and the number of
  * outstanding descriptors. vipd checks the contents of the descriptor when it processes the
- * descriptor; the descriptor's status shows the result. A post makes no system call while vipd is
- * awake, and allocates nothing.
+ * descriptor; the descriptor's status shows the result. Usually a post makes no system call while
+ * vipd is awake. Only keeps() allocates memory.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -25,40 +25,40 @@
 enum outcome {
     POSTED,
     BAD_VI,     /* the VI was destroyed meanwhile */
-    BAD_REGION, /* the descriptor is not in the region of its handle */
+    BAD_REGION, /* the descriptor is not in the region of the given handle */
     OVERRUN,    /* too many descriptors outstanding */
-    RING_FULL,  /* vipd must first take posts out of the ring */
-    /* Only with a table of receives: */
+    RING_FULL,  /* there is room when vipd has taken slots out of the ring */
+    /* The outcomes below occur only in a session with a table of receives. */
     TABLED,   /* the receive is in the table, not in the submission ring */
-    NO_CONTS, /* as TABLED, but the table has no room for its segments: the receive will fail */
-    SENT,     /* the send went by the ring to the peer */
+    NO_CONTS, /* the receive is in the table without its segments (no room), and will fail */
+    SENT,     /* the send is in the ring to the peer */
     WAIT,     /* wait for earlier sends, then try to send by the ring */
 };
 
-/* Data of a post that is not in its descriptor. */
+/* Data of one post that its descriptor does not contain. */
 struct extra {
     int bad_seg;            /* segment with inaccessible memory; -1 = none, or not checked */
     uint8_t flags;          /* VIP_SQF_* */
-    uint64_t imm;           /* VIP_SQF_IMM64: replaces ImmediateData */
+    uint64_t imm;           /* with VIP_SQF_IMM64: used instead of ImmediateData */
     const void *message;    /* VIP_SQF_MSG */
     uint32_t message_bytes; /* 1..VIP_MESSAGE_BYTES_MAX; 0 = no message */
 };
 
 static const struct extra no_extra = {.bad_seg = -1};
 
-/* Number of segments to copy. An impossible SegCount gives 0 segments (FORMAT_ERROR). */
+/* Number of segments to copy. 0 if SegCount is impossible: vipd then reports FORMAT_ERROR. */
 static unsigned segments_of(const VIP_DESCRIPTOR *desc)
 {
     unsigned count = desc->CS.SegCount;
 
-    /* Copy also one segment more than a descriptor may have; vipd then reports the error. */
+    /* Also copy one segment more than a descriptor may have, so that vipd reports the error. */
     return count <= VIP_SEGS_PER_DESC_MAX + 1 ? count : 0;
 }
 
 /*
- * Spec 3.4: the descriptor lies in the region of the given handle, with the VI's protection tag. A
- * NULL tag of the region or of the VI matches every tag (3.5). Callers read the descriptor only if
- * the result is true.
+ * Does the descriptor lie in the region of this handle, and has the region the VI's protection tag
+ * (spec 3.4)? A NULL tag of the region or of the VI matches every tag (3.5). Callers read the
+ * descriptor only if the result is true.
  */
 static bool in_region(const struct vipl__session *session, const struct vipl__vi *vi,
                       const VIP_DESCRIPTOR *desc, VIP_MEM_HANDLE handle)
@@ -95,8 +95,8 @@ static void write_continuation(struct vip_sq_slot *ring, uint32_t position,
     }
 }
 
-/* Write the message into the slots from `position` on; like the continuation, before the first
- * slot. */
+/* Write the message into the slots from `position` on. The caller writes the descriptor's first
+ * slot afterwards. */
 static void write_message(struct vipl__session *session, const struct vipl__vi *vi,
                           const struct extra *extra, uint32_t position)
 {
@@ -117,8 +117,8 @@ static void write_message(struct vipl__session *session, const struct vipl__vi *
 
 /*
  * Make the first slot of a descriptor; write_continuation and write_message write further slots.
- * Callers do not read the descriptor after this. Once vipd sees the slot, another thread may get
- * the descriptor back and use it again.
+ * After this call, callers do not read the descriptor: once vipd sees the slot, another thread may
+ * get the descriptor back and use it again.
  */
 static struct vip_sq_slot first_slot(const struct vipl__vi *vi, const VIP_DESCRIPTOR *desc,
                                      enum vip_queue which, unsigned seg_count,
@@ -167,8 +167,8 @@ static inline struct vip_sq_slot submission(struct vipl__session *session,
 
 /*
  * Make the first slot of a receive for the table (proto/direct.h), and write its continuation
- * slots. False: the table has no room for these; then the receive takes its place in the queue and
- * will fail.
+ * slots. False: the table has no room for the continuation slots. The receive then still has its
+ * place in the queue, but it will fail.
  */
 static bool table_slot(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc, unsigned seg_count,
                        const struct extra *extra, struct vip_sq_slot *ret)
@@ -192,7 +192,7 @@ static bool table_slot(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc, unsigned
     return true;
 }
 
-/* A post clears Status, and Next and NextHandle, which belong to the library (spec 3.3). */
+/* At a post, clear the fields that the library writes: Status, Next and NextHandle (spec 3.3). */
 static inline void clear(VIP_DESCRIPTOR *desc)
 {
     desc->CS.Status = 0;
@@ -216,8 +216,8 @@ static inline void enqueue(const struct vipl__session *session, struct vipl__que
     __atomic_store_n(&queue->posted, posted + 1, __ATOMIC_RELEASE);
 }
 
-/* Keep the data of a post that are not in its descriptor: a next vipd needs them. Returns the
- * descriptor's `how`. Under post_lock. */
+/* Keep the data in `extra` for a next vipd, because the descriptor does not contain this data.
+ * Returns the value for queue->how. Under post_lock. */
 static __attribute__((noinline)) uint8_t keep(struct vipl__queue *queue, uint32_t posted,
                                               const struct extra *extra)
 {
@@ -234,7 +234,7 @@ static __attribute__((noinline)) uint8_t keep(struct vipl__queue *queue, uint32_
     return extra->flags;
 }
 
-/* Make the memory that keep() writes to, once per queue; it is never freed. False: no memory. */
+/* Allocate the memory that keep() writes, once per queue; it is never freed. False: no memory. */
 static __attribute__((cold, noinline)) bool keeps(struct vipl__queue *queue, uint8_t flags)
 {
     void *mine, *none = NULL;
@@ -246,13 +246,13 @@ static __attribute__((cold, noinline)) bool keeps(struct vipl__queue *queue, uin
                   (flags & VIP_SQF_MSG) != 0 ? sizeof(*queue->message) : sizeof(*queue->imm));
     if (mine != NULL &&
         !__atomic_compare_exchange_n(at, &none, mine, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
-        free(mine); /* another thread has made it */
+        free(mine); /* another thread has stored its memory first */
     return mine != NULL;
 }
 
 /*
- * Put the descriptor on its queue and into the submission ring; only on its queue if vipd is gone
- * or has refused the VI.
+ * Put the descriptor on its queue. Also put it into the submission ring, unless vipd is gone or has
+ * refused the VI.
  */
 static inline enum outcome post_by_vipd(struct vipl__vi *vi, VIP_DESCRIPTOR *desc,
                                         VIP_MEM_HANDLE region, enum vip_queue which,
@@ -314,8 +314,8 @@ static enum vipl__way way_of(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc,
 }
 
 /*
- * Post a send of a VI that has a ring; not inlined, to keep posts of other VIs short. True: *ret is
- * the outcome; false: the send must go through vipd.
+ * Post a send on a VI that has a ring. True: *ret is the outcome; false: the send must go through
+ * vipd. The function is not inlined, so that a post on another VI needs less code.
  */
 static __attribute__((noinline)) bool send_by_ring(struct vipl__vi *vi, VIP_DESCRIPTOR *desc,
                                                    VIP_MEM_HANDLE region, const struct extra *extra,
@@ -366,7 +366,7 @@ static enum outcome try_post(struct vipl__vi *vi, uint64_t handle, VIP_DESCRIPTO
     if (tabled && send && vipl__direct_of(vi) != NULL &&
         send_by_ring(vi, desc, region, extra, posted, waited, &outcome))
         return outcome;
-    op = desc->CS.Control & VIP_CONTROL_OP_MASK; /* desc may be reused once it is posted */
+    op = desc->CS.Control & VIP_CONTROL_OP_MASK; /* after the post, others may reuse desc */
     outcome = post_by_vipd(vi, desc, region, which, extra, posted);
     if (send && outcome == POSTED)
         vipl__direct_passed(vi, op);
@@ -374,9 +374,9 @@ static enum outcome try_post(struct vipl__vi *vi, uint64_t handle, VIP_DESCRIPTO
 }
 
 /*
- * If `in`, check that the segment's bytes can be written. Otherwise copy the bytes out for vipd.
- * False if the bytes are not accessible. A receive may be longer than its region: only the bytes in
- * the region count.
+ * If `in`, check that the bytes of a staged segment can be written. Otherwise copy the bytes out
+ * for vipd. False if the bytes are not accessible. A receive segment may be longer than its region:
+ * only its bytes in the region count.
  */
 static bool stage_segment(struct vipl__session *session, const VIP_DATA_SEGMENT *seg, bool in,
                           bool recv)
@@ -418,8 +418,7 @@ static int stage(struct vipl__session *session, const VIP_DESCRIPTOR *desc, enum
     return bad_seg;
 }
 
-/* Call stage if the descriptor lies in its region; only then it can be read. Otherwise return
- * -1. */
+/* Call stage() if the descriptor lies in its region and so is readable. Otherwise return -1. */
 static int stage_if_readable(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc, VIP_MEM_HANDLE region,
                              enum vip_queue which)
 {
@@ -432,8 +431,8 @@ static int stage_if_readable(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc, VI
 }
 
 /*
- * Report an error for which there is no Status, as an asynchronous error: VIP_ERROR_POST_DESC or
- * VIP_ERROR_VI_OVERRUN.
+ * Report an error that no descriptor's Status can show: send the asynchronous error
+ * VIP_ERROR_POST_DESC or VIP_ERROR_VI_OVERRUN.
  */
 static VIP_RETURN fault(VIP_VI_HANDLE handle, const char *call, VIP_DESCRIPTOR *desc,
                         VIP_ERROR_CODE code, VIP_ULONG opcode, const char *why)
@@ -460,7 +459,7 @@ static VIP_RETURN ring_full(const char *call)
 }
 
 /* A post after vipd's death, or on a refused VI, completes as flushed at once. vipd cannot signal
- * that, so the library does. */
+ * this completion, so the library does. */
 static void posted_to_the_dead(VIP_VI_HANDLE handle, enum vip_queue which, const char *call)
 {
     struct vipl__vi *vi = vipl__vi_enter(handle, call);
@@ -476,8 +475,8 @@ static void posted_to_the_dead(VIP_VI_HANDLE handle, enum vip_queue which, const
 }
 
 /*
- * Is the VI connected to a peer without VIP_FEATURE_IMM64_MSG? Without a connection this does not
- * matter: the descriptor is flushed.
+ * Is the VI connected to a peer without VIP_FEATURE_IMM64_MSG? Without a connection the feature
+ * does not matter, because the descriptor is flushed.
  */
 static bool peer_lacks(const struct vipl__vi *vi)
 {
@@ -488,8 +487,8 @@ static bool peer_lacks(const struct vipl__vi *vi)
 }
 
 /*
- * In Error state a receive must be flushed at once, but vipd looks into the table only when a
- * message needs a receive. So ask vipd to flush. The state is loaded after a full barrier. Either
+ * In Error state a posted receive must be flushed at once. vipd looks into the table only when a
+ * message needs a receive, so ask vipd to flush. The state is loaded after a full barrier. Either
  * this load sees the Error state, or vipd sees the receive: vipd looks again after it has published
  * the state (vipd/engine/state.c).
  */
@@ -590,8 +589,8 @@ bool vipl__post_again(struct vipl__vi *vi, enum vip_queue which, uint32_t count)
     uint8_t how = queue->how[slot_of];
     const VIP_DESCRIPTOR *desc = queue->fifo[slot_of];
     struct extra extra = {.bad_seg = -1, .flags = how & VIP_SQF_KNOWN};
-    /* Posted instead if the descriptor's region is gone or its memory was not accessible: the
-     * reserved bits cause a format error. */
+    /* This slot replaces a descriptor whose region is gone, or whose segments were not accessible.
+     * Its reserved bits cause a format error. */
     struct vip_sq_slot slot = {.vi = vi->index,
                                .kind = which == VIP_Q_SEND ? VIP_SQ_SEND : VIP_SQ_RECV,
                                .control = VIP_CONTROL_RESERVED,

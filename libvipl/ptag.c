@@ -6,8 +6,8 @@
 #include "libvipl/session.h"
 
 /*
- * Remove from the list a tag that the present vipd has refused and so does not know (refused.h).
- * False: the list has no such tag, or vipd is away; then the list must not change.
+ * Remove a tag from the list. The present vipd has refused the tag and so does not know it
+ * (refused.h). False: the list does not have the tag, or must not change because vipd is away.
  */
 static bool forget_refused(struct vipl__session *session, uint32_t number)
 {
@@ -23,7 +23,7 @@ static bool forget_refused(struct vipl__session *session, uint32_t number)
     return found;
 }
 
-/* Add a tag to the list for the next vipd. False: no memory. */
+/* Add a tag to the list that the next vipd needs. False: no memory. */
 static bool remember(struct vipl__session *session, uint32_t number)
 {
     uint32_t *ptags;

@@ -18,8 +18,8 @@ struct vipl__session;
 struct vipl__vi;
 
 /*
- * Largest number of work queues with a ring (direct.h) on one CQ. A look at an empty CQ looks at
- * all these rings, so more would make it slow.
+ * Largest number of work queues with a ring (direct.h) on one CQ. VipCQDone checks all these rings
+ * if the CQ is empty, so a larger number would make VipCQDone slow.
  */
 #define VIPL__CQ_DIRECT_MAX 16
 
@@ -32,31 +32,31 @@ struct vipl__cq_direct {
 struct vipl__cq {
     uint64_t handle; /* atomic; the valid handle, 0 = not in use */
     struct vipl__session *session;
-    const struct vip_cqe *ring; /* vipd writes it */
-    const uint32_t *prod;       /* futex word, vipd writes it */
-    struct vip_app_cq *app;     /* fields that this side publishes */
+    const struct vip_cqe *ring; /* CQ entries, written by vipd */
+    const uint32_t *prod;       /* futex word, written by vipd */
+    struct vip_app_cq *app;     /* fields that libvipl publishes to vipd */
     uint16_t index;             /* vipd's number */
-    uint16_t uses;              /* counts creations of this object: makes handles differ */
+    uint16_t uses;              /* number of CQs made in this object; part of the handle */
     uint32_t refused;           /* atomic; enum vipl__refused */
     uint32_t done_lock;         /* guards position, flush_next and direct */
     uint32_t position;          /* next entry to read; atomic: also loaded without the lock */
     uint32_t spin_ns;           /* atomic; how long the next wait polls */
-    uint32_t flush_next;        /* after vipd's death: the VI to look at next */
+    uint32_t flush_next;        /* VI at which the next search for flushed descriptors starts */
     struct vipl__target target; /* VipCQNotify */
     struct vipl__cq_direct direct[VIPL__CQ_DIRECT_MAX];
     unsigned direct_count; /* atomic */
     unsigned direct_next;
-    unsigned direct_turn; /* looks at the CQ since a look that began with the rings */
-    int fd[2]; /* VipxCQGetFd: the application's end (atomic), the sending end; -1 = none */
-    pthread_mutex_t fd_lock; /* a thread holds it while it asks vipd for fd */
-    uint32_t fd_arm;         /* as published; fd_arm and fd_messages are under done_lock */
-    uint32_t fd_messages;    /* messages to take out of fd; some may still be on their way */
+    unsigned direct_turn; /* number of looks since the last look that began with the rings */
+    int fd[2]; /* socket pair of VipxCQGetFd: [0] application (atomic), [1] sender; -1 = none */
+    pthread_mutex_t fd_lock; /* held while a thread asks vipd for fd */
+    uint32_t fd_arm;         /* value of app->arm; done_lock guards fd_arm and fd_messages */
+    uint32_t fd_messages;    /* messages to take out of fd[0]; some may not have come yet */
 };
 
 #define VIPL__HOW_RING 0x80u /* a send that went by the ring */
 #define VIPL__HOW_BAD  0x40u /* a segment's memory was not accessible */
 
-/* The bytes of a VipxPostWriteMessage. */
+/* The message of one VipxPostWriteMessage call. */
 struct vipl__message {
     uint16_t len;
     uint8_t bytes[VIP_MESSAGE_BYTES_MAX];
@@ -65,37 +65,36 @@ struct vipl__message {
 /* One work queue of a VI. */
 struct vipl__queue {
     uint32_t posted; /* atomic; number of descriptors ever posted; written under post_lock */
-    /*
-     * send: atomic; `prod` has this value when vipd has completed all sends that went through vipd;
-     * written under post_lock
-     */
+    /* Send queue: the value that `prod` has when vipd has completed all sends that went through
+     * vipd. Atomic; written under post_lock. */
     uint32_t via;
-    uint32_t direct_done;     /* send: atomic; sent by the ring; written under post_lock */
-    uint32_t direct_reported; /* send: those of direct_done that the CQ reported; under its lock */
-    uint32_t conts;           /* receive: next continuation of the table; under post_lock */
-    uint32_t conts_used;      /* atomic; continuations of receives that were not returned yet */
+    uint32_t direct_done;     /* send queue: sends by the ring; atomic, written under post_lock */
+    uint32_t direct_reported; /* send queue: ring sends that the CQ reported; under the CQ's lock */
+    uint32_t conts;           /* receive queue: next continuation slot to use; under post_lock */
+    uint32_t conts_used;      /* receive queue: continuation slots in use; atomic */
     uint32_t done_lock __attribute__((aligned(64)));
     uint32_t reaped;            /* atomic; descriptors ever returned; written under done_lock */
     uint32_t position;          /* next completion to read; under done_lock */
-    uint32_t first;             /* position of the VI's first completion */
-    uint32_t again;             /* next descriptor that a new vipd gets (outlive.c) */
+    uint32_t first;             /* position of the VI's first completion on this queue */
+    uint32_t again;             /* number of the next descriptor for a new vipd (outlive.c) */
     uint32_t spin_ns;           /* atomic; how long the next wait polls */
     uint32_t reported;          /* CQ entries returned for this queue; under the CQ's done_lock */
-    struct vip_comps_in comps;  /* vipd writes them; under done_lock */
-    const uint32_t *prod;       /* futex word, vipd writes it */
+    struct vip_comps_in comps;  /* completions, written by vipd; read under done_lock */
+    const uint32_t *prod;       /* futex word, written by vipd */
     uint32_t *waiters;          /* number of threads asleep on prod, published to vipd */
     struct vipl__cq *cq;        /* NULL = none */
     struct vipl__target target; /* VipSendNotify, VipRecvNotify */
-    struct vipl__ahead *ahead;  /* take.h; NULL = never watched; under done_lock */
-    VIP_DESCRIPTOR *fifo[VIP_DESC_PER_QUEUE_MAX]; /* posted and not returned; a ring by `posted` */
-    struct vipl__origin {                         /* of each descriptor in fifo */
-        uint32_t region_epoch; /* session->region_epoch at the post; if equal, no region changed */
+    struct vipl__ahead *ahead;  /* take.h; NULL: no session was watched; under done_lock */
+    /* Descriptors that are posted and not returned; a ring that the count `posted` indexes. */
+    VIP_DESCRIPTOR *fifo[VIP_DESC_PER_QUEUE_MAX];
+    struct vipl__origin {      /* where a descriptor of fifo lies */
+        uint32_t region_epoch; /* session->region_epoch at the post; it changes with the regions */
         VIP_MEM_HANDLE region; /* the region that holds the descriptor */
     } origin[VIP_DESC_PER_QUEUE_MAX];
-    /* For each descriptor in fifo: VIPL__HOW_* and VIP_SQF_*. */
+    /* Flags of each descriptor in fifo: VIPL__HOW_* and VIP_SQF_*. */
     uint8_t how[VIP_DESC_PER_QUEUE_MAX];
-    /* Data of posts with VIP_SQF_IMM64 or VIP_SQF_MSG that are not in the descriptor, by slot of
-     * fifo; kept for a next vipd. NULL: no post of the queue had such data. */
+    /* Data of posts with VIP_SQF_IMM64 or VIP_SQF_MSG, kept for a next vipd; indexed as fifo. NULL:
+     * no post on the queue had such data. */
     uint64_t *imm;
     struct vipl__message *message;
 };

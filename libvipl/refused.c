@@ -8,11 +8,11 @@
 #include "libvipl/error.h"
 #include "libvipl/vipl_ext.h"
 
-/* Report vipd's refusal of an object as an asynchronous error. what: the object, for the text. */
+/* Report vipd's refusal of an object as an asynchronous error. `what` names the object. */
 static void report(struct vipl__session *session, VIP_RESOURCE_CODE resource, VIP_ERROR_CODE code,
                    const struct vipl__vi *vi, const char *what)
 {
-    const char *reason = strchr(VipxLastError(), ':'); /* the text after the name of the call */
+    const char *reason = strchr(VipxLastError(), ':'); /* the text after the function's name */
     char why[VIPL__REASON_BYTES];
 
     snprintf(why, sizeof(why), "vipd has begun anew and refuses %.120s%.320s", what,
@@ -92,7 +92,7 @@ bool vipl__refused_disconnect(struct vipl__vi *vi)
 {
     uint32_t refused = VIPL__REFUSED;
 
-    /* Does nothing if the VI is Idle already. */
+    /* Change only VIPL__REFUSED: a VI that is Idle or not refused stays as it is. */
     (void)__atomic_compare_exchange_n(&vi->refused, &refused, VIPL__REFUSED_IDLE, false,
                                       __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
     return refused != VIPL__TAKEN;

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Slots of the first table: enough for most programs, which register a few regions. */
+/* Number of slots in the first table: enough for most programs, which register a few regions. */
 #define FIRST_SLOTS 64
 
 static void put(struct vipl__regions *regions, struct vipl__region *region)
@@ -58,7 +58,7 @@ struct vipl__region *vipl__region_take(struct vipl__regions *regions, VIP_MEM_HA
     while (regions->slots[hole].handle != handle)
         hole = (hole + 1) & regions->mask;
 
-    /* Close the hole: move each later entry whose search would pass the hole into the hole. */
+    /* Close the hole: if the search for a later entry passes the hole, move this entry into it. */
     for (uint32_t i = (hole + 1) & regions->mask; regions->slots[i].handle != 0;
          i = (i + 1) & regions->mask) {
         uint32_t home = vipl__region_home(regions, regions->slots[i].handle);

@@ -14,21 +14,21 @@
 
 /* One registered region. */
 struct vipl__region {
-    VIP_MEM_HANDLE handle;    /* as vipd gave it */
+    VIP_MEM_HANDLE handle;    /* given by vipd */
     uintptr_t addr;           /* first byte */
     size_t bytes;             /* length of the region */
-    uint32_t ptag;            /* vipd's number; 0 = no tag, which matches every tag */
-    VIP_MEM_ATTRIBUTES attrs; /* as registered or set */
-    struct vipl__mem mem;     /* how vipd reaches it */
-    bool refused;             /* by the present vipd (refused.h); written under post_lock */
+    uint32_t ptag;            /* vipd's number of the tag; 0 = no tag, which matches every tag */
+    VIP_MEM_ATTRIBUTES attrs; /* as the program registered or last set them */
+    struct vipl__mem mem;     /* how vipd reaches the region's memory */
+    bool refused;             /* the present vipd refuses it (refused.h); written under post_lock */
 };
 
 struct vipl__region_slot {
-    VIP_MEM_HANDLE handle; /* 0 = free; handles are never 0 */
+    VIP_MEM_HANDLE handle; /* 0 = free slot; no region has handle 0 */
     struct vipl__region *region;
 };
 
-/* Open addressing with linear probing; never more than half full. */
+/* Hash table: open addressing with linear probing; never more than half full. */
 struct vipl__regions {
     struct vipl__region_slot *slots; /* NULL while empty */
     uint32_t mask;                   /* slots - 1 */
@@ -36,15 +36,15 @@ struct vipl__regions {
 };
 
 /*
- * First slot to try. A multiplicative hash is enough: the low bits of handles (index + generation)
- * differ.
+ * First slot to try for a handle. A multiplicative hash is enough: handles (index and generation)
+ * differ in their low bits.
  */
 static inline uint32_t vipl__region_home(const struct vipl__regions *regions, VIP_MEM_HANDLE handle)
 {
     return (handle * 0x9E3779B1u >> 15) & regions->mask;
 }
 
-/* Look up; NULL if unknown. */
+/* Find the region of a handle; NULL if there is none. */
 static inline struct vipl__region *vipl__region_find(const struct vipl__regions *regions,
                                                      VIP_MEM_HANDLE handle)
 {
@@ -74,10 +74,10 @@ static inline size_t vipl__region_rest(const struct vipl__region *region, uintpt
     return offset < region->bytes ? region->bytes - offset : 0;
 }
 
-/* Add a region; its handle is not in the table. Outcomes: 0; -ENOMEM. */
+/* Add a region whose handle is not in the table yet. Outcomes: 0; -ENOMEM. */
 int vipl__region_add(struct vipl__regions *regions, struct vipl__region *region);
 
-/* Take a region out of the table; NULL if the table does not have it. */
+/* Remove a region from the table and return it; NULL if the table does not have it. */
 struct vipl__region *vipl__region_take(struct vipl__regions *regions, VIP_MEM_HANDLE handle);
 
 #endif

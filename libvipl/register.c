@@ -1,6 +1,6 @@
 /*
  * VipRegisterMem, VipDeregisterMem, VipSetMemAttributes, VipQueryMem (spec 2.3), VipxCheckMem,
- * VipxAllocMem, VipxFreeMem. mem.h decides how vipd reaches the bytes.
+ * VipxAllocMem, VipxFreeMem. mem.h decides how vipd reaches the memory.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -50,7 +50,7 @@ static int remember(struct vipl__session *session, struct vipl__region *region)
     return rc;
 }
 
-/* Ask vipd to deregister. After success the caller calls vipl__call_kept. */
+/* Ask vipd to deregister a region. After success the caller must call vipl__call_kept. */
 static VIP_RETURN ask_deregister(struct vipl__session *session, VIP_MEM_HANDLE handle,
                                  uintptr_t addr)
 {
@@ -98,7 +98,7 @@ static VIP_RETURN ask_register(struct vipl__session *session, struct vipl__regio
     return VIP_SUCCESS;
 }
 
-/* Ask vipd for a memory file; the function `make` of struct vipl__mem_files. */
+/* Ask vipd for a memory file. This is the function `make` of struct vipl__mem_files. */
 static int make_file(void *ctx, size_t bytes)
 {
     int fd;
@@ -108,7 +108,7 @@ static int make_file(void *ctx, size_t bytes)
     return fd;
 }
 
-/* Prepare and register a region. *ret_shared: did vipd get memory that is shared from birth? */
+/* Prepare and register a region. *ret_shared: is it memory of VipxAllocMem? */
 static VIP_RETURN try_register(struct vipl__session *session, struct vipl__region *region,
                                bool no_shared, Vip__MemAttributes *attributes, bool *ret_shared)
 {
@@ -149,7 +149,7 @@ static VIP_RETURN do_register(struct vipl__session *session, VIP_PVOID address, 
     if (attrs != NULL)
         region->attrs = *attrs;
     rc = try_register(session, region, false, &attributes, &shared);
-    /* A vipd that makes memory files itself refuses our file: then stage the memory instead. */
+    /* A vipd that makes all memory files itself refuses the library's file: stage the memory. */
     if (rc == VIP_INVALID_PARAMETER && shared)
         rc = try_register(session, region, true, &attributes, &shared);
     if (rc != VIP_SUCCESS) {
@@ -186,7 +186,7 @@ VIP_RETURN VipRegisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress, VI
     return rc;
 }
 
-/* Is (address, handle) a registered region? Copies the region's attributes. */
+/* Is there a registered region with this address and handle? Copies its attributes. */
 static VIP_RETURN check_region(struct vipl__session *session, const char *call, VIP_PVOID address,
                                VIP_MEM_HANDLE handle, VIP_MEM_ATTRIBUTES *ret_attrs)
 {
@@ -224,7 +224,7 @@ VIP_RETURN VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
         pthread_mutex_unlock(&session->region_lock);
         rc = region != NULL ? VIP_SUCCESS : rc;
     } else if (rc == VIP_SUCCESS) {
-        /* Take region_lock: no staged copy may run while its memory is released. */
+        /* Take region_lock, to wait for staged copies: none may use the memory released below. */
         pthread_mutex_lock(&session->region_lock);
         vipl__spin_lock(&session->post_lock);
         region = vipl__region_take(&session->regions, MemoryHandle);

@@ -29,22 +29,22 @@
  */
 #define YIELD_BELOW_CPUS 4
 
-/* Longest poll, in ns, accepted from vipd; a longer one is an error of the configuration. */
+/* Longest poll, in ns. It replaces a larger value of vipd, which is a configuration mistake. */
 #define SPIN_NS_MAX 10000000u
 
-/* While vipd frees memory: longest pause between two OpenRequests, and longest wait, in ms. */
+/* While vipd frees memory: longest pause between two OpenRequests, longest wait in all; in ms. */
 #define FREED_AGAIN_MS_MAX 100
 #define FREED_WAIT_MS_MAX  30000
 
 /*
- * vipd has ended during VipOpenNic: pause between two tries, and the sum of these pauses, in ms. A
- * restart of vipd takes some 20 ms on a quiet machine (doc/performance.md).
+ * If vipd ends during VipOpenNic: pause between two tries, and limit of the sum of these pauses, in
+ * ms. A restart of vipd takes some 20 ms on a quiet machine (doc/performance.md).
  */
 #define OPEN_AGAIN_MS    10
 #define OPEN_WAIT_MS_MAX 1000
 
 /*
- * Make the segment that libvipl writes. A seal ensures that it does not shrink while vipd uses it.
+ * Make the segment that libvipl writes. A seal ensures that the segment does not shrink.
  * Returns the fd or a negative errno.
  */
 static int app_segment(struct vipl__session *session)
@@ -72,7 +72,7 @@ static int app_segment(struct vipl__session *session)
     return fd;
 }
 
-/* Check and map the segment that vipd writes. Returns NULL, or the reason for a refusal. */
+/* Check and map the segment that vipd writes. Returns NULL, or why the segment is refused. */
 static const char *map_vipd_segment(struct vipl__session *session, int fd)
 {
     const struct vip_vipd_head *head = session->vipd;
@@ -121,8 +121,8 @@ VIP_RETURN vipl__session_make_memory(struct vipl__session *session, const char *
 }
 
 /*
- * Hold the process's arena: *ret is its fd or a negative errno. If there is no arena, vipd makes
- * the file if it can.
+ * Hold the process's arena: *ret is its fd or a negative errno. If there is no arena yet, vipd
+ * makes its file; if vipd makes no files, the library does.
  */
 static VIP_RETURN hold_arena(struct vipl__session *session, int *ret)
 {
@@ -138,8 +138,8 @@ static VIP_RETURN hold_arena(struct vipl__session *session, int *ret)
     return rc;
 }
 
-/* Connect to vipd, or start it. *again: in, did a vipd end during this VipOpenNic? Then the next
- * vipd may come, and the caller tries again; out, false if a new try is useless. */
+/* Connect to vipd, or start it. *again, in: has a vipd ended during this VipOpenNic? If so, the
+ * next vipd may come, and the caller tries again. *again, out: false if a new try is useless. */
 static VIP_RETURN connect_vipd(struct vipl__session *session, bool *again)
 {
     int fd, rc = vip_control_socket_path(session->socket_path, sizeof(session->socket_path));
@@ -271,10 +271,10 @@ static VIP_RETURN ask_until_freed(struct vipl__session *session, const Vip__Requ
 /* Values of the OpenReply that open_once needs later. */
 struct opened {
     bool direct;         /* vipd offers rings */
-    uint64_t outlive_ns; /* session->outlive_ns, set with the start of the provider thread */
+    uint64_t outlive_ns; /* for session->outlive_ns, when the provider thread starts */
 };
 
-/* Send the OpenRequest and take over the contents of its reply. */
+/* Send the OpenRequest and store the contents of its reply. */
 static VIP_RETURN ask_open(struct vipl__session *session, const char *device, const int fds[2],
                            struct opened *ret)
 {
@@ -323,7 +323,7 @@ static VIP_RETURN ask_open(struct vipl__session *session, const char *device, co
     return rc;
 }
 
-/* Release all parts of the session. No thread of library or application uses the session now. */
+/* Release all parts of the session. No thread of the program or library uses the session now. */
 static void release(struct vipl__session *session)
 {
     struct vipl__incoming *incoming;
@@ -399,8 +399,8 @@ static void reset(struct vipl__session *session)
 }
 
 /*
- * Try once to open the NIC. *again: in, as for connect_vipd; out, if the try fails: has a vipd
- * ended during VipOpenNic, so that the next vipd may open the NIC?
+ * Try once to open the NIC. *again, in: as for connect_vipd. *again, out, after a failed try: has a
+ * vipd ended during VipOpenNic, so that the next vipd may open the NIC?
  */
 static VIP_RETURN open_once(const char *device, bool *again, struct vipl__session **ret)
 {
@@ -451,7 +451,7 @@ static VIP_RETURN open_once(const char *device, bool *again, struct vipl__sessio
                         "VipOpenNic: VIPL_STATUS_IN_MEMORY=1 needs Linux 5.16 or later");
         goto failed;
     }
-    session->outlive_ns = opened.outlive_ns; /* only the provider thread can find a next vipd */
+    session->outlive_ns = opened.outlive_ns; /* before this, no thread can find a next vipd */
     if (error == 0)
         error = vipl__events_start(session);
     if (error != 0) {
@@ -489,7 +489,7 @@ VIP_RETURN vipl__session_open(const char *device, struct vipl__session **ret)
     }
 }
 
-/* Make every handle of the session invalid, so that later calls are refused. */
+/* Make all VI and CQ handles of the session invalid, so that later calls are refused. */
 static void invalidate(struct vipl__session *session)
 {
     vipl__spin_lock(&session->post_lock);
@@ -506,7 +506,7 @@ static void invalidate(struct vipl__session *session)
  * vipd did not confirm the end of the session, because the connection broke. So vipd may still
  * place incoming bytes, and the pages of our regions must not become private again yet. Wait until
  * vipd closes its end of the socket, after it has freed the session; if vipd has died, the kernel
- * closes it.
+ * closes that end.
  */
 static void await_end(struct vipl__session *session)
 {
@@ -527,7 +527,7 @@ void vipl__session_close(struct vipl__session *session)
     Vip__CloseRequest close_request = VIP__CLOSE_REQUEST__INIT;
     Vip__Request request = VIP__REQUEST__INIT;
 
-    /* Hold the lock: no thread may be between the creation of an object and that of its handle. */
+    /* Hold the lock: no thread may now have made an object, but not yet the object's handle. */
     pthread_mutex_lock(&session->lock);
     __atomic_store_n(&session->closing, 1, __ATOMIC_SEQ_CST);
     invalidate(session);
@@ -535,7 +535,7 @@ void vipl__session_close(struct vipl__session *session)
     pthread_cond_broadcast(&session->changed);
     pthread_mutex_unlock(&session->lock);
 
-    /* Close the session in order, so that the peers see a disconnect, not a death. */
+    /* Tell vipd of the end, so that the peers see a disconnect instead of a lost connection. */
     request.body_case = VIP__REQUEST__BODY_CLOSE;
     request.close = &close_request;
     if (vipl__call(session, "VipCloseNic", &request, NULL, 0, NULL) != VIP_SUCCESS)

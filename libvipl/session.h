@@ -13,7 +13,7 @@
  *   lock              connection attempts, attributes, creation of VI and CQ objects
  *   region_lock       staged copies: VipDeregisterMem waits until they have ended
  *   post_lock         submission ring, region table, `posted` of every queue (spin lock)
- *   done_lock         reading end of one completion ring (spin lock, one per queue and CQ)
+ *   done_lock         reading from one completion ring (spin lock, one per queue and CQ)
  */
 #ifndef LIBVIPL_SESSION_H
 #define LIBVIPL_SESSION_H
@@ -57,7 +57,7 @@ enum vipl__attempt {
 /* Does vipd know the object (refused.h)? */
 enum vipl__refused {
     VIPL__TAKEN = 0,
-    VIPL__REFUSED,      /* vipd has refused the object; a VI is in Error state */
+    VIPL__REFUSED,      /* vipd has refused the object; if it is a VI, its state is Error */
     VIPL__REFUSED_IDLE, /* vipd has refused the VI; VipDisconnect made it Idle */
 };
 
@@ -66,25 +66,25 @@ struct vipl__vi {
     uint64_t handle; /* atomic; the valid handle, 0 = not in use */
     struct vipl__session *session;
     uint16_t index;                   /* vipd's number */
-    uint16_t uses;                    /* counts creations of this object: makes handles differ */
+    uint16_t uses;                    /* number of VIs made in this object; part of the handle */
     uint32_t generation;              /* from vipd; libvipl writes it into every posted slot */
     uint32_t refused;                 /* atomic; enum vipl__refused; set under post_lock */
-    uint32_t ptag;                    /* vipd's number, 0 = none; written under post_lock */
-    VIP_PVOID user_data;              /* atomic; VipSetUserData */
+    uint32_t ptag;                    /* vipd's number of the tag, 0: none; set under post_lock */
+    VIP_PVOID user_data;              /* atomic; set by VipSetUserData */
     VIP_VI_ATTRIBUTES attrs;          /* under session->lock */
-    enum vipl__attempt attempt;       /* this and the next members: under session->lock */
+    enum vipl__attempt attempt;       /* session->lock guards all members attempt* */
     enum vip_rc attempt_rc;           /* result of the attempt */
-    char attempt_why[160];            /* its reason as text */
-    VIP_VI_ATTRIBUTES attempt_attrs;  /* of the remote VI, if attempt_rc is VIP_RC_SUCCESS */
+    char attempt_why[160];            /* why the attempt failed, as text */
+    VIP_VI_ATTRIBUTES attempt_attrs;  /* the remote VI's, if attempt_rc is VIP_RC_SUCCESS */
     struct vip_private attempt_data;  /* private data from the other program */
-    bool attempt_async;               /* the result waits for another call (attempt.c) */
+    bool attempt_async;               /* another call fetches the result (attempt.c) */
     bool attempt_cancelled;           /* VipDisconnect was called: discard the result */
     unsigned attempt_waiters;         /* threads in a call that fetches the result */
     bool attempt_sent;                /* vipd has answered the attempt's request */
-    struct vipl__connect *connect;    /* the last connection request; NULL: none so far */
+    struct vipl__connect *connect;    /* the VI's last connection request; NULL: none so far */
     int attempt_fd;                   /* eventfd of VipxConnectGetFd, -1 = none */
-    uint8_t ticket[VIPL__TICKET_MAX]; /* of the connection, for the next vipd */
-    uint16_t ticket_len;              /* 0: the connection cannot go on with another vipd */
+    uint8_t ticket[VIPL__TICKET_MAX]; /* ticket of the connection, for the next vipd */
+    uint16_t ticket_len;              /* bytes; 0 = the connection cannot go on with another vipd */
     struct vipl__direct *direct;      /* atomic; NULL = this object never had a ring */
     bool rdma_posted;                 /* an RDMA operation was posted on this VI; under post_lock */
     struct vipl__queue queue[2];      /* indexed by enum vip_queue */
@@ -120,17 +120,17 @@ enum vipl__vipd {
 
 struct vipl__session {
     uint64_t handle;  /* atomic; the valid NIC handle, 0 = closed */
-    uint32_t slot;    /* in the table of handle.c */
-    uint32_t uses;    /* counts openings: makes handles differ */
+    uint32_t slot;    /* index in the table of handle.c */
+    uint32_t uses;    /* number of openings of this object; its low byte is in the handles */
     bool in_use;      /* under the table lock */
     bool burned;      /* the parent of a fork had this session: never use the object again */
     uint32_t users;   /* atomic; threads inside a call that may take long */
     uint32_t gone;    /* atomic; enum vipl__vipd; changes under lock and post_lock */
-    uint32_t refused; /* atomic; VIs and CQs that vipd has refused (refused.h) */
-    uint32_t trouble; /* atomic; 0 only if `gone` and `refused` are 0; set before them */
+    uint32_t refused; /* atomic; number of VIs and CQs that vipd has refused (refused.h) */
+    uint32_t trouble; /* atomic; 0 only if `gone` and `refused` are 0; set to 1 before them */
     uint32_t lives;   /* atomic; counts the vipds that continued the session; changes with `gone` */
     uint32_t tells;   /* counts calls of tell_anew (outlive.c); under lock */
-    uint32_t kept;    /* atomic; threads that still record a reply of vipd (vipl__call_keep) */
+    uint32_t kept;    /* atomic; number of threads that still record a reply (vipl__call_keep) */
     uint32_t closing; /* atomic; 1 = VipCloseNic runs */
     uint32_t broken;  /* atomic; 1 = a system call of this process ended the connection to vipd */
     uint32_t unanswered; /* atomic; 1 = vipd has closed the control socket without a reply */
@@ -143,21 +143,21 @@ struct vipl__session {
     /* Values of vipd's OpenReply; constant while the session is open. */
     VIP_NIC_ATTRIBUTES nic;
     uint8_t address[VIP_HOST_ADDR_BYTES_MAX]; /* nic.LocalNicAddress points here */
-    uint32_t desc_max;                        /* descriptors per queue */
-    uint32_t spin_ns;                         /* longest poll before sleeping */
+    uint32_t desc_max;                        /* largest number of descriptors per queue */
+    uint32_t spin_ns;                         /* longest poll before a sleep */
     bool yield;         /* the machine has too few processors: a poll must yield */
-    bool arena;         /* closing the session must call vipl__mem_arena_put */
+    bool arena;         /* the session holds the arena until it calls vipl__mem_arena_put */
     bool watched;       /* descriptors show their status at once: VIPL_STATUS_IN_MEMORY */
-    bool direct;        /* receives are in the table, rings are possible (direct.h) */
-    bool direct_random; /* VIPL_DIRECT=random */
-    void *recv_base;    /* the table; NULL = this object never had one; the address is kept */
+    bool direct;        /* there is a table of receives, and VIs may have rings (direct.h) */
+    bool direct_random; /* the environment has VIPL_DIRECT=random */
+    void *recv_base;    /* table of receives; NULL = never had one; its address stays reserved */
     bool resolver;      /* the NIC has UDP addresses: the system's resolver knows them too */
     char socket_path[128];
-    /* Kept for the next vipd (outlive.h): */
+    /* The next members are for the next vipd (outlive.h). */
     uint64_t outlive_ns;             /* longest wait for the next vipd; 0: do not wait */
-    int app_fd, vipd_fd;             /* the segments */
-    int recv_fd;                     /* the table of receives, -1: none */
-    bool past_rings;                 /* the next vipd continues rings of VIs */
+    int app_fd, vipd_fd;             /* files of the segments */
+    int recv_fd;                     /* file of the table of receives; -1: none */
+    bool past_rings;                 /* the next vipd can continue the rings of VIs */
     char device[VIP_NIC_NAME_BYTES]; /* vipd's name of the NIC */
     uint32_t *ptags;                 /* vipd's numbers of the protection tags; under lock */
     uint32_t ptag_count;
@@ -166,7 +166,7 @@ struct vipl__session {
     void *call_room; /* VIP_CONTROL_BYTES_MAX bytes for messages; under call_lock */
 
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* an attempt ends, a request comes, vipd dies, or VipCloseNic runs */
+    pthread_cond_t changed; /* signals each change of attempts, requests, `gone` or `closing` */
     struct vipl__incoming *incoming; /* requests that no VipConnectWait has taken yet */
     struct vipl__conn *conns;        /* table of conn_slots connection handles of the application */
     uint32_t conn_slots;
@@ -174,31 +174,31 @@ struct vipl__session {
     bool names_ready;                                     /* VipNSInit was called */
 
     pthread_mutex_t region_lock;
-    uint32_t staged;       /* atomic; number of staged regions; if 0, posts do not search */
-    uint32_t region_epoch; /* atomic, written under post_lock; counts deregistrations, new tags */
+    uint32_t staged;       /* atomic; number of staged regions; if 0, posts do not look for any */
+    uint32_t region_epoch; /* counts ended and changed regions; atomic, written under post_lock */
 
     uint32_t post_lock __attribute__((aligned(64)));
     uint32_t sq_position; /* next submission slot; under post_lock */
     uint32_t sq_taken;    /* last loaded value of vipd's sq_cons; under post_lock */
     struct vipl__regions regions;
 
-    pthread_t provider; /* reads the event socket */
+    pthread_t provider; /* the thread that reads the event socket */
     struct vipl__callbacks *callbacks;
     struct vipl__notify *notify;
     struct vipl__discovered *discovered; /* lists of VipQuerySystemManagementInfo; under lock */
-    /* Atomic; if `yield`: Done calls in a row that found nothing. In its own cache line. */
+    /* If `yield`: number of Done calls in a row that found nothing. Atomic; own cache line. */
     uint32_t empty_polls __attribute__((aligned(64)));
 
     struct vipl__vi *vi[VIP_VI_MAX]
-        __attribute__((aligned(64))); /* atomic pointers, by vipd's number */
+        __attribute__((aligned(64))); /* atomic pointers; indexed by vipd's number of the VI */
     struct vipl__cq *cq[VIP_CQ_MAX];
 };
 
 /* ---- handles (handle.c) ------------------------------------------------------------------ */
 
 /*
- * A handle: 0x56 in the top byte (so that it is no address and is never NULL), kind, session slot,
- * low byte of the session's use count, then 32 bits that each kind uses in its own way.
+ * A handle consists of 0x56 in the top byte (so it is no address and never NULL), its kind, the
+ * session slot, the low byte of the session's `uses`, and 32 bits whose use depends on the kind.
  */
 enum vipl__kind {
     VIPL__KIND_NIC = 1,
@@ -216,7 +216,7 @@ extern struct vipl__session *vipl__sessions[VIPL__SESSIONS_MAX];
 uint64_t vipl__handle_make(enum vipl__kind kind, const struct vipl__session *session,
                            uint32_t value);
 
-/* The session object of a handle of that kind, open or not; NULL for garbage. */
+/* The session object of a handle, open or not; NULL if it is not a handle of this kind. */
 static inline struct vipl__session *vipl__handle_session(uint64_t handle, enum vipl__kind kind)
 {
     if (handle >> 52 != (0x560u | (unsigned)kind))
@@ -248,8 +248,8 @@ static inline bool vipl__vi_is(const struct vipl__vi *vi, uint64_t handle)
 struct vipl__cq *vipl__cq_find(VIP_CQ_HANDLE cq_handle);
 
 /*
- * Enter a call that may take long: VipCloseNic waits until all such calls have left. NULL with the
- * reason set if the handle is not valid. `call` is the name of the VIPL function.
+ * Enter a call that may take long: VipCloseNic waits until all such calls have called vipl__leave.
+ * If the handle is not valid, sets the reason and returns NULL. `call`: the VIPL function's name.
  */
 struct vipl__session *vipl__nic_enter(VIP_NIC_HANDLE nic_handle, const char *call);
 struct vipl__vi *vipl__vi_enter(VIP_VI_HANDLE vi_handle, const char *call);
@@ -276,8 +276,8 @@ struct vipl__session *vipl__session_get(void);
 void vipl__session_put(struct vipl__session *session);
 
 /*
- * Close a file descriptor and set *fd to -1; nothing if it is -1. The child of a fork closes *fd,
- * too, and another thread may fork now. So *fd is -1 before the number can belong to another file.
+ * Close a file descriptor, if *fd is not -1. *fd becomes -1 before the close: if another thread
+ * forks now, the child also closes *fd, and the number may belong to another file by then.
  */
 void vipl__fd_close(int *fd);
 
@@ -319,7 +319,7 @@ static inline bool vipl__in_trouble(const struct vipl__session *session)
     return __builtin_expect(__atomic_load_n(&session->trouble, __ATOMIC_ACQUIRE) != 0, 0);
 }
 
-/* Is vipd gone for good, or has it refused the VI? Then the library flushes the VI's posts. */
+/* Is vipd gone for good, or has it refused the VI? Then the library flushes its descriptors. */
 static inline bool vipl__vi_is_dead(const struct vipl__vi *vi)
 {
     return vipl__in_trouble(vi->session) &&

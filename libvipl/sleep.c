@@ -1,5 +1,5 @@
 /*
- * Waiting (sleep.h): poll for a time that adapts, then sleep by a futex on the word that vipd
+ * Waiting (sleep.h): poll for a time that adapts, then sleep on the futex word that vipd
  * counts up.
  *
  * This process maps the segment of that word read-only; a shared futex works on such a mapping.
@@ -16,13 +16,13 @@
 
 #include "libvipl/error.h"
 
-/* Polls between two reads of the clock. */
+/* Number of polls between two reads of the clock. */
 #define POLLS_PER_LOOK 16
 
-/* Smallest budget of a poll that never succeeds: the session's limit divided by this number. */
+/* The time budget of polls is at least the session's limit divided by this number. */
 #define SPIN_FLOOR_SHARE 16
 
-/* Tries on a spin lock before a yield, which lets its holder run. */
+/* Number of tries to get a spin lock before the thread yields, so that the holder can run. */
 #define LOCK_TRIES 64
 
 uint64_t vipl__now_ns(void)
@@ -90,8 +90,8 @@ static void futex_wait(const uint32_t *word, uint32_t expected, uint64_t deadlin
 }
 
 /*
- * Poll until the budget is over. Success doubles the budget, up to the session's limit. Failure
- * halves it, so that a program that waits for long times soon sleeps at once.
+ * Poll until the time budget is used up. Success doubles the budget, up to the session's limit.
+ * Failure halves it, so that a program that waits for long times soon sleeps at once.
  */
 static VIP_RETURN spin(struct vipl__session *session, struct vipl__sleeper *wait,
                        uint64_t deadline_ns)
@@ -141,7 +141,7 @@ static VIP_RETURN sleep_until(struct vipl__session *session, struct vipl__sleepe
         wait->sleepers_changed(wait);
     for (;;) {
         uint32_t seen = __atomic_load_n(wait->prod, __ATOMIC_SEQ_CST); /* [completion LOOK] */
-        /* Load this before the attempt: if vipd dies later, there must be another attempt. */
+        /* Load vipd's state before the attempt: if vipd dies later, another attempt must follow. */
         bool dead = vipl__is_dead(session);
 
         rc = wait->attempt(wait);

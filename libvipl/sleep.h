@@ -13,12 +13,12 @@
 struct vipl__sleeper {
     const uint32_t *prod; /* futex word: vipd counts it up with every entry */
     uint32_t *waiters;    /* count of sleepers on prod, published by libvipl */
-    uint32_t *spin_ns;    /* atomic; how long to poll; adapts */
+    uint32_t *spin_ns;    /* atomic; how long to poll; adapts to the outcomes */
     /* Try to take an entry: a code other than VIP_NOT_DONE ends the wait with that code. */
     VIP_RETURN (*attempt)(struct vipl__sleeper *wait);
     /* Called after *waiters has changed; may be NULL. */
     void (*sleepers_changed)(struct vipl__sleeper *wait);
-    void *object;    /* for attempt and sleepers_changed */
+    void *object;    /* attempt and sleepers_changed use it */
     uint64_t handle; /* for attempt */
     void *ret[2];    /* for attempt */
 };
@@ -33,7 +33,7 @@ VIP_RETURN vipl__sleep(struct vipl__session *session, struct vipl__sleeper *wait
                        VIP_ULONG timeout_ms);
 
 /*
- * A Done call has ended with `rc`. On a machine with few processors, yield after
+ * vipl__polled: a Done call has ended with `rc`. On a machine with few processors, yield after
  * VIPL__POLLS_PER_YIELD Done calls in a row that found nothing, because vipd may be waiting for the
  * processor.
  */
@@ -49,7 +49,7 @@ static inline void vipl__polled(struct vipl__session *session, VIP_RETURN rc)
         return;
     if (rc == VIP_NOT_DONE)
         polls = __atomic_load_n(&session->empty_polls, __ATOMIC_RELAXED) + 1;
-    /* Two threads at once may count only one call: then the yield comes a little later. */
+    /* If two threads store at once, one call is not counted; the yield then comes a bit later. */
     __atomic_store_n(&session->empty_polls, polls, __ATOMIC_RELAXED);
     if (__builtin_expect(polls >= VIPL__POLLS_PER_YIELD, 0))
         vipl__polls_yield(session);

@@ -1,4 +1,4 @@
-/* Requests to vipd about a VI, by the submission ring. */
+/* Send vipd requests about a VI, through the submission ring. */
 #include "libvipl/sq.h"
 
 #include <sched.h>

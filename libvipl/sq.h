@@ -4,10 +4,10 @@
 
 #include "libvipl/session.h"
 
-/* How long, in ns, a post waits for a full submission ring; vipd empties it in microseconds. */
+/* How long, in ns, a post waits if the submission ring is full; vipd empties it in microseconds. */
 #define VIPL__SQ_FULL_NS 1000000000ull
 
-/* Is there room for `slots` slots? Loads vipd's position only if the last one leaves no room. */
+/* Is there room for `slots` slots? Loads vipd's position only if sq_taken leaves no room. */
 static inline bool vipl__sq_has_room(struct vipl__session *session, uint32_t slots)
 {
     if (session->sq_position + slots - session->sq_taken <= VIP_SQ_SLOTS)
@@ -18,7 +18,7 @@ static inline bool vipl__sq_has_room(struct vipl__session *session, uint32_t slo
 
 /*
  * Post a request about a VI (enum vip_ask) to vipd, without waiting for its effect. Any
- * thread, without locks.
+ * thread that holds no lock.
  */
 void vipl__ask(struct vipl__vi *vi, uint8_t ask);
 

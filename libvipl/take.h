@@ -7,10 +7,10 @@
 
 #include "libvipl/session.h"
 
-/* Watched sessions only: the descriptors of a queue whose status was written before a Done call. */
+/* Watched sessions only: statuses written into a queue's descriptors before their Done calls. */
 struct vipl__ahead {
     uint32_t next;                           /* next descriptor to fill in, as `posted` counts */
-    uint32_t status[VIP_DESC_PER_QUEUE_MAX]; /* status filled in, 0 = none; by slot of fifo */
+    uint32_t status[VIP_DESC_PER_QUEUE_MAX]; /* the written status, 0 = none yet; indexed as fifo */
 };
 
 /*

@@ -16,7 +16,7 @@ static bool one_level(const struct vipl__session *session, VIP_RELIABILITY_LEVEL
            (level & session->nic.ReliabilityLevelSupport) != 0;
 }
 
-/* Check what the library knows. vipd repeats this and checks the rest (does the tag exist, QoS). */
+/* Check the attributes as far as the library can. vipd checks them again, and the tag and QoS. */
 static VIP_RETURN check_attrs(const struct vipl__session *session, const char *call,
                               const VIP_VI_ATTRIBUTES *attrs, uint32_t *ret_ptag)
 {
@@ -144,7 +144,7 @@ static struct vipl__vi *install(struct vipl__session *session, const struct crea
     return vi;
 }
 
-/* Ask vipd to destroy a VI. After success the caller calls vipl__call_kept. */
+/* Ask vipd to destroy a VI. After success the caller must call vipl__call_kept. */
 static VIP_RETURN ask_destroy(struct vipl__session *session, uint32_t index)
 {
     Vip__ViRequest destroy = VIP__VI_REQUEST__INIT;
@@ -265,7 +265,7 @@ static VIP_RETURN destroy_vi(struct vipl__vi *vi, uint64_t handle)
     bool refused;
 
     if (vipl__is_dead(session))
-        return ask_destroy(session, vi->index); /* sets the reason */
+        return ask_destroy(session, vi->index); /* fails and sets the reason */
     if (state != VIP_VIST_IDLE)
         return vipl__fail(VIP_INVALID_STATE,
                           "VipDestroyVi: the VI is in state %s, only an Idle VI can be destroyed; "

@@ -59,7 +59,7 @@ typedef void *VIP_EVENT_HANDLE;
 
 typedef VIP_PVOID VIP_NIC_HANDLE;        /* one opening of a NIC by a process */
 typedef VIP_PVOID VIP_VI_HANDLE;         /* one VI, an endpoint */
-typedef VIP_PVOID VIP_CQ_HANDLE;         /* one completion queue; NULL = none in VipCreateVi */
+typedef VIP_PVOID VIP_CQ_HANDLE;         /* one completion queue; in VipCreateVi NULL = no CQ */
 typedef VIP_PVOID VIP_PROTECTION_HANDLE; /* one protection tag; NULL = the default domain */
 typedef VIP_PVOID VIP_CONN_HANDLE;       /* one pending incoming connection request */
 typedef VIP_PVOID VIP_QOS;               /* quality of service: pass 0 */
@@ -75,8 +75,8 @@ typedef VIP_UINT32 VIP_MEM_HANDLE;       /* one registered region; never 0 or 0x
  *
  * The host address depends on the medium of the NIC (doc/architecture.md, "Links"). Its length is
  * VIP_NIC_ATTRIBUTES.NicAddressLen:
- *   6   UDP over IPv4: 4 bytes address, 2 bytes port, in network order
- *   18  UDP over IPv6: 16 bytes address, 2 bytes port, in network order; no scope
+ *   6   UDP over IPv4: 4 bytes of address, 2 bytes of port, in network order
+ *   18  UDP over IPv6: 16 bytes of address, 2 bytes of port, in network order; no scope id
  *   6   raw Ethernet: the MAC address of the card
  *   6   loop: 00:00:00:00:00:01
  * A program that takes the length from NicAddressLen, or addresses from VipNSGetHostByName, works
@@ -106,7 +106,7 @@ typedef struct _VIP_NIC_ATTRIBUTES {
     VIP_ULONG HardwareVersion;
     VIP_ULONG ProviderVersion;
     VIP_UINT16 NicAddressLen;         /* bytes of a host address: 6, or 18 over IPv6 */
-    const VIP_UINT8 *LocalNicAddress; /* of this NIC; valid while its handle is open */
+    const VIP_UINT8 *LocalNicAddress; /* address of this NIC; valid while the NIC handle is open */
     VIP_BOOLEAN ThreadSafe;
     VIP_UINT16 MaxDiscriminatorLen;
     VIP_ULONG MaxRegisterBytes;
@@ -118,7 +118,7 @@ typedef struct _VIP_NIC_ATTRIBUTES {
     VIP_ULONG MaxCQ;
     VIP_ULONG MaxCQEntries;
     VIP_ULONG MaxTransferSize; /* bytes of the largest message */
-    VIP_ULONG NativeMTU;       /* bytes of the largest packet on the network below */
+    VIP_ULONG NativeMTU;       /* bytes of the largest packet on the network of the NIC */
     VIP_ULONG MaxPtags;
     VIP_RELIABILITY_LEVEL ReliabilityLevelSupport;
     VIP_RELIABILITY_LEVEL RDMAReadSupport;
@@ -159,11 +159,11 @@ typedef struct _VIP_CONTROL_SEGMENT {
     VIP_UINT32 Reserved;       /* 0 */
     VIP_UINT32 ImmediateData;
     VIP_UINT32 Length; /* total bytes of the data segments; completed receive: bytes received */
-    VIP_UINT32 Status; /* VIP_STATUS_*, written by the library when it returns the descriptor to the
-                          program; with VIPL_STATUS_IN_MEMORY=1 when the descriptor completes */
+    VIP_UINT32 Status; /* VIP_STATUS_*; the library writes it when it returns the descriptor to the
+                          program or, with VIPL_STATUS_IN_MEMORY=1, when the descriptor completes */
 } VIP_CONTROL_SEGMENT;
 
-/* Remote side of an RDMA operation: the first segment of its descriptor. */
+/* Remote memory of an RDMA operation; the first segment of the operation's descriptor. */
 typedef struct _VIP_ADDRESS_SEGMENT {
     VIP_PVOID64 Data;
     VIP_MEM_HANDLE Handle;
@@ -233,7 +233,7 @@ VIPL_EXTENSION typedef struct _VIP_DESCRIPTOR {
 #define VIP_STATUS_IMMEDIATE            0x00080000
 #define VIP_STATUS_RESERVED             0xFFF0FE00
 
-/* The sizes are part of the interface, because programs put bytes directly behind these
+/* The sizes are part of the interface, because programs put bytes directly after these
  * structures. */
 typedef char vipl_check_net_address[sizeof(VIP_NET_ADDRESS) == 6 ? 1 : -1];
 typedef char vipl_check_pvoid64[sizeof(VIP_PVOID64) == 8 ? 1 : -1];
@@ -373,9 +373,9 @@ VIP_RETURN VipConnectRequest(IN VIP_VI_HANDLE ViHandle, IN VIP_NET_ADDRESS *Loca
                              OUT VIP_VI_ATTRIBUTES *RemoteViAttribs);
 /*
  * End the connection or the attempt; afterwards the VI is Idle. At the reliable levels the call
- * first waits until the peer has processed all earlier posts or the connection has ended. vipd's
- * [reliability] linger limits this wait (1 s by default). Descriptors that are still posted then
- * complete as flushed. Outcomes: VIP_SUCCESS in any state; VIP_INVALID_PARAMETER (ViHandle is not a
+ * first waits until the peer has processed all earlier sends and RDMA operations, or the connection
+ * has ended. vipd's [reliability] linger limits this wait (1 s by default). Then posted descriptors
+ * complete as flushed. Outcomes: VIP_SUCCESS in any state; VIP_INVALID_PARAMETER (ViHandle is no
  * VI, or another thread has destroyed the VI); VIP_ERROR_RESOURCE (vipd has ended). Any thread.
  */
 VIP_RETURN VipDisconnect(IN VIP_VI_HANDLE ViHandle);

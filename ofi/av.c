@@ -1,7 +1,7 @@
 /*
  * Address vectors: socket addresses with keys, numbered in the order of insertion. In both kinds of
- * vectors (FI_AV_TABLE and FI_AV_MAP) this number is the fi_addr_t. It is not used again after a
- * removal, so endpoints may remember which peer belongs to a number.
+ * vectors (FI_AV_TABLE and FI_AV_MAP) this number is the fi_addr_t. The number of a removed
+ * address is not used again, so endpoints may remember which peer belongs to a number.
  */
 #include <arpa/inet.h>
 #include <netdb.h>

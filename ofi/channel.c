@@ -8,9 +8,9 @@
  * the same offset, and the RDMA Write reads it there. A record does not continue at the start of
  * the ring: if it does not fit at the end, the rest of the ring stays empty.
  *
- * If there is no room for an answer or a read, it waits in a list, and its channel is in the list
- * of busy channels. Every read of a completion queue tries to post these. If there is no room for a
- * new message, the call returns -FI_EAGAIN, and the program calls again.
+ * An answer or an RDMA Read that finds no room waits in a list, and its channel is in the list of
+ * busy channels. Every fi_cq_read tries to post the answers and RDMA Reads that wait. If there is
+ * no room for a new message, the send call returns -FI_EAGAIN, and the program calls again.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,8 +26,8 @@ static size_t record_bytes(size_t bytes)
 
 /*
  * Find the place where a record of `bytes` bytes can begin, as a count like channel->head. false:
- * no room in the ring, or no receive of the peer is left. Under ep->lock, as all functions of this
- * section except via_channel_post.
+ * no room in the ring, or no receive descriptor of the peer is left. Under ep->lock, as all
+ * functions of this section except via_channel_post.
  */
 static bool find_place(const struct via_channel *channel, size_t bytes, uint64_t *ret)
 {
@@ -76,7 +76,7 @@ static ssize_t post_record(struct via_channel *channel, struct via_head *head, c
     at = begin % channel->ring_bytes;
     channel->head = begin + room;
     channel->ends[ep->consumed % VIA_CHANNEL_RECVS] = channel->head;
-    /* The record also carries our credits. */
+    /* The record also tells the peer its credits: how many receives we have posted. */
     head->posted = (uint32_t)ep->rx_in;
     ep->published = ep->rx_in;
     ep->tell_now = false;
@@ -124,7 +124,7 @@ void via_channel_answer(struct via_rdm *rdm, struct via_peer *peer, uint64_t id)
         via_send_answered(rdm, peer, id, 0);
         return;
     }
-    /* The peer has ended: it needs no answer. */
+    /* If the peer has ended, it needs no answer. */
     if (peer->channel == NULL)
         return;
     answer = malloc(sizeof(*answer));
@@ -161,7 +161,7 @@ static bool send_answer(struct via_channel *channel)
     return true;
 }
 
-/* Start the first waiting read as a transfer (transfer.c). false: no room. */
+/* Start the first waiting RDMA Read as a transfer (transfer.c). false: no room to post it. */
 static bool start_read(struct via_channel *channel)
 {
     struct via_want *want = channel->reads;
@@ -188,7 +188,7 @@ static bool start_read(struct via_channel *channel)
     return true;
 }
 
-/* Post the waiting answers and reads of a channel. true: nothing waits any more. */
+/* Post the waiting answers and RDMA Reads of a channel. true: nothing waits any more. */
 static bool go_on(struct via_channel *channel)
 {
     bool done;
@@ -231,8 +231,8 @@ ssize_t via_channel_receive(struct via_channel *channel)
     return via_post_recv(channel->ep, desc);
 }
 
-/* posted: the low 32 bits of the peer's count of receives. Ignore an old value, which is below
- * ours. */
+/* posted: the low 32 bits of the number of receives that the peer has posted. A value below
+ * ep->peer_posted is old: ignore it. */
 static void learn_credit(struct via_ep *ep, uint32_t posted)
 {
     uint32_t more = posted - (uint32_t)ep->peer_posted;

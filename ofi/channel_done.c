@@ -1,6 +1,6 @@
 /*
  * The completions of channels. reap.c puts them into the list of the core; this file takes them
- * out. For a record of the peer it calls match.c, or sends.c for an answer. An RDMA Read completes
+ * out. It gives a record of the peer to match.c, but an answer to sends.c. An RDMA Read completes
  * the receive that it has filled. Other completions are those of the program's sends.
  */
 #include <stdlib.h>
@@ -43,12 +43,12 @@ static bool take_record(struct via_channel *channel, size_t at)
     return true;
 }
 
-/* A receive of a channel has completed. */
+/* A receive descriptor of a channel has completed. */
 static void received(const struct via_comp *comp)
 {
     struct via_channel *channel = comp->context;
 
-    /* The channel has ended, which peer.c handles. */
+    /* After an error the channel has ended; peer.c handles this. */
     if (comp->err != 0)
         return;
     if ((comp->flags & FI_REMOTE_CQ_DATA) == 0 ||

@@ -4,7 +4,7 @@
  * VipxConnectAccept waits for the client, so separate threads call it: at most FI_VIA_CM_THREADS,
  * started when they are needed.
  *
- * Calls of VIPL that do not wait are made under cm.lock, so that the endpoint is not freed.
+ * VIPL functions that do not wait are called under cm.lock, so that no thread frees the endpoint.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 /* Interval between requests to a host that has no listener yet: 10 ms. */
 #define RETRY_NS 10000000ull
 
-/* Most requests of clients that one round handles. */
+/* One round handles at most this many requests of clients. */
 #define ROUND_MAX 16
 
 /* After the first answer "no listener", requests are repeated for this time: 5 s. */
@@ -57,7 +57,7 @@ static void remove_ep(struct via_ep **list, struct via_ep *ep)
 
 /* ---- requests of clients --------------------------------------------------------------------- */
 
-/* Queue FI_CONNREQ. false: the caller must reject the request. */
+/* Put FI_CONNREQ into the event queue. false: the caller must reject the request. */
 static bool tell_request(struct via_pep *pep, const VIP_NET_ADDRESS *from,
                          const VIPX_PRIVATE_DATA *data, VIP_CONN_HANDLE conn)
 {
@@ -108,15 +108,15 @@ static void take_request(struct via_fabric *fabric, struct via_pep *pep, struct 
             rejects->conn[rejects->count++] = conn;
         return;
     }
-    /* vipd has ended. Its descriptors stay readable for ever, so do not watch this one any more. */
+    /* If vipd has ended, the descriptor stays readable for ever: do not watch it any more. */
     if (code != VIP_TIMEOUT && VipxListenGetFd(pep->listener, &fd) == VIP_SUCCESS)
         unwatch(&fabric->cm, fd);
 }
 
 /*
  * Take one request of each of the first ROUND_MAX listeners, and move these listeners to the end of
- * the list. If more requests wait, their descriptors stay readable, and the next round follows at
- * once. Other threads can get cm.lock between two rounds.
+ * the list. If a listener has more requests, its descriptor stays readable, and the next round
+ * follows at once. Other threads can get cm.lock between two rounds.
  */
 static void take_requests(struct via_fabric *fabric, struct rejects *rejects)
 {
@@ -231,7 +231,7 @@ static bool asks_again(struct via_ep *ep, uint64_t now_ns)
     return now_ns + RETRY_NS < ep->cm_absent_ns && now_ns + RETRY_NS < ep->cm_deadline_ns;
 }
 
-/* Look for the result of one attempt, and finish the attempt if there is one. */
+/* Look for the result of one attempt. If there is a result, finish the attempt. */
 static void look_at(struct via_ep *ep, uint64_t now_ns)
 {
     VIPX_PRIVATE_DATA data = {0};
@@ -286,7 +286,7 @@ int via_cm_connect(struct via_ep *ep)
     return via_errno(code);
 }
 
-/* Milliseconds until the next request must be repeated; -1: no request must be repeated. */
+/* Milliseconds until a request must be repeated; -1: no request must be repeated. */
 static int retry_ms(struct via_cm *cm, uint64_t now_ns)
 {
     uint64_t next_ns = UINT64_MAX;
@@ -311,7 +311,7 @@ bool via_cm_round(struct via_fabric *fabric)
     pthread_mutex_lock(&cm->lock);
     timeout_ms = retry_ms(cm, via_now_ns());
     pthread_mutex_unlock(&cm->lock);
-    /* Do not use which descriptor is ready, because its object may be closed already. */
+    /* Ignore which descriptor is ready, because its object may be closed already. */
     epoll_wait(cm->epoll_fd, events, 8, timeout_ms);
     pthread_mutex_lock(&cm->lock);
     runs = !cm->stop && (read(cm->wake_fd, &count, sizeof(count)) >= 0 || errno == EAGAIN);
@@ -349,7 +349,7 @@ static void accept_one(struct via_cm *cm, struct via_ep *ep)
         via_eq_put(ep->eq, FI_SHUTDOWN, &ep->fid.fid, NULL, NULL, 0);
     }
     ep->cm_request = NULL;
-    /* If the accept failed, the client still waits for an answer: reject. */
+    /* If the accept failed, the client still waits for an answer: reject its request. */
     if (code == VIP_SUCCESS)
         free(request);
     else

@@ -1,8 +1,8 @@
 /*
- * A completion queue: a completion queue of VIPL, and a list of completions that the program has
- * not read yet. All completions pass through the list. The list is needed for two reasons: the
- * close of an endpoint returns all its descriptors at once, and an error must wait until the
- * program calls fi_cq_readerr.
+ * A completion queue of libfabric has two parts: a completion queue of VIPL, and a list of the
+ * completions that the program has not read yet. All completions pass through the list, for two
+ * reasons. The close of an endpoint returns all its descriptors at once, and an error must wait
+ * until the program calls fi_cq_readerr.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "ofi/calls.h"
 
 #define ENTRIES_FIRST 1024 /* initial entries of VIPL's queue, which grows with the endpoints */
-#define FIFO_FIRST    64   /* initial entries of the list; a power of two, like all its sizes */
+#define FIFO_FIRST    64   /* initial entries of the list; a power of two, like all later sizes */
 
 /* ---- the list -------------------------------------------------------------------------------- */
 
@@ -117,7 +117,7 @@ int via_cq_bind(struct via_cq *cq, size_t operations)
     have = cq->entries < most ? cq->entries : most;
     cq->entries += operations;
     want = cq->entries < most ? cq->entries : most;
-    /* At the limit no entry is lost: vipd keeps entries until there is room. */
+    /* Entries beyond the limit are not lost: vipd keeps them until there is room. */
     if (want > have && want > ENTRIES_FIRST)
         code = VipResizeCQ(cq->cq, want);
     pthread_mutex_unlock(&cq->lock);

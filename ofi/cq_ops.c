@@ -15,9 +15,9 @@
 #include "ofi/rdm.h"
 
 /*
- * The longest sleep, in ms, of a blocking read while a send waits for credits, because credits wake
- * no thread. Also the longest sleep if there is an endpoint of the second kind: its channels have
- * another queue, the core, which does not wake this thread.
+ * The longest sleep, in ms, of a blocking read in two cases. Either a send waits for credits, which
+ * wake no thread. Or there is an endpoint of the second kind: its channels have another queue, the
+ * core, which does not wake this thread.
  */
 #define WAITING_MS 1
 

@@ -1,11 +1,11 @@
 /*
- * The VI of an endpoint. fi_enable makes the VI, because the completion queues must be known then:
- * a VI cannot change them. Its level is Reliable Reception, so that a send is complete when its
- * data are in the peer's memory.
+ * The VI of an endpoint. fi_enable makes the VI: a VI cannot change its completion queues, and they
+ * are known only then. The level is Reliable Reception, so that a send completes when its data are
+ * in the peer's memory.
  *
- * Owns: the slab of an endpoint, its start and its end. At the end, this file waits until sent data
- * have arrived, and writes own_bye to the peer. Before fi_close returns, every posted operation
- * gets a completion: done or cancelled (FI_ECANCELED).
+ * This file makes and frees the slab of an endpoint, and starts and closes the endpoint. To close
+ * it, it writes own_bye to the peer and waits until sent data have arrived. Before fi_close
+ * returns, every posted operation gets a completion: done or cancelled (FI_ECANCELED).
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -13,13 +13,13 @@
 
 #include "ofi/calls.h"
 
-#define CONTROL_BYTES 4096 /* the control page is a whole page, because the peer may write to it */
+#define CONTROL_BYTES 4096 /* the peer may write to the control page, so nothing else is in it */
 
-/* Longest wait, in ns, until vipd has returned the posted descriptors. On a busy machine this takes
- * seconds. */
+/* Longest time, in ns, to wait until vipd has returned all posted descriptors. On a busy machine
+ * vipd needs seconds to return them. */
 #define DRAIN_NS 30000000000ull
 
-/* Number of looks without sleep at the start of a wait, which often takes only microseconds. */
+/* A wait often takes only microseconds: its first QUICK_LOOKS looks do not sleep. */
 #define QUICK_LOOKS 200
 
 /* ---- enable ---------------------------------------------------------------------------------- */
@@ -46,7 +46,7 @@ static int slab_make(struct via_ep *ep)
     struct via_domain *domain = ep->domain;
     VIP_MEM_ATTRIBUTES own = {.Ptag = domain->ptag};
     VIP_MEM_ATTRIBUTES open = {.Ptag = domain->ptag, .EnableRdmaWrite = VIP_TRUE};
-    /* Two descriptors more than sends: for the writes of own_posted and of own_bye. */
+    /* Two extra descriptors are for the RDMA Writes of own_posted and of own_bye. */
     size_t tx_bytes = (ep->tx_size + 2) * VIA_DESC_BYTES, rx_bytes = ep->rx_size * VIA_DESC_BYTES;
     VIP_PVOID memory;
 
@@ -133,7 +133,7 @@ static void pause_at(unsigned look)
         usleep(100);
 }
 
-/* Handle completions. true: not all sends (if `all` is set, also receives) have completed yet. */
+/* Handle completions. true: some posted sends (or receives, if `all` is set) are not complete. */
 static bool reap_and_look(struct via_ep *ep, bool all)
 {
     bool out;
@@ -173,7 +173,7 @@ void via_ep_disconnect(struct via_ep *ep)
     VipDisconnect(ep->vi);
 }
 
-/* Wait until all posted descriptors have come back; via_reap_cancel reports those that do not. */
+/* Wait until vipd has returned all descriptors. via_reap_cancel reports the missing ones. */
 static void drain(struct via_ep *ep)
 {
     uint64_t end_ns = via_now_ns() + DRAIN_NS;

@@ -199,7 +199,7 @@ static struct fi_ops ep_fid_ops = {
     .ops_set = via_no_ops_set,
 };
 
-/* Read the queue sizes that the program asks for. They may differ from the answer of fi_getinfo. */
+/* Read the queue sizes from `info`. The program may have changed what fi_getinfo returned. */
 static int take_sizes(struct via_ep *ep, const struct fi_info *info)
 {
     ep->tx_size = ep->rx_size = VIA_QUEUE;

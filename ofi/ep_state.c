@@ -1,6 +1,6 @@
 /*
- * The reports of VIPL about a connection: it is made, or it has ended without a call of this side.
- * This file turns a report into the state of the endpoint and an event for the program.
+ * VIPL reports that a connection is made, or that it has ended without a call of this program.
+ * From each report this file makes the state of the endpoint and an event for the program.
  */
 #include "ofi/calls.h"
 
@@ -9,7 +9,7 @@ bool via_ep_connected(struct via_ep *ep, const struct via_hello *hello, const vo
     bool stands;
 
     pthread_mutex_lock(&ep->lock);
-    /* Keep a higher count: records of a channel may have arrived already (rdm.h). */
+    /* peer_posted may be higher already, from records of a channel (rdm.h): never lower it. */
     if (ep->peer_posted < hello->posted)
         ep->peer_posted = hello->posted;
     ep->peer_control = hello->control;
@@ -22,7 +22,7 @@ bool via_ep_connected(struct via_ep *ep, const struct via_hello *hello, const vo
     pthread_mutex_unlock(&ep->lock);
     via_eq_put(ep->eq, FI_CONNECTED, &ep->fid.fid, NULL, data,
                data == NULL ? 0 : hello->user_bytes);
-    /* The connection has ended before FI_CONNECTED was queued. */
+    /* The connection ended before FI_CONNECTED was queued: queue FI_SHUTDOWN after it. */
     if (!stands)
         via_eq_put(ep->eq, FI_SHUTDOWN, &ep->fid.fid, NULL, NULL, 0);
     return stands;

@@ -12,20 +12,20 @@
 #include "ofi/calls.h"
 #include "ofi/nosys.h"
 
-/* One event. fi_eq_read copies `data` behind a struct fi_eq_cm_entry. */
+/* One event. fi_eq_read returns a struct fi_eq_cm_entry, directly followed by `data`. */
 struct via_event {
     struct via_event *next;
     uint32_t event;
     int err; /* if not 0, the event is an error */
     int prov_errno;
     fid_t fid;
-    struct fi_info *info; /* for FI_CONNREQ */
-    bool raw;             /* the event comes from fi_eq_write: data is the whole entry */
+    struct fi_info *info; /* of an FI_CONNREQ event; else NULL */
+    bool raw;             /* the event is from fi_eq_write, and `data` is the whole entry */
     size_t bytes;
     uint8_t data[];
 };
 
-/* Free an event that the program will not read. If it has a connection request, reject this. */
+/* Free an event that the program will not read. Reject the event's connection request, if any. */
 static void event_drop(struct via_event *event)
 {
     if (event->info != NULL) {
@@ -43,7 +43,7 @@ static void append(struct via_eq *eq, struct via_event *event)
     event->next = NULL;
     *eq->end = event;
     eq->end = &event->next;
-    /* If the write fails because the counter is full, fd is readable already. */
+    /* A full counter makes the write fail. In this case fd is readable already. */
     if (__atomic_fetch_add(&eq->waiting, 1, __ATOMIC_RELEASE) == 0 &&
         write(eq->fd, &one, sizeof(one)) < 0)
         VIA_WARN(FI_LOG_CORE, "eventfd: errno %d\n", errno);
@@ -129,14 +129,14 @@ int via_eq_trywait(struct via_eq *eq)
     return __atomic_load_n(&eq->waiting, __ATOMIC_ACQUIRE) != 0 ? -FI_EAGAIN : 0;
 }
 
-/* Copy an event to the program. Outcomes: bytes; -FI_ETOOSMALL. */
+/* Copy an event to the program's buffer. Outcomes: number of bytes copied; -FI_ETOOSMALL. */
 static ssize_t deliver(const struct via_event *event, void *buf, size_t len)
 {
     struct fi_eq_cm_entry head = {.fid = event->fid, .info = event->info};
     size_t need = event->raw ? event->bytes : sizeof(head) + event->bytes;
 
     if (len < need) {
-        /* Data that do not fit are cut; the head is never cut. */
+        /* Of `data`, only the bytes that fit are copied. The head must fit as a whole. */
         if (event->raw || len < sizeof(head))
             return -FI_ETOOSMALL;
         need = len;
@@ -190,7 +190,7 @@ static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint6
         buf->data = 0;
         buf->err = event->err;
         buf->prov_errno = event->prov_errno;
-        /* If the caller gives no buffer, give it the address of our buffer. */
+        /* If the caller gives no buffer for the error data, return the address of our buffer. */
         if (buf->err_data == NULL || buf->err_data_size == 0) {
             buf->err_data = bytes > 0 ? eq->err_data : NULL;
             buf->err_data_size = bytes;

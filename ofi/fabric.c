@@ -1,6 +1,6 @@
 /*
- * A fabric: one opened NIC. The domains and passive endpoints of a fabric share the NIC, because a
- * VI can only accept requests of a listener of the same NIC handle.
+ * A fabric is one opened NIC. Its domains and passive endpoints share the NIC handle, because a VI
+ * can accept only requests that a listener of the same NIC handle has received.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static int fabric_close(struct fid *fid)
     return 0;
 }
 
-/* May the program sleep on the descriptors of these queues now? 0 or -FI_EAGAIN. */
+/* May the program sleep on the file descriptors of these queues? 0: yes; -FI_EAGAIN: not now. */
 static int trywait(struct fid_fabric *fid, struct fid **fids, int count)
 {
     int rc = 0;
@@ -75,7 +75,7 @@ static void *connect_thread(void *arg)
     return NULL;
 }
 
-/* Open the NIC and start the thread. Outcomes: 0; negative error: then nothing stays open. */
+/* Open the NIC and start the fabric's thread. Outcomes: 0; negative error, nothing stays open. */
 static int start(struct via_fabric *fabric, const char *nic_name)
 {
     VIP_RETURN code = VipOpenNic(nic_name, &fabric->nic);

@@ -1,6 +1,6 @@
 /*
- * Request and accept have private data of VIPL: a struct via_hello, then data of the program. The
- * hello contains the address of the sender's control page, and its number of posted receives.
+ * The private data of a connection request and of its accept: a struct via_hello, then data of the
+ * program. The hello has the address of the sender's control page and its count of posted receives.
  */
 #include <string.h>
 

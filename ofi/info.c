@@ -15,7 +15,7 @@
     (FI_MSG | FI_RMA | FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 #define CAPS_RDM    (FI_MSG | FI_TAGGED | FI_SEND | FI_RECV | FI_DIRECTED_RECV)
 #define CAPS_DOMAIN (FI_LOCAL_COMM | FI_REMOTE_COMM)
-/* VIA keeps the order of sends and RDMA Writes. But later operations may overtake RDMA Reads. */
+/* VIA keeps the order of sends and RDMA Writes, but an RDMA Read may end after later operations. */
 #define ORDER (FI_ORDER_SAS | FI_ORDER_SAW | FI_ORDER_WAS | FI_ORDER_WAW)
 #define OP_FLAGS                                                                                   \
     (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)
@@ -24,11 +24,11 @@
 /* libfabric's notation for a tag of 64 fields of one bit: the program may use all 64 bits. */
 #define TAG_FORMAT 0xaaaaaaaaaaaaaaaaull
 
-/* Most bytes of one operation. transfer.c cuts long RDMA, so in practice only the size of a region
- * limits an operation. */
+/* Most bytes of one operation. transfer.c cuts long RDMA operations into pieces, so in practice the
+ * size of a memory region is the limit. */
 #define MESSAGE_MAX ((size_t)1 << 36)
 
-/* What the provider offers for a kind of endpoint; offers[] has the first and the second kind. */
+/* What the provider offers for a kind of endpoint: FI_EP_MSG or FI_EP_RDM. */
 struct offer {
     enum fi_ep_type type;
     uint64_t caps, order, op_flags;
@@ -76,7 +76,7 @@ static size_t inject_bytes(const struct offer *offer)
     return offer->type == FI_EP_RDM ? via_eager_bytes() : (size_t)via_settings.inject_bytes;
 }
 
-/* Results of VipQueryNic. They are kept, because an MPI process calls fi_getinfo ten times. */
+/* Kept results of VipQueryNic: an MPI process calls fi_getinfo about ten times. */
 static struct {
     pthread_mutex_t lock;
     unsigned count;
@@ -110,7 +110,7 @@ static void query(const char *name)
     VipCloseNic(nic);
 }
 
-/* Query the NICs, if none is known yet: vipd may have started since the last call. Under
+/* Query the NICs if none is known. vipd may have started since the last call. Under
  * known.lock. */
 static void query_all(void)
 {
@@ -166,7 +166,7 @@ static bool ep_fits(const struct fi_ep_attr *ep, const struct offer *offer)
                           ep->tx_ctx_cnt <= 1 && ep->rx_ctx_cnt <= 1 && ep->auth_key_size == 0);
 }
 
-/* Does the program do what this kind needs: register memory of sends, use our keys for RDMA? */
+/* Does the program support the mr_mode bits that this kind of endpoint needs? */
 static bool mr_fits(const struct fi_info *hints, const struct offer *offer)
 {
     int mode = hints->domain_attr->mr_mode;
@@ -192,7 +192,7 @@ static bool domain_fits(const struct fi_info *hints, const struct offer *offer,
             mr_fits(hints, offer) && domain->mr_key_size <= sizeof(VIP_MEM_HANDLE) &&
             domain->cq_data_size <= offer->cq_data_bytes &&
             (!is_msg || domain->cq_data_size == 0 || (hints->mode & FI_RX_CQ_DATA) != 0) &&
-            /* Data of the second kind of endpoints move only while the program reads a queue. */
+            /* FI_EP_RDM endpoints move data only in calls of the program, never in a thread. */
             (is_msg || domain->data_progress != FI_PROGRESS_AUTO) && domain->mr_iov_limit <= 1 &&
             domain->max_ep_stx_ctx == 0 && domain->max_ep_srx_ctx == 0 &&
             (domain->caps & ~CAPS_DOMAIN) == 0 && domain->auth_key_size == 0);
@@ -223,7 +223,7 @@ static bool fits(const struct fi_info *hints, const struct offer *offer,
 
 /* ---- the answer ------------------------------------------------------------------------------ */
 
-/* The capabilities that the program asks for, and the capabilities that these imply. */
+/* Return the offered capabilities that the program asks for, and those that they imply. */
 static uint64_t answer_caps(uint64_t asked, const struct offer *offer)
 {
     uint64_t caps = asked & offer->caps;
@@ -324,7 +324,7 @@ static void fill_domain(struct fi_info *info, const struct fi_info *hints,
         return;
     if (offer->type == FI_EP_RDM)
         info->domain_attr->av_type = asked->av_type;
-    /* Return the modes that the program asks for: domain_fits refuses modes that we do not have. */
+    /* Return the modes that the program asks for. domain_fits has refused unsupported modes. */
     if (asked->threading != FI_THREAD_UNSPEC)
         info->domain_attr->threading = asked->threading;
     if (asked->control_progress != FI_PROGRESS_UNSPEC)
@@ -347,8 +347,8 @@ static void *copy_address(const struct via_name *name, bool keyed, size_t *ret_b
     return copy;
 }
 
-/* Make the fi_info of an offer. If the family of dest is 0, there is no destination. NULL: no
- * memory. */
+/* Make the fi_info of an offer. dest: has family 0 if there is no destination. Returns NULL if
+ * there is no memory. */
 static struct fi_info *describe(const VIP_NIC_ATTRIBUTES *nic, const struct fi_info *hints,
                                 const struct offer *offer, const struct via_name *src,
                                 const struct via_name *dest)
@@ -363,7 +363,7 @@ static struct fi_info *describe(const VIP_NIC_ATTRIBUTES *nic, const struct fi_i
         return NULL;
     fabric_name(nic, name, sizeof(name));
     info->caps = answer_caps(hints == NULL ? 0 : hints->caps, offer);
-    /* An RDMA Write with immediate data uses up a receive. */
+    /* A peer's RDMA Write with immediate data uses up a receive descriptor: FI_RX_CQ_DATA. */
     if (offer->type == FI_EP_MSG && (hints == NULL || (hints->mode & FI_RX_CQ_DATA) != 0))
         info->mode = FI_RX_CQ_DATA;
     info->addr_format = keyed ? VIA_ADDR_FORMAT : FI_SOCKADDR_IN;
@@ -400,7 +400,7 @@ static int resolve(const char *node, const char *service, uint64_t flags, struct
     return 0;
 }
 
-/* Read an address of the program, in one of our two formats. */
+/* Read an address that the program gives as struct via_name or struct sockaddr_in. */
 static int take_address(const void *addr, size_t bytes, struct via_name *ret)
 {
     if (addr == NULL || bytes == 0)
@@ -411,8 +411,8 @@ static int take_address(const void *addr, size_t bytes, struct via_name *ret)
     return ret->at.sin_family == AF_INET ? 0 : -FI_ENODATA;
 }
 
-/* Find the source and the destination in the parameters of fi_getinfo. If there is none, its family
- * is 0. */
+/* Find the source and the destination in the parameters of fi_getinfo. A missing address gets
+ * family 0. */
 static int addresses(const char *node, const char *service, uint64_t flags,
                      const struct fi_info *hints, struct via_name *src, struct via_name *dest)
 {
@@ -427,14 +427,14 @@ static int addresses(const char *node, const char *service, uint64_t flags,
     if (rc == 0 && (node != NULL || service != NULL)) {
         bool source = (flags & FI_SOURCE) != 0;
 
-        /* Ignore a service without a node and without FI_SOURCE, as other providers do. */
+        /* Without a node and FI_SOURCE, ignore the service, as other providers do. */
         if (source || node != NULL)
             rc = resolve(node, service, flags, source ? &src->at : &dest->at);
     }
     return rc;
 }
 
-/* Append the answers for one NIC at *end. Outcomes: 0; -FI_ENOMEM. */
+/* Append the fi_info entries of one NIC to the list, at *end. Outcomes: 0; -FI_ENOMEM. */
 static int answer(unsigned nic, const struct fi_info *hints, const struct via_name *src,
                   const struct via_name *dest, struct fi_info ***end)
 {

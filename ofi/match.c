@@ -1,11 +1,11 @@
 /*
- * Matching of messages and receives. There is a list of receives that wait for a message, and a
- * list of early messages, which wait for a receive. Both are in the order of arrival. A message
- * goes to the oldest matching receive, a receive gets the oldest matching message. Tagged messages
- * have a pair of lists of their own. Early messages are also in a list of their peer.
+ * Matches messages with the receives (struct via_want) that the program has posted. One list has
+ * the receives that wait for a message, another list has the early messages, which wait for a
+ * receive. Each list is in the order of arrival, and the oldest match wins. Tagged messages have
+ * their own two lists. An early message is also in a list of its peer.
  *
- * Early messages are copied out of the ring at once. There is no limit, so a program can fill the
- * memory of another program with them; MPI allows this.
+ * This file copies early messages out of the ring at once. Their number has no limit, so a program
+ * can fill the memory of another program with early messages. MPI allows this.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static struct via_comp describe(const struct via_head *head)
     return comp;
 }
 
-/* Report the completion of a receive, and free it. */
+/* Report the completion of a receive, and free `want`. */
 static void finish(struct via_rdm *rdm, struct via_want *want, const struct via_head *head, int err,
                    int prov_errno)
 {
@@ -57,7 +57,7 @@ void via_match_fetched(struct via_rdm *rdm, struct via_want *want, int err, int 
 {
     if (want->region != NULL)
         via_region_put(rdm->domain, want->region);
-    /* Answer even after an error, so that the sender need not keep the data any longer. */
+    /* Answer even after an error: the sender keeps the data until it gets the answer. */
     via_channel_answer(rdm, want->from, want->head.id);
     finish(rdm, want, &want->head, err, prov_errno);
 }
@@ -69,7 +69,7 @@ static void fetch(struct via_rdm *rdm, struct via_want *want)
     size_t bytes = want->head.bytes < want->len ? want->head.bytes : want->len;
 
     if (want->from->is_self || bytes == 0) {
-        /* The message is from this endpoint: the data are in memory of this program. */
+        /* An endpoint's message to itself: its data are in memory of this program. */
         if (bytes > 0)
             memcpy(want->buf, (const void *)(uintptr_t)want->offer.addr, bytes);
         via_match_fetched(rdm, want, 0, 0);
@@ -150,7 +150,7 @@ static void remove_early(struct via_rdm *rdm, struct via_early *early)
     list_remove(&early->peer->earlies[early->head.tagged], early, VIA_OF_PEER);
 }
 
-/* Find the oldest early message that matches `want`. NULL: there is none. */
+/* Find the oldest early message that matches `want`. NULL: no message matches. */
 static struct via_early *find_early(struct via_rdm *rdm, const struct via_want *want, bool tagged)
 {
     enum via_early_list_kind kind = want->peer == NULL ? VIA_OF_ALL : VIA_OF_PEER;
@@ -225,7 +225,7 @@ void via_match_peek(struct via_rdm *rdm, const struct via_want *what, bool tagge
     via_cq_tell(rdm->rx_cq, &comp);
 }
 
-/* Remove and return the message that was claimed with this context. NULL: there is none. */
+/* Remove and return the message that FI_CLAIM reserved with this context. NULL: no such message. */
 static struct via_early *take_claimed(struct via_rdm *rdm, const void *context)
 {
     struct via_early *early;

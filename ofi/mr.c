@@ -1,18 +1,18 @@
 /*
  * Memory regions. MPI registers its buffers for each large message, and a registration takes as
- * long as sending 20 KB. So the domain keeps regions that are not used any more. A later
- * registration of a range inside a kept region uses this region, if its rights are sufficient.
+ * long as sending 20 KB. So the domain keeps unused regions. If a kept region contains the range of
+ * a later registration and has sufficient rights, the registration uses this region.
  *
  * A program may unmap memory that it has deregistered, and the C library may use the addresses
  * again for other pages. So before each reuse of a region, the provider asks libvipl (VipxCheckMem)
- * whether the region still is the memory at its addresses. This takes a microsecond.
+ * whether the region's pages are still mapped at its addresses. The check takes a microsecond.
  */
 #include <stdlib.h>
 
 #include "ofi/calls.h"
 #include "ofi/nosys.h"
 
-/* While a domain has more than this registered (2 GiB), it does not keep unused regions. */
+/* A domain keeps unused regions only up to 2 GiB of registered memory in total. */
 #define KEEP_BYTES_MAX ((size_t)2 << 30)
 
 static void forget(struct via_domain *domain, struct via_region *region)
@@ -30,7 +30,7 @@ static bool intact(const struct via_domain *domain, const struct via_region *reg
            VIP_SUCCESS;
 }
 
-/* Remove *link from the list. Under domain->lock, as all functions up to sweep. */
+/* Remove *link from the list. This function and all others up to sweep need domain->lock. */
 static struct via_region *take(struct via_domain *domain, struct via_region **link)
 {
     struct via_region *region = *link;
@@ -49,8 +49,8 @@ static void put_first(struct via_domain *domain, struct via_region *region)
     domain->region_bytes += region->bytes;
 }
 
-/* Find a region that contains the range with these rights, and move it to the front. NULL: there is
- * none. */
+/* Find a region that contains the range and has these rights. Move it to the front of the list.
+ * NULL: no such region. */
 static struct via_region *find(struct via_domain *domain, uintptr_t addr, size_t bytes,
                                uint64_t rights)
 {
@@ -81,8 +81,8 @@ static bool too_much(const struct via_domain *domain)
 }
 
 /*
- * Drop the least recently used regions without users until the limits are kept. Also check one
- * region per call, and drop it if its memory is unmapped: such memory is freed only then.
+ * While the domain exceeds a limit, drop the unused region with the oldest use. Also check one
+ * region per call. If the program has unmapped it, drop it: its pages stay in use until then.
  */
 static void sweep(struct via_domain *domain)
 {

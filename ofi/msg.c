@@ -1,10 +1,10 @@
 /*
- * fi_send, fi_recv and their variants. Each call posts one send or receive of VIA, so a message has
- * at most MaxTransferSize bytes. A send uses up a receive of the peer, so it needs a credit.
+ * fi_send, fi_recv and their variants. Each call posts one descriptor, so a message has at most
+ * MaxTransferSize bytes. A send uses up a receive descriptor of the peer, so it needs a credit.
  */
 #include "ofi/calls.h"
 
-/* FI_COMPLETION if the program wants this completion, otherwise 0. */
+/* Does the program want the completion of this operation? FI_COMPLETION: yes; 0: no. */
 static uint64_t wanted(bool selective, uint64_t op_flags)
 {
     return !selective || (op_flags & FI_COMPLETION) != 0 ? FI_COMPLETION : 0;
@@ -66,21 +66,21 @@ static ssize_t msg_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_
 
 /* ---- sends ----------------------------------------------------------------------------------- */
 
-/* The arguments of all sends. */
+/* The arguments of fi_send and all its variants. */
 struct send {
     const struct iovec *iov;
     void **mr;
     size_t count;
     void *context;
-    uint64_t flags; /* FI_INJECT: copy; FI_REMOTE_CQ_DATA: data is valid; FI_COMPLETION */
+    uint64_t flags; /* FI_INJECT, FI_COMPLETION, FI_REMOTE_CQ_DATA (`data` is valid) */
     uint64_t data;
-    bool silent; /* fi_inject: no completion */
+    bool silent; /* the call is fi_inject: no completion */
 };
 
 /* Copy all pieces of the data into the inject slot. */
 static void copy(struct via_ep *ep, VIP_DESCRIPTOR *desc, const struct send *send)
 {
-    char all[4096]; /* the largest FI_VIA_INJECT */
+    char all[4096]; /* size: the largest FI_VIA_INJECT */
     size_t at = 0;
 
     if (send->count == 1) {

@@ -1,52 +1,52 @@
 /*
- * Peers and their channels. The first message to a peer makes its channel, by the calls of
- * endpoints of the first kind, with an event queue of our own.
+ * Peers and their channels. The first message to a peer makes its channel. For this the provider
+ * uses fi_connect and fi_accept on FI_EP_MSG endpoints, with an internal event queue.
  *
- * The calling and the called endpoint prove to each other that they know the key of the called
- * endpoint (job/key.h), which is part of its address. A caller without the key is refused before
- * any memory is allocated for it.
+ * The address of the called endpoint contains a key (job/key.h). Caller and called endpoint prove
+ * to each other that they know this key. A caller without the key is refused before any memory is
+ * allocated for it.
  *
  * If both peers call at the same time, only the request of the peer with the lower address counts.
  * That peer refuses the other request. The other peer gives up its own request when it gets the
- * request that counts. Reads of completion queues and the fabric's thread handle the events, so
- * channels are made even while the program computes.
+ * request that counts. Events are handled when the program reads a completion queue, and by the
+ * fabric's thread. So channels are made even while the program computes.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "ofi/rdm.h"
 
-/* Interval between attempts after VIA_REFUSE_AGAIN: 5 ms. */
+/* Wait 5 ms after a refusal with VIA_REFUSE_AGAIN before the next attempt. */
 #define AGAIN_NS 5000000ull
 
-/* The data that two endpoints exchange when a channel is made. */
+/* Data that two endpoints send to each other when they make a channel. */
 struct via_channel_hello {
     uint16_t version; /* VIA_CHANNEL_VERSION */
     uint16_t recvs;   /* VIA_CHANNEL_RECVS */
-    uint16_t port;    /* port at which the sender listens, in the format of sin_port */
+    uint16_t port;    /* port at which the sender of the hello listens, as in sin_port */
     uint16_t unused;
     uint32_t ring_bytes, ring_handle;
     uint64_t ring;
-    struct job_proof proof; /* made with the key of the called endpoint; no key: zeros */
+    struct job_proof proof; /* zeros if the called endpoint has no key */
 };
 _Static_assert(sizeof(struct via_channel_hello) == 40, "no padding");
 _Static_assert(sizeof(struct via_channel_hello) <= VIA_CM_DATA_MAX, "it fits");
 
-/* The bytes that a proof covers. */
+/* The bytes that struct job_proof proves. */
 struct via_claim {
     uint32_t caller_host, called_host;
     uint16_t caller_port, called_port;
     uint32_t zero;
-    struct via_channel_hello said; /* the hello with the proof; in this copy the proof is zeros */
+    struct via_channel_hello said; /* copy of the hello, with zeros as its proof */
 };
 
-/* The reason of a refusal. A reject has it as its only byte of data. */
+/* The reason of a refusal. It is the only byte of data of a reject. */
 enum via_refusal {
     VIA_REFUSE_MISFIT = 1, /* wrong version, settings or proof, or the peer counts as dead */
-    VIA_REFUSE_AGAIN,      /* both have called, or the last channel has not ended: call again */
+    VIA_REFUSE_AGAIN,      /* both sides have called, or the old channel still exists: call again */
 };
 
-/* Compare addresses. Any order is good if both sides use the same order. */
+/* Define an order of addresses. The only condition: both sides use the same order. */
 static int compare(const struct sockaddr_in *a, const struct sockaddr_in *b)
 {
     if (a->sin_addr.s_addr != b->sin_addr.s_addr)
@@ -56,7 +56,7 @@ static int compare(const struct sockaddr_in *a, const struct sockaddr_in *b)
     return 0;
 }
 
-/* Find the peer with this address, or make it. NULL: no memory. Under core->lock. */
+/* Find or make the peer with this address. NULL: no memory. Under core->lock. */
 static struct via_peer *peer_at(struct via_rdm *rdm, const struct sockaddr_in *addr)
 {
     struct via_peer *peer;
@@ -97,7 +97,7 @@ static struct via_peer *resolve(struct via_rdm *rdm, fi_addr_t index)
         return peer;
     }
     grown = realloc(rdm->by_addr, room * sizeof(struct via_peer *));
-    /* Without memory for the table, each later call searches for the peer again. */
+    /* No memory for the table: later calls will search the list of peers again. */
     if (grown == NULL)
         return peer;
     memset(grown + rdm->by_addr_count, 0, (room - rdm->by_addr_count) * sizeof(struct via_peer *));
@@ -116,7 +116,7 @@ struct via_peer *via_peer_of(struct via_rdm *rdm, fi_addr_t addr)
 
 /* ---- channels: made and ended ---------------------------------------------------------------- */
 
-/* Allocate and register both rings. */
+/* Allocate and register the rings `in` and `out`. */
 static int rings_make(struct via_channel *channel)
 {
     struct via_domain *domain = channel->rdm->domain;
@@ -157,7 +157,7 @@ static void rings_free(struct via_channel *channel)
         VipxFreeMem(channel->in);
 }
 
-/* End a channel. On return, all its operations have a completion. */
+/* End a channel. Give every operation of the channel a completion before the return. */
 static void channel_close(struct via_channel *channel, enum via_peer_state state)
 {
     struct via_rdm *rdm = channel->rdm;
@@ -171,7 +171,7 @@ static void channel_close(struct via_channel *channel, enum via_peer_state state
     peer->channel = NULL;
     peer->state = state;
     pthread_mutex_unlock(&rdm->core->lock);
-    /* fi_close takes core->lock. It puts all completions of the endpoint into the core's list. */
+    /* fi_close needs core->lock free. It puts the last completions into the core's list. */
     if (ep != NULL)
         fi_close(&ep->fid.fid);
     pthread_mutex_lock(&rdm->core->lock);
@@ -190,7 +190,7 @@ static void channel_close(struct via_channel *channel, enum via_peer_state state
     free(channel);
 }
 
-/* Open the endpoint of the channel, and post all its receives. */
+/* Open the endpoint of the channel, and post all its receive descriptors. */
 static int open_ep(struct via_channel *channel, struct fi_info *info)
 {
     struct via_rdm *rdm = channel->rdm;
@@ -199,7 +199,7 @@ static int open_ep(struct via_channel *channel, struct fi_info *info)
 
     if (rc != 0)
         return rc;
-    /* The endpoint frees the request from now on. */
+    /* From now on the endpoint owns the request in info->handle and frees it. */
     info->handle = NULL;
     channel->ep = via_container(fid, struct via_ep, fid);
     channel->ep->inject_bytes = 0;
@@ -217,8 +217,8 @@ static int open_ep(struct via_channel *channel, struct fi_info *info)
     return rc;
 }
 
-/* Make a channel that is ready to connect. info: that of the peer's request, or rdm->channel_info.
- * NULL: an error, which is logged. */
+/* Make a channel that is ready to connect. info: from the peer's request, or rdm->channel_info.
+ * NULL: the channel cannot be made; the log has the reason. */
 static struct via_channel *channel_make(struct via_rdm *rdm, struct via_peer *peer,
                                         struct fi_info *info, enum via_peer_state state)
 {
@@ -269,7 +269,7 @@ static struct via_claim claim_of(const struct sockaddr_in *caller, const struct 
     return claim;
 }
 
-/* Put a proof into the hello, if there is a key. */
+/* Put a proof into the hello `said`, unless the key is zeros. */
 static void prove(const struct job_key *key, enum job_role role, const struct sockaddr_in *caller,
                   const struct sockaddr_in *called, struct via_channel_hello *said)
 {
@@ -279,7 +279,7 @@ static void prove(const struct job_key *key, enum job_role role, const struct so
         said->proof = job_prove(key, role, &claim, sizeof(claim));
 }
 
-/* Does the hello have the right proof? Without a key, every hello is right. */
+/* Does the hello `said` have the right proof? If the key is zeros, every hello is right. */
 static bool proved(const struct job_key *key, enum job_role role, const struct sockaddr_in *caller,
                    const struct sockaddr_in *called, const struct via_channel_hello *said)
 {
@@ -300,7 +300,7 @@ static struct via_channel_hello hello_of(const struct via_channel *channel)
     };
 }
 
-/* Read a hello. false: its settings are not ours, but both rings must have the same size. */
+/* Read a hello. false: its version, count of receives or ring size differs from ours. */
 static bool hello_fits(const void *data, size_t bytes, struct via_channel_hello *ret)
 {
     if (bytes < sizeof(*ret))
@@ -325,7 +325,7 @@ static void refuse(struct via_rdm *rdm, struct fi_info *info, enum via_refusal w
     fi_reject(&rdm->pep->fid, info->handle, &reason, sizeof(reason));
 }
 
-/* Decide about a request of this peer. 0: accept it; otherwise an enum via_refusal. */
+/* Decide on a peer's connection request. Returns 0 (accept it) or an enum via_refusal. */
 static int refusal(const struct via_rdm *rdm, const struct via_peer *peer)
 {
     switch (peer->state) {
@@ -343,9 +343,9 @@ static int refusal(const struct via_rdm *rdm, const struct via_peer *peer)
 }
 
 /*
- * Check a request and find the peer that calls. NULL: refuse the request. The caller's host is from
- * vipd; its port is from the hello, and the proof covers it. A request with our own address is
- * refused: an endpoint has no channel to itself.
+ * Check a request and find the peer that calls. NULL: refuse the request. vipd names the caller's
+ * host; the hello names its port, and the proof covers the port. An endpoint has no channel to
+ * itself, so refuse a request with our own address.
  */
 static struct via_peer *asking(struct via_rdm *rdm, const struct fi_info *info, const void *data,
                                size_t bytes, struct via_channel_hello *ret)
@@ -383,7 +383,7 @@ static void requested(struct via_rdm *rdm, struct fi_info *info, const void *dat
         refuse(rdm, info, (enum via_refusal)why);
         return;
     }
-    /* The peer's request counts, ours does not. Our channel has sent no message yet: close it. */
+    /* The peer's request counts. Close the channel of our own request: it has sent nothing yet. */
     if (peer->channel != NULL)
         channel_close(peer->channel, VIA_PEER_ACCEPTING);
     channel = channel_make(rdm, peer, info, VIA_PEER_ACCEPTING);
@@ -404,7 +404,7 @@ static void connected(struct via_channel *channel, const void *data, size_t byte
     struct via_rdm *rdm = channel->rdm;
     struct via_channel_hello hello;
 
-    /* We have called: read the hello of the answer. (A called side has read it in the request.) */
+    /* The caller reads the hello of the answer. (The called side has read that of the request.) */
     if (channel->peer->state == VIA_PEER_CONNECTING) {
         if (!hello_fits(data, bytes, &hello) ||
             !proved(&channel->peer->key, JOB_ANSWERS, &rdm->own, &channel->peer->addr, &hello)) {
@@ -421,7 +421,7 @@ static void connected(struct via_channel *channel, const void *data, size_t byte
     pthread_mutex_unlock(&rdm->core->lock);
 }
 
-/* Our request failed. */
+/* The peer has refused our connection request, or the request has failed. */
 static void refused(struct via_channel *channel, const struct fi_eq_err_entry *error)
 {
     bool again = error->err_data_size == 1 && *(uint8_t *)error->err_data == VIA_REFUSE_AGAIN;
@@ -432,8 +432,8 @@ static void refused(struct via_channel *channel, const struct fi_eq_err_entry *e
     channel_close(channel, again ? VIA_PEER_NEW : VIA_PEER_DEAD);
 }
 
-/* The connection of a channel has ended: the peer has closed it, or is lost, or has given up its
- * request while we accepted it. */
+/* The connection of a channel has ended. The peer has closed it, the peer is lost, or the peer gave
+ * up its request while we accepted the request. */
 static void ended(struct via_channel *channel)
 {
     bool orderly = channel->peer->state == VIA_PEER_ACCEPTING ||
@@ -442,7 +442,7 @@ static void ended(struct via_channel *channel)
     channel_close(channel, orderly ? VIA_PEER_NEW : VIA_PEER_DEAD);
 }
 
-/* Handle one event. false: there was none. */
+/* Handle one event of rdm->eq. false: the queue was empty. */
 static bool event(struct via_rdm *rdm)
 {
     union {
@@ -479,8 +479,8 @@ static bool event(struct via_rdm *rdm)
 
 void via_peer_events(struct via_rdm *rdm)
 {
-    /* Look again after the unlock: another thread may have found the lock taken, and does not
-     * handle the event that it saw. */
+    /* Look again after the unlock. If another thread sees an event but cannot get the lock, it
+     * leaves the event to this thread. */
     while (via_eq_trywait(rdm->eq) != 0 && pthread_mutex_trylock(&rdm->cm_lock) == 0) {
         while (event(rdm))
             continue;

@@ -1,12 +1,12 @@
 /*
  * Passive endpoints: an address of this host, and a listener on the discriminator of its port.
  *
- * Ports have 16 bits, because ofi_rxm and MPI exchange such ports. The discriminators of
+ * Ports have 16 bits, because ofi_rxm and MPI exchange ports of 16 bits. The discriminators of
  * VipxNewDiscriminator are longer, and VIPL lets several programs of a user listen at one
- * discriminator. So a TCP socket reserves the port: while it is bound, the kernel gives the port to
- * no other program. The socket carries no data. But a VIPL program of another user may wait at the
- * same discriminator without such a socket. In this case the provider tries another port, unless
- * the program has chosen the port.
+ * discriminator. So a TCP socket reserves the port: while the socket is bound, the kernel gives the
+ * port to no other program. The socket carries no data. But a VIPL program of another user may
+ * listen at the same discriminator without a TCP socket. In this case the provider tries another
+ * port, unless the program has chosen the port.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,8 +18,8 @@
 #include "ofi/calls.h"
 #include "ofi/nosys.h"
 
-/* Reserve the port own.sin_port; if this is 0, reserve a free port and set own.sin_port. Outcomes:
- * 0; negative error. */
+/* Reserve the port own.sin_port. If own.sin_port is 0, reserve a free port and store it there.
+ * Outcomes: 0; negative error. */
 static int reserve_port(struct via_pep *pep)
 {
     struct sockaddr_in addr = pep->own;
@@ -31,7 +31,7 @@ static int reserve_port(struct via_pep *pep)
         return -errno;
     rc = bind(pep->port_fd, (struct sockaddr *)&addr, sizeof(addr));
     if (rc < 0 && errno == EADDRNOTAVAIL) {
-        /* vipd runs in another network namespace: its address does not exist in this one. */
+        /* vipd runs in another network namespace: this namespace does not have its address. */
         addr.sin_addr.s_addr = htonl(INADDR_ANY);
         rc = bind(pep->port_fd, (struct sockaddr *)&addr, sizeof(addr));
     }
@@ -47,7 +47,7 @@ static int reserve_port(struct via_pep *pep)
     return 0;
 }
 
-/* Most ports to try if other programs wait at their discriminators. */
+/* Most ports that an endpoint tries while other programs use their discriminators. */
 #define PORT_TRIES 64
 
 static VIP_RETURN listen_at_port(struct via_pep *pep)
@@ -78,7 +78,7 @@ static int listen_somewhere(struct via_pep *pep)
         rc = via_errno(code);
         if (code == VIP_SUCCESS)
             break;
-        /* Keep the refused port reserved, so that the kernel gives another port. */
+        /* Keep this port reserved until the end, so that the kernel next gives another port. */
         refused[count++] = pep->port_fd;
         pep->port_fd = -1;
         pep->own.sin_port = chosen;
@@ -114,7 +114,7 @@ static int pep_reject(struct fid_pep *fid, fid_t handle, const void *param, size
     memcpy(data.Data, &hello, sizeof(hello));
     if (bytes > 0)
         memcpy(data.Data + sizeof(hello), param, bytes);
-    /* Ignore a failure: the client has ended meanwhile. */
+    /* Ignore a failure of the reject: it means that the client has ended meanwhile. */
     VipxConnectReject(request->conn, &data);
     free(request);
     return 0;

@@ -1,16 +1,16 @@
 /*
  * Posting of descriptors, and credits.
  *
- * If the peer has no receive for a send or for an RDMA Write with immediate data, the connection
- * ends. So each side counts the receives that it has posted since the start, and writes this number
- * by RDMA into the peer's control page. The peer counts the receives that it has used up, and stops
- * when it has used up all. The RDMA Write of the number uses up no receive. A side writes the
- * number when the peer does not know of a quarter of the posted receives (at most
- * FI_VIA_CREDIT_BATCH), or when the peer has few credits left.
+ * If the peer has no receive descriptor for a send or for an RDMA Write with immediate data, the
+ * connection ends. So each side counts the receives that it has posted since the start, and writes
+ * this number into the peer's control page. The RDMA Write of the number uses up no receive. The
+ * peer counts the receives that it has used up, and sends nothing when it has used up all. A batch
+ * is a quarter of the posted receives, at most FI_VIA_CREDIT_BATCH. A side writes the number when
+ * the peer does not know of a whole batch, or has less than a batch of credits left.
  *
  * A send without a credit waits in its descriptor, and all later sends wait, too. If no descriptor
- * is left, a call fails with -FI_EAGAIN. New credits are only a changed word in memory, which wakes
- * no thread. So every read of a completion queue posts the waiting sends of its domain. While sends
+ * is free, a call returns -FI_EAGAIN. New credits change only a word in memory, which wakes no
+ * thread. So every read of a completion queue posts the waiting sends of its domain. While sends
  * wait, fi_trywait returns -FI_EAGAIN, and fi_cq_sread sleeps at most a millisecond at a time.
  */
 #include <string.h>
@@ -72,7 +72,7 @@ VIP_DESCRIPTOR *via_post_rx(struct via_ep *ep, struct via_op **ret_op)
 void via_post_segment(VIP_DESCRIPTOR *desc, unsigned at, const void *addr, size_t bytes,
                       VIP_MEM_HANDLE handle)
 {
-    /* Segments follow the control segment. There may be more segments than VIP_DESCRIPTOR has. */
+    /* Data segments follow the control segment. `at` may exceed the array of VIP_DESCRIPTOR. */
     VIP_DATA_SEGMENT *seg = (VIP_DATA_SEGMENT *)(void *)((char *)desc + sizeof(desc->CS)) + at;
 
     seg->Data.AddressBits = (uintptr_t)addr;
@@ -122,7 +122,7 @@ void via_post_push(struct via_ep *ep)
         size_t index = ep->tx_posted % ep->tx_size;
         bool consumes = ep->tx_op[index].consumes;
 
-        /* Without a connection no credits are needed: VIPL returns every descriptor at once. */
+        /* Without a connection a send needs no credit: VIPL returns every descriptor at once. */
         if (consumes && ep->state == VIA_EP_CONNECTED && ep->consumed >= via_post_told(ep))
             return;
         if (VipPostSend(ep->vi, (VIP_DESCRIPTOR *)(void *)(ep->tx_desc + index * VIA_DESC_BYTES),
@@ -214,8 +214,8 @@ ssize_t via_post_recv(struct via_ep *ep, VIP_DESCRIPTOR *desc)
 
 /* ---- writes to the peer's control page ------------------------------------------------------- */
 
-/* Write a word of our control page to offset `to` of the peer's control page. index: number of the
- * descriptor. */
+/* Write a word of our control page to offset `to` of the peer's control page. index: the descriptor
+ * to use. */
 static bool write_word(struct via_ep *ep, size_t index, const uint64_t *from, size_t to)
 {
     VIP_DESCRIPTOR *desc = descriptor(ep->tx_desc, index);
@@ -234,7 +234,7 @@ void via_post_credits(struct via_ep *ep)
         return;
     if (batch > (uint64_t)via_settings.credit_batch)
         batch = (uint64_t)via_settings.credit_batch;
-    /* left: credits of the peer. Negative while it uses receives that our hello did not count. */
+    /* left: the peer's unused credits; negative if it uses receives that our hello lacked. */
     if (untold < batch && (int64_t)left >= (int64_t)batch && !ep->tell_now)
         return;
     ep->control->own_posted = ep->rx_in;

@@ -1,10 +1,10 @@
 /*
- * The provider's entry point. libfabric calls fi_prov_ini once when it loads the shared library,
- * and via_provider.cleanup at the end of the process.
+ * The provider's entry points. libfabric calls fi_prov_ini once when it loads the shared library,
+ * and calls via_provider.cleanup at the end of the process.
  */
 #include "ofi/calls.h"
 
-/* A prototype of fi_prov_ini: libfabric's macro is the head of this function. */
+/* libfabric's macro FI_EXT_INI is the head of fi_prov_ini; here it makes a prototype. */
 FI_EXT_INI;
 
 FI_EXT_INI

@@ -1,8 +1,8 @@
 /*
- * Endpoints of the second kind: start, end, and progress (rdm.h has the design).
+ * Start, end and progress of FI_EP_RDM endpoints (rdm.h has the design).
  *
- * When an endpoint is closed, it first sends its waiting answers, so that the senders of received
- * messages do not wait for ever. Then it closes each channel, like other endpoints (ep.c).
+ * fi_close first sends the waiting answers of the endpoint. Without these the senders of received
+ * messages would wait for ever. Then it closes the endpoint of each channel (ep.c).
  */
 #include <arpa/inet.h>
 #include <sched.h>
@@ -37,7 +37,7 @@ void via_rdm_events_all(struct via_fabric *fabric)
 
 /* ---- enable ---------------------------------------------------------------------------------- */
 
-/* Make the fi_info for channels. NULL: no memory, or the NIC is missing. */
+/* Make the fi_info with which channels are opened. NULL: no memory, or the NIC is missing. */
 static struct fi_info *channel_info(const struct via_rdm *rdm)
 {
     const struct via_fabric *fabric = rdm->domain->fabric;
@@ -59,7 +59,7 @@ static struct fi_info *channel_info(const struct via_rdm *rdm)
     return info;
 }
 
-/* Open the passive endpoint that peers call, and the queues of channels. */
+/* Open the passive endpoint that peers call, and the queues that all channels use. */
 static int open_parts(struct via_rdm *rdm)
 {
     struct fi_eq_attr eq_attr = {0};
@@ -103,7 +103,7 @@ static void close_parts(struct via_rdm *rdm)
     rdm->channel_info = NULL;
 }
 
-/* From now on a read of cq drives this endpoint. -FI_EBUSY: cq drives another endpoint. */
+/* Let reads of cq drive this endpoint. Outcomes: 0; -FI_EBUSY: they drive another endpoint. */
 static int attach(struct via_cq *cq, struct via_rdm *rdm)
 {
     int rc = 0;
@@ -230,7 +230,7 @@ static int bind_cq(struct via_rdm *rdm, struct via_cq *cq, uint64_t flags)
         ((flags & FI_TRANSMIT) != 0 && rdm->tx_cq != NULL) ||
         ((flags & FI_RECV) != 0 && rdm->rx_cq != NULL))
         return -FI_EINVAL;
-    /* Channels have another queue, the core. So messages would not make the descriptor of cq
+    /* Messages arrive in the core, not in cq. They would not make the file descriptor of cq
      * readable. */
     if (cq->wait_obj == FI_WAIT_FD)
         return -FI_ENOSYS;
@@ -263,7 +263,7 @@ static int rdm_bind(struct fid *fid, struct fid *other, uint64_t flags)
         __atomic_add_fetch(&rdm->av->users, 1, __ATOMIC_RELAXED);
         return 0;
     case FI_CLASS_EQ:
-        /* The queue is not used: channels are internal, and cause no events for the program. */
+        /* Ignore the event queue: channels are internal and cause no events for the program. */
         return 0;
     default:
         return -FI_ENOSYS;
@@ -343,9 +343,9 @@ static struct fi_ops_cm rdm_cm_ops = {
 };
 
 /*
- * Set the address to listen at, and the key that callers must have. There is no key in two cases:
- * if the program has chosen the port, callers may know only host and port; and a plain socket
- * address has no room for a key.
+ * Set the address to listen at, and the key that callers must have. There is no key if the program
+ * has chosen the port: then callers may know only host and port. There is also no key if addresses
+ * are plain socket addresses, which have no room for it.
  */
 static int take_address(struct via_rdm *rdm, const struct via_domain *domain,
                         const struct fi_info *info)

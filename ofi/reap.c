@@ -1,7 +1,7 @@
 /*
  * Makes completions of libfabric from completed descriptors of VIPL, and puts them into the list of
- * the completion queue. The program or, for a channel, channel_done.c reads this list. Internal
- * operations and operations without a wanted completion get no entry.
+ * the completion queue. The program or, for a channel, channel_done.c reads this list. An internal
+ * operation gets no entry; an operation without a wanted completion gets one only if it fails.
  */
 #include "ofi/calls.h"
 
@@ -56,7 +56,7 @@ static void put_error(struct via_cq *cq, const struct via_op *op, int err, int p
         via_cq_put(cq, &comp);
 }
 
-/* The internal RDMA Write of own_posted or of own_bye has completed. */
+/* An internal RDMA Write is complete: that of own_posted or that of own_bye. */
 static void own_done(struct via_ep *ep, size_t index)
 {
     if (index == ep->tx_size) {
@@ -80,7 +80,7 @@ static void send_done(struct via_ep *ep, const VIP_DESCRIPTOR *desc)
     op = ep->tx_op[index];
     ep->tx_out++;
     if (op.is_piece && bad != 0 && ep->transfer.active) {
-        /* The connection has ended, so the last piece is never posted: report the transfer now. */
+        /* The connection has ended: the last piece is never posted, so report the error now. */
         ep->transfer.active = false;
         op = ep->transfer.op;
         put_error(ep->tx_cq, &op, status_error(bad, false), (int)bad);
@@ -115,7 +115,7 @@ static void receive_done(struct via_ep *ep, const VIP_DESCRIPTOR *desc)
     };
 
     ep->rx_out++;
-    /* The peer has fewer credits left now, so it may be time to send some. */
+    /* The peer has used up a credit: send new credits if it has few left. */
     via_post_credits(ep);
     if (bad != 0) {
         put_error(ep->rx_cq, op, status_error(bad, true), (int)bad);
@@ -125,7 +125,7 @@ static void receive_done(struct via_ep *ep, const VIP_DESCRIPTOR *desc)
         comp.flags |= FI_REMOTE_CQ_DATA;
         comp.data = desc->CS.ImmediateData;
     }
-    /* A write of the peer is always reported; a message only if the program wants that. */
+    /* Report each RDMA Write of the peer, but a message only if the program wants that. */
     if (ep->rx_cq != NULL && ((op->flags & FI_COMPLETION) != 0 || write))
         via_cq_put(ep->rx_cq, &comp);
 }
@@ -155,7 +155,7 @@ bool via_reap_cq(struct via_cq *cq)
 
     if (VipCQDone(cq->cq, &vi, &receive) != VIP_SUCCESS)
         return false;
-    /* The endpoint is still there: via_ep_dismantle destroys it and its entries under cq->lock. */
+    /* The endpoint still exists: via_ep_dismantle destroys the VI only under cq->lock. */
     ep = VipGetUserData(vi);
     if (ep == NULL)
         return true;
@@ -166,8 +166,8 @@ bool via_reap_cq(struct via_cq *cq)
 }
 
 /*
- * For calls that find no room to post. A program that only uses fi_inject never reads the queue of
- * its sends, and the writes of credits also complete there. So the call must take the completions.
+ * A call that finds no room for its descriptor uses this function to take completions of the send
+ * queue. A program that uses only fi_inject never reads this queue, so it would stay full.
  */
 void via_reap_sends(struct via_ep *ep)
 {

@@ -1,4 +1,4 @@
-/* Connection requests that the program has not answered. */
+/* Rejects and frees connection requests that the program has not answered. */
 #include <stdlib.h>
 
 #include "ofi/calls.h"

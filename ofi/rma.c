@@ -1,10 +1,10 @@
 /*
- * fi_read, fi_write and their variants. fi_inject_write, and FI_INJECT, copy their short data and
- * post one descriptor; all other operations are transfers (transfer.c).
+ * fi_read, fi_write and their variants. fi_inject_write and writes with FI_INJECT copy their short
+ * data and post one descriptor. All other operations are transfers (transfer.c).
  */
 #include "ofi/calls.h"
 
-/* The arguments of all variants. */
+/* The arguments of fi_read, fi_write and all variants. */
 struct rdma {
     uint16_t control; /* VIP_CONTROL_OP_* */
     const struct iovec *iov;

@@ -1,7 +1,7 @@
 /*
- * Sends that wait for an answer of the receiver: offers, whose data the receiver fetches, and sends
- * that complete only when a receive has matched them. Each peer has a list of these sends. The
- * memory of an offer stays registered until the answer comes.
+ * Sends that await an answer of the receiver. Some are offers, whose data the receiver fetches.
+ * The others are short sends that complete only when a receive has matched them. Each peer has a
+ * list of sends that await its answer. An offer's memory stays registered until the answer comes.
  */
 #include <stdlib.h>
 

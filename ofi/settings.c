@@ -7,11 +7,11 @@
 
 #include "ofi/calls.h"
 
-/* provider.c adds the entry points. */
+/* provider.c fills the other members: the functions that libfabric calls. */
 struct fi_provider via_provider = {
     .name = "via",
     .version = FI_VERSION(1, 0),
-    /* libfabric ignores a provider with a version below that of the program. */
+    /* libfabric ignores a provider if its version is below that of the program. */
     .fi_version = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION),
 };
 
@@ -30,7 +30,7 @@ struct via_settings via_settings = {
     .eager_bytes = 16384,
 };
 
-/* Define and read a setting from low to high. A value outside counts as the nearer limit. */
+/* Define and read a setting. A value below `low` counts as `low`, above `high` as `high`. */
 static void setting(const char *name, int low, int high, int *value, const char *help)
 {
     int given;
@@ -71,7 +71,7 @@ void via_settings_read(void)
         "so that no rank of a job waits for one that has gone");
     setting("ring", 4096, 1 << 26, &via_settings.ring_bytes,
             "bytes of the ring that a peer's messages lie in (rdm endpoints; the same for all)");
-    /* At most 1 MiB, which is below MaxTransferSize: one descriptor must carry a record. */
+    /* The limit of 1 MiB is below MaxTransferSize, because one descriptor carries a record. */
     setting("eager", 64, 1 << 20, &via_settings.eager_bytes,
             "bytes up to which a message goes through the ring, and fi_tinject takes it (rdm "
             "endpoints); less than a quarter of the ring");

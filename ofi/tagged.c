@@ -1,9 +1,9 @@
 /*
- * fi_tsend, fi_trecv, fi_send, fi_recv and their variants on endpoints of the second kind. A
- * message up to the eager limit is written into the peer's ring. For a longer message only its
- * address is written (an offer); the send completes when the receiver has fetched the data. With
- * FI_DELIVERY_COMPLETE or FI_MATCH_COMPLETE, a short send, too, completes only when a receive has
- * matched the message.
+ * fi_tsend, fi_trecv, fi_send, fi_recv and their variants on FI_EP_RDM endpoints. A message up to
+ * the eager limit is written into the peer's ring. For a longer message only its address is written
+ * (an offer), and the send completes when the receiver has fetched the data. With
+ * FI_DELIVERY_COMPLETE or FI_MATCH_COMPLETE, a short send completes when a receive has matched the
+ * message.
  */
 #include <stdlib.h>
 
@@ -11,7 +11,7 @@
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
-/* Send to a peer with a channel, or to ourselves. Under core->lock. */
+/* Send to this endpoint, or to a peer whose channel is up. Under core->lock. */
 static ssize_t post(struct via_rdm *rdm, struct via_peer *peer, const struct via_message *msg)
 {
     bool eager = msg->len <= rdm->eager_bytes;
@@ -79,8 +79,8 @@ static ssize_t send_message(struct fid_ep *fid, const struct via_message *msg)
 
 /* ---- receiving ------------------------------------------------------------------------------- */
 
-/* Do FI_PEEK, FI_CLAIM or FI_DISCARD. After 0 the caller must free `want`, except for FI_CLAIM
- * alone. Under core->lock. */
+/* Do FI_PEEK, FI_CLAIM or FI_DISCARD. The caller frees `want`, except after a successful FI_CLAIM
+ * without another flag. Under core->lock. */
 static ssize_t search(struct via_rdm *rdm, struct via_want *want, bool tagged, uint64_t flags)
 {
     if ((flags & FI_PEEK) == 0)
@@ -136,7 +136,7 @@ static uint64_t tx_flags(struct fid_ep *fid)
     return via_container(fid, struct via_rdm, fid)->tx_op_flags;
 }
 
-/* The piece of a message, which has one piece or none (iov_limit is 1). */
+/* A message has at most one piece (iov_limit is 1). Return the piece, or an empty one. */
 static struct iovec one_piece(const struct iovec *iov, size_t count)
 {
     return count > 0 ? iov[0] : (struct iovec){0};
@@ -270,7 +270,7 @@ struct fi_ops_tagged via_rdm_tagged_ops = {
     .injectdata = tagged_injectdata,
 };
 
-/* ---- fi_ops_msg: the same without a tag ------------------------------------------------------ */
+/* ---- fi_ops_msg: messages without a tag ------------------------------------------------------ */
 
 static ssize_t msg_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
 {

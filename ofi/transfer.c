@@ -1,12 +1,12 @@
 /*
- * Transfers: RDMA of any length. A transfer is cut into pieces: RDMA descriptors of at most
- * MaxTransferSize bytes. Only the last piece reports a completion. If the send queue has no room
- * for all pieces, reap.c posts the others when earlier pieces complete. Until the last piece is
- * posted, other sends are refused, so that the order of operations is kept.
+ * Transfers: RDMA operations of any length. This file cuts a transfer into pieces: RDMA descriptors
+ * of at most MaxTransferSize bytes. Only the last piece reports a completion. If the send queue has
+ * no room for all pieces, reap.c posts the rest when earlier pieces complete. To keep the order of
+ * operations, other sends are refused until the last piece is posted.
  */
 #include "ofi/calls.h"
 
-/* Put the local memory of the next piece into a descriptor, and advance the transfer. */
+/* Enter the local memory of the next piece, of at most `most` bytes, into its descriptor. */
 static void cut(struct via_transfer *transfer, size_t most, VIP_DESCRIPTOR *desc)
 {
     VIP_DATA_SEGMENT *seg = &desc->DS[1].Local;
@@ -33,7 +33,7 @@ static void cut(struct via_transfer *transfer, size_t most, VIP_DESCRIPTOR *desc
     transfer->left -= desc->CS.Length;
 }
 
-/* Post one piece. */
+/* Post the next piece of the transfer. */
 static void piece(struct via_ep *ep)
 {
     struct via_transfer *transfer = &ep->transfer;

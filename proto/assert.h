@@ -5,7 +5,7 @@
 #ifndef VIP_PROTO_ASSERT_H
 #define VIP_PROTO_ASSERT_H
 
-/* Print the condition with its place to stderr and abort. */
+/* Print the condition and its place in the source to stderr, then abort. */
 _Noreturn void vip_assert_failed(const char *condition, const char *file, int line);
 
 #define VIP_ASSERT(cond)                                                                           \

@@ -1,7 +1,7 @@
 /*
  * The messages from vipd to `vipctl capture`, on a SEQPACKET socket: one for each packet, posting
- * and completion. A message is a head; for a packet, bytes of the packet follow the head. Both
- * programs run on one host and are of the same build.
+ * and completion. A message begins with a head. After the head of a packet, bytes of the packet
+ * follow. Both programs run on one host and are of the same build.
  */
 #ifndef VIP_PROTO_CAPTURE_H
 #define VIP_PROTO_CAPTURE_H
@@ -23,11 +23,11 @@ struct vip_capture_head {
     uint64_t lost;    /* messages dropped since the previous message, because the socket was full */
     uint64_t session; /* 0: a packet of the connection manager, which has no VI */
     uint32_t vi;
-    uint32_t queue;    /* posted, completed: 0 send, 1 receive */
-    uint32_t status;   /* completed: VIP_ST_* */
-    uint32_t bytes;    /* of the packet or descriptor */
-    uint32_t captured; /* bytes of the packet that follow */
-    char peer[60];     /* address, if known */
+    uint32_t queue;    /* for POSTED and COMPLETED: 0 send queue, 1 receive queue */
+    uint32_t status;   /* for COMPLETED: VIP_ST_* */
+    uint32_t bytes;    /* length of the packet, or of the descriptor's data */
+    uint32_t captured; /* number of bytes of the packet that follow this head */
+    char peer[60];     /* the peer's address, if known */
 };
 _Static_assert(sizeof(struct vip_capture_head) == 112, "no padding that would tell old memory");
 

@@ -38,9 +38,9 @@ uint32_t vip_comps_shown(const struct vip_comps_out *out, uint32_t position)
 }
 
 /*
- * vipd stores the word after the last completion in the short ring and before the first one in the
- * long ring. So if the word names the long ring, all completions before `since` are in the short
- * ring.
+ * vipd writes the last completion to the short ring, then the word, then the first completion to
+ * the long ring. So if the word names the long ring, all completions before `since` are in the
+ * short ring.
  */
 bool vip_comps_read_long(struct vip_comps_in *in, uint32_t oldest, uint32_t position,
                          struct vip_comp *ret)

@@ -1,6 +1,6 @@
 /*
  * The completions of one work queue, for vipd, which writes them, and for libvipl, which reads
- * them. They are first in a short ring, then in a long one (struct vip_comp_at in shm.h).
+ * them. The first ones go to a short ring, later ones to a long one (struct vip_comp_at in shm.h).
  *
  * Owns: the choice of the ring for each completion. Does not own: one entry of a ring (ring.h),
  * prod, waking. The structs are in private memory.
@@ -21,7 +21,7 @@ struct vip_comps_out {
     uint32_t since, slots;   /* first position in `ring`; number of its slots */
 };
 
-/* Begin a queue of a new VI; its next completion has this position. base: the segment, of ABI 4. */
+/* Begin a queue of a new VI. The next completion has this position. base: a segment of ABI 4. */
 static inline void vip_comps_begin(struct vip_comps_out *out, void *base, uint16_t vi,
                                    unsigned queue, uint32_t position)
 {
@@ -41,14 +41,14 @@ static inline void vip_comps_begin(struct vip_comps_out *out, void *base, uint16
 
 /*
  * Go on with a queue of an earlier life of vipd; its next completion has this position or a later
- * one. The function checks the word in the segment. If it is not valid, the queue begins like a new
- * one.
+ * one. The function checks the word in the segment. If the word is not valid, the queue begins like
+ * a new one.
  */
 void vip_comps_resume(struct vip_comps_out *out, void *base, uint16_t vi, unsigned queue,
                       uint32_t position);
 /* Stamp the last completion, which has this position, if it is in the present ring. */
 void vip_comps_show(struct vip_comps_out *out, uint32_t position);
-/* The first position from `position` on whose completion has no stamp. */
+/* Find the first position, at or after `position`, whose completion has no stamp. */
 uint32_t vip_comps_shown(const struct vip_comps_out *out, uint32_t position);
 
 static inline void vip_comps_lengthen(struct vip_comps_out *out, uint32_t position)
@@ -72,7 +72,7 @@ static inline struct vip_comp *vip_comps_slot(struct vip_comps_out *out, uint32_
 struct vip_comps_in {
     const struct vip_comp *ring;
     uint32_t mask;                /* slots of `ring` - 1 */
-    uint32_t where;               /* vip_comp_at.where of `ring` */
+    uint32_t where;               /* value of vip_comp_at.where that names `ring` */
     const struct vip_comp_at *at; /* word in the segment, written by vipd */
     const void *base;             /* the segment */
 };
@@ -91,14 +91,14 @@ static inline void vip_comps_open(struct vip_comps_in *in, const void *base, uin
         .base = base};
 }
 
-/* vip_comps_read if vipd uses another ring than `ring` now. */
+/* Like vip_comps_read, if vipd now uses another ring than `ring`. */
 bool vip_comps_read_long(struct vip_comps_in *in, uint32_t oldest, uint32_t position,
                          struct vip_comp *ret);
 
 /*
- * Read the completion at `position`. False: not there yet. oldest: position of the oldest
- * completion that will still be read; `position` is at most VIP_DESC_PER_QUEUE_MAX higher. One
- * thread at a time.
+ * Read the completion at `position`. false: vipd has not written it yet. oldest: position of the
+ * oldest completion that will still be read; `position` is at most VIP_DESC_PER_QUEUE_MAX higher.
+ * One thread at a time.
  */
 static inline bool vip_comps_read(struct vip_comps_in *in, uint32_t oldest, uint32_t position,
                                   struct vip_comp *ret)

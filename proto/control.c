@@ -2,7 +2,7 @@
  * Control messages on a UNIX SOCK_SEQPACKET socket (proto/control.h).
  *
  * Owns: ancillary data, the close of received descriptors, and one buffer per call on the stack
- * (for vip_control_ask_in, the caller has the buffer). Does not own: the meaning of messages.
+ * (for vip_control_ask_in, the caller provides the buffer). Does not own: the meaning of messages.
  * Called by libvipl, vipd and the tools. No received message is trusted. Needs libc and protobuf-c
  * only.
  */
@@ -17,8 +17,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* Descriptors in one packet: the kernel's limit, SCM_MAX_FD. With less room the kernel would drop
- * some without an error. take_fds closes those beyond VIP_CONTROL_FDS_MAX. */
+/* The kernel's limit of descriptors in one packet, SCM_MAX_FD. With less room the kernel would drop
+ * some descriptors without an error. take_fds closes those beyond VIP_CONTROL_FDS_MAX. */
 #define ANCILLARY_FDS_MAX 253
 
 /* protobuf-c uses 32-bit lengths. */
@@ -53,7 +53,7 @@ static int closed_errno(int err)
     return err == ECONNRESET ? EPIPE : err;
 }
 
-/* As vip_control_send; room: VIP_CONTROL_BYTES_MAX bytes for the packed message. */
+/* Like vip_control_send. room: VIP_CONTROL_BYTES_MAX bytes for the packed message. */
 static int send_in(int sock, const ProtobufCMessage *message, const int *fds, unsigned fd_count,
                    int flags, uint8_t *room)
 {
@@ -145,8 +145,8 @@ static void unpack_free(void *allocator_data, void *memory)
     free(memory);
 }
 
-/* As vip_control_recv_from; room: VIP_CONTROL_BYTES_MAX bytes for the packed message; without: as
- * vip_control_recv_without. */
+/* Like vip_control_recv_from. room: VIP_CONTROL_BYTES_MAX bytes for the packed message. without:
+ * work like vip_control_recv_without. */
 static int recv_in(int sock, const ProtobufCMessageDescriptor *type, int flags, bool without,
                    const struct vip_fd_drop *drop, uint8_t *room, ProtobufCMessage **ret_message,
                    struct vip_fds *ret_fds)
@@ -170,8 +170,8 @@ static int recv_in(int sock, const ProtobufCMessageDescriptor *type, int flags, 
 
     *ret_message = NULL;
     *ret_fds = VIP_FDS_NONE;
-    /* ECONNRESET: the peer has closed its socket with unread packets. The kernel returns it once;
-     * packets that the peer sent before can be read afterwards. */
+    /* ECONNRESET: the peer has closed its socket with unread packets. The kernel returns this errno
+     * once. Then it returns the packets that the peer sent before. */
     do {
         n = recvmsg(sock, &msg, flags | MSG_CMSG_CLOEXEC);
         if (n >= 0 || (errno != EINTR && (errno != ECONNRESET || reset)))
@@ -231,7 +231,7 @@ int vip_control_ask_in(void *room, int sock, const ProtobufCMessage *request, co
 
     *ret_reply = NULL;
     *ret_fds = VIP_FDS_NONE;
-    /* If the peer has closed the socket, it may have sent a reply with the reason before. */
+    /* If the peer has closed the socket (-EPIPE), its reply with the reason may still be there. */
     if (r < 0 && r != -EPIPE)
         return r;
     return recv_in(sock, type, 0, false, &drop_now, room, ret_reply, ret_fds);

@@ -25,11 +25,11 @@ struct vip_fds {
 
 #define VIP_FDS_NONE ((struct vip_fds){.fd = {-1, -1, -1, -1}, .count = 0})
 
-/* Close the descriptors whose entry is not -1. Allowed for VIP_FDS_NONE, and twice. */
+/* Close the descriptors whose entry is not -1. VIP_FDS_NONE and a second call are allowed. */
 void vip_fds_close(struct vip_fds *fds);
 
-/* How to close a received descriptor. Closing the last descriptor of a memfd frees its memory,
- * which is slow; in vipd another thread does that. */
+/* How to close a received descriptor. To close the last descriptor of a memfd frees its memory,
+ * which is slow; in vipd another thread closes them. */
 struct vip_fd_drop {
     void (*close_fd)(void *ctx, int fd);
     void *ctx;
@@ -58,34 +58,34 @@ int vip_control_send(int sock, const ProtobufCMessage *message, const int *fds, 
 int vip_control_recv(int sock, const ProtobufCMessageDescriptor *type, int flags,
                      ProtobufCMessage **ret_message, struct vip_fds *ret_fds);
 
-/* The same, but instead of -EMFILE it returns the message without its descriptors. */
+/* Like vip_control_recv, but instead of -EMFILE it returns the message without its descriptors. */
 int vip_control_recv_without(int sock, const ProtobufCMessageDescriptor *type, int flags,
                              ProtobufCMessage **ret_message, struct vip_fds *ret_fds);
 
-/* As vip_control_recv, but `drop` closes descriptors that are not returned. */
+/* Like vip_control_recv, but `drop` closes the descriptors that are not returned. */
 int vip_control_recv_from(int sock, const ProtobufCMessageDescriptor *type, int flags,
                           const struct vip_fd_drop *drop, ProtobufCMessage **ret_message,
                           struct vip_fds *ret_fds);
 
 /*
  * Send a request and wait for its reply. If the other side refuses the connection, it sends a reply
- * with the reason and closes the socket, before the request comes. Then this reply is returned.
+ * with the reason and closes the socket before it gets the request. Then this reply is returned.
  * Outcomes: those of vip_control_send and vip_control_recv.
  */
 int vip_control_ask(int sock, const ProtobufCMessage *request, const int *fds, unsigned fd_count,
                     const ProtobufCMessageDescriptor *type, ProtobufCMessage **ret_reply,
                     struct vip_fds *ret_fds);
 
-/* The same for callers with little stack. room: VIP_CONTROL_BYTES_MAX bytes, used until the call
- * returns. The other functions use the stack for these bytes. */
+/* Like vip_control_ask, for callers with little stack. room: VIP_CONTROL_BYTES_MAX bytes, used
+ * until the call returns. The other functions have these bytes on the stack. */
 int vip_control_ask_in(void *room, int sock, const ProtobufCMessage *request, const int *fds,
                        unsigned fd_count, const ProtobufCMessageDescriptor *type,
                        ProtobufCMessage **ret_reply, struct vip_fds *ret_fds);
 
 /*
- * Path of vipd's application socket: $VIPD_RUNTIME_DIR/vipd.sock, else /run/vipd/vipd.sock for root
- * or if it exists, else $XDG_RUNTIME_DIR/vipd/vipd.sock. Outcomes: 0 and the path in buf;
- * -ENAMETOOLONG if it does not fit buf or a sockaddr_un. Any thread.
+ * Path of vipd's application socket: $VIPD_RUNTIME_DIR/vipd.sock; else /run/vipd/vipd.sock, if it
+ * exists, the user is root or $XDG_RUNTIME_DIR is not set; else $XDG_RUNTIME_DIR/vipd/vipd.sock.
+ * Outcomes: 0 and the path in buf; -ENAMETOOLONG: the path does not fit. Any thread.
  */
 int vip_control_socket_path(char *buf, size_t buf_bytes);
 

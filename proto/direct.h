@@ -1,16 +1,16 @@
 /*
  * The direct path between two programs of one host. Small messages go through a direct ring
- * ("ring") and not through vipd. Messages of the ring and of vipd use the same receives, so these
- * are in a table that libvipl and vipd can read. doc/shm-abi.md, 7 and 8, explains it.
+ * ("ring") and not through vipd. Messages by the ring and through vipd use the same receive
+ * descriptors. So these are in a table that libvipl and vipd can read (doc/shm-abi.md, 7 and 8).
  *
- * Owns: the layout, one load per word, the order of stores, the checks of what the other program
- * wrote. Does not own: when the ring may be used (libvipl/direct.c), receives that vipd uses and
- * the end of a ring (vipd/nic/direct.c).
+ * Owns: the layout, the rule of one load per word, the order of stores, the checks of what the
+ * other program wrote. Does not own: when libvipl may use the ring (libvipl/direct.c); vipd's use
+ * of receive descriptors, and the end of a ring (vipd/nic/direct.c).
  *
- * Table (one memfd per session, written by libvipl only): receive k of a VI, counted from the VI's
- * creation, is in slot k modulo 1024. The slot has the form of a submission slot, with the stamp
- * k + 1 and the VI's generation. libvipl does not signal a new receive; vipd reads the table when a
- * message needs a receive.
+ * Table (one memfd per session, written by libvipl only): receive descriptor k of a VI, counted
+ * from the VI's creation, is in slot k modulo 1024. The slot has the form of a submission slot,
+ * with the stamp k + 1 and the VI's generation. libvipl does not signal a new descriptor; vipd
+ * reads the table when a message needs a receive descriptor.
  *
  * Ring (one memfd per pair of VIs, written by both programs): way[i] has the messages from end i to
  * the other end. Each program keeps its positions in private memory and never reads its own words.
@@ -20,17 +20,17 @@
 
 #include "proto/ring.h"
 
-/* ---- table of receives ------------------------------------------------------------------ */
+/* ---- table of receive descriptors ------------------------------------------------------- */
 
 /* First cache line of the table of one VI. */
 struct vip_recv_head {
-    uint32_t posted; /* number of receives posted since the VI's creation */
+    uint32_t posted; /* number of receive descriptors posted since the VI's creation */
     uint32_t pad0;
     /* Counters for vipctl. They are not in the ring, because the peer can write to the ring. */
     uint64_t taken;      /* messages that this end has read from the VI's ring */
-    uint64_t bytes;      /* bytes of these messages */
+    uint64_t bytes;      /* bytes of the messages that this end has read */
     uint64_t sent;       /* messages that this end has sent by the ring */
-    uint64_t sent_bytes; /* bytes of the messages sent */
+    uint64_t sent_bytes; /* bytes of the messages that this end has sent */
     uint8_t pad1[24];
 };
 _Static_assert(sizeof(struct vip_recv_head) == 64, "ABI");
@@ -51,14 +51,14 @@ static inline struct vip_sq_slot *vip_recv_slot(void *base, uint16_t vi, uint32_
            (k & (VIP_DESC_PER_QUEUE_MAX - 1));
 }
 
-/* Slots for further segments of long receives: a ring like the submission ring. `imm` in the slot
- * of the receive is the position of its first slot in this ring. */
+/* A ring of slots for the further segments of long receive descriptors. `imm` in the slot of a
+ * descriptor is the position of its first slot in this ring. */
 static inline struct vip_sq_slot *vip_recv_conts(void *base, uint16_t vi)
 {
     return (struct vip_sq_slot *)(void *)((char *)vip_recv_head(base, vi) + VIP_RECV_CONTS_OFF);
 }
 
-/* libvipl: write receive k. Receive k - 1024 must have completed, so that its slot is free. */
+/* libvipl: write receive descriptor k. Number k - 1024, in the same slot, must have completed. */
 static inline void vip_recv_write(void *base, uint16_t vi, uint32_t k,
                                   const struct vip_sq_slot *slot)
 {
@@ -66,7 +66,7 @@ static inline void vip_recv_write(void *base, uint16_t vi, uint32_t k,
     vip_store32_release(&vip_recv_head(base, vi)->posted, k + 1); /* [table TELL] */
 }
 
-/* vipd: read receive k of VI generation `gen`; *ret is a private copy. False: not posted. */
+/* vipd: copy receive descriptor k of VI generation `gen` to *ret. False: it is not posted. */
 static inline bool vip_recv_read(void *base, uint16_t vi, uint32_t gen, uint32_t k,
                                  struct vip_sq_slot *ret)
 {
@@ -76,10 +76,10 @@ static inline bool vip_recv_read(void *base, uint16_t vi, uint32_t gen, uint32_t
 /* ---- ring ------------------------------------------------------------------------------- */
 
 #define VIP_DIRECT_BYTES_MAX 4096u /* longest message; vipd is faster for longer ones (one copy) */
-#define VIP_DIRECT_SLOTS     1024u /* messages under way: each needs a posted receive */
+#define VIP_DIRECT_SLOTS     1024u /* limit of messages under way; each uses a posted descriptor */
 #define VIP_DIRECT_LINES     1024u /* cache lines for messages that do not fit in their slots */
 #define VIP_DIRECT_INLINE    48u   /* bytes of the longest message that fits in its slot */
-#define VIP_DIRECT_IMMEDIATE 1u    /* flag: imm is valid, all 64 bits */
+#define VIP_DIRECT_IMMEDIATE 1u    /* flag: all 64 bits of imm are valid */
 
 /* One message. */
 struct vip_direct_slot {
@@ -107,9 +107,9 @@ struct vip_direct_way {
     uint32_t asleep; /* not 0: the receiver does not poll; send through vipd, which wakes it */
     uint8_t pad3[60];
     uint8_t pad4[4096 - 192];
-    /* Written by the receiver: in slot n modulo 1024 the receive for message n. Upper half: n + 1
-     * if the receive is posted and message n may use it. Lower half: bytes of room in the
-     * receive. */
+    /* The receiver writes element n modulo 1024 for message n. Upper half: n + 1 if a receive
+     * descriptor is posted and message n may use it. Lower half: bytes of room in the
+     * descriptor. */
     uint64_t lend[VIP_DESC_PER_QUEUE_MAX];
     /* Written by the sender. */
     struct vip_direct_slot slot[VIP_DIRECT_SLOTS];
@@ -128,11 +128,11 @@ struct vip_direct {
 struct vip_direct_out {
     struct vip_direct_way *way;
     uint64_t sent;   /* number of messages written */
-    uint32_t freed;  /* of these, messages that the receiver has read; last value of way.taken */
+    uint32_t freed;  /* number of messages that the receiver has read: last value of way.taken */
     uint32_t line;   /* next free line, modulo 2^32 */
     uint32_t oldest; /* oldest line in use, modulo 2^32 */
-    uint64_t bytes;  /* sum of the bytes of these messages */
-    uint32_t line_behind[VIP_DIRECT_SLOTS]; /* per slot: `line` behind its message */
+    uint64_t bytes;  /* sum of the bytes of all messages written */
+    uint32_t line_behind[VIP_DIRECT_SLOTS]; /* per slot: value of `line` after its message */
 };
 
 /* Load the number of messages that the receiver has read. Ignore an impossible number. */
@@ -147,7 +147,7 @@ static inline void vip_direct_look_freed(struct vip_direct_out *out)
 }
 
 /* Number of lines that a message of len bytes needs from `line` on. A message does not wrap around,
- * so lines at the end may be skipped; these count, too. *ret_first: first line of the message. */
+ * so it may skip the last lines, which also count. *ret_first: first line of the message. */
 static inline uint32_t vip_direct_lines(uint32_t line, uint32_t len, uint32_t *ret_first)
 {
     uint32_t lines = len > VIP_DIRECT_INLINE ? (len + 63) / 64 : 0;
@@ -203,7 +203,7 @@ static inline void vip_direct_send(struct vip_direct_out *out, uint32_t len, uin
     out->line_behind[out->sent & VIP_DIRECT_MASK] = out->line;
     out->bytes += len;
     vip_store32_release(&slot->stamp, (uint32_t)++out->sent); /* [pair STAMP] */
-    /* Store it after the stamp: from way.sent on, vipd looks for further stamped messages. */
+    /* Store way.sent after the stamp: from way.sent on, vipd looks for further stamped messages. */
     __atomic_store_n(&out->way->sent, out->sent, __ATOMIC_RELEASE);
 }
 
@@ -238,14 +238,14 @@ static inline const uint8_t *vip_direct_read(const struct vip_direct_way *way, u
     return way->data[ret->line];
 }
 
-/* receiver: allow message n: its receive is posted and has `room` bytes. */
+/* receiver: allow message n, because a receive descriptor with `room` bytes is posted for it. */
 static inline void vip_direct_lend(struct vip_direct_way *way, uint32_t n, uint32_t room)
 {
     __atomic_store_n(&way->lend[n & (VIP_DESC_PER_QUEUE_MAX - 1)], (uint64_t)(n + 1) << 32 | room,
                      __ATOMIC_RELEASE);
 }
 
-/* sender: is the receive for message n posted, and has it room for len bytes? */
+/* sender: is a receive descriptor with room for len bytes posted for message n? */
 static inline bool vip_direct_lent(const struct vip_direct_way *way, uint32_t n, uint32_t len)
 {
     uint64_t lend = __atomic_load_n(&way->lend[n & (VIP_DESC_PER_QUEUE_MAX - 1)], __ATOMIC_ACQUIRE);

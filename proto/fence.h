@@ -2,7 +2,7 @@
  * The fences of the handshakes between processes (doc/shm-abi.md, 11), named by their purpose.
  *
  * Owns: the instructions. Does not own: their uses. Each use has a comment with a tag in brackets:
- * a model in tests/model, and the name of the fence in this model.
+ * the name of a model in tests/model, and the name of the fence in this model.
  *
  * Besides the fences, all code relies on two rules. A release store becomes visible after all loads
  * and stores before it. An acquire load is done before all loads and stores after it. Without a
@@ -23,10 +23,10 @@ static inline void vip_fence_sleep(void)
 }
 
 /*
- * For a thread that loads two words, each written by another thread, if one of these threads also
- * reads the other's word. The value of the first load is visible to all threads before the second
- * load is done. On most processors (x86, arm64, riscv, s390x) a store becomes visible to all other
- * threads at the same time. There an acquire order of the first load is enough, and this function
+ * For a thread that loads two words. Two other threads write these words, and one of these two also
+ * reads the word of the other. All threads see the value of the first load before the second load
+ * is done. On most processors (x86, arm64, riscv, s390x) a store becomes visible to all other
+ * threads at the same time. On them, acquire order of the first load is enough, and this function
  * emits no instruction. POWER needs a full fence.
  */
 static inline void vip_fence_others(void)

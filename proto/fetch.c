@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define NOTES_MAX 1024 /* loads of one transaction: the longest descriptor, 85 slots of 9 loads */
+#define NOTES_MAX 1024 /* loads per transaction; the longest descriptor has 85 slots of 9 loads */
 #define DEPTH_MAX 8
 
 struct note {

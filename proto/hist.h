@@ -1,9 +1,9 @@
 /*
  * A histogram of times with a fixed layout: steps of 1 ns below 16 ns, then 16 steps in each power
  * of two up to 68 s. So the error of a value is at most 6.25 %, and the histogram has 528 counters.
- * The sum or difference of two histograms is that of their counters.
+ * To add or subtract histograms, add or subtract their counters.
  *
- * Owns: the layout; the mapped statistics file has the same (proto/stats_file.h). One thread
+ * Owns: the layout; the mapped statistics file (proto/stats_file.h) has the same layout. One thread
  * writes; a reader at the same time may see counters of different moments.
  */
 #ifndef VIP_PROTO_HIST_H

@@ -36,7 +36,7 @@
 /* Bytes of a discriminator (MaxDiscriminatorLen); libfabric puts connection data into it. */
 #define VIP_DISCRIMINATOR_BYTES_MAX 128
 
-/* Bytes of a host address: 6 for IPv4 and port, or a MAC; 18 for IPv6 and port. */
+/* Bytes of a host address: 6 for a MAC or for IPv4 with port, 18 for IPv6 with port. */
 #define VIP_HOST_ADDR_BYTES_MAX 24
 
 /* Protection tags of one opened NIC handle. */

@@ -1,12 +1,12 @@
 /*
- * Both ends of the three shared rings (proto/shm.h): submission, completion, completion queue.
+ * Writer and reader of the three shared rings (proto/shm.h): submission, completion, CQ entries.
  *
  * Owns: stamps, masking, the rule of one load per word, the order of stores. The functions are
  * inline, because each post and each poll calls them. Does not own: sleeping and waking
  * (libvipl/sleep.c, vipd/client/), the meaning of an entry.
  *
- * Each end keeps its position in private memory. No end trusts the other end: a reader copies the
- * whole slot to private memory and checks the copy.
+ * Writer and reader keep their positions in private memory. Neither trusts the other: a reader
+ * copies the whole slot to private memory and checks the copy.
  */
 #ifndef VIP_PROTO_RING_H
 #define VIP_PROTO_RING_H
@@ -128,7 +128,7 @@ static inline struct vip_comp_at vip_comp_at(uint32_t since, uint64_t offset, ui
                                          (uint32_t)__builtin_ctz(slots)};
 }
 
-/* vipd: from now on completions are in another ring. */
+/* vipd: tell libvipl that all later completions are in another ring. */
 static inline void vip_comp_at_write(struct vip_comp_at *own, struct vip_comp_at value)
 {
     uint64_t word;
@@ -167,8 +167,8 @@ static inline struct vip_commit vip_commit_read(const struct vip_commit *from)
     return ret;
 }
 
-/* libvipl: read the completion at `position` of a ring with mask + 1 slots. False: not there
- * yet. */
+/* libvipl: read the completion at `position` of a ring with mask + 1 slots. False: vipd has not
+ * written it yet. */
 static inline bool vip_comp_read(const struct vip_comp *ring, uint32_t mask, uint32_t position,
                                  struct vip_comp *ret)
 {
@@ -199,7 +199,7 @@ static inline uint32_t vip_cq_write(struct vip_cqe *ring, uint32_t position, uin
     return position + 1;
 }
 
-/* libvipl: read the entry at `position`. False: not there yet. */
+/* libvipl: read the CQ entry at `position`. False: vipd has not written it yet. */
 static inline bool vip_cq_read(const struct vip_cqe *ring, uint32_t position, struct vip_cqe *ret)
 {
     const struct vip_cqe *from = &ring[position & (VIP_CQ_RING_SLOTS - 1)];
@@ -242,7 +242,7 @@ static inline struct vip_vipd_vi *vip_vipd_vi(void *base, uint16_t vi)
     return (struct vip_vipd_vi *)(void *)((char *)base + VIP_VIPD_VI_OFF) + vi;
 }
 
-/* Offset of the short and of the long ring of a work queue. */
+/* Offset of the short ring of a work queue; next function: offset of the long ring. */
 static inline uint64_t vip_comp_short_off(uint16_t vi, unsigned queue)
 {
     return VIP_VIPD_SHORT_OFF + (2u * vi + queue) * (uint64_t)VIP_COMP_UNIT;

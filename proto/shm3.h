@@ -2,8 +2,8 @@
  * ABI 3, the previous ABI between an application and vipd: only the differences to shm.h. Programs
  * with an older libvipl use it; vipd/nic/layout.h supports both.
  *
- * Equal are only the places of the heads, of the submission ring and of the CQ blocks. The
- * completion rings are behind the head of each VI. vip_app_cq ends after `cons`, vip_vipd_vi after
+ * Only the heads, submission ring and CQ blocks are in the same places as in ABI 4. A VI's two
+ * completion rings directly follow the VI's head. vip_app_cq ends after `cons`, vip_vipd_vi after
  * 64 bytes, vip_vipd_head after `notify`. The segment of vipd has the seal FUTURE_WRITE.
  */
 #ifndef VIP_PROTO_SHM3_H

@@ -35,7 +35,7 @@ static inline void siphash_rounds(uint64_t v[4], int count)
     }
 }
 
-/* Words are little-endian on every machine, as in the published test vectors. */
+/* The function reads words as little-endian on every machine, as the published vectors do. */
 static inline uint64_t siphash(const struct siphash_key *key, const void *bytes, size_t len)
 {
     const uint8_t *at = bytes;

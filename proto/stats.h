@@ -20,7 +20,7 @@ enum vip_hist_id {
     VIP_HISTS,
 };
 
-/* `vipctl show stats` has these statistics of each histogram, in this order. */
+/* `vipctl show stats` shows these statistics of each histogram, in this order. */
 enum vip_hist_shown {
     VIP_HIST_SHOWN_COUNT,
     VIP_HIST_SHOWN_SUM,
@@ -55,7 +55,7 @@ extern const struct vip_stat_info vip_stats[VIP_STATS];
 struct vip_hist_info {
     const char *name;    /* first part of the names of its statistics, before e.g. _count */
     const char *help;    /* what is measured */
-    enum vip_stat first; /* the first of its statistics */
+    enum vip_stat first; /* id of the histogram's first statistic */
 };
 
 extern const struct vip_hist_info vip_hists[VIP_HISTS];
@@ -73,7 +73,7 @@ struct vip_peer_stat_info {
 
 extern const struct vip_peer_stat_info vip_peer_stats[VIP_PEER_STATS];
 
-/* "counter", "gauge". */
+/* Returns "counter" or "gauge"; "?" for an unknown kind. */
 const char *vip_stat_kind_name(enum vip_stat_kind kind);
 
 #endif

@@ -33,8 +33,8 @@ struct vip_stats_head {
     char magic[8];                             /* VIP_STATS_FILE_MAGIC, without a NUL */
     uint32_t version;                          /* VIP_STATS_FILE_VERSION */
     uint32_t file_bytes;                       /* size of the whole file */
-    uint32_t stat_count, stat_at, stat_bytes;  /* descriptions: number, offset, size of one */
-    uint32_t hist_count, hist_at, hist_bytes;  /* the same for histograms */
+    uint32_t stat_count, stat_at, stat_bytes;  /* statistic descriptions: number, offset, size */
+    uint32_t hist_count, hist_at, hist_bytes;  /* histogram descriptions: number, offset, size */
     uint32_t vipd_at;                          /* block of vipd: stat_count values */
     uint32_t nic_at, nic_bytes, nic_count_max; /* blocks of NICs: nic_count of them are in use */
     uint64_t pid;                              /* of vipd */
@@ -71,7 +71,7 @@ struct vip_stats_file {
     struct vip_stats_nic nic[VIP_STATS_NICS_MAX];
 };
 
-/* Fill zeroed memory, except for values, pid, epoch and times. */
+/* Write names and layout to a zeroed *file; values, pid, epoch and times stay 0. */
 void vip_stats_file_describe(struct vip_stats_file *file);
 
 /* Check a file that is not trusted: magic, version, and that all offsets and sizes are within

@@ -1,8 +1,8 @@
 /*
  * Constants of VIPL 1.0 that vipd and the wire use.
  *
- * vipl.h has the same values for applications. vipd may not include it (the allowed includes in
- * doc/architecture.md). libvipl/abi_check.c asserts that all values are equal.
+ * vipl.h has the same values for applications. vipd must not include vipl.h (doc/architecture.md
+ * lists the allowed includes). libvipl/abi_check.c asserts that all values are equal.
  */
 #ifndef VIP_PROTO_STATUS_H
 #define VIP_PROTO_STATUS_H
@@ -61,7 +61,7 @@ enum vip_error_code {
     VIP_EC_CATASTROPHIC = 10,
 };
 
-/* VIP_RELIABILITY_LEVEL (spec 1.4): exactly one bit on a VI, a set on a NIC. */
+/* VIP_RELIABILITY_LEVEL (spec 1.4): a VI has exactly one bit, a NIC has a set of bits. */
 #define VIP_LVL_UNRELIABLE 0x01u
 #define VIP_LVL_DELIVERY   0x02u
 #define VIP_LVL_RECEPTION  0x04u
@@ -94,8 +94,8 @@ enum vip_error_code {
 #define VIP_ST_OP_RDMA_READ         0x00040000u
 #define VIP_ST_OP_MASK              0x00070000u
 #define VIP_ST_IMMEDIATE            0x00080000u
-/* Only in vip_comp.status; libvipl removes it. An RDMA Write with message consumed this receive:
- * `length` is the number of bytes of the message, which are in the segments of the receive. */
+/* Only in vip_comp.status; libvipl removes it. An RDMA Write with message used this receive
+ * descriptor: `length` bytes of message are in the descriptor's segments. */
 #define VIP_ST_MESSAGE 0x80000000u
 
 /* The two work queues of a VI. */

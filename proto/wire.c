@@ -150,7 +150,7 @@ static bool frame_is_remote(uint8_t type)
 }
 
 /* Is the message of an RDMA Write correct? It must be short, and the last fragment must have all of
- * it, so that one packet is enough to deliver it. offset + length must be checked before. */
+ * it, so that one packet is enough to deliver it. The caller must check offset + length before. */
 static bool message_is_sound(const struct vip_frame *frame)
 {
     uint32_t bulk = vip_frame_bulk(frame);
@@ -237,11 +237,11 @@ static enum vip_wire_verdict get_frame(const uint8_t *in, struct vip_frame *ret)
     return VIP_WIRE_OK;
 }
 
-/* Decode the ranges at `in`; the caller must check the length. A range may begin at the end of the
- * one before. */
+/* Decode the ranges at `in`; the caller must check the length. A range may begin where the previous
+ * range ends. */
 static enum vip_wire_verdict get_ranges(const uint8_t *in, struct vip_packet *ret)
 {
-    uint32_t floor = 1; /* packet number ack_cumulative has not arrived */
+    uint32_t floor = 1; /* offset 0 is packet ack_cumulative, which has not arrived */
 
     for (unsigned i = 0; i < ret->hdr.range_count; i++) {
         struct vip_range *range = &ret->ranges[i];
@@ -258,7 +258,7 @@ static enum vip_wire_verdict get_ranges(const uint8_t *in, struct vip_packet *re
     return VIP_WIRE_OK;
 }
 
-/* Are these bytes, which are behind the last frame, padding? */
+/* Are the bytes after the last frame padding? */
 static bool is_padding(const uint8_t *bytes, size_t len_bytes)
 {
     if (len_bytes > VIP_WIRE_PAD_MAX)

@@ -25,10 +25,10 @@
 #define VIP_WIRE_HEADER_BYTES 64
 #define VIP_WIRE_RANGE_BYTES  8
 #define VIP_WIRE_FRAME_BYTES  40
-/* Largest number of zero bytes behind the last frame. With more room another frame would fit. */
+/* Largest number of zero bytes after the last frame. With more room another frame would fit. */
 #define VIP_WIRE_PAD_MAX VIP_WIRE_FRAME_BYTES
 
-/* Largest number of ranges in one packet. If there are more, the newest ones are sent. */
+/* Largest number of ranges in one packet. If there are more, only the newest ranges are sent. */
 #define VIP_WIRE_RANGES_MAX 32
 
 /* Largest number of frames in one packet; small messages of one VI share a packet. */
@@ -41,12 +41,12 @@ enum vip_packet_kind {
     VIP_PKT_DATA = 1, /* frames and acknowledgements of one connection */
     VIP_PKT_CM = 2,   /* one connection-management message between the daemons */
     VIP_PKT_PATH =
-        3, /* a message between the paths of two hosts (proto/wire_path.h); it has no such header */
+        3, /* a message between the paths of two hosts, with its own header (proto/wire_path.h) */
 };
 
 /* Header flags. */
 #define VIP_PKTF_ACK     0x0001u /* ack_cumulative, ops_done, ranges and ts_echo are valid */
-#define VIP_PKTF_ELICITS 0x0002u /* it has frames or is a probe: the receiver must acknowledge it */
+#define VIP_PKTF_ELICITS 0x0002u /* has frames or is a probe: the receiver must acknowledge it */
 #define VIP_PKTF_ACK_NOW 0x0004u /* the receiver must not delay the acknowledgement */
 
 /* Packet header, decoded. doc/wire.md has the offsets. */
@@ -58,11 +58,11 @@ struct vip_header {
     uint64_t dst_epoch;      /* epoch of the receiving vipd; CM: 0 = the sender does not know it */
     uint64_t packet_number;  /* per connection and direction, from 1, never reused; 0 for CM */
     uint32_t ts;             /* sender's clock in ticks when the packet was sent */
-    uint32_t ts_echo;        /* ts of the packet with the largest number that arrived */
-    uint32_t ack_delay;      /* ticks from the arrival of that packet until this packet was sent */
+    uint32_t ts_echo;        /* ts of the arrived packet with the largest packet number */
+    uint32_t ack_delay;      /* ticks from the arrival of the packet of ts_echo to this packet */
     uint64_t ack_cumulative; /* all lower packet numbers have arrived; numbers that are 2048 or more
                                 below the largest arrived one may be missing: they count as lost */
-    uint32_t ops_done;       /* operations of the receiver processed in order, modulo 2^32 */
+    uint32_t ops_done;       /* the receiver's operations processed in order, modulo 2^32 */
     uint16_t range_count;    /* ack ranges that follow, <= VIP_WIRE_RANGES_MAX */
     uint16_t frame_count;    /* frames that follow, <= VIP_WIRE_FRAMES_MAX */
 };
@@ -78,7 +78,7 @@ enum vip_frame_type {
     VIP_FRM_SEND = 1,      /* fragment of a send: goes to the next receive descriptor */
     VIP_FRM_WRITE = 2,     /* fragment of an RDMA Write */
     VIP_FRM_READ_REQ = 3,  /* RDMA Read request; no payload; total = bytes to read */
-    VIP_FRM_READ_RESP = 4, /* fragment of the answer to the peer's read number `op` */
+    VIP_FRM_READ_RESP = 4, /* fragment of the answer to the peer's RDMA Read number `op` */
     VIP_FRM_WRITE_MSG = 5, /* fragment of an RDMA Write with message: the last `message` bytes of
                               the operation go to the next receive descriptor */
 };
@@ -99,7 +99,7 @@ struct vip_frame {
     uint32_t total;       /* bytes of the whole operation, with its message; without the message at
                              most VIP_TRANSFER_BYTES_MAX */
     uint32_t handle;      /* remote memory handle (WRITE, WRITE_MSG, READ_REQ) */
-    uint64_t remote_addr; /* address of byte 0 of the operation at the target (types as `handle`) */
+    uint64_t remote_addr; /* address of the operation's byte 0 at the target (types as `handle`) */
     uint64_t imm;         /* immediate data, if VIP_FRMF_IMMEDIATE */
     uint32_t payload;     /* decode only: offset of the payload within the packet */
 };
@@ -121,7 +121,7 @@ struct vip_packet {
 enum vip_wire_verdict {
     VIP_WIRE_OK = 0,
     VIP_WIRE_SHORT,       /* shorter than its fields say */
-    VIP_WIRE_TRAILING,    /* bytes behind the last frame that are no padding */
+    VIP_WIRE_TRAILING,    /* bytes after the last frame that are no padding */
     VIP_WIRE_VERSION_BAD, /* another protocol version */
     VIP_WIRE_KIND_BAD,    /* unknown packet kind */
     VIP_WIRE_CRC_BAD,     /* checksum does not match */
@@ -173,21 +173,21 @@ enum vip_cm_type {
     VIP_CM_PENDING = 2,    /* server: a waiter has the request, or the request waits for a waiter */
     VIP_CM_ACCEPT = 3,     /* server: accepted; conn_id is the server's connection id */
     VIP_CM_CONFIRM = 4,    /* client: ACCEPT arrived, the connection is established */
-    VIP_CM_REJECT = 5,     /* server: the application rejected; `code` */
+    VIP_CM_REJECT = 5,     /* server: the application has rejected the request, with `code` */
     VIP_CM_NO_MATCH = 6,   /* server: no waiter on that discriminator */
     VIP_CM_CANCEL = 7,     /* client: the request is over (time limit, death, disconnect) */
-    VIP_CM_CLOSE = 8,      /* either end: this connection is over; close fields */
+    VIP_CM_CLOSE = 8,      /* either end: this connection is over; the CLOSE fields say why */
     VIP_CM_CLOSE_ACK = 9,  /* the answer to CLOSE, also for an unknown connection */
     VIP_CM_PING = 10,      /* asks whether the receiving vipd is alive, and in which life */
     VIP_CM_PONG = 11,      /* the answer to PING; src_epoch of the header names the life */
     VIP_CM_RESET = 12,     /* a data packet came for an unknown connection id (conn_id) */
     VIP_CM_COOKIE = 13,    /* server: repeat the REQUEST with this cookie; no state is stored */
-    VIP_CM_SETUP = 14,     /* both ends: features and items, between ACCEPT and the first data. The
-                             SETUP of the client is also its CONFIRM */
-    VIP_CM_REBIND = 15,    /* rebinder: go on with a connection; the rebinder's new id and epoch */
+    VIP_CM_SETUP = 14,     /* from both ends, between ACCEPT and the first data: features and
+                             items. The client's SETUP is also its CONFIRM */
+    VIP_CM_REBIND = 15,    /* rebinder: bind a connection anew to the rebinder's new id and epoch */
     VIP_CM_CHALLENGE = 16, /* answer to REBIND: asks for proof that the rebinder knows the secret */
     VIP_CM_PROOF = 17,     /* rebinder: MAC and counts; the other end answers with its own PROOF */
-    VIP_CM_AWAY = 18,      /* this vipd ends; the next one goes on with the connections */
+    VIP_CM_AWAY = 18,      /* the sender ends; its next vipd goes on with the connections */
     VIP_CM_TYPES,
 };
 
@@ -200,11 +200,11 @@ enum vip_close_reason {
     VIP_CLOSE_SHUTDOWN = 4,   /* vipd was stopped */
 };
 
-/* Features of a vipd that the first version of this protocol did not have. A connection uses the
+/* Features of a vipd; the first version of this protocol had none of them. A connection uses the
  * features that both ends have. Unknown bits are ignored. */
 #define VIP_FEATURE_IMM64_MSG 0x01u  /* VIP_FRMF_IMM64 and VIP_FRM_WRITE_MSG are understood */
-#define VIP_FEATURE_PADDING   0x02u  /* zero bytes behind the last frame are understood */
-#define VIP_FEATURE_SETUP     0x80u  /* SETUP is understood; it has room for more than eight bits */
+#define VIP_FEATURE_PADDING   0x02u  /* zero bytes after the last frame are understood */
+#define VIP_FEATURE_SETUP     0x80u  /* vipd understands SETUP; SETUP has room for more features */
 #define VIP_FEATURE_REBIND    0x100u /* REBIND is understood; SETUP has an item with a secret */
 #define VIP_FEATURES          (VIP_FEATURE_IMM64_MSG | VIP_FEATURE_PADDING | VIP_FEATURE_SETUP)
 
@@ -212,7 +212,7 @@ enum vip_close_reason {
  * equal at both ends; rdma_write and rdma_read are rights of the other end. */
 struct vip_cm_attrs {
     uint16_t level;                /* VIP_LVL_*, exactly one bit */
-    uint8_t rdma_write, rdma_read; /* 1: the VI may be the target of such an operation; else 0 */
+    uint8_t rdma_write, rdma_read; /* 1: the VI may be the target of this operation; else 0 */
     uint8_t features;              /* VIP_FEATURE_* of the sender's vipd, the lowest eight bits */
     uint64_t max_transfer_bytes;
     uint64_t qos;
@@ -253,8 +253,8 @@ struct vip_items {
 /* Append an item to bytes[0..*len-1], and add its size to *len. */
 void vip_items_put(uint8_t bytes[VIP_ITEMS_BYTES_MAX], uint16_t *len, enum vip_item type,
                    const void *value, uint16_t value_bytes);
-/* The value of the item of this type. *len: its required length; 0: any length, then *len is set to
- * it. NULL: no such item. */
+/* Returns the value of the item of this type. NULL: no such item, or its length is not *len. If
+ * *len is 0, every length is allowed, and *len becomes the length of the value. */
 const uint8_t *vip_items_find(const struct vip_items *items, enum vip_item type, uint16_t *len);
 
 /* Largest number of RDMA Reads that an end may have open. */
@@ -262,8 +262,8 @@ const uint8_t *vip_items_find(const struct vip_items *items, enum vip_item type,
 
 /* The progress of one end of a connection. Operation numbers wrap. */
 struct vip_counts {
-    uint32_t done;  /* number of the first operation of the peer that is not processed */
-    uint32_t reads; /* number of own RDMA Reads without all bytes, at most VIP_COUNTS_READS_MAX */
+    uint32_t done;  /* number of the peer's first operation that is not processed */
+    uint32_t reads; /* number of own unfinished RDMA Reads, at most VIP_COUNTS_READS_MAX */
     uint32_t read[VIP_COUNTS_READS_MAX]; /* operation numbers of these reads, ascending */
 };
 
@@ -278,12 +278,12 @@ struct vip_cm {
     uint64_t peer_conn_id;     /* PENDING, ACCEPT, CONFIRM, SETUP, CHALLENGE, PROOF, AWAY, CLOSE,
                                   CLOSE_ACK: the receiver's id */
     uint32_t packet_bytes;     /* REQUEST, ACCEPT, PROOF: largest packet that the sender accepts */
-    uint32_t window_bytes;     /* same types: bytes that may be under way to the sender */
+    uint32_t window_bytes;     /* REQUEST, ACCEPT, PROOF: limit of bytes under way to the sender */
     uint32_t code;             /* REJECT: enum vip_rc for the client */
     uint32_t op_status;        /* CLOSE: VIP_ST_* bits for the peer's operation failed_op, or 0 */
     uint32_t failed_op;        /* CLOSE: number of the peer's operation that failed */
-    uint32_t ops_done;         /* CLOSE: peer's operations processed before the end */
-    uint8_t ops_valid;         /* CLOSE: 1 = ops_done (and failed_op if op_status) are valid */
+    uint32_t ops_done;         /* CLOSE: number of the peer's operations processed before the end */
+    uint8_t ops_valid;         /* CLOSE: 1 = ops_done is valid, and with op_status also failed_op */
     uint64_t cookie;           /* COOKIE: not 0; REQUEST: the server's cookie, 0 = none yet */
     uint64_t features;         /* SETUP: all VIP_FEATURE_* of the sender's vipd */
     uint64_t tag;              /* REBIND: names the receiver's end of the connection; not 0 */

@@ -1,7 +1,7 @@
 /*
  * Connection-management messages on the wire (doc/wire.md, "Connection management").
  *
- * Owns: the bytes behind the header of a VIP_PKT_CM packet. Each type has the same fixed part of 80
+ * Owns: the bytes after the header of a VIP_PKT_CM packet. Each type has the same fixed part of 80
  * bytes. In a REQUEST two addresses follow it. REQUEST, ACCEPT and REJECT end with private data of
  * the application; SETUP and PROOF end with items. An answer without private data is never longer
  * than its request, so a sender with a forged source address cannot cause more traffic than it
@@ -43,7 +43,7 @@ enum {
     CM_DATA_LEN = 140,
     CM_RESERVED_B = 141,
     CM_ITEMS_LEN = 142, /* 2 bytes */
-    CM_FIXED_END = 144, /* start of addresses, then private data; or of items */
+    CM_FIXED_END = 144, /* end of the fixed part; addresses and private data, or items, follow */
 };
 
 #define ITEM_HEAD_BYTES 4 /* type and length of an item */
@@ -53,7 +53,7 @@ _Static_assert(CM_FIXED_END + 2 * ADDR_BYTES_MAX + VIP_PRIVATE_BYTES_MAX <= VIP_
 _Static_assert(CM_FIXED_END + VIP_ITEMS_BYTES_MAX <= VIP_WIRE_CM_BYTES_MAX, "SETUP fits");
 _Static_assert(VIP_WIRE_CM_BYTES_MAX <= VIP_PACKET_BYTES_MIN, "a CM packet fits every link");
 
-/* Groups of fields, and which of them each type uses. */
+/* Groups of fields; fields_of has the groups that each type uses. */
 enum {
     F_REQUEST_ID = 1 << 0,
     F_CONN_ID = 1 << 1,
@@ -88,7 +88,7 @@ static const uint16_t fields_of[VIP_CM_TYPES] = {
     [VIP_CM_AWAY] = F_CONN_ID | F_PEER_CONN_ID,
 };
 
-/* The member that is at CM_WORD in this type; NULL: none. */
+/* The member that a message of this type has at CM_WORD; NULL: it has none there. */
 static uint64_t *word_of(struct vip_cm *cm)
 {
     switch ((enum vip_cm_type)cm->type) {
@@ -222,7 +222,7 @@ static bool cm_is_sound(const struct vip_cm *cm, unsigned fields)
         ((cm->type == VIP_CM_CHALLENGE || cm->type == VIP_CM_PROOF) && !cm->nonce) ||
         (cm->type == VIP_CM_AWAY && !cm->back_ms))
         return false;
-    /* The engine needs packets of this size; a smaller window would have no room for one. */
+    /* The engine needs packets of VIP_PACKET_BYTES_MIN; the window must have room for one. */
     if ((fields & F_SIZES) &&
         (cm->packet_bytes < VIP_PACKET_BYTES_MIN || cm->packet_bytes > VIP_PACKET_BYTES_MAX ||
          cm->window_bytes < VIP_PACKET_BYTES_MIN))
@@ -330,8 +330,8 @@ static void get_fixed(const uint8_t *in, struct vip_cm *ret)
     ret->items.len = get16(in + CM_ITEMS_LEN);
 }
 
-/* Is a field set that the type does not use? It must be zero, so that a message has one
- * encoding. */
+/* Is a field set that the type does not use? Such a field must be zero, so that each message has
+ * only one encoding. */
 static bool has_foreign_fields(const struct vip_cm *cm, unsigned fields)
 {
     if (!(fields & F_REQUEST_ID) && cm->request_id)
@@ -356,8 +356,8 @@ static bool has_foreign_fields(const struct vip_cm *cm, unsigned fields)
         return true;
     if (!(fields & F_CLOSE) && (cm->reason | cm->ops_valid))
         return true;
-    /* Without ops_valid the other numbers of a CLOSE must be 0; without op_status, failed_op
-     * must. */
+    /* If ops_valid of a CLOSE is 0, ops_done and op_status must be 0. If op_status is 0,
+     * failed_op must be 0. */
     if (!cm->ops_valid && (cm->ops_done | cm->op_status))
         return true;
     if (cm->op_status & ~VIP_ST_ERROR_MASK)

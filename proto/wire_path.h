@@ -35,20 +35,20 @@ struct vip_path_message {
     uint8_t type;   /* enum vip_path_type */
     uint8_t path;   /* number of the path, below VIP_PATHS_MAX */
     uint64_t nonce; /* random number of the host that sends the question; not 0 */
-    uint32_t ts;    /* clock of that host, in us modulo 2^32 */
+    uint32_t ts;    /* clock of the host that sends the question, in us modulo 2^32 */
     /* Answer: the answering host accepts packets by this path from the address of the question. */
     bool accepts;
-    /* Address on path 0 of the host that must answer. It names this host. */
+    /* The host that must answer, named by its address on path 0. */
     struct vip_path_addr host;
-    /* Answer by path 0: the addresses of the answering host on its other paths; else none. */
+    /* Answers by path 0: the answering host's addresses on its other paths. Else: none. */
     uint8_t count;
     struct vip_path_addr addr[VIP_PATHS_MAX - 1];
 };
 
-/* Is a received packet such a message? The function reads the first byte only. */
+/* Is a received packet a message between paths? The function reads the first byte only. */
 bool vip_wire_is_path(const uint8_t *packet, size_t len_bytes);
 
-/* Encode a message, with its checksum. It must obey the comments of the struct (asserted). */
+/* Encode *message, with its checksum. Its members must obey their comments (asserted). */
 void vip_wire_put_path(uint8_t out[VIP_WIRE_PATH_BYTES], const struct vip_path_message *message);
 
 /* Validate and decode. False: vip_wire_put_path does not write such a message. */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static int ready_fd = -1; /* the child's end of a pipe to the first process */
+static int ready_fd = -1; /* the child writes to this pipe when it is ready; -1: no pipe */
 
 int background_begin(void)
 {
@@ -28,7 +28,7 @@ int background_begin(void)
     }
     if (pid > 0) {
         close(ends[1]);
-        /* One byte: the child is ready. End of file: the child has ended and has printed why. */
+        /* A byte: the child is ready. End of file: the child has ended and has printed why. */
         _exit(read(ends[0], &byte, 1) == 1 ? EXIT_SUCCESS : EXIT_FAILURE);
     }
     close(ends[0]);

@@ -1,13 +1,13 @@
 /*
- * A vipd that leaves its caller's terminal: it forks, and the second process goes on. The first
- * process ends when the second is ready; the exit code of the first says whether vipd runs.
+ * A vipd that leaves its caller's terminal: it forks, and the second process goes on as vipd. The
+ * first process ends when the second one is ready. Its exit code tells whether vipd runs.
  */
 #ifndef VIPD_BACKGROUND_H
 #define VIPD_BACKGROUND_H
 
 /*
  * Fork. Outcomes: 0 in the child; negative errno in the caller. After the fork the caller's process
- * waits. It exits with 0 when the child calls background_ready, with 1 if the child ends before.
+ * waits. It exits with 0 when the child calls background_ready, with 1 if the child ends first.
  */
 int background_begin(void);
 

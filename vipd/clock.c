@@ -1,4 +1,4 @@
-/* Clocks: wall time for people, the time of the loops, processor time of a thread. */
+/* Clocks: wall-clock time for people, time for the event loops, processor time of a thread. */
 #include <time.h>
 
 #include "vipd/loop.h"

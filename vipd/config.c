@@ -22,10 +22,10 @@
 
 /* ---- defaults ---------------------------------------------------------------------------- */
 
-/* Set the table's defaults: those of [nic:NAME] if nic is given, else all others. */
+/* Set the defaults of the table: if nic is given, of [nic:NAME], else of all other sections. */
 static void set_standards(void *base, struct vipd_nic_config *nic)
 {
-    static char text[256]; /* text of errors: an error here means that the table is wrong */
+    static char text[256]; /* text of errors, which only a wrong table causes */
     struct config_errors errors = {.file = "(defaults)", .text = text, .bytes = sizeof(text)};
 
     for (unsigned i = 0; i < config_key_count; i++) {
@@ -33,7 +33,7 @@ static void set_standards(void *base, struct vipd_nic_config *nic)
         struct config_entry at = {0};
         struct config_value value = {.at = &at, .text = key->standard, .errors = &errors};
 
-        /* A missing list of aliases differs from an empty one; an interface has no default. */
+        /* Skip aliases (a missing list differs from an empty one) and interface (no default). */
         if ((strcmp(key->section, "nic") == 0) != (nic != NULL) || key->type == CONFIG_ALIASES ||
             key->type == CONFIG_INTERFACE)
             continue;
@@ -56,7 +56,7 @@ struct vipd_config *vipd_config_default(void)
 
     if (!config)
         return NULL;
-    config->engine = ENG_CONFIG_DEFAULT; /* sets the members without a key, too */
+    config->engine = ENG_CONFIG_DEFAULT; /* also sets the members that no key sets */
     set_standards(config, NULL);
     config->nic_count = 1;
     nic_default(&config->nics[0], "vip0");
@@ -100,7 +100,7 @@ static void add_nic(struct vipd_config *config, const struct config_entry *at, u
         return;
     }
     if (nic_find(config, name))
-        return; /* a later file adds keys to this NIC */
+        return; /* an earlier file has this NIC, and this file adds keys to it */
     if (config->nic_count == VIPD_NICS_MAX) {
         config_error(errors, at->line, "more than %d NICs", VIPD_NICS_MAX);
         return;
@@ -187,7 +187,7 @@ static void unknown_section(struct config_errors *errors, const struct config_en
     config_error(errors, entry->line, "unknown section [%s]; there are %s", entry->section, list);
 }
 
-/* section: its name in the table of keys, which is "nic" for [nic:NAME]. */
+/* Report an unknown key. section: the section's name in the table, which is "nic" for a NIC. */
 static void unknown_key(struct config_errors *errors, const struct config_entry *entry,
                         const char *section)
 {
@@ -228,10 +228,10 @@ static void apply_entry(struct vipd_config *config, const struct config_entry *e
     if (strncmp(section, "nic:", 4) == 0) {
         nic = nic_find(config, section + 4);
         if (!nic)
-            return; /* the section of this NIC was refused */
+            return; /* add_nic has refused the section */
         section = "nic";
     } else if (!config_section_known(section)) {
-        return; /* the section was refused */
+        return; /* unknown_section has reported it */
     }
     key = config_key_find(section, entry->key);
     if (!key)
@@ -240,7 +240,7 @@ static void apply_entry(struct vipd_config *config, const struct config_entry *e
         set_key(config, &value, file, key, nic);
 }
 
-/* Apply the sections of a file. This comes before all keys, because a key must find its NIC. */
+/* Apply the sections of a file. The caller applies keys later, because a key must find its NIC. */
 static void apply_sections(struct vipd_config *config, const struct config_scan *scan,
                            unsigned file, struct config_errors *errors)
 {
@@ -258,7 +258,7 @@ static void apply_sections(struct vipd_config *config, const struct config_scan 
 
 /* ---- rules between keys ------------------------------------------------------------------ */
 
-/* The file and line of the later of two keys of [reliability]; zeroes: both are defaults. */
+/* Find the later of two keys of [reliability]: its file and line; zeroes: both are defaults. */
 static struct vipd_origin later_of(const struct vipd_config *config, const char *a, const char *b)
 {
     struct vipd_origin first = config->origin[config_key_find("reliability", a) - config_keys];
@@ -269,7 +269,8 @@ static struct vipd_origin later_of(const struct vipd_config *config, const char 
     return first.line > second.line ? first : second;
 }
 
-/* Report two keys of [reliability] if `small` is larger than `large`; strict: also if equal. */
+/* Report two keys of [reliability] if `small` is larger than `large`. strict: also if they are
+ * equal. */
 static void check_order(const struct vipd_config *config, struct config_errors *errors,
                         const char *small, uint64_t small_ns, const char *large, uint64_t large_ns,
                         bool strict)
@@ -301,7 +302,7 @@ static void check_together(const struct vipd_config *config, struct config_error
 
 /* ---- files ------------------------------------------------------------------------------- */
 
-/* One file of the configuration, while vipd reads all files. */
+/* One file of the configuration; exists only while vipd reads the files. */
 struct layer {
     struct config_scan scan;
     econf_file *econf;
@@ -313,7 +314,7 @@ static int read_layer(struct layer *layer, struct config_errors *errors)
     econf_err err;
     int r = config_scan(&layer->scan, errors);
 
-    /* After an error in its lines libeconf would misread the file. */
+    /* If a line of the file has an error, libeconf would misread the file. */
     if (r < 0 || errors->count > before)
         return r;
     err = econf_readFile(&layer->econf, errors->file, "=", "#");
@@ -322,7 +323,8 @@ static int read_layer(struct layer *layer, struct config_errors *errors)
     return 0;
 }
 
-/* Values come from libeconf, line numbers from our own scan. */
+/* Apply the keys of a file: values come from libeconf, line numbers from our own scan. If `names`,
+ * apply [names] only, otherwise all other sections. */
 static void apply_values(struct vipd_config *config, const struct layer *layer, unsigned file,
                          bool names, struct config_errors *errors)
 {

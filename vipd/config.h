@@ -5,7 +5,8 @@
  * a bad file. Does not own: the keys (vipd/config_keys.h), what a value does.
  *
  * libeconf reads the values. But libeconf silently merges a repeated section or key, and treats
- * indented lines as continuations. So vipd/config_scan.c checks the lines first and refuses these.
+ * indented lines as continuations. So vipd/config_scan.c checks the file first and refuses all
+ * these lines.
  */
 #ifndef VIPD_CONFIG_H
 #define VIPD_CONFIG_H
@@ -21,12 +22,12 @@
 #include "vipd/link/kinds.h"
 #include "vipd/log.h"
 
-#define VIPD_NICS_MAX      16   /* NICs of one vipd; each turn of the loop calls all its NICs */
+#define VIPD_NICS_MAX      16   /* NICs of one vipd; a loop serves all its NICs in each turn */
 #define VIPD_NAMES_MAX     4096 /* entries of [names] */
 #define VIPD_NAME_ADDR_MAX 8    /* addresses of one name */
 #define VIPD_LISTENS_MAX   256  /* entries of [listen]; each wait is compared with every entry */
 #define VIPD_ALIASES_MAX   32   /* configured aliases of one NIC */
-/* default UDP port of a NIC; a name without a port gets the port of the first NIC over UDP */
+/* Default UDP port of a NIC. Entries of [names] without a port get the first UDP NIC's port. */
 #define VIPD_PORT_DEFAULT 4794
 
 /* EtherType of vipd's frames: the first of the two that the IEEE reserves for experiments. */
@@ -37,8 +38,8 @@
 #define VIPD_USER      "vipd" /* the default of [daemon] user; this user need not exist */
 #define VIPD_FILES_MAX 64     /* files that one configuration is read from */
 
-/* A number for vipd_origin.file: the value is in force, but the files now have another value, which
- * takes effect after a restart of vipd. */
+/* A number for vipd_origin.file: the value in force is older than the last reload. The files now
+ * have another value, which takes effect after a restart of vipd. */
 #define VIPD_FILE_BEFORE (VIPD_FILES_MAX + 1)
 
 /* Where a value comes from. */
@@ -48,7 +49,7 @@ struct vipd_origin {
     unsigned line;
 };
 
-/* How vipd waits when there is nothing to do. */
+/* How vipd waits when it has no work. */
 enum vipd_wait {
     VIPD_WAIT_ADAPTIVE = 0, /* look for work for `spin_ns`, then sleep */
     VIPD_WAIT_SPIN,         /* never sleep */
@@ -66,8 +67,8 @@ struct vipd_nic_config {
     unsigned alias_count;
     char aliases[VIPD_ALIASES_MAX][VIP_NIC_NAME_BYTES];
     unsigned line; /* line of the NIC's section, for messages; 0 = in no file */
-    unsigned file; /* number of the file with this line, as in vipd_origin */
-    struct vipd_origin origin[CONFIG_KEYS_MAX]; /* of each value, by index into config_keys */
+    unsigned file; /* number of the file that has `line`, as in vipd_origin */
+    struct vipd_origin origin[CONFIG_KEYS_MAX]; /* of each value; same index as config_keys */
 };
 
 /* One line of [names]. */
@@ -76,8 +77,8 @@ struct vipd_name {
     struct vipd_origin at;
     unsigned addr_count;
     struct link_addr addr[VIPD_NAME_ADDR_MAX];
-    enum link_kind kind[VIPD_NAME_ADDR_MAX]; /* the medium of each address */
-    /* The interface of a link-local address; empty = any interface. */
+    enum link_kind kind[VIPD_NAME_ADDR_MAX]; /* kind of link of each address */
+    /* The interface of each link-local address; empty = any interface. */
     char scope[VIPD_NAME_ADDR_MAX][LINK_SCOPE_BYTES];
 };
 
@@ -90,11 +91,11 @@ struct vipd_listen {
 };
 
 struct vipd_config {
-    /* text that names the files: the first one and the number of others; NULL = no file */
+    /* text for people: the name of the first file and the number of other files; NULL = no file */
     char *path;
     unsigned file_count;
-    char *files[VIPD_FILES_MAX]; /* a later file wins */
-    /* origins of the keys outside [nic:NAME], by number */
+    char *files[VIPD_FILES_MAX]; /* in the order of reading; a later file wins */
+    /* origins of the values outside [nic:NAME], by index into config_keys */
     struct vipd_origin origin[CONFIG_KEYS_MAX];
 
     /* [daemon] */
@@ -102,7 +103,7 @@ struct vipd_config {
     char user[VIPD_GROUP_BYTES];
     char open_group[VIPD_GROUP_BYTES];
     char admin_group[VIPD_GROUP_BYTES];
-    bool autostart; /* for libvipl; see libvipl/autostart.c */
+    bool autostart; /* only libvipl uses this value; see libvipl/autostart.c */
     bool direct;
     bool stats_latency, stats_vi_latency;
     char stats_group[VIPD_GROUP_BYTES];
@@ -113,7 +114,7 @@ struct vipd_config {
     /* [engine]; the other keys of this section are in the member `engine` */
     enum vipd_wait wait;
     uint64_t spin_ns;
-    char cpus[CPUS_TEXT_BYTES]; /* processors that vipd runs on; empty = all that it may use */
+    char cpus[CPUS_TEXT_BYTES]; /* processors that vipd runs on; empty = all allowed ones */
     uint64_t threads; /* threads that drive NICs; 1 = one thread does everything; 0 = auto */
 
     /* [reliability]; the other keys of this section are in the member `engine` */
@@ -122,7 +123,7 @@ struct vipd_config {
     uint64_t accept_timeout_ns;
     uint64_t linger_ns;
     uint64_t outlive_ns;
-    struct eng_config engine; /* given to the engines of every NIC */
+    struct eng_config engine; /* every NIC gives this to its engines */
 
     /* [limits] */
     uint64_t sessions_per_uid;
@@ -135,12 +136,12 @@ struct vipd_config {
     uint64_t mapped_files_per_uid;
     uint64_t waits_per_uid;
     uint64_t connects_per_uid;
-    uint64_t register_bytes;   /* of one session */
-    uint64_t register_regions; /* of one session */
-    uint64_t ptags;            /* of one session */
-    uint64_t vis;              /* of one session */
-    uint64_t cqs;              /* of one session */
-    uint64_t events_queued;    /* of one session */
+    uint64_t register_bytes;   /* limit of one session */
+    uint64_t register_regions; /* limit of one session */
+    uint64_t ptags;            /* limit of one session */
+    uint64_t vis;              /* limit of one session */
+    uint64_t cqs;              /* limit of one session */
+    uint64_t events_queued;    /* limit of one session */
 
     unsigned nic_count; /* at least 1 */
     struct vipd_nic_config nics[VIPD_NICS_MAX];
@@ -149,7 +150,7 @@ struct vipd_config {
     struct vipd_name *names;
 
     unsigned listen_count;
-    struct vipd_listen listens[VIPD_LISTENS_MAX]; /* in the order of the files */
+    struct vipd_listen listens[VIPD_LISTENS_MAX]; /* in the order of the files' lines */
 };
 
 /* Defaults: one udp NIC "vip0" on the address of the default route. Free with vipd_config_free. */
@@ -157,25 +158,25 @@ struct vipd_config *vipd_config_default(void);
 
 /* Which files to read. */
 struct vipd_config_source {
-    /* this file and FILE.d/ with *.conf; NULL: the system's files (vipd/config_files.h) */
+    /* read this file and *.conf in FILE.d/; NULL: read the system's files (vipd/config_files.h) */
     const char *file;
-    /* prefix of the paths of the system's files, NULL = none; for tests and images */
+    /* prefix of the paths of the system's files, for tests and images; NULL = no prefix */
     const char *root;
-    /* if `file` is NULL: also the files of the user who starts vipd; false for root */
+    /* if `file` is NULL, also read the files of the user who starts vipd; false for root */
     bool of_user;
 };
 
 /*
- * Read all files. Outcomes: a configuration; NULL, and errors has one line "file:line: reason" for
- * each fault found (cut after errors_bytes).
+ * Read all files. Outcomes: a configuration; NULL, and `errors` has a line "file:line: reason" for
+ * each mistake in the files (cut after errors_bytes).
  */
 struct vipd_config *vipd_config_read(const struct vipd_config_source *source, char *errors,
                                      size_t errors_bytes);
 
-/* As vipd_config_read, for one file and its drop-ins. */
+/* Read one file and its drop-ins, as vipd_config_read does. */
 struct vipd_config *vipd_config_load(const char *path, char *errors, size_t errors_bytes);
 
-/* The name of a file by the number in vipd_origin. */
+/* Returns the name of the file that vipd_origin.file numbers. */
 const char *vipd_config_file(const struct vipd_config *config, unsigned number);
 
 /* NULL is allowed. */

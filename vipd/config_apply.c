@@ -1,4 +1,4 @@
-/* The configuration takes effect; see config_apply.h. */
+/* Makes the configuration take effect; see config_apply.h. */
 #include "vipd/config_apply.h"
 
 #include <grp.h>
@@ -11,8 +11,8 @@
 #include "vipd/owners.h"
 #include "vipd/quota.h"
 
-/* Times (in ns) and the backlog of the connection manager that no key sets (vipd/engine/cm.h,
- * struct cm_config); other times have keys in [reliability]. */
+/* Values of struct cm_config (vipd/engine/cm.h) that no key sets: times in ns, and the backlog.
+ * Other times of the connection manager have keys in [reliability]. */
 #define GRACE_NS       20000000ull
 #define GRACE_BUSY_NS  200000000ull
 #define GRACE_LOOP_NS  2000000000ull
@@ -22,8 +22,8 @@
 #define CM_RETRY_MAX   500000000ull
 #define CLOSE_LIMIT_NS 20000000000ull
 
-/* Memory that vipd keeps for the descriptors of one user, in each NIC: at most
- * register_bytes_per_uid divided by SEGS_PART. */
+/* In each NIC, vipd keeps at most register_bytes_per_uid / SEGS_PART bytes of memory for the
+ * descriptors of one user. */
 #define SEGS_PART 8
 
 void settle_nic_config(struct vipd *vipd, const struct vipd_nic_config *from,
@@ -87,8 +87,8 @@ static uint64_t idle_limit_ns(const struct vipd *vipd)
     return vipd->config->idle_exit_ns ? vipd->config->idle_exit_ns : vipd->idle_exit_ns;
 }
 
-/* End vipd if no program has had a NIC open for idle_exit. Otherwise set the timer again, for the
- * earliest time when this may be true. */
+/* End vipd if no program has had a NIC open for the time idle_exit. Otherwise set the timer again,
+ * for the earliest time when vipd may end. */
 static void on_idle_timer(void *ctx)
 {
     struct vipd *vipd = ctx;

@@ -1,5 +1,5 @@
 /*
- * Applying the configuration in force to the running parts, when vipd starts and after a reload.
+ * Applies the configuration in force to the running parts, when vipd starts and after a reload.
  *
  * Owns: the configuration of a NIC, made from the keys, and the timer of [daemon] idle_exit. Called
  * by start.c, main.c and reload.c, from the loop's thread.
@@ -16,8 +16,8 @@ void settle_nic_config(struct vipd *vipd, const struct vipd_nic_config *from,
                        struct nic_config *ret);
 
 /*
- * Apply vipd->config to the running parts as far as that needs no restart: log level, waiting,
- * times of the connection managers, what new sessions get, groups, idle_exit.
+ * Apply the parts of vipd->config that need no restart: the log level, how vipd waits, times of the
+ * connection managers, the values for new sessions, groups, idle_exit.
  */
 void vipd_settle(struct vipd *vipd);
 

@@ -10,10 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* In this order: values in a later folder replace those in an earlier one. */
+/* Folders in the order of reading: values in a later folder replace those in an earlier folder. */
 static const char *const system_dirs[] = {VIPD_VENDOR_DIR, "/run/vipd", "/etc/vipd"};
 
-/* Paths of the drop-ins found so far, one per file name; sorted by name when all are found. */
+/* Paths of the drop-ins found so far, one for each file name. take_drop_ins sorts them by name. */
 struct drop_ins {
     char *path[VIPD_FILES_MAX];
     unsigned count;
@@ -109,7 +109,7 @@ static int scan_dir(struct drop_ins *found, const char *dir, struct config_error
     return r;
 }
 
-/* Sort the drop-ins and append them to the files; the list is empty afterwards. */
+/* Sort the drop-ins, append them to config->files, and empty the list. r < 0: only empty it. */
 static int take_drop_ins(struct drop_ins *found, struct vipd_config *config,
                          struct config_errors *errors, int r)
 {

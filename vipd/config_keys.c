@@ -1,4 +1,4 @@
-/* The table of keys; see config_keys.h. The reference and the manual print the explanations. */
+/* The table of keys; see config_keys.h. The reference and the manual page print its help texts. */
 #include "vipd/config_keys.h"
 
 #include <limits.h>
@@ -19,14 +19,14 @@
 #define NEW     CONFIG_NEW
 #define RESTART CONFIG_RESTART
 
-/* What `link` means. */
+/* The help text of the key `link`. */
 #define LINK_KIND(number, row, help) help
 static const char link_help[] = "The medium: "
 #include "vipd/link/kinds.def"
                                 ". Programs on different links do not reach each other, but those "
                                 "on xdp and ether do.";
 
-/* A key that only some kinds of links have. */
+/* The row of a key that only some kinds of links have. */
 #define LINK_ROW(name, member, type, min, max, standard, help)                                     \
     {"nic", name, CONFIG_##type, RESTART, true, NIC(keys.member), min, max, standard, help},
 
@@ -268,10 +268,10 @@ const struct config_key *config_key_find(const char *section, const char *name)
     return NULL;
 }
 
-/* Levenshtein's distance: the number of letters to insert, delete or change to make b of a. */
+/* Levenshtein's distance: the number of letters to insert, delete or change to turn a into b. */
 static unsigned distance(const char *a, const char *b)
 {
-    unsigned row[64]; /* distances of a's first i letters from the beginnings of b */
+    unsigned row[64]; /* row[j]: distance of a's first i letters from b's first j letters */
     size_t b_len = strlen(b);
 
     if (b_len >= sizeof(row) / sizeof(*row))
@@ -279,7 +279,7 @@ static unsigned distance(const char *a, const char *b)
     for (size_t j = 0; j <= b_len; j++)
         row[j] = (unsigned)j;
     for (size_t i = 0; a[i]; i++) {
-        unsigned before = row[0]++; /* distance of i and j - 1 letters */
+        unsigned before = row[0]++; /* distance of a's first i letters from b's first j - 1 */
 
         for (size_t j = 1; j <= b_len; j++) {
             unsigned changed = before + (a[i] != b[j - 1]);
@@ -386,7 +386,7 @@ static const char *unit_word(enum config_type type)
     case CONFIG_USER:
         return "name of a user";
     case CONFIG_LINK:
-        break; /* config_key_unit asks the kinds */
+        break; /* config_key_unit gets the words from the kinds of links */
     case CONFIG_CPUS:
         return "list of processors or auto";
     case CONFIG_ADDRESS:
@@ -454,7 +454,7 @@ static const char *congestion_word(uint32_t congestion)
                                                 : "delay";
 }
 
-/* The value of a key that has a word or a text; NULL: another kind of key. */
+/* Returns the value of a key if it is a word or a text; NULL: it is a number or a list. */
 static const char *word_of(const struct config_key *key, const void *base)
 {
     const void *at = (const char *)base + key->offset;

@@ -1,6 +1,6 @@
 /*
- * The table of all keys of vipd.conf. Parsing, defaults, the reference (`vipd --print-config`), the
- * manual page, reload and `vipctl show config` all read it.
+ * The table of all keys of vipd.conf. The parser, the defaults, the reference (`vipd
+ * --print-config`), the manual page, reload and `vipctl show config` all use it.
  *
  * Owns: names, defaults, ranges, reload classes and explanations of the keys, and how a value is
  * written. Does not own: reading a value (vipd/config_value.c), files (vipd/config.c).
@@ -36,7 +36,7 @@ enum config_type {
     CONFIG_ALIASES,
     CONFIG_FAULTS,
     CONFIG_INTERFACE,
-    CONFIG_PATHS,     /* of a NIC: char[], words */
+    CONFIG_PATHS,     /* of a NIC: char[], addresses or interfaces */
     CONFIG_ETHERTYPE, /* uint64_t */
     CONFIG_VLAN,      /* uint64_t, 0 = none */
     CONFIG_ANNOUNCE,
@@ -44,9 +44,9 @@ enum config_type {
 
 /* When a changed value takes effect. */
 enum config_class {
-    CONFIG_LIVE,    /* at the reload */
-    CONFIG_NEW,     /* for NIC handles opened after the reload */
-    CONFIG_RESTART, /* only when vipd is started again */
+    CONFIG_LIVE,    /* takes effect at the reload */
+    CONFIG_NEW,     /* takes effect for NIC handles opened after the reload */
+    CONFIG_RESTART, /* takes effect only after a restart of vipd */
 };
 
 /* One key: where its value is stored, and which values are allowed. */
@@ -56,9 +56,9 @@ struct config_key {
     enum config_type type;
     enum config_class class;
     bool of_link;  /* a key of [nic:NAME] that only some kinds of links have (vipd/link/kinds.h) */
-    size_t offset; /* of the value in struct vipd_config, or in vipd_nic_config for "nic" */
+    size_t offset; /* place of the value in struct vipd_config, or in vipd_nic_config for "nic" */
     uint64_t min, max;    /* bounds of a number, both included */
-    const char *standard; /* the default as it is written in the file */
+    const char *standard; /* the default, as a file would have it */
     const char *help;     /* what the key is for, in full sentences */
 };
 
@@ -68,37 +68,37 @@ struct config_section {
     const char *help;
 };
 
-#define CONFIG_KEYS_MAX 96 /* most keys in the table; length of arrays with an entry per key */
+#define CONFIG_KEYS_MAX 96 /* largest number of keys; length of arrays with an entry for each key */
 
 extern const struct config_key config_keys[];
 extern const unsigned config_key_count;
 extern const struct config_section config_sections[];
 extern const unsigned config_section_count;
 
-/* Does a NIC with a link of this kind have the key of [nic:NAME]? */
+/* Does a NIC with a link of this kind have this key of [nic:NAME]? */
 bool config_key_fits(const struct config_key *key, enum link_kind kind);
 
-/* The key with this name. section is "nic" for a NIC. NULL: there is no such key. */
+/* Find the key with this name. section is "nic" for a NIC. NULL: there is no such key. */
 const struct config_key *config_key_find(const char *section, const char *name);
 
 /*
- * A suggestion for the unknown key `name` in `section` ("nic" for a NIC): the key of that name in
- * another section, else the most similar key of this section. Such a key differs in at most two
- * letters and in at most half of the letters of `name`. NULL: no key is similar.
+ * Suggest a key for the unknown key `name` in `section` ("nic" for a NIC): the key `name` of
+ * another section, else the most similar key of `section`. A similar key differs in at most two
+ * letters, and in at most half of the letters of `name`. NULL: no key is similar.
  */
 const struct config_key *config_key_like(const char *section, const char *name);
 
-/* Is there such a section, other than [nic:NAME]? True also for "listen" and "names", false for
- * "nic". */
+/* Is there a section with this name? True also for "listen" and "names", false for "nic" and
+ * "nic:NAME". */
 bool config_section_known(const char *section);
 
-/* "live", "new", "restart". */
+/* Returns "live", "new" or "restart". */
 const char *config_class_name(enum config_class class);
 
-/* The kind of value with its range for people: "time, 0ns to 1s". */
+/* Write the type and the range of a key's value for people, such as "time, 0ns to 1s". */
 void config_key_unit(const struct config_key *key, char *buf, size_t buf_bytes);
 
-/* The value as it would be written in the file. base: the struct that key->offset is into. */
+/* Write the key's value as a file would have it. base: the struct that contains the value. */
 void config_key_format(const struct config_key *key, const void *base, char *buf, size_t buf_bytes);
 
 #endif

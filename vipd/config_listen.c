@@ -29,7 +29,7 @@ void config_disc_text(const uint8_t *disc, uint8_t len, char ret[DISC_TEXT_BYTES
         used += (size_t)snprintf(ret + used, DISC_TEXT_BYTES - used, "%02x", disc[i]);
 }
 
-/* The uid of a user; text is a number or a name. false: there is no such user. */
+/* Find the uid of a user. text is a number or a name. false: there is no such user. */
 static bool user_number(const char *text, uid_t *ret)
 {
     const struct passwd *user;

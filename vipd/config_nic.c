@@ -38,7 +38,7 @@ int config_paths_parse(const char *text, struct vipd_nic_config *nic)
 
 int config_ethertype_parse(const char *text, uint64_t *ret)
 {
-    /* IPv4, ARP, IPv6 and VLAN tags: a peer's network stack would process such frames. */
+    /* A peer's network stack would process frames of these types: IPv4, ARP, IPv6 and VLAN tags. */
     static const uint16_t taken[] = {0x0800, 0x0806, 0x86dd, 0x8100, 0x88a8};
     unsigned value = 0;
 
@@ -55,7 +55,7 @@ int config_ethertype_parse(const char *text, uint64_t *ret)
         if (value == taken[i])
             return -EINVAL;
     }
-    if (value < 0x0600) /* a smaller number is the frame's length (IEEE 802.3) */
+    if (value < 0x0600) /* a smaller number would be the frame's length (IEEE 802.3) */
         return -EINVAL;
     *ret = value;
     return 0;
@@ -82,8 +82,8 @@ int config_own_address_parse(const char *text, struct vipd_nic_config *nic)
     return link_kind_row(LINK_UDP)->path(text, &nic->keys) ? 0 : -EINVAL;
 }
 
-/* Set the key of one path (address, interface) to the first of several paths. check_paths reports a
- * bad word later. */
+/* If the NIC has several paths, set its key for one path (address or interface) to the first path.
+ * check_paths reports a bad word later. */
 static void settle_first_path(struct vipd_nic_config *nic)
 {
     const struct link_kind_row *row = link_kind_row(nic->link);
@@ -95,7 +95,7 @@ static void settle_first_path(struct vipd_nic_config *nic)
         struct vipd_origin *own = &nic->origin[config_key_find("nic", row->path_key) - config_keys];
 
         (void)row->path(first, &nic->keys);
-        if (own->line == 0) /* else check_paths reports that both keys are there */
+        if (own->line == 0) /* else the files set both keys, which check_paths reports */
             *own = nic->origin[config_key_find("nic", "paths") - config_keys];
     }
 }
@@ -111,8 +111,8 @@ void config_nics_settle(struct vipd_config *config)
     }
 }
 
-/* The port for names without a port: the port of the first NIC over UDP. All hosts usually use one
- * port. */
+/* The port of addresses in [names] without a port is the port of the first NIC over UDP, because
+ * usually all hosts use one port. */
 static uint16_t default_port(const struct vipd_config *config)
 {
     for (unsigned i = 0; i < config->nic_count; i++) {
@@ -165,8 +165,8 @@ static void check_keys(const struct vipd_config *config, const struct vipd_nic_c
                      lacks);
 }
 
-/* What a path of NIC a and a path of NIC b have in common but must not have; NULL: nothing. If a
- * and b are one NIC, this compares its paths with each other. */
+/* Returns what a path of NIC a shares with a path of NIC b, but must not share; NULL: nothing. If a
+ * and b are one NIC, its paths are compared with each other. */
 static const char *clash_of(const struct vipd_nic_config *a, const struct vipd_nic_config *b)
 {
     const struct link_kind_row *row = link_kind_row(a->link);

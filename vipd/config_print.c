@@ -1,4 +1,4 @@
-/* Texts made of the table of keys; see config_print.h. */
+/* Texts made from the table of keys; see config_print.h. */
 #include "vipd/config_print.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ static bool is_nic(const struct config_key *key)
     return strcmp(key->section, "nic") == 0;
 }
 
-/* The kind of links that has a sample and is the only one with this key; LINK_KINDS: none. */
+/* Returns the kind of links with a sample, if it alone has this key; otherwise LINK_KINDS. */
 static enum link_kind sample_of(const struct config_key *key)
 {
     char words[LINK_WORDS_BYTES];
@@ -24,7 +24,7 @@ static enum link_kind sample_of(const struct config_key *key)
     return link_key_kinds(key->name, words) == 1 ? kind : LINK_KINDS;
 }
 
-/* The text behind '=': the default, or an example for keys that have no default text. */
+/* Returns the text after '=': the default, or an example for a key without a default text. */
 static const char *written(const struct config_key *key)
 {
     if (key->type == CONFIG_ALIASES)
@@ -34,7 +34,7 @@ static const char *written(const struct config_key *key)
     return key->standard;
 }
 
-/* Room for the names of the links that have a key, and a few words. */
+/* Room for the names of the kinds of links that have a key, and a few words. */
 #define LINKS_BYTES (LINK_WORDS_BYTES + 8)
 
 static const char *links_word(const struct config_key *key, char buf[LINKS_BYTES])
@@ -50,7 +50,7 @@ static const char *links_word(const struct config_key *key, char buf[LINKS_BYTES
 
 /* ---- the reference ----------------------------------------------------------------------- */
 
-/* Print comment lines, broken between words. */
+/* Print the text as comment lines, broken between words. */
 static void print_comment(FILE *out, const char *text)
 {
     while (*text) {
@@ -79,7 +79,7 @@ static void print_key(FILE *out, const struct config_key *key)
     fprintf(out, "#%s =%s%s\n\n", key->name, *value ? " " : "", value);
 }
 
-/* Print the keys below the sample of a kind; LINK_KINDS: the keys below no sample. */
+/* Print the keys that belong to the sample of this kind; LINK_KINDS: keys that belong to none. */
 static void print_nic_keys(FILE *out, enum link_kind kind)
 {
     for (unsigned i = 0; i < config_key_count; i++)
@@ -167,7 +167,7 @@ void vipd_config_print_reference(FILE *out)
 
 /* ---- the manual page --------------------------------------------------------------------- */
 
-/* Print text; escape the characters that scdoc takes for markup. */
+/* Print the text, and escape the characters that are markup for scdoc. */
 static void print_escaped(FILE *out, const char *text)
 {
     for (; *text; text++) {
@@ -255,7 +255,7 @@ void vipd_config_print_manual(FILE *out)
 
 /* ---- values in force --------------------------------------------------------------------- */
 
-/* The state of vipd_config_each: a walk over all values from number `from` on. */
+/* The state of vipd_config_each, which walks over all values from number `from` on. */
 struct walk {
     const struct vipd_config *config;
     bool (*visit)(void *ctx, const struct vipd_config_value *value);
@@ -281,7 +281,7 @@ static void give_key(struct walk *walk, unsigned k, const struct vipd_nic_config
                                       .line = at->line};
     char text[VALUE_BYTES], section[VIP_NIC_NAME_BYTES + 8];
 
-    /* Only count the values before `from`: a reader gets pages, and each page is a new walk. */
+    /* Only count the values before `from`: each page that a reader gets is a new walk. */
     if (walk->stop || walk->number < walk->from) {
         walk->number++;
         return;
@@ -303,7 +303,7 @@ void vipd_config_name_text(const struct vipd_name *name, char *buf, size_t buf_b
         const char *scope = name->scope[i], *end;
 
         link_addr_format_as(name->kind[i], &name->addr[i], addr, sizeof(addr));
-        /* The interface follows the address, before the port: [fe80::7%eth1]:4794. */
+        /* The interface stands between the address and the port: [fe80::7%eth1]:4794. */
         end = addr + strcspn(addr, "]");
         used += (size_t)snprintf(buf + used, buf_bytes - used, "%s%.*s%s%s%s", i ? ", " : "",
                                  (int)(end - addr), addr, scope[0] ? "%" : "", scope, end);

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define LINES_MAX 20000 /* most lines of a file; a longer file is probably no configuration */
+#define LINES_MAX 20000 /* largest number of lines; a longer file is probably no configuration */
 
 void config_error(struct config_errors *errors, unsigned line, const char *format, ...)
 {
@@ -70,7 +70,7 @@ static int append(struct config_scan *scan, unsigned line, const char *section, 
 {
     struct config_entry *grown, *e;
 
-    if ((scan->count & (scan->count - 1)) == 0) { /* 0 or a power of two: no room is left */
+    if ((scan->count & (scan->count - 1)) == 0) { /* at 0 and at powers of two, no room is left */
         size_t room = scan->count == 0 ? 1 : scan->count * 2;
 
         grown = realloc(scan->entries, room * sizeof(*grown));
@@ -143,7 +143,7 @@ static int scan_key(struct config_scan *scan, struct config_errors *errors, unsi
         return 0;
     }
     if (section[0] == '\0')
-        return 0; /* the section was refused already */
+        return 0; /* scan_section has refused the section */
     before = find(scan, section, text);
     if (before) {
         config_error(errors, line, "'%s' again in [%s] (first in line %u)", text, section,

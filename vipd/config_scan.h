@@ -19,13 +19,13 @@ struct config_errors {
     unsigned count;
 };
 
-/* Add "file:line: reason"; line 0 leaves the number out. */
+/* Add "file:line: reason". If line is 0, add "file: reason". */
 void config_error(struct config_errors *errors, unsigned line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-#define CONFIG_WORD_BYTES 80 /* section or key name with its terminating zero */
+#define CONFIG_WORD_BYTES 80 /* name of a section or a key, with its terminating zero */
 
-/* One "[section]" (key empty) or one "key = ..." line. */
+/* One line: "[section]" (then key is empty) or "key = ...". */
 struct config_entry {
     unsigned line;
     char section[CONFIG_WORD_BYTES];
@@ -38,8 +38,8 @@ struct config_scan {
 };
 
 /*
- * Scan the file errors->file. Outcomes: 0 (there may be errors all the same: look at
- * errors->count); -ENOMEM; other negative errno of reading the file, reported in errors.
+ * Scan the file errors->file. Outcomes: 0 (errors->count tells whether lines have errors); -ENOMEM;
+ * other negative errno: the file cannot be read, and `errors` has the reason.
  */
 int config_scan(struct config_scan *ret, struct config_errors *errors);
 void config_scan_free(struct config_scan *scan);

@@ -1,5 +1,5 @@
 /*
- * Reading one value of vipd.conf into its place, with the range that the table of keys gives.
+ * Reads one value of vipd.conf, checks its range by the table of keys, and stores it.
  *
  * Owns: the syntax of each kind of value and the message about a bad one. Does not own: which keys
  * there are (config_keys.h), where the text comes from (config.c, which alone calls this).
@@ -11,7 +11,7 @@
 #include "vipd/config_keys.h"
 #include "vipd/config_scan.h"
 
-/* A value to be set, and where errors about it go. */
+/* A value to be set, and the list for its errors. */
 struct config_value {
     const struct config_entry *at;
     const char *text;
@@ -19,18 +19,18 @@ struct config_value {
 };
 
 /*
- * Set a key. base is the struct that key->offset is into; nic is the same struct, or NULL if the
- * key is not in [nic:NAME]. A bad value is reported in value->errors; the configuration is then
- * refused.
+ * Set a key. base is the struct that contains the value; nic is the same struct, or NULL if the key
+ * is not in [nic:NAME]. A bad value is reported in value->errors; vipd then refuses the
+ * configuration.
  */
 void config_value_set(const struct config_value *value, const struct config_key *key, void *base,
                       struct vipd_nic_config *nic);
 
-/* Report a bad value; `want` says what a good one is. */
+/* Report a bad value; `want` is a text that describes good values. */
 void config_value_bad(const struct config_value *value, const char *want);
 
-/* The next word of a list from *text on. Commas and blanks separate words, "" is the empty word.
- * Returns the word, or NULL at the end. */
+/* Return the next word of the list at *text, and move *text past it; NULL: the list is at its end.
+ * Commas and blanks separate words; "" is the empty word. */
 char *config_next_word(char **text);
 
 #endif

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Read the number of a processor; *text moves behind it. */
+/* Read the number of a processor, and move *text past it. false: there is no valid number. */
 static bool number(const char **text, unsigned long *ret)
 {
     char *end;
@@ -46,7 +46,7 @@ bool cpus_valid(const char *text)
     return strlen(text) < CPUS_TEXT_BYTES && parse(text, &set);
 }
 
-/* Write a list as cpus_valid takes it, cut to the buffer. */
+/* Write the set as a list in the form that cpus_valid allows; cut a list that is too long. */
 static void format(const cpu_set_t *set, char *buf, size_t buf_bytes)
 {
     size_t len = 0;

@@ -35,6 +35,6 @@ void fair_lock_give(struct fair_lock *lock)
     VIP_ASSERT(lock->serving != lock->next);
     lock->serving++;
     if (lock->serving != lock->next)
-        pthread_cond_broadcast(&lock->turn); /* wakes all; the one with this number goes on */
+        pthread_cond_broadcast(&lock->turn); /* wakes all waiting threads; the next one goes on */
     pthread_mutex_unlock(&lock->mutex);
 }

@@ -14,10 +14,10 @@
 
 #include "vipd/log.h"
 
-#define PREFIX    "nic-"    /* prefix of the names in the store */
-#define UNIT_TAIL ".socket" /* end of the name of a unit that listens */
+#define PREFIX    "nic-"    /* prefix of each stored socket's name */
+#define UNIT_TAIL ".socket" /* suffix of a socket unit's name */
 
-/* Most closed descriptors among those that are passed: far more than the units let systemd keep. */
+/* Most passed descriptors that fill_holes checks. The units let systemd keep far fewer. */
 #define HOLES_MAX 1024
 
 static uint64_t inode_of(int fd)
@@ -27,7 +27,7 @@ static uint64_t inode_of(int fd)
     return fstat(fd, &st) < 0 ? 0 : (uint64_t)st.st_ino;
 }
 
-/* The entry of this name, such as "vip0"; a new one if there is none. NULL: the table is full. */
+/* Find or add the entry with this name ("vip0"). NULL: the table is full, or the name too long. */
 static struct fd_store_sock *entry(struct fd_store *fd_store, const char *name)
 {
     struct fd_store_sock *sock;
@@ -46,7 +46,7 @@ static struct fd_store_sock *entry(struct fd_store *fd_store, const char *name)
     return sock;
 }
 
-/* Name of an entry: "vip0", for the second path "vip0+2". No name of a NIC has a plus sign. */
+/* Make the name of an entry: "vip0", for the second path "vip0+2". NIC names have no plus sign. */
 static void name_path(const char *nic, unsigned path, char ret[FD_STORE_NIC_BYTES])
 {
     int used = snprintf(ret, FD_STORE_NIC_BYTES, "%s", nic);
@@ -75,7 +75,7 @@ bool fd_store_is_of(const struct fd_store_sock *sock, const char *nic, unsigned 
     return same;
 }
 
-/* A socket with which a link could begin. Its address is the link's to judge. */
+/* Is fd a UDP socket, which a link may be able to use? The link itself checks the address. */
 static bool is_udp(int fd)
 {
     int protocol = 0;
@@ -91,7 +91,7 @@ static bool is_of_nic(const char *name)
     return strncmp(name, PREFIX, strlen(PREFIX)) == 0;
 }
 
-/* Outcomes: NULL; why vipd cannot use it. */
+/* Add a NIC's socket. Outcomes: NULL; else the reason why vipd cannot use fd. */
 static const char *add(struct fd_store *fd_store, const char *nic, int fd)
 {
     struct fd_store_sock *sock;
@@ -109,7 +109,7 @@ static const char *add(struct fd_store *fd_store, const char *nic, int fd)
     return NULL;
 }
 
-/* Outcomes: NULL, the descriptor is taken; why vipd cannot use it. */
+/* Take over one descriptor. Outcomes: NULL; else the reason why vipd cannot use fd. */
 static const char *take(struct fd_store *fd_store, const char *name, int fd)
 {
     int flags = fcntl(fd, F_GETFL);
@@ -141,7 +141,7 @@ void fd_store_name(const struct fd_store_sock *sock, char ret[FD_STORE_NAME_BYTE
     snprintf(ret, FD_STORE_NAME_BYTES, PREFIX "%s", sock->nic);
 }
 
-/* Close the descriptors that were taken. */
+/* Close the descriptors that fd_store holds. */
 static void close_all(const struct fd_store *fd_store)
 {
     if (fd_store->listener >= 0)
@@ -151,7 +151,7 @@ static void close_all(const struct fd_store *fd_store)
             close(fd_store->sock[i].fd);
 }
 
-/* libsystemd passes none if one of them is closed. So a descriptor of nothing takes its number. */
+/* If a passed descriptor is closed, libsystemd passes none. So open /dev/null under its number. */
 static void fill_holes(void)
 {
     const char *text = getenv("LISTEN_FDS");
@@ -175,7 +175,7 @@ static void remove_name(const char *name)
     (void)sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=%s", name);
 }
 
-/* The service manager forgets every descriptor of this name: vipd has to store a good one again. */
+/* Make the service manager forget all descriptors of this name, so that vipd stores a good one. */
 static void drop_name(struct fd_store *fd_store, const char *name)
 {
     remove_name(name);
@@ -185,7 +185,7 @@ static void drop_name(struct fd_store *fd_store, const char *name)
             fd_store->sock[i].stored = false;
 }
 
-/* Is it the name that a .socket unit without FileDescriptorName= gives? */
+/* Is `name` a unit's name? A .socket unit without FileDescriptorName= gives this name. */
 static bool is_of_unit(const char *name)
 {
     size_t len = strlen(name), tail = strlen(UNIT_TAIL);
@@ -273,7 +273,7 @@ void fd_store_opened(void *ctx, int sock)
     if (fd_store->inode != 0 && inode_of(sock) == fd_store->inode) {
         fd_store->used = true;
         if (fd_store->stored)
-            return; /* the service manager has this socket and must keep it all the time */
+            return; /* the service manager keeps this socket: do not replace it */
     }
     forget(fd_store);
     /* FDPOLL=0: systemd must not drop the socket after an ICMP error. */

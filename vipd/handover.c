@@ -17,16 +17,16 @@
 #include "vipd/takeover.h"
 
 /*
- * Limit of the time from the request until the next vipd is ready. Meanwhile no other vipd can take
- * over. Opening its NICs takes milliseconds; on a busy machine perhaps a second.
+ * Longest time, in s, from the request until the next vipd is ready. Until then no other vipd can
+ * take over. The next vipd opens its NICs in milliseconds; on a busy machine, in about a second.
  */
 #define READY_S 10u
 
 struct handover {
-    int sock;  /* to the next vipd */
-    pid_t pid; /* of the next vipd */
+    int sock;  /* socket to the next vipd */
+    pid_t pid; /* process of the next vipd */
     struct vipd_watch *watch;
-    struct vipd_timer *late; /* ends the time in which the next vipd must be ready */
+    struct vipd_timer *late; /* fires if the next vipd is not ready in time */
     bool going;              /* this vipd has sent STOPPING */
 };
 
@@ -48,7 +48,7 @@ static int say(const struct vipd *vipd, Vip__Takeover__Step step, const char *na
     return say_message(vipd, &message, step, fd);
 }
 
-/* Wait no longer for the next vipd: neither for a message, nor for the end of its time. */
+/* Wait no longer for a message of the next vipd, or for the end of its time. */
 static void hush(struct vipd *vipd)
 {
     vipd_watch_free(vipd->handover->watch);
@@ -96,8 +96,8 @@ static void on_word(void *ctx, unsigned events)
 }
 
 /*
- * The next vipd is not ready after READY_S. It has the sockets and may be ready later. But then it
- * must not begin, even if this vipd has ended. So send GAVE_UP.
+ * The next vipd is not ready after READY_S. It has the sockets and may become ready later. GAVE_UP
+ * tells it not to begin then, even if this vipd has ended.
  */
 static void on_late(void *ctx)
 {
@@ -131,7 +131,7 @@ static const char *obstacle(const struct vipd *vipd, uid_t uid)
     return NULL;
 }
 
-/* Say that all sockets are sent (ALL), and which NICs have no socket. */
+/* Tell the next vipd that all sockets are sent (ALL), and which NICs have no socket. */
 static int send_nics(const struct vipd *vipd)
 {
     Vip__Takeover message = VIP__TAKEOVER__INIT;

@@ -8,7 +8,7 @@
 #include "proto/assert.h"
 #include "vipd/log.h"
 
-#define SAME_EVENT_NS 1000000000ull /* least time between two events of one error */
+#define SAME_EVENT_NS 1000000000ull /* least time between two events of the same error */
 
 const char *history_kind_name(enum history_kind kind)
 {
@@ -37,7 +37,7 @@ void history_free(struct history *history)
     free(history);
 }
 
-/* The entry of this user, made if there is none. */
+/* Find or add the entry of this user. */
 static struct history_user *user_get(struct history *history, uid_t uid)
 {
     struct history_user *user = history->users;
@@ -58,8 +58,8 @@ static uint32_t count_of(const struct history_user *user, bool errors)
 }
 
 /*
- * The user whose oldest event (or error) makes room for a new one of `own`: the user that has most
- * of these. This is `own` itself, unless another user has more than `own` has with the new one.
+ * Choose the user that loses its oldest event (or error), so that `own` can have a new one. This is
+ * `own`, unless another user has more events (or errors) than `own` with the new one.
  */
 static struct history_user *user_with_most(struct history *history, struct history_user *own,
                                            bool errors)
@@ -67,8 +67,8 @@ static struct history_user *user_with_most(struct history *history, struct histo
     struct history_user *most = own;
     uint32_t most_count = count_of(own, errors);
 
-    if (most_count > 0) /* else `own` has nothing to lose */
-        most_count++;   /* count the new one, too */
+    if (most_count > 0) /* without one, `own` has nothing to lose */
+        most_count++;   /* the new one counts, too */
     for (uint32_t i = 0; i < history->user_count; i++) {
         struct history_user *user = &history->users[i];
 
@@ -80,15 +80,15 @@ static struct history_user *user_with_most(struct history *history, struct histo
     return most;
 }
 
-/* Remove a user without events and errors. This may move the entry of another user. */
+/* Remove the entry of a user without events and errors. Another user's entry may take its place. */
 static void user_settle(struct history *history, struct history_user *user)
 {
     if (user->events == 0 && user->errors == 0)
         *user = history->users[--history->user_count];
 }
 
-/* The entry of this error: its old entry, a free entry, or the entry of an old error that makes
- * room. */
+/* Find the entry of this error. If it has none, take a free entry, or else the oldest error's entry
+ * of the user that has most errors. */
 static struct history_error *error_entry(struct history *history, uid_t uid, enum history_kind kind,
                                          const char *key)
 {
@@ -139,7 +139,7 @@ static uint32_t event_drop(struct history *history, struct history_user *user)
     return at;
 }
 
-/* The next event, to be filled in. */
+/* Make the entry of the next event; the caller fills it in. */
 static struct history_event *event_new(struct history *history, uid_t uid)
 {
     struct history_user *own = user_get(history, uid), *most = NULL;

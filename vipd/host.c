@@ -33,8 +33,8 @@
 #include "vipd/nic/nic.h"
 #include "vipd/poll_gap.h"
 
-/* Processors that an application, vipd and their peers need. With fewer, a spinner that does not
- * yield takes the processor from the thread that it waits for. */
+/* An application, vipd and their peers need this many processors. With fewer, a thread that spins
+ * without a yield takes the processor from the thread for which it waits. */
 #define CPUS_TO_SPIN_ALONE 4u
 
 /* Longest work without a yield, in ns, with fewer processors than CPUS_TO_SPIN_ALONE. A program
@@ -60,17 +60,17 @@ struct vipd_timer {
 struct vipd_loop {
     struct ev_loop *ev;
     struct vipd_host_config config;
-    ev_check check; /* runs first after a sleep: reads the clock */
+    ev_check check; /* first callback after a sleep; it reads the clock */
     ev_signal term, intr, hup;
     ev_io timer_io;    /* watches timer_fd */
-    int timer_fd;      /* precise, unlike libev's own timers over epoll */
-    uint64_t timer_ns; /* time for which timer_fd is set; NEVER: it is not set */
+    int timer_fd;      /* a timerfd: more precise than libev's own timers */
+    uint64_t timer_ns; /* time at which timer_fd is due; NEVER: it is not set */
     uint64_t now_ns;
-    uint64_t polled_ns; /* end of the last look at the descriptors */
+    uint64_t polled_ns; /* when the last look at the descriptors ended */
     uint64_t poll_took_ns;
-    unsigned poll_calls; /* number of descriptors that were ready at that look */
-    uint64_t idle_ns;    /* time since which there has been nothing to do */
-    uint64_t worked_ns;  /* time of the last turn of a NIC that did something */
+    unsigned poll_calls; /* number of descriptors that were ready at the last look */
+    uint64_t idle_ns;    /* last time at which there was something to do */
+    uint64_t worked_ns;  /* time of the last turn in which a NIC did something */
     uint64_t gave_ns;    /* time of the last yield, nap or turn without work */
     bool stop;
     bool activity; /* a descriptor was ready since the last turn */
@@ -87,16 +87,16 @@ struct vipd_loop {
     unsigned next_worker; /* index of the worker that gets the next NIC */
     uint64_t rest_ns;     /* length of the nap after the last pass; 0: no nap */
 
-    /* Members of a worker. Only the thread that has `lock` uses them. Exceptions: `thread`, and
-     * `wake` after set-up. */
+    /* Members of a worker. Only the thread that has `lock` uses them, with two exceptions:
+     * `thread`, and `wake` after set-up. */
     struct vipd_loop *control; /* NULL: this is no worker */
     struct fair_lock lock;
     pthread_t thread;
-    bool sleeping;      /* in epoll_wait, or just before or after it */
-    bool told_work;     /* the control loop knows of this worker's work; a pass may clear this */
+    bool sleeping;      /* the worker is in epoll_wait, or just before or after it */
+    bool told_work;     /* the control loop knows that this worker has work; a pass may clear it */
     uint64_t told_busy; /* stats.busy at the last pass */
 
-    ev_async wake; /* other threads wake a worker, or a control loop with workers */
+    ev_async wake; /* other threads use it to wake a worker, or a control loop with workers */
 };
 
 /* ---- functions of vipd/loop.h ------------------------------------------------------------ */
@@ -205,7 +205,7 @@ void vipd_loop_stats(const struct vipd_loop *loop, struct vipd_loop_stats *ret)
     for (unsigned i = 0; i < loop->worker_count; i++) {
         const struct vipd_loop_stats *worker = &loop->workers[i]->stats;
 
-        /* Members that only a control loop has are 0 in a worker. */
+        /* Counters that only a control loop has are 0 in a worker. */
 #define VIP_STAT_OF_LOOP(member, name) ret->member += worker->member;
 #include "proto/stats.def"
     }
@@ -249,19 +249,19 @@ static void on_timer_fd(struct ev_loop *ev, ev_io *io, int revents)
 
     (void)ev;
     (void)revents;
-    /* The read only makes the descriptor unreadable again; nic_turn does what is due. */
+    /* The read only makes the timer unreadable again; nic_turn does the work that is due. */
     if (read(loop->timer_fd, &expirations, sizeof(expirations)) == sizeof(expirations))
         loop->timer_ns = NEVER;
 }
 
 static void on_nic_fd(void *ctx, unsigned events)
 {
-    /* Nothing to do: the next turn receives. The watch is there to end a sleep. */
+    /* Nothing to do here: the next turn receives the packets. The watch only ends a sleep. */
     (void)ctx;
     (void)events;
 }
 
-/* libev calls these two functions before and after epoll_wait: a sleeping worker has no lock. */
+/* libev calls this before epoll_wait, and worker_take after it: a sleeping worker has no lock. */
 static void worker_give(struct ev_loop *ev)
 {
     struct vipd_loop *loop = ev_userdata(ev);
@@ -278,7 +278,7 @@ static void worker_take(struct ev_loop *ev)
 
 static void on_wake(struct ev_loop *ev, ev_async *wake, int revents)
 {
-    /* Nothing to do: a turn follows, or the end of the pass. */
+    /* Nothing to do here: a worker's next turn follows, or the rest of the control loop's pass. */
     (void)ev;
     (void)wake;
     (void)revents;
@@ -323,7 +323,7 @@ static int loop_new(const struct vipd_host_config *config, struct vipd_loop **re
     }
     ev_set_userdata(loop->ev, loop);
     ev_check_init(&loop->check, on_check);
-    ev_set_priority(&loop->check, EV_MAXPRI); /* before all callbacks that use the time */
+    ev_set_priority(&loop->check, EV_MAXPRI); /* on_check runs before callbacks that use the time */
     loop->check.data = loop;
     ev_check_start(loop->ev, &loop->check);
     ev_async_init(&loop->wake, on_wake);
@@ -433,7 +433,7 @@ static bool turn(struct vipd_loop *loop)
         nic_gap(loop->nics[i], gap_ns);
     for (unsigned i = 0; i < loop->nic_count; i++) {
         if (i > 0)
-            loop->now_ns = vipd_clock_now(); /* the turn of the NIC before took time */
+            loop->now_ns = vipd_clock_now(); /* the turn of the previous NIC took time */
         worked = nic_turn(loop->nics[i], loop->now_ns) || worked;
     }
     loop->stats.turns++;
@@ -450,7 +450,7 @@ static void poll_descriptors(struct vipd_loop *loop)
 
     loop->stats.polls++;
     loop->poll_calls = 0;
-    /* Read the kernel's account of this thread before: a long look is a gap itself. */
+    /* Read the kernel's account of this thread before the look: a long look is itself a gap. */
     gap_look(&loop->gap, loop->now_ns);
     ev_run(loop->ev, EVRUN_NOWAIT);
     if (loop->control)
@@ -461,7 +461,7 @@ static void poll_descriptors(struct vipd_loop *loop)
     loop->gap.requests_ns += loop->poll_took_ns;
 }
 
-/* How long it is until the next look at the descriptors; 0 if it is due. */
+/* Time until the next look at the descriptors; 0: the look is due. */
 static uint64_t poll_due_in_ns(const struct vipd_loop *loop)
 {
     uint64_t ago_ns = loop->now_ns - loop->polled_ns;
@@ -506,7 +506,7 @@ static void wake_nics(struct vipd_loop *loop, unsigned count)
         nic_awake(loop->nics[i]);
 }
 
-/* Sleep, unless there is work. Returns whether the loop slept; then now_ns is fresh. */
+/* Sleep, unless there is work. Returns whether the loop slept. If so, now_ns is up to date. */
 static bool sleep_until_needed(struct vipd_loop *loop)
 {
     uint64_t deadline;
@@ -528,10 +528,10 @@ static bool sleep_until_needed(struct vipd_loop *loop)
         loop->sleeping = true;
         ev_run(loop->ev, EVRUN_ONCE);
         loop->sleeping = false;
-        /* ev_run has also called the callbacks for what ended the sleep. They took time: read the
-         * clock again. */
+        /* ev_run has also called the callbacks of the descriptors that ended the sleep. They took
+         * time, so read the clock again. */
         loop->polled_ns = vipd_clock_now();
-        loop->poll_took_ns = loop->polled_ns - loop->now_ns; /* since on_check */
+        loop->poll_took_ns = loop->polled_ns - loop->now_ns; /* on_check has set now_ns */
         gap_slept(&loop->gap, deadline, loop->now_ns);
         loop->gap.requests_ns = loop->poll_took_ns;
         loop->now_ns = loop->polled_ns;
@@ -541,7 +541,7 @@ static bool sleep_until_needed(struct vipd_loop *loop)
     return slept;
 }
 
-/* Let a thread run that waits for this processor. If none waits, the call returns at once. */
+/* If another thread waits for this processor, let it run. If none waits, return at once. */
 static void give_away(struct vipd_loop *loop)
 {
     sched_yield();
@@ -567,20 +567,20 @@ void vipd_host_set_wait(struct vipd_loop *loop, enum vipd_wait wait, uint64_t sp
         vipd_host_set_wait(loop->workers[i], wait, spin_ns);
 }
 
-/* For a worker, between two turns: if the control loop waits for the lock, give the lock to it. */
+/* A worker calls this between two turns. If the control loop waits for the lock, let it work. */
 static void make_way(struct vipd_loop *worker)
 {
     if (!fair_lock_wanted(&worker->lock))
         return;
     fair_lock_give(&worker->lock);
     fair_lock_take(&worker->lock);
-    /* The control loop has used the NICs meanwhile, at a later time than now_ns. */
+    /* now_ns is too old: the control loop has used the NICs meanwhile, with a later time. */
     worker->gap.requests_ns -= worker->now_ns;
     worker->now_ns = vipd_clock_now();
     worker->gap.requests_ns += worker->now_ns;
 }
 
-/* Pause without a sleep of the NICs: programs need not ring the bell for a posting. */
+/* Pause, but leave the NICs awake: programs that post need not ring the bell. */
 static void nap(struct vipd_loop *loop, uint64_t ns)
 {
     struct timespec ts = {.tv_nsec = (long)ns};
@@ -611,8 +611,8 @@ static void run_turns(struct vipd_loop *loop)
     for (;;) {
         bool worked;
 
-        /* A turn (or the end) follows, so the worker sees the control loop's changes before a
-         * sleep. */
+        /* Here the control loop may change something. A turn (or the end) follows, so the worker
+         * sees the changes before it sleeps. */
         if (loop->control)
             make_way(loop);
         if (loop->stop)
@@ -660,7 +660,7 @@ static void workers_halt(struct vipd_loop *loop)
     loop->stats.halts++;
 }
 
-/* Give the locks back. A sleeping worker wakes, because its NICs and watches may have changed. */
+/* Give the locks back. Wake sleeping workers: their NICs and watches may have changed. */
 static void workers_go_on(struct vipd_loop *loop)
 {
     for (unsigned i = 0; i < loop->worker_count; i++) {
@@ -672,8 +672,7 @@ static void workers_go_on(struct vipd_loop *loop)
     }
 }
 
-/* One pass of the control loop. libev calls this function where it would call the pending callbacks
- * itself. */
+/* One pass of the control loop. libev calls this function instead of ev_invoke_pending. */
 static void pass(struct ev_loop *ev)
 {
     struct vipd_loop *loop = ev_userdata(ev);
@@ -685,7 +684,7 @@ static void pass(struct ev_loop *ev)
     workers_halt(loop);
     start_ns = vipd_clock_now();
     loop->poll_calls = 0;
-    /* on_check comes first, so all other callbacks get a time that is later than the last turns. */
+    /* on_check runs first, so other callbacks get a time later than the workers' last turns. */
     ev_invoke_pending(ev);
     for (unsigned i = 0; i < loop->worker_count; i++) {
         struct vipd_loop *worker = loop->workers[i];
@@ -759,7 +758,7 @@ static int run_control(struct vipd_loop *loop)
         loop->rest_ns = 0;
     }
     workers_stop(loop);
-    loop->now_ns = vipd_clock_now(); /* later than the last turn */
+    loop->now_ns = vipd_clock_now(); /* this time is later than the workers' last turns */
     return 0;
 }
 

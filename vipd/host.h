@@ -1,14 +1,14 @@
 /*
  * The loop of vipd: turns of the NICs while there is work, a budget of spinning, then sleep.
  *
- * With worker threads the NICs are divided among them; each thread has a loop of its own (a
- * worker) with a lock. The loop made here is then the control loop. Its callbacks, its timers and
- * `between` run while it has the locks of all workers, so every NIC stands still.
+ * With worker threads the NICs are divided among them; each thread has a loop of its own (a worker)
+ * with a lock. The loop that vipd_host_new makes is then the control loop. Its callbacks, its
+ * timers and `between` run while it has the locks of all workers, so every NIC stands still.
  * doc/architecture.md, "Threads".
  *
  * Owns: the event loops (vipd/loop.h), the clock, signals, when to sleep, threads. Does not own:
  * what a NIC does in a turn (vipd/nic/nic.h), clients (vipd/client/client.h). Used by main.c and
- * tests. Every function except vipd_host_call is for the thread that made the loop.
+ * tests. Only the thread that made the loop calls these functions, except vipd_host_call.
  */
 #ifndef VIPD_HOST_H
 #define VIPD_HOST_H
@@ -25,11 +25,11 @@ struct vipd_host_config {
     enum vipd_wait wait;
     uint64_t spin_ns;
     unsigned cpus;    /* processors this process may use */
-    unsigned workers; /* threads that drive the NICs, at most VIPD_NICS_MAX; 0: the loop does */
-    /* Called after every turn; with workers at the end of every pass of the control loop. Frees
+    unsigned workers; /* threads for the NICs, at most VIPD_NICS_MAX; 0: the loop drives the NICs */
+    /* Called after every turn; with workers, at the end of every pass of the control loop. It frees
      * objects that have ended. worked: the turn (with workers: any turn since the last pass) did
-     * something. A worker that begins to work after a pass causes the next pass. Returns whether
-     * the call itself did something: then the loop does not sleep before the next turn. */
+     * something. If a worker begins to work after a pass, the next pass follows. Returns whether
+     * `between` itself did something: then the loop does not sleep before the next turn. */
     bool (*between)(void *ctx, bool worked);
     void (*on_hup)(void *ctx); /* SIGHUP came; NULL: it is ignored */
     void *ctx;
@@ -37,7 +37,7 @@ struct vipd_host_config {
 
 /* Outcomes: 0; -ENOMEM or another negative errno. */
 int vipd_host_new(const struct vipd_host_config *config, struct vipd_loop **ret);
-/* All watches and timers must have been freed. NULL is allowed. */
+/* First free all watches and timers of the loop. `loop` may be NULL. */
 void vipd_host_free(struct vipd_loop *loop);
 
 /*
@@ -46,7 +46,7 @@ void vipd_host_free(struct vipd_loop *loop);
  * loop. Do not call this function while the loop runs. Outcomes: 0; -ENOMEM.
  */
 int vipd_host_add_nic(struct vipd_loop *loop, struct nic *nic, struct vipd_loop **ret);
-/* Stop serving NICs (they are about to be closed). */
+/* Stop serving the NICs: the caller is about to close them. */
 void vipd_host_drop_nics(struct vipd_loop *loop);
 
 /* Change how the loop waits, from the next turn on. */
@@ -60,10 +60,10 @@ void vipd_host_set_wait(struct vipd_loop *loop, enum vipd_wait wait, uint64_t sp
 int vipd_host_run(struct vipd_loop *loop);
 void vipd_host_stop(struct vipd_loop *loop);
 
-/* Make the loop call `between` soon. From any thread, also while the loop runs. */
+/* Make a loop with workers call `between` soon. Any thread may do this while the loop runs. */
 void vipd_host_call(struct vipd_loop *loop);
 
-/* Has every worker (the loop itself, if there are none) taken a turn since the last call? */
+/* Has each worker taken a turn since the last call? Without workers: has the loop taken a turn? */
 bool vipd_host_alive(struct vipd_loop *loop);
 
 #endif

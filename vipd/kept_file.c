@@ -77,7 +77,7 @@ int kept_file_name(int dir_fd, const char *name)
     return r;
 }
 
-/* A disk without room may take a part first: the next call says why it takes no more. */
+/* Write all bytes. If a full disk takes only a part, the next write returns the reason. */
 static int write_all(int fd, const uint8_t *bytes, size_t len)
 {
     while (len > 0) {
@@ -100,7 +100,7 @@ int kept_file_write(int dir_fd, const char *name, const void *bytes, size_t len)
     if (fd < 0)
         return fd;
     r = write_all(fd, bytes, len);
-    if (close(fd) < 0 && r == 0) /* some file systems say only here that there is no room */
+    if (close(fd) < 0 && r == 0) /* some file systems report a full disk only here */
         r = -errno;
     if (r == 0)
         return kept_file_name(dir_fd, name);

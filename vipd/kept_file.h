@@ -13,8 +13,8 @@
 
 /*
  * Read an array of entries. Returns the number of whole entries, at most `most`. The caller frees
- * *ret, which is NULL for 0. A file counts as missing if it belongs neither to this process's user
- * nor to `user`, if others may open it, or if it has a second name.
+ * *ret, which is NULL if this number is 0. A file counts as missing if its owner is neither this
+ * process's user nor `user`. So does a file that others may open, or that has a second name.
  */
 uint32_t kept_file_read(int dir_fd, const char *name, uid_t user, size_t entry_bytes, uint32_t most,
                         void **ret);
@@ -23,12 +23,12 @@ uint32_t kept_file_read(int dir_fd, const char *name, uid_t user, size_t entry_b
 int kept_file_write(int dir_fd, const char *name, const void *bytes, size_t len);
 
 /*
- * The same in steps, for a file that stays open. Make a file that takes the name only by
- * kept_file_name: until then the file of the last vipd stays. Name it only if every write has
- * succeeded; drop it otherwise. Outcomes: a descriptor for writing, the caller's; negative errno.
+ * Replace a file in steps; the new file may stay open. kept_file_make makes it, and kept_file_name
+ * gives it the name of the old file, which stays until then. Name the new file only if every write
+ * has succeeded; else drop it. Outcomes: a descriptor that the caller owns; negative errno.
  */
 int kept_file_make(int dir_fd, const char *name);
-/* Outcomes: 0; a negative errno, and the file is dropped. */
+/* Name the new file. Outcomes: 0; a negative errno, and the new file is dropped. */
 int kept_file_name(int dir_fd, const char *name);
 void kept_file_drop(int dir_fd, const char *name);
 

@@ -13,7 +13,7 @@
 #include "vipd/log.h"
 #include "vipd/nic/nic.h"
 
-/* Number of the file's format. A vipd with another number ignores the file. */
+/* Number of the file's format. A vipd that knows another number ignores the file. */
 #define MAGIC 0x31485441u
 
 #define ENTRIES_MAX (PATH_HOSTS_MAX * (VIP_PATHS_MAX - 1u) * VIPD_NICS_MAX)
@@ -21,14 +21,14 @@
 /* Time from the first new address until the file is written: addresses come in groups. */
 #define SOON_NS 1000000000ull
 
-/* One address of a host. The file is an array of these. */
+/* One address of a host. The file is an array of such entries. */
 struct entry {
     uint32_t magic;
     uint32_t path;
     char nic[VIP_NIC_NAME_BYTES];
     uint8_t name_len, addr_len;
     uint8_t name[VIP_HOST_ADDR_BYTES_MAX], addr[VIP_HOST_ADDR_BYTES_MAX];
-    uint8_t kind; /* enum link_kind of both addresses */
+    uint8_t kind; /* enum link_kind of `name` and `addr` */
     uint8_t zero[5];
 };
 _Static_assert(sizeof(struct entry) == 128, "format of the file");
@@ -37,7 +37,7 @@ struct known_paths {
     int dir_fd;
     struct vipd_timer *timer;
     bool armed;
-    bool failed; /* the log says that the file could not be written */
+    bool failed; /* the log already says that the file cannot be written */
 };
 
 /* ---- reading ------------------------------------------------------------------------------ */
@@ -59,7 +59,7 @@ static void tell(const struct vipd *vipd, const struct entry *entry)
 
 /* ---- writing ------------------------------------------------------------------------------ */
 
-/* Entries to write. */
+/* The entries that write_file writes. */
 struct batch {
     const struct vipd_nic_config *nic;
     struct entry *entries;

@@ -4,8 +4,8 @@
  * vipd reach the hosts with which its programs have connections.
  *
  * Owns: the file. Does not own: proofs of addresses (vipd/link/path_hosts.h). The next vipd asks
- * each address before it uses it. Called by main.c and start.c; known_paths_learned by threads of
- * NICs.
+ * each address before it uses it. main.c and start.c call these functions; threads of NICs call
+ * known_paths_learned.
  */
 #ifndef VIPD_KNOWN_PATHS_H
 #define VIPD_KNOWN_PATHS_H
@@ -16,8 +16,8 @@
 
 #define KNOWN_PATHS_FILE "paths" /* in the runtime directory */
 
-/* Give the NICs the addresses in the file that the last vipd has left in dir_fd. From now on update
- * the file. user: as in owners_begin. Without a NIC with several paths this does nothing. */
+/* Give the NICs the addresses in the file that the last vipd has left in dir_fd. From now on keep
+ * the file up to date. user: as in owners_begin. If no NIC has several paths, do nothing. */
 void known_paths_begin(struct vipd *vipd, int dir_fd, uid_t user);
 
 /* ctx: the vipd. A NIC has learned or lost an address. Any thread. */

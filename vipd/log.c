@@ -11,8 +11,8 @@
 
 #define LINE_BYTES_MAX 1024
 
-#define LIMIT_BURST     20u           /* lines at once: enough to see what goes on */
-#define LIMIT_REFILL_NS 1000000000ull /* one more line each second */
+#define LIMIT_BURST     20u           /* so many lines may come at once */
+#define LIMIT_REFILL_NS 1000000000ull /* after this time one more line may come */
 
 static enum vipd_log_level threshold = VIPD_LOG_INFO;
 

@@ -19,7 +19,7 @@ enum vipd_log_level {
     VIPD_LOG_DEBUG = 7,
 };
 
-/* Lines above this level are dropped. The start value is VIPD_LOG_INFO. */
+/* Drop lines that are less severe than `level`. The start value is VIPD_LOG_INFO. */
 void vipd_log_set_level(enum vipd_log_level level);
 
 /* "error", "warning", "info", "debug" -> level; false if the word is none of them. */
@@ -43,7 +43,7 @@ void vipd_log(enum vipd_log_level level, const char *format, ...)
  * lines at once, then one each second. A zeroed struct is a fresh limit.
  */
 struct vipd_log_limit {
-    uint64_t refilled_ns; /* time up to which tokens were given back */
+    uint64_t refilled_ns; /* up to this time the allowance was refilled */
     uint32_t used;        /* tokens taken */
     uint64_t suppressed;  /* lines dropped since the last line that was written */
 };
@@ -51,7 +51,7 @@ struct vipd_log_limit {
 /* May one more line be written? If so, *ret_suppressed is the number of lines dropped before it. */
 bool vipd_log_allow(struct vipd_log_limit *limit, uint64_t now_ns, uint64_t *ret_suppressed);
 
-/* Write one line if the limit allows it; before it, a line with the number of dropped lines. */
+/* Write one line if the limit allows it. If lines were dropped before, write their number first. */
 void vipd_log_limited(struct vipd_log_limit *limit, uint64_t now_ns, enum vipd_log_level level,
                       const char *format, ...) __attribute__((format(printf, 4, 5)));
 

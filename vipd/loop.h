@@ -3,9 +3,9 @@
  * time. vipd/host.c implements it with libev; no other file includes <ev.h>.
  *
  * A callback may call every function here, and may free its own watch. With worker threads
- * (vipd/host.h) there are several loops. A callback of a worker's loop runs in its thread and may
- * touch watches of that loop only. A callback of the control loop may touch watches of all loops,
- * because the workers stand still.
+ * (vipd/host.h) there are several loops. A callback of a worker's loop runs in that worker's thread
+ * and may touch watches of that loop only. A callback of the control loop may touch watches of all
+ * loops, because the workers stand still.
  */
 #ifndef VIPD_LOOP_H
 #define VIPD_LOOP_H
@@ -16,7 +16,7 @@ struct vipd_loop;
 struct vipd_watch;
 struct vipd_timer;
 
-/* Events of a watch, or'ed. After a hang-up a watch reports both. */
+/* Events of a watch, or'ed. After a hang-up the watch reports VIPD_READ and VIPD_WRITE. */
 #define VIPD_READ  1u
 #define VIPD_WRITE 2u
 
@@ -31,8 +31,8 @@ void vipd_watch_set(struct vipd_watch *watch, unsigned events);
 /* NULL is allowed. */
 void vipd_watch_free(struct vipd_watch *watch);
 
-/* A timer for rare events, only of the loop that vipd_host_new made; it may be milliseconds late.
- * NULL: out of memory. */
+/* Make a timer for rare events; it may be milliseconds late. `loop` is a loop that vipd_host_new
+ * made, not a worker. NULL: out of memory. */
 struct vipd_timer *vipd_timer_new(struct vipd_loop *loop, vipd_timer_fn *fn, void *ctx);
 void vipd_timer_start(struct vipd_timer *timer, uint64_t after_ns);
 /* NULL is allowed. */
@@ -47,7 +47,7 @@ uint64_t vipd_clock_now(void);
 /* Processor time of the calling thread, in ns: a system call. */
 uint64_t vipd_cpu_now(void);
 
-/* CLOCK_REALTIME, for people; it may cost a system call. */
+/* CLOCK_REALTIME, for times that people read. It may cost a system call. */
 uint64_t vipd_wall_now(void);
 
 /* How the loop and its workers have spent their turns; proto/stats.def has the meanings. */
@@ -55,7 +55,7 @@ struct vipd_loop_stats {
 #define VIP_STAT_OF_LOOP(member, name) uint64_t member;
 #include "proto/stats.def"
 };
-/* The counters of the loop and of its workers added up. */
+/* Add up the counters of the loop and of its workers. */
 void vipd_loop_stats(const struct vipd_loop *loop, struct vipd_loop_stats *ret);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * vipd: the NIC and kernel agent of a host. The command line, and the order of starting and
- * stopping.
+ * vipd is the NIC and kernel agent of a host. This file has the command line, and the order of
+ * starting and stopping.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -44,7 +44,7 @@ struct options {
     bool background;
     bool takeover;
     uint64_t idle_exit_ns; /* used if [daemon] idle_exit is 0 */
-    bool log_level_given;  /* log_level is used in place of the file's */
+    bool log_level_given;  /* log_level replaces the level of the file */
     enum vipd_log_level log_level;
 };
 
@@ -106,7 +106,7 @@ static int print_config(const char *form)
     return 0;
 }
 
-/* Outcomes: -1 go on; else the exit code. */
+/* Outcomes: -1: vipd goes on; else the exit code. */
 static int parse_options(int argc, char **argv, struct options *options)
 {
     static const struct option long_options[] = {
@@ -212,8 +212,8 @@ static void raise_descriptor_limit(void)
         vipd_warning("the limit of open files stays low: %s", strerror(errno));
 }
 
-/* Called when links are open and the socket listens. An attacker who takes over vipd later gains no
- * privilege. */
+/* Call this when the links are open and the socket listens. An attacker who takes over vipd later
+ * then gains no privilege. */
 static int drop_privileges(const struct vipd_user *user, struct runtime *runtime, char *err,
                            size_t err_bytes)
 {
@@ -241,7 +241,7 @@ static int drop_privileges(const struct vipd_user *user, struct runtime *runtime
     return 0;
 }
 
-/* Listen on the socket that the service manager has opened, else on our own. */
+/* Listen on the socket that the service manager has opened. If there is none, open one. */
 static int listen_somewhere(const struct vipd *vipd, struct runtime *runtime, char *err,
                             size_t err_bytes)
 {
@@ -294,7 +294,7 @@ static int serve(struct vipd *vipd, struct takeover *takeover, const struct vipd
         client_listener_free(listener);
         return r;
     }
-    vipd_settle(vipd); /* again: now log_level_fixed is set */
+    vipd_settle(vipd); /* the second call: log_level_fixed is set only now */
     vipd_info("vipd " VIP_VERSION " ready on %s",
               runtime->socket_path[0] ? runtime->socket_path : "the service manager's socket");
     background_ready(runtime->dir);
@@ -388,8 +388,8 @@ static const char *missing_nic(const struct vipd_config *config, const struct fd
     return takeover_missing(takeover, config);
 }
 
-/* Refuse to take over because of the NIC `nic`; `what` says why. Outcomes: 0: nic is NULL; -EPERM
- * with a sentence in err. */
+/* If nic is not NULL, refuse to take over because of this NIC; `what` says why. Outcomes: 0: nic is
+ * NULL; -EPERM with a sentence in err. */
 static int refuse_for(const char *nic, const char *what, char *err, size_t err_bytes)
 {
     if (!nic)

@@ -10,8 +10,8 @@
 #include "vipd/link/kinds.h"
 
 /*
- * Names that other providers gave their n-th device: M-VIA, Giganet on Linux and on Windows, VI-GM,
- * and the fallback name of a well-known MPI, which counts from 1.
+ * Names that other providers gave to their n-th device: M-VIA, Giganet on Linux, Giganet on
+ * Windows, and VI-GM. The last name is the fallback of a well-known MPI, which counts from 1.
  */
 static const struct {
     const char *format;
@@ -20,9 +20,9 @@ static const struct {
     {"/dev/via_eth%u", 0}, {"/dev/clanvi%u", 0}, {"nic%u", 0}, {"VINIC%u", 0}, {"\\\\.\\VI%u", 1},
 };
 
-/* Names without a number. The first LOOP_NAMES of them mean loopback: the first NIC with link =
- * loop, or the first NIC of all if there is none ("/etc/via_lo" is a mistake of an old program).
- * The others mean the first NIC. */
+/* Names without a number. The first LOOP_NAMES mean the first NIC with link = loop ("/etc/via_lo"
+ * is a mistake of an old program). The others mean the first NIC with another link. If no such NIC
+ * exists, the name means the first NIC. */
 static const char *const unnumbered[] = {"/dev/via_lo", "/etc/via_lo", "VINIC", ""};
 #define LOOP_NAMES 2
 
@@ -34,10 +34,7 @@ static bool is_loop(const struct vipd_nic_config *nic)
     return link_kind_row(nic->link)->only_host != NULL;
 }
 
-/*
- * Does the unnumbered name i mean this NIC? NICs with link = loop have no number; the first of them
- * has the loopback names. The n-th other NIC has number n.
- */
+/* Does the name unnumbered[i] mean this NIC? */
 static bool unnumbered_mean(const struct vipd_config *config, unsigned nic, size_t i)
 {
     int first = -1, first_loop = -1;
@@ -53,7 +50,8 @@ static bool unnumbered_mean(const struct vipd_config *config, unsigned nic, size
     return (int)nic == first;
 }
 
-/* The number of a NIC in the names of `numbered`; -1: its link is loop. */
+/* A NIC's number n, from 0, for the names in `numbered`. NICs with link = loop do not count, and
+ * have no number (-1). */
 static int historical_number(const struct vipd_config *config, unsigned nic)
 {
     int number = 0;
@@ -108,7 +106,7 @@ int vipd_device_find(const struct vipd_config *config, const char *device)
     return -1;
 }
 
-/* Append one word; returns the new length, at most buf_bytes - 1. */
+/* Append one word, with a blank before it; returns the new length, at most buf_bytes - 1. */
 static unsigned add_word(char *buf, unsigned used, unsigned buf_bytes, const char *word)
 {
     int n = snprintf(buf + used, buf_bytes - used, "%s%s", used > 0 ? " " : "",
@@ -140,7 +138,7 @@ void vipd_device_aliases(const struct vipd_config *config, unsigned nic, char *b
     }
 }
 
-/* May an address that was written with this interface (empty: any) be used on the NIC? */
+/* May the NIC use an address that was written with the interface `scope`? Empty: every NIC may. */
 static bool scope_fits(const struct vipd_nic_config *nic, const char *scope)
 {
     char text[LINK_TEXT_BYTES], own[LINK_SCOPE_BYTES];
@@ -149,7 +147,7 @@ static bool scope_fits(const struct vipd_nic_config *nic, const char *scope)
            (link_addr_scope(nic->keys.address, text, own) == 0 && strcmp(own, scope) == 0);
 }
 
-/* Address number `index` among the addresses of a name that the NIC can use. */
+/* Find address number `index` (from 0) among the addresses of a host that the NIC can use. */
 static bool pick(const struct vipd_name *name, const struct vipd_nic_config *nic, unsigned index,
                  struct link_addr *ret)
 {
@@ -162,12 +160,12 @@ static bool pick(const struct vipd_name *name, const struct vipd_nic_config *nic
     return false;
 }
 
-/* Read a name that is an address itself. False: it is none. */
+/* Read a name that is itself an address. false: it is no address, or the NIC uses IPv4. */
 static bool literal(const struct vipd_nic_config *nic, const char *name, struct link_addr *ret)
 {
     char text[LINK_TEXT_BYTES], scope[LINK_SCOPE_BYTES];
 
-    /* Next libvipl asks the system's resolver, which also reads IPv4 addresses. */
+    /* The resolver, which libvipl asks next, also reads IPv4 addresses. */
     if (link_kind_row(nic->link)->ip_version == 4)
         return false;
     return link_addr_scope(name, text, scope) == 0 && scope_fits(nic, scope) &&
@@ -187,7 +185,7 @@ static bool is_this_host(const char *name)
     return link_host_match(own, name);
 }
 
-/* The entry of a host: the entry with this name, else the first that matches; NULL: none. */
+/* Find a host's entry: the one with this name, else the first that matches. NULL: there is none. */
 static const struct vipd_name *entry_of(const struct vipd_config *config, const char *name)
 {
     const struct vipd_name *found = NULL;

@@ -11,13 +11,13 @@
 #include "vipd/kept_file.h"
 #include "vipd/log.h"
 
-/* Number of the file's format. A vipd with another number ignores the file. */
+/* Number of the file's format. A vipd that knows another number ignores the file. */
 #define OWNERS_MAGIC 0x314e574fu
 
 /* Largest number of entries of a file. */
 #define OWNERS_MAX 65536u
 
-/* One entry. The file is an array of these; zeroes are a free place. */
+/* The owner of a discriminator. The file is an array of such entries; zeroes are a free place. */
 struct entry {
     uint32_t magic;
     uint32_t uid;
@@ -29,19 +29,19 @@ struct entry {
 _Static_assert(sizeof(struct entry) == 256, "format of the file");
 
 struct owners {
-    /* A lock of its own, because a thread that has it may wait for the disk. */
+    /* Nothing else uses this lock, because a thread that has it may wait for the disk. */
     pthread_mutex_t lock;
     int fd;
-    uint32_t count; /* places ever used */
+    uint32_t count; /* number of places that have been used */
     uint32_t *free; /* numbers of free places */
     uint32_t free_count, free_room;
-    bool named; /* the file has taken the place of the last vipd's */
+    bool named; /* the new file has replaced the last vipd's file */
     int error;  /* negative errno of the first entry that could not be written; 0: none */
 };
 
 /* ---- the file ---------------------------------------------------------------------------- */
 
-/* A place that could not be written whole is a free one. */
+/* Write an entry to its place. A place that cannot be written as a whole becomes a free place. */
 static void write_place(struct owners *owners, uint32_t place, const struct entry *entry)
 {
     static const struct entry none;
@@ -64,7 +64,7 @@ static void write_place(struct owners *owners, uint32_t place, const struct entr
 
 /* ---- changes ----------------------------------------------------------------------------- */
 
-/* A place for one more entry, counted from 1; 0: there is none. */
+/* Take a place for one more entry. Places count from 1; 0: there is no free place. */
 static uint32_t take_place(struct owners *owners)
 {
     if (owners->free_count > 0)
@@ -79,7 +79,7 @@ static void give_place(struct owners *owners, uint32_t place)
         uint32_t *more = realloc(owners->free, room * sizeof(*more));
 
         if (!more)
-            return; /* the place is not used again */
+            return; /* no other entry will use the place */
         owners->free = more;
         owners->free_room = room;
     }
@@ -144,7 +144,7 @@ void owners_end(struct vipd *vipd)
     vipd->owners = NULL;
 }
 
-/* All that is reserved is written. If not, the file of the last vipd says more than ours. */
+/* Put the new file in the old one's place, unless it lacks a reserved discriminator. */
 static int name_file(struct vipd *vipd, int dir_fd)
 {
     int r = vipd->owners->error;
@@ -163,7 +163,7 @@ static int name_file(struct vipd *vipd, int dir_fd)
 void owners_begin(struct vipd *vipd, int dir_fd, uid_t user)
 {
     struct owners *owners = calloc(1, sizeof(*owners));
-    uint64_t now_ns = vipd_clock_now(); /* the loop does not run yet */
+    uint64_t now_ns = vipd_clock_now(); /* the loop does not run yet and has no time */
     struct entry *past;
     uint32_t count =
         kept_file_read(dir_fd, OWNERS_FILE, user, sizeof(*past), OWNERS_MAX, (void **)&past);
@@ -176,7 +176,7 @@ void owners_begin(struct vipd *vipd, int dir_fd, uid_t user)
     }
     if (r == 0) {
         VIP_ASSERT(pthread_mutex_init(&owners->lock, NULL) == 0);
-        vipd->owners = owners; /* before reserve(), which writes to the new file */
+        vipd->owners = owners; /* set before reserve(), which writes to the new file */
     } else {
         free(owners);
     }

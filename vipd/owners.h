@@ -7,8 +7,8 @@
  * A change of an owner costs one system call. This is little: it always follows a request of a
  * program, which costs several. A vipd that is killed leaves a file of whole entries.
  *
- * Owns: the file. Does not own: the choice of owners (vipd/engine/cm_disc.c). Called by start.c and
- * main.c. The threads of the NICs call it through owners_of_nic.
+ * Owns: the file. Does not own: the choice of owners (vipd/engine/cm_disc.c). start.c and main.c
+ * call these functions; the threads of the NICs call the functions in owners_of_nic.
  */
 #ifndef VIPD_OWNERS_H
 #define VIPD_OWNERS_H
@@ -22,10 +22,10 @@
 
 /*
  * Read the file that the last vipd has left in dir_fd, reserve its discriminators at the NICs, and
- * begin a new file. The old file is ignored if it belongs neither to `user` nor to this process's
- * user, if others may open it, or if it has a second name. An entry that makes no sense is ignored,
- * too. If no file can be made, or not all that is reserved can be written, the old file stays, the
- * log says so, and vipd goes on without a file.
+ * begin a new file. Ignore the old file if another user than `user` or this process's user owns it.
+ * Also ignore it if others may open it, or if it has a second name. Ignore an entry that makes no
+ * sense. If the new file cannot be made or cannot get all reserved discriminators, the old file
+ * stays. Then the log says so, and vipd goes on without a file.
  */
 void owners_begin(struct vipd *vipd, int dir_fd, uid_t user);
 

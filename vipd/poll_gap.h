@@ -10,21 +10,21 @@
 
 #include "vipd/config.h"
 
-/* The time between two looks at the descriptors is at least POLL_EVERY_NS. This is short for a
- * control message, and long compared with the system call. After a longer look the time is the
- * length of that look. If the NICs had work in the last POLL_BUSY_FOR_NS, the time is POLL_GAP
- * times this length. With POLL_MANY or more ready descriptors it is then POLL_GAP_MANY times this
- * length: such programs send requests without pause. The time is at most POLL_GAP_NS_MAX, because a
- * very long look was probably interrupted. */
+/* Limits of the time between two looks at the descriptors. The time is at least POLL_EVERY_NS:
+ * short for a control message, and long compared with the system call. The time is at least as long
+ * as the last look. If a NIC had work in the last POLL_BUSY_FOR_NS, the time is at least POLL_GAP
+ * times as long. With POLL_MANY or more ready descriptors POLL_GAP_MANY replaces POLL_GAP: such
+ * programs send requests without pause. The time is at most POLL_GAP_NS_MAX, because a very long
+ * look was probably interrupted. */
 #define POLL_EVERY_NS    50000ull
 #define POLL_GAP         4u
 #define POLL_GAP_MANY    10u
 #define POLL_MANY        4u
 #define POLL_GAP_NS_MAX  50000000ull
-#define POLL_BUSY_FOR_NS 20000000ull /* after a turn that did something */
+#define POLL_BUSY_FOR_NS 20000000ull /* time after a turn that did something */
 
-/* If there was no work for POLL_QUIET_AFTER_NS, the least time between two looks is POLL_QUIET_NS:
- * vipd then waits for requests of programs as well. */
+/* If there was no work for POLL_QUIET_AFTER_NS, POLL_QUIET_NS replaces POLL_EVERY_NS: vipd then
+ * waits for requests of programs, too. */
 #define POLL_QUIET_AFTER_NS 20000ull
 #define POLL_QUIET_NS       2000ull
 

@@ -33,8 +33,8 @@ int vipd_user_find(const char *name, bool must, struct vipd_user *ret, char *err
     return 0;
 }
 
-/* Empty the bounding set: the capabilities that a program started later can get. Without
- * CAP_SETPCAP this set does not change; then only no_new_privs protects. */
+/* Empty the bounding set, which limits the capabilities of programs that vipd starts later. Without
+ * CAP_SETPCAP the set does not change; then only no_new_privs protects. */
 static int empty_bounding_set(void)
 {
     for (unsigned long cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
@@ -74,7 +74,7 @@ int vipd_privilege_drop(const struct vipd_user *user, bool *ret_had)
         return -errno;
     if (!*ret_had)
         return 0;
-    /* Clear the ambient set, too; emptying the inheritable set below would be enough. */
+    /* Clear the ambient set. To empty the inheritable set, as below, would also clear it. */
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
     for (unsigned i = 0; i < _LINUX_CAPABILITY_U32S_3; i++) {
         data[i].permitted &= i == 0 ? kept : 0;

@@ -18,8 +18,8 @@ struct vipd_user {
 
 /*
  * Look up [daemon] user. name: name of a user. must: a missing user is an error. A process that is
- * not root keeps its user, whatever `name` says. Outcomes: 0, ret->found says whether there is a
- * user to become; -ENOENT with a sentence in err: `must`, and there is no such user.
+ * not root keeps its user, whatever `name` says. Outcomes: 0: ret->found says whether vipd must
+ * change its user; -ENOENT with a sentence in err: `must` is true, and there is no such user.
  */
 int vipd_user_find(const char *name, bool must, struct vipd_user *ret, char *err, size_t err_bytes);
 

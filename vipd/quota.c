@@ -63,8 +63,8 @@ static uint64_t used_by(const struct session *session, enum quota quota)
     return quota == QUOTA_MAPPED_BYTES ? usage.mapped_bytes : usage.mapped_files;
 }
 
-/* What the user no longer has but what still counts: mappings that are not given back to the kernel
- * yet, and files that the user's programs keep (taken.h). */
+/* What still counts although the user has freed it. These are mappings that vipd has not given back
+ * to the kernel yet, and files that the user's programs keep (taken.h). */
 static uint64_t waiting(const struct vipd *vipd, uid_t uid, enum quota quota)
 {
     struct undertaker_share share;
@@ -79,7 +79,7 @@ static uint64_t used(const struct vipd *vipd, uid_t uid, enum quota quota)
 {
     uint64_t sum = waiting(vipd, uid, quota);
 
-    /* A session that is being opened has none of its parts yet. */
+    /* Skip a session that is being opened: it has no parts yet. */
     for (const struct client *c = vipd->clients; c; c = c->next)
         if (c->uid == uid && c->session && c->session->nic_session)
             sum += used_by(c->session, quota);
@@ -119,7 +119,7 @@ static uint64_t limit_of(const struct vipd *vipd, enum quota quota)
     if (quota == QUOTA_REGISTER_BYTES)
         return quota_register_bytes(vipd);
     memcpy(&limit, (const char *)vipd->config + quotas[quota].limit_off, sizeof(limit));
-    /* vipd keeps a descriptor per file (taken.h): one user may have a quarter of descriptors. */
+    /* vipd keeps a descriptor per file (taken.h). One user may have 1/4 of all descriptors. */
     if (quota == QUOTA_MAPPED_FILES && limit > descriptors_max() / 4)
         limit = descriptors_max() / 4;
     return limit;

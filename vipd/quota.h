@@ -18,11 +18,11 @@ enum quota {
     QUOTA_VIS = 0,
     QUOTA_CQS,
     QUOTA_REGIONS,
-    QUOTA_REGISTER_BYTES, /* in whole pages, and twice for staged regions (registry_held_bytes) */
+    QUOTA_REGISTER_BYTES, /* in whole pages; staged regions count twice (registry_held_bytes) */
     QUOTA_MAPPED_BYTES,   /* address space of vipd for the user's memory files */
-    QUOTA_MAPPED_FILES,   /* mappings of these files: a process may have 65530 mappings in all */
+    QUOTA_MAPPED_FILES,   /* mappings of memory files; Linux allows a process 65530 mappings */
     QUOTA_WAITS,    /* VipConnectWait, listeners, unanswered requests, own peer-to-peer requests */
-    QUOTA_CONNECTS, /* connections being made, from either side */
+    QUOTA_CONNECTS, /* connections being made, started by either side */
     QUOTAS,
 };
 
@@ -32,13 +32,13 @@ uint64_t quota_left(const struct client *client, enum quota quota);
 /* [limits] register_bytes_per_uid; auto: a quarter of this machine's memory. */
 uint64_t quota_register_bytes(const struct vipd *vipd);
 
-/* What a user has of one quota, and the limit with its key of [limits]. */
+/* What a user has of one quota, its limit, and the limit's key in [limits]. */
 struct quota_view {
     const char *key, *noun;
     uint64_t used, max;
 };
 void quota_look(const struct vipd *vipd, uid_t uid, enum quota quota, struct quota_view *ret);
-/* As quota_look, for all limits per user: calls visit for each key ..._per_uid of [limits]. */
+/* Call visit for each key ..._per_uid of [limits], with the values that quota_look returns. */
 void quota_each(const struct vipd *vipd, uid_t uid,
                 void (*visit)(void *ctx, const struct quota_view *view), void *ctx);
 

@@ -36,7 +36,7 @@ static void tell(struct diff *diff, const char *section, const char *key, const 
     diff->visit(diff->ctx, &change);
 }
 
-/* Compare one key. from, to: the structs that key->offset is into. */
+/* Compare one key. key->offset is an offset into the structs `from` and `to`. */
 static void diff_key(struct diff *diff, const struct config_key *key, const void *from,
                      const void *to, const char *section)
 {
@@ -72,7 +72,7 @@ static void diff_nics(struct diff *diff, const struct vipd_config *from,
         for (unsigned k = 0; k < config_key_count; k++)
             if (is_nic(&config_keys[k]))
                 diff_key(diff, &config_keys[k], nic, other, section);
-        /* A missing list and an empty one have the same text, but differ. */
+        /* A missing list and an empty list differ, although their texts are the same. */
         if (nic->aliases_given != other->aliases_given && !nic->alias_count && !other->alias_count)
             tell(diff, section, "aliases", nic->aliases_given ? "a list" : "the historical names",
                  other->aliases_given ? "a list" : "the historical names", "live");
@@ -145,8 +145,8 @@ static void diff_all(struct diff *diff, const struct vipd_config *from,
 
 /* ---- values that can be in force --------------------------------------------------------- */
 
-/* Copy the old NIC, with new values of its live keys (the aliases). `found`: the NIC as the files
- * have it now, or NULL. */
+/* Copy the old NIC, but with new values of its live keys (the aliases). `found`: the NIC as the
+ * files have it now; NULL: they do not have it. */
 static void keep_nic(struct vipd_nic_config *ret, const struct vipd_nic_config *old,
                      const struct vipd_nic_config *found)
 {
@@ -170,8 +170,8 @@ static void keep_nic(struct vipd_nic_config *ret, const struct vipd_nic_config *
 }
 
 /*
- * Leave in `config` only what can change now: keys of class restart get the values of `old`, and so
- * do the NICs except their aliases. Outcomes: 0; -ENOMEM: nothing has changed.
+ * Keep in `config` only changes that can take effect now. Keys of class restart, and the NICs
+ * without their aliases, get the values of `old`. Outcomes: 0; -ENOMEM: nothing has changed.
  */
 static int keep_restart_keys(struct vipd_config *config, const struct vipd_config *old)
 {
@@ -189,7 +189,7 @@ static int keep_restart_keys(struct vipd_config *config, const struct vipd_confi
 
         if (is_nic(key) || key->class != CONFIG_RESTART)
             continue;
-        /* Two of these types are texts, the others are numbers. */
+        /* `bytes` fits only these types: two of them are texts, the others are numbers. */
         VIP_ASSERT(key->type == CONFIG_MODE || key->type == CONFIG_THREADS ||
                    key->type == CONFIG_CPUS || key->type == CONFIG_USER);
         if (memcmp(value, kept, bytes) != 0)
@@ -239,7 +239,7 @@ int vipd_reload(struct vipd *vipd, bool dry_run, vipd_change_fn *visit, void *ct
     diff.visit = visit;
     diff.ctx = ctx;
     r = pending.failed ? -ENOMEM : 0;
-    /* Compare now: after the change the old values are gone. */
+    /* Visit the differences first: later steps undo some of them and free the old values. */
     if (r == 0)
         diff_all(&diff, vipd->config, config);
     if (r == 0 && !dry_run)

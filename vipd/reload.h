@@ -17,11 +17,11 @@
 #include "vipd/restart_pending.h"
 
 /*
- * Read vipd->source again. visit is called for every difference, in the order of the reference.
- * dry_run: change nothing. Outcomes: number of differences (0 or more), applied unless dry_run:
- * live keys take effect at once, new keys for sessions opened from now on, restart keys are listed
- * as pending; -EINVAL, and errors has one line per fault; -ENOMEM. If the result is negative,
- * nothing has changed.
+ * Read the configuration again, from vipd->source. visit is called for every difference, in the
+ * order of the reference. dry_run: change nothing. Outcomes: the number of differences (0 or more),
+ * applied unless dry_run; -EINVAL: errors has one line per fault; -ENOMEM. A negative result
+ * changes nothing. Live keys take effect at once, and new keys for sessions opened from now on.
+ * Restart keys are listed as pending.
  */
 int vipd_reload(struct vipd *vipd, bool dry_run, vipd_change_fn *visit, void *ctx, char *errors,
                 size_t errors_bytes);
@@ -29,7 +29,7 @@ int vipd_reload(struct vipd *vipd, bool dry_run, vipd_change_fn *visit, void *ct
 /* As vipd_reload, for SIGHUP: writes faults and differences to the log. */
 void vipd_reload_logged(struct vipd *vipd);
 
-/* Free what reloads have made. */
+/* Free the configuration, and the list of pending changes, that reloads have made. */
 void vipd_reload_deinit(struct vipd *vipd);
 
 #endif

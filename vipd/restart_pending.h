@@ -20,13 +20,13 @@ struct vipd_change {
 
 typedef void vipd_change_fn(void *ctx, const struct vipd_change *change);
 
-/* A list under construction; starts with tail = &first. */
+/* A list that pending_add builds. It starts with tail = &first. */
 struct pending_list {
     struct vipd_pending *first, **tail;
     bool failed;
 };
 
-/* A vipd_change_fn; ctx: a pending_list. Adds a copy of a change that waits for a restart. */
+/* A vipd_change_fn; ctx: a pending_list. Adds a copy of the change, if it waits for a restart. */
 void pending_add(void *ctx, const struct vipd_change *change);
 
 /* NULL is allowed. */

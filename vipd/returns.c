@@ -10,8 +10,8 @@
 #include "vipd/daemon.h"
 #include "vipd/history.h"
 
-/* Shortest time from the return of the first program to the report; also the time between two
- * checks whether connections still wait. */
+/* Least time from the return of the first program to the report. While connections still wait, vipd
+ * then checks again after this time. */
 #define SETTLE_NS 1000000000ull
 
 /* The caller has the mutex vipd->shared. */
@@ -40,7 +40,7 @@ static void add_text(char *text, size_t bytes, const char *more)
     snprintf(text + used, bytes - used, "%s", more);
 }
 
-/* Add one kind of reasons: ": 2 because the other end did not answer in time, 1 because ...". */
+/* Add the reasons of one kind: ": 2 because the other end did not answer, 1 because ...". */
 static void add_reasons(const struct returns *returns, bool handle, char *text, size_t bytes)
 {
     const char *before = ": ";
@@ -89,8 +89,8 @@ static void describe(const struct returns *returns, char *text, size_t bytes)
     }
 }
 
-/* times = 1: end of the grace time, in which programs may come back. times = 2: end of the time for
- * the rebinds that they have begun in the grace time. */
+/* times = 1: end of the grace time in which programs may come back. times = 2: end of the time for
+ * the rebinds that programs have begun in the grace time. */
 static uint64_t end_ns(const struct vipd *vipd, unsigned times)
 {
     return vipd->started_ns + times * vipd->config->outlive_ns;

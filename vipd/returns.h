@@ -14,36 +14,36 @@
 struct vipd;
 struct vipd_timer;
 
-#define RETURN_REASONS    12 /* different reasons that are counted apart */
+#define RETURN_REASONS    12 /* reasons with a counter of their own */
 #define RETURN_TEXT_BYTES 160
-#define RETURN_LATERS     8 /* different reasons to wait that are logged */
+#define RETURN_LATERS     8 /* reasons to wait that vipd logs */
 
 struct return_reason {
     uint64_t count;
-    bool handle; /* a NIC handle was refused, else: a connection is lost */
+    bool handle; /* true: a NIC handle was refused; false: a connection is lost */
     char text[RETURN_TEXT_BYTES];
 };
 
 struct returns {
     struct vipd_timer *timer; /* NULL: no program of an earlier life has come (or no memory) */
-    uint64_t back, waiting;   /* numbers of connections: bound anew; still waiting for this */
+    uint64_t back, waiting;   /* connections: bound anew; still waiting to be bound anew */
     struct return_reason reason[RETURN_REASONS];
-    uint64_t other; /* connections and NIC handles with further reasons */
+    uint64_t other; /* lost connections and refused NIC handles with further reasons */
     bool told;      /* the report has been made */
     char later[RETURN_LATERS][RETURN_TEXT_BYTES]; /* reasons to wait, each logged once */
 };
 
 /* A program of an earlier life of vipd has come. */
 void return_begin(struct vipd *vipd);
-/* The NIC handle of such a program is refused. */
+/* The NIC handle of a program of an earlier life is refused. */
 void return_refused(struct vipd *vipd, const char *why);
-/* Such a program must ask again later. The first program with this reason makes a line of the log. */
+/* A program of an earlier life must ask again later. vipd logs each reason once. */
 void return_later(struct vipd *vipd, const char *why);
-/* A connection of such a program waits to be bound anew; return_ended follows. */
+/* A connection of an earlier life waits to be bound anew; a call of return_ended follows. */
 void return_waits(struct vipd *vipd);
 /* A waiting connection was bound anew (why is NULL), or is lost for this reason. */
 void return_ended(struct vipd *vipd, const char *why);
-/* A connection is lost without a wait. */
+/* A connection of an earlier life is lost without a wait. */
 void return_lost(struct vipd *vipd, const char *why);
 /* vipd ends: free the timer. */
 void returns_deinit(struct vipd *vipd);

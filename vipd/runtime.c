@@ -13,10 +13,10 @@
 #include <unistd.h>
 
 /*
- * Connections that wait in the queue of the socket while vipd is busy. If the queue is full, a
- * program that connects waits until there is room; programs that connect without waiting can take
- * this room first. So the queue has the length that the kernel allows (net.core.somaxconn), which
- * is more than the number of threads of one user. systemd/vipd.socket has the same number.
+ * Most connections that wait in the socket's queue while vipd is busy. If the queue is full, a
+ * program that connects waits until there is room, and programs that connect without waiting can
+ * take this room first. So the queue has the length that the kernel allows (net.core.somaxconn).
+ * This is more than the number of threads of one user. systemd/vipd.socket has the same number.
  */
 #define BACKLOG 4096
 
@@ -27,7 +27,7 @@ int runtime_default_dir(char *buf, size_t buf_bytes, char *err, size_t err_bytes
     int n;
 
     if (dir && dir[0] != '\0') {
-        /* systemd separates several directories by colons; the first one is ours. */
+        /* systemd separates several directories by colons; vipd uses the first one. */
         n = snprintf(buf, buf_bytes, "%.*s", (int)strcspn(dir, ":"), dir);
     } else if (geteuid() == 0) {
         n = snprintf(buf, buf_bytes, "/run/vipd");
@@ -60,10 +60,10 @@ static long read_owner(int fd)
 }
 
 /*
- * A process that can open the file can lock it and keep vipd from starting, so only vipd's user may
- * open it. Unless a process has its lock, a file that others may open is replaced. A file with a
- * second name is replaced, too: the directory's owner could link any file there, and vipd would
- * overwrite that file.
+ * A process that can open the lock file can lock it and keep vipd from starting, so only vipd's
+ * user may open it. A file that others may open is replaced, unless a process has its lock. A file
+ * with a second name is replaced, too: the directory's owner could link any file there, and vipd
+ * would overwrite that file.
  */
 static int open_lock(const struct runtime *runtime)
 {
@@ -75,7 +75,7 @@ static int open_lock(const struct runtime *runtime)
         (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && !(st.st_mode & 077) && st.st_nlink == 1))
         return fd;
     if (flock(fd, LOCK_EX | LOCK_NB) < 0)
-        return fd; /* the caller reports the holder */
+        return fd; /* the caller reports who holds the lock */
     (void)unlinkat(runtime->dir_fd, "vipd.lock", 0);
     close(fd);
     return openat(runtime->dir_fd, "vipd.lock", flags | O_EXCL, 0600);
@@ -86,7 +86,7 @@ static int write_pid(int fd)
     char pid[32];
     int n = snprintf(pid, sizeof(pid), "%ld\n", (long)getpid());
 
-    errno = ENOSPC; /* the error if the write is cut short */
+    errno = ENOSPC; /* errno after an incomplete write */
     return ftruncate(fd, 0) < 0 || pwrite(fd, pid, (size_t)n, 0) != n ? -errno : 0;
 }
 
@@ -244,8 +244,8 @@ int runtime_give(struct runtime *runtime, uid_t user, char *err, size_t err_byte
     return r;
 }
 
-/* The socket has its mode when its name appears. A later chmod by root could change a file that the
- * directory's owner put there. */
+/* Bind the socket with its mode. If root changed the mode later, it could change a file that the
+ * directory's owner put in the socket's place. */
 static int bind_as(int sock, const struct sockaddr_un *addr, mode_t mode)
 {
     mode_t before = umask(~mode & 0777);
@@ -261,7 +261,7 @@ int runtime_listen(struct runtime *runtime, mode_t mode, char *err, size_t err_b
     char path[sizeof(addr.sun_path)];
     int r;
 
-    /* The lengths were checked in runtime_open. */
+    /* runtime_open has checked that these paths are short enough. */
     snprintf(addr.sun_path, sizeof(addr.sun_path), "%.90s/vipd.sock.new", runtime->dir);
     snprintf(path, sizeof(path), "%.90s/vipd.sock", runtime->dir);
     runtime->sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -292,7 +292,7 @@ void runtime_leave(struct runtime *runtime)
 
 void runtime_close(struct runtime *runtime)
 {
-    /* Relative to dir_fd, because the present user may have no access to the whole path. */
+    /* Use dir_fd, because the present user may have no access to the whole path. */
     if (runtime->socket_path[0] != '\0')
         unlinkat(runtime->dir_fd, "vipd.sock", 0);
     if (runtime->dir_fd >= 0)

@@ -21,8 +21,8 @@ struct runtime {
 };
 
 /*
- * The directory if none was given: $RUNTIME_DIRECTORY (systemd), else /run/vipd for root, else
- * $XDG_RUNTIME_DIR/vipd. Outcomes: 0; -ENOENT with a sentence in err that says what to do.
+ * Choose a directory if the user gave none: $RUNTIME_DIRECTORY (systemd), else /run/vipd for root,
+ * else $XDG_RUNTIME_DIR/vipd. Outcomes: 0; -ENOENT with a sentence in err that says what to do.
  */
 int runtime_default_dir(char *buf, size_t buf_bytes, char *err, size_t err_bytes);
 
@@ -30,14 +30,14 @@ int runtime_default_dir(char *buf, size_t buf_bytes, char *err, size_t err_bytes
  * Make the directory if it is missing and lock it. A directory in which another user could replace
  * vipd's files is refused. Its owner must be this process's user, root or `user`. Neither its group
  * nor others may write there, unless the directory has the sticky bit. Outcomes: 0; negative errno
- * with a sentence in err: -EBUSY another vipd has the directory; -EPERM the directory is refused.
- * *ret can be given to runtime_close in any case.
+ * with a sentence in err: -EBUSY: another vipd has the directory; -EPERM: the directory is refused.
+ * *ret can be given to runtime_close after every outcome.
  */
 int runtime_open(const char *dir, uid_t user, struct runtime *ret, char *err, size_t err_bytes);
 
 /*
- * As runtime_open, with the lock that the running vipd has handed over. The running vipd uses the
- * directory until runtime_own. *ret owns lock_fd in any case.
+ * Like runtime_open, but with the lock that the running vipd has handed over. The running vipd uses
+ * the directory until runtime_own. *ret owns lock_fd after every outcome.
  */
 int runtime_take(const char *dir, uid_t user, int lock_fd, struct runtime *ret, char *err,
                  size_t err_bytes);

@@ -28,7 +28,7 @@
 
 #define WORKERS_CPUS_MIN 4 /* fewest processors with which threads = auto makes threads */
 
-/* Longest wait until the service manager has closed sockets that it has to forget. */
+/* Longest wait, in ns, until the service manager has closed sockets that it has to forget. */
 #define ROOM_NS 5000000000ull
 
 static bool entropy(uint64_t *ret)
@@ -50,7 +50,7 @@ static void warn(const char *line)
     vipd_warning("%s", line);
 }
 
-/* Number of NICs before this NIC in the configuration that are its rivals (vipd/link/kinds.h). */
+/* Number of this NIC's rivals (vipd/link/kinds.h) that are before it in the configuration. */
 static unsigned count_rivals(const struct vipd *vipd, const struct vipd_nic_config *config)
 {
     const struct link_kind_row *row = link_kind_row(config->link);
@@ -63,8 +63,8 @@ static unsigned count_rivals(const struct vipd *vipd, const struct vipd_nic_conf
 
 /*
  * The address is in use, perhaps by a socket that the service manager has kept for another NIC, or
- * that vipd could not use. vipd gives these up and tries again: the service manager closes its
- * duplicates at a time of its own.
+ * that vipd could not use. Give up such sockets, and try again until the service manager has closed
+ * its duplicates, or ROOM_NS is over.
  */
 static int open_again(const struct vipd *vipd, const struct link_kind_row *row,
                       const struct link_wish *wish, struct link **ret, char *err, size_t err_bytes)
@@ -130,7 +130,7 @@ static int open_paths(struct vipd *vipd, const struct vipd_nic_config *config, s
     unsigned count = link_kind_paths(config->link, &config->keys, keys, bad);
     uint64_t seed[2];
 
-    VIP_ASSERT(count > 0); /* the configuration was checked */
+    VIP_ASSERT(count > 0); /* true for every configuration that was checked */
     for (unsigned i = 0; i < count; i++) {
         int r = open_path(vipd, config, &keys[i], i, &links[i], err, err_bytes);
 
@@ -154,7 +154,7 @@ static int open_paths(struct vipd *vipd, const struct vipd_nic_config *config, s
     return 0;
 }
 
-/* Open the link of one NIC, faults included. */
+/* Open the link of one NIC, with the faults that the configuration plants in it (`faults =`). */
 static int open_link(struct vipd *vipd, const struct vipd_nic_config *config, struct link **ret,
                      char *err, size_t err_bytes)
 {
@@ -241,9 +241,9 @@ static void on_hup(void *ctx)
 
 /*
  * Number of worker threads, which drive the NICs; 0: the thread that serves programs also drives
- * them. With `auto` there are workers only if vipd has several NICs. Each worker then has two
- * processors, one of them for programs. Workers have a cost: each control message must stop and
- * wake them.
+ * them. With `auto` there are workers only if vipd has several NICs and WORKERS_CPUS_MIN
+ * processors. Each worker then has two processors, one of them for programs. Workers have a cost:
+ * each control message must stop and wake them.
  */
 static unsigned count_workers(const struct vipd_config *config, unsigned cpus)
 {
@@ -275,7 +275,7 @@ int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct
     memset(ret, 0, sizeof(*ret));
     VIP_ASSERT(pthread_mutex_init(&ret->shared, NULL) == 0);
     ret->config = config;
-    ret->log_level_fixed = true; /* until the caller sets it */
+    ret->log_level_fixed = true; /* the caller may clear it later */
     ret->runtime_dir = runtime_dir;
     ret->fd_store = fd_store;
     ret->cpus = host.cpus;
@@ -290,7 +290,7 @@ int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct
         snprintf(err, err_bytes, "the event loop cannot be made: %s", strerror(-r));
         return r;
     }
-    (void)mallopt(M_ARENA_MAX, 1); /* one heap: the statistic memory_heap counts all threads */
+    (void)mallopt(M_ARENA_MAX, 1); /* one heap, so that memory_heap counts all threads */
     ret->undertaker = undertaker_new();
     if (host.workers > 0) {
         vipd_info("%u NIC%s driven by %u thread%s", config->nic_count,
@@ -315,7 +315,7 @@ int vipd_start(const struct vipd_config *config, const char *runtime_dir, struct
     r = guard_install();
     if (r < 0)
         vipd_warning("a missing page of shared memory would end vipd: %s", strerror(-r));
-    ret->history = history_new(); /* NULL (no memory): nothing is noted */
+    ret->history = history_new(); /* NULL: no memory, and no records */
     if (!fd_store || !fd_store->in_use)
         ret->stats_file = stats_file_open(ret);
     vipd_settle(ret);

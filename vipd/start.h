@@ -1,6 +1,6 @@
 /*
- * Starting and stopping vipd: links, NICs, loop, clients. main.c calls this after it has read the
- * command line; tests call it in a process of their own.
+ * Starting and stopping vipd: links, NICs, loop, clients. main.c calls these functions after it has
+ * read the command line; tests call them in a process of their own.
  */
 #ifndef VIPD_START_H
 #define VIPD_START_H

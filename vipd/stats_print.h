@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-/* Every statistic with kind, unit and meaning, as scdoc's source. */
+/* Print every statistic with its kind, unit and meaning, as source text for scdoc. */
 void vipd_print_statistics(FILE *out);
 
 #endif

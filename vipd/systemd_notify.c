@@ -15,7 +15,7 @@ struct notify {
     uint64_t interval_ns;
 };
 
-/* "vip0 up; 3 NIC handles open; draining" */
+/* Write the line of status, such as "vip0 up; 3 NIC handles open; draining". */
 static void status_text(const struct vipd *vipd, char *buf, size_t buf_bytes)
 {
     uint64_t sessions = 0;

@@ -12,8 +12,8 @@
 struct notify;
 
 /*
- * Say that vipd is ready. If the service has a watchdog, a timer of the loop reports to it three
- * times per interval, with a line of status. Outcomes: NULL: there is no watchdog, or no memory.
+ * Tell systemd that vipd is ready. If the service has a watchdog, a timer reports to it three times
+ * per interval, with a line of status. Outcomes: NULL: no watchdog, or no memory.
  */
 struct notify *notify_ready(struct vipd *vipd);
 /* Report that vipd stops. notify may be NULL. The loop must still exist. */

@@ -18,9 +18,9 @@
 #include "vipd/log.h"
 #include "vipd/loop.h"
 
-#define ANSWER_NS     1000000000u /* limit of the time until an answer of the running vipd */
-#define SLOW_NS       1000000000u /* time until the log says that the running vipd stops slowly */
-#define SLOW_AGAIN_NS 10000000000ull /* time until the log says this again */
+#define ANSWER_NS     1000000000u /* longest wait for an answer of the running vipd */
+#define SLOW_NS       1000000000u /* after this the log says that the running vipd stops slowly */
+#define SLOW_AGAIN_NS 10000000000ull /* after this the log says it again */
 
 static int send_step(int sock, Vip__Takeover__Step step)
 {
@@ -42,13 +42,13 @@ static void limit_waits(int sock)
     setsockopt(sock, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 }
 
-/* Why there was no answer. */
+/* Why the running vipd has not answered. */
 static const char *no_answer(int r)
 {
     return r == -EAGAIN ? "it does not answer within 1 s" : strerror(-r);
 }
 
-/* Ask for the socket pair. */
+/* Ask the running vipd for one end of a socket pair. */
 static int ask(int control, uid_t user, struct takeover *ret, char *err, size_t err_bytes)
 {
     Vip__TakeoverRequest takeover = VIP__TAKEOVER_REQUEST__INIT;
@@ -226,10 +226,10 @@ void takeover_free(struct takeover *takeover)
 
 /* ---- its end ----------------------------------------------------------------------------- */
 
-/* The messages that came from the running vipd. */
+/* Which messages have come from the running vipd. */
 struct word {
-    bool stopping; /* STOPPING: it ends in any case */
-    bool go;       /* GO: it has ended */
+    bool stopping; /* STOPPING: the running vipd ends in any case */
+    bool go;       /* GO: the running vipd has closed its NICs */
     bool gave_up;  /* GAVE_UP: this vipd was not ready in time */
     bool over;     /* no more messages come */
 };
@@ -265,7 +265,7 @@ static int rest_ms(uint64_t due_ns)
 }
 
 /*
- * Wait for a message, for the death of the running vipd, or until due_ns; receive the message.
+ * Wait until a message comes, the running vipd dies, or due_ns is over; receive the message.
  * Returns whether the running vipd has died.
  */
 static bool await_word(struct takeover *takeover, uint64_t due_ns, struct word *word)
@@ -281,7 +281,7 @@ static bool await_word(struct takeover *takeover, uint64_t due_ns, struct word *
 
 int takeover_finish(struct takeover *takeover, char *err, size_t err_bytes)
 {
-    uint64_t due_ns = vipd_clock_now() + ANSWER_NS; /* limit for STOPPING, then for a log line */
+    uint64_t due_ns = vipd_clock_now() + ANSWER_NS; /* first STOPPING is due, later a log line */
     bool stopping = false;
     struct word word = {0};
 
@@ -304,7 +304,7 @@ int takeover_finish(struct takeover *takeover, char *err, size_t err_bytes)
             due_ns = vipd_clock_now() + SLOW_AGAIN_NS;
             continue;
         }
-        /* From here on the running vipd cannot send; an earlier message of it still counts. */
+        /* After this the running vipd cannot send. A message that it sent earlier still counts. */
         (void)shutdown(takeover->sock, SHUT_RD);
         hear(takeover, &word);
         if (!word.stopping)

@@ -26,30 +26,30 @@
 #include "vipd/fd_store.h"
 
 struct takeover {
-    int sock;      /* to the running vipd; -1: this vipd takes over from none */
-    int pidfd;     /* of the running vipd */
+    int sock;      /* socket to the running vipd; -1: this vipd takes over from none */
+    int pidfd;     /* process of the running vipd */
     int lock_fd;   /* the lock of the runtime directory, for runtime_take */
-    pid_t pid;     /* of the running vipd */
+    pid_t pid;     /* process of the running vipd */
     bool draining; /* the last message said that the running vipd is drained */
     unsigned nic_count;
-    char *nics[VIPD_NICS_MAX]; /* the running vipd's NICs without a socket, by takeover_nic */
+    char *nics[VIPD_NICS_MAX]; /* texts (takeover_nic) of the running vipd's NICs with no socket */
 };
 
-/* Bytes of the text of a NIC, with its terminating zero. */
+/* Size of a text of takeover_nic, with its terminating zero. */
 #define TAKEOVER_NIC_BYTES 512
 
-/* The text by which two vipd compare a NIC without a socket to hand over: "vip1 ether eth1". false:
- * the NIC has a socket, and its address is compared instead. */
+/* Write the text by which two vipd compare a NIC that hands over no socket: "vip1 ether eth1".
+ * false: the NIC hands over a socket, and the two vipd compare its address instead. */
 bool takeover_nic(const struct vipd_nic_config *nic, char ret[TAKEOVER_NIC_BYTES]);
 
-/* A NIC without a socket of the running vipd that is missing or different in this configuration;
- * NULL: none. */
+/* Find a NIC of the running vipd that hands over no socket, and is missing or different in this
+ * configuration. NULL: there is none. */
 const char *takeover_missing(const struct takeover *takeover, const struct vipd_config *config);
 
 /*
  * Ask the vipd that runs in `dir` for its sockets. user: the user that this vipd will become. Each
  * answer must come within 1 s. Outcomes: 0; a negative errno with a sentence in err. *ret can be
- * given to takeover_free in any case.
+ * given to takeover_free after every outcome.
  */
 int takeover_ask(const char *dir, uid_t user, struct fd_store *fd_store, struct takeover *ret,
                  char *err, size_t err_bytes);
@@ -57,8 +57,8 @@ int takeover_ask(const char *dir, uid_t user, struct fd_store *fd_store, struct 
 /*
  * This vipd is ready: wait until the running vipd has ended, which only GO or its death shows. The
  * wait has no limit; the log reports the wait after 1 s, and again every 10 s. Outcomes: 0;
- * -ETIMEDOUT with a sentence in err: the running vipd has not begun to stop within 1 s, or has sent
- * GAVE_UP; it goes on.
+ * -ETIMEDOUT with a sentence in err: the running vipd goes on. It has not begun to stop within 1 s,
+ * or has sent GAVE_UP.
  */
 int takeover_finish(struct takeover *takeover, char *err, size_t err_bytes);
 

@@ -23,7 +23,7 @@ int ticket_init(void)
     return sodium_init() < 0 ? -EIO : 0;
 }
 
-/* Read the key. false: the open file has no key, or another user can have written it. */
+/* Read the key. false: the open file has no key, or another user may have written it. */
 static bool key_read(int fd, uid_t user, struct ticket_key *ret)
 {
     struct stat st;

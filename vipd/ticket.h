@@ -1,9 +1,9 @@
 /*
- * Tickets. A program keeps a ticket for the next life of vipd, so that a connection goes on. The
+ * Tickets. A program keeps a ticket so that its connection goes on in the next life of vipd. The
  * program can neither read nor change a ticket, because vipd alone has the key.
  *
- * Owns: the key and its file, sealing and opening. Does not own: when a ticket is made and taken
- * (vipd/client/), what the NIC does with its contents (nic_vi_restore).
+ * Owns: the key and its file, sealing and opening. Does not own: when vipd makes and takes tickets
+ * (vipd/client/), what the NIC does with a ticket's contents (nic_vi_restore).
  */
 #ifndef VIPD_TICKET_H
 #define VIPD_TICKET_H
@@ -24,9 +24,9 @@ struct ticket_key {
 
 /* Contents of a ticket. */
 struct ticket {
-    uint64_t uid, pid, start_ticks; /* the program: only this process may come back with it */
+    uint64_t uid, pid, start_ticks; /* the only process that may use this ticket */
     char nic[VIP_NIC_NAME_BYTES];
-    struct cm_host self; /* address of the NIC: the peer looks for the connection there */
+    struct cm_host self; /* address of the NIC, at which the peer looks for the connection */
     struct nic_vi_checkpoint vi;
 };
 
@@ -36,15 +36,15 @@ struct ticket {
 /* Call before the other functions. Outcomes: 0; -EIO: libsodium does not work here. */
 int ticket_init(void);
 /*
- * Read the key in the runtime directory dir_fd, or make a key. The file is replaced if it belongs
- * neither to `user` nor to this process's user, if others may open it, or if it has a second name.
- * Then no earlier ticket opens. Outcomes: 0; a negative errno: *ret is a new key, which the next
- * life of vipd will not have.
+ * Read the key in the runtime directory dir_fd, or make a key. The file is replaced if it has no
+ * key, or if another user than `user` and this process's user owns it. It is also replaced if
+ * others may open it, or if it has a second name. Then no earlier ticket opens. Outcomes: 0; a
+ * negative errno: *ret is a new key, which the next life of vipd will not have.
  */
 int ticket_key_load(int dir_fd, uid_t user, struct ticket_key *ret);
 void ticket_seal(const struct ticket_key *key, const struct ticket *ticket,
                  uint8_t ret[TICKET_BYTES]);
-/* Open a ticket. false: it was not sealed with this key and version; *ret is unchanged. */
+/* Open a ticket. false: another key or version has sealed it; *ret is unchanged. */
 bool ticket_open(const struct ticket_key *key, const uint8_t *bytes, size_t len,
                  struct ticket *ret);
 

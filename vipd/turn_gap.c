@@ -29,7 +29,7 @@ void gap_begin(struct gap *gap, uint64_t now_ns)
     gap_deinit(gap);
     gap->from_ns = now_ns;
     gap->requests_ns = 0;
-    /* The descriptor is never 0, which is standard input. So 0 means a zeroed struct. */
+    /* The descriptor is never 0, which is standard input. So account 0 means a zeroed struct. */
     gap->account = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
     sample(gap, now_ns, &gap->last);
 }
@@ -60,7 +60,7 @@ void gap_slept(struct gap *gap, uint64_t due_ns, uint64_t now_ns)
     waited_ns = now.known && gap->last.known ? now.wait_ns - gap->last.wait_ns : 0;
     if (waited_ns >= GAP_SAMPLE_NS && waited_ns < now_ns && now_ns - waited_ns < gap->from_ns)
         gap->from_ns = now_ns - waited_ns;
-    /* gap_tell needs the account from before a long gap. */
+    /* After a long gap keep the old account: gap_tell needs the account from before the gap. */
     if (now_ns - gap->from_ns < GAP_SAMPLE_NS)
         gap->last = now;
 }

@@ -2,7 +2,7 @@
  * The time between two turns of a loop (a gap): its length, and the reason as far as the kernel
  * knows it.
  *
- * A gap lasts from the begin of one turn to the begin of the next. After a sleep, the gap begins
+ * A gap lasts from the start of one turn to the start of the next. After a sleep, the gap begins
  * when the timer was due, if that time has passed. A gap of GAP_LONG_NS or more is logged. vipd
  * reads the kernel's account of the thread from time to time. So the account that explains a gap
  * begins at most GAP_SAMPLE_NS before the gap.
@@ -25,13 +25,13 @@
 /* The kernel's account of a thread. */
 struct gap_sample {
     uint64_t at_ns;
-    uint64_t cpu_ns, wait_ns;        /* processor time; time in which it waited for a processor */
+    uint64_t cpu_ns, wait_ns;        /* processor time; time of waiting for a processor */
     uint64_t voluntary, involuntary; /* how often the thread gave up, or lost, its processor */
     bool known;
 };
 
 struct gap {
-    uint64_t from_ns;     /* begin of the last turn, or the time for which the next turn was due */
+    uint64_t from_ns;     /* start of the last turn, or the time at which the next turn was due */
     uint64_t requests_ns; /* time spent on ready descriptors (requests) since from_ns */
     int account;          /* descriptor of /proc/thread-self/schedstat; -1: none */
     struct gap_sample last;
@@ -56,12 +56,12 @@ void gap_tell(struct gap *gap, uint64_t gap_ns, uint64_t now_ns);
 
 /*
  * The loop slept, and its timer was set for due_ns (UINT64_MAX: it was not set). The gap begins
- * when the timer was due. It begins earlier if the thread had to wait for a processor before that,
- * by the kernel's account; a wait shorter than GAP_SAMPLE_NS is not seen.
+ * when the timer was due. If the thread then already waited for a processor, by the kernel's
+ * account, the gap begins with that wait. A wait shorter than GAP_SAMPLE_NS is not seen.
  */
 void gap_slept(struct gap *gap, uint64_t due_ns, uint64_t now_ns);
 
-/* A turn begins. Returns the gap before it in ns. */
+/* A turn begins. Returns the length of the gap before it, in ns. */
 static inline uint64_t gap_end(struct gap *gap, uint64_t now_ns)
 {
     uint64_t gap_ns = now_ns > gap->from_ns ? now_ns - gap->from_ns : 0;

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* Read decimal digits; *text moves behind them. */
+/* Read decimal digits; *text moves to the first character after them. */
 static int read_digits(const char **text, uint64_t *ret)
 {
     const char *p = *text;
@@ -65,7 +65,7 @@ int vipd_parse_duration(const char *text, uint64_t *ret_ns)
     if (!unit_scale(text, &scale))
         return -EINVAL;
     if (fraction * scale % divisor != 0)
-        return -EINVAL; /* smaller than a nanosecond */
+        return -EINVAL; /* no whole number of nanoseconds */
     if (__builtin_mul_overflow(whole, scale, &value) ||
         __builtin_add_overflow(value, fraction * scale / divisor, &value))
         return -ERANGE;

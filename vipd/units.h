@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Outcomes of each: 0 and *ret; -EINVAL: not that kind of number; -ERANGE: too large. */
+/* Outcomes of vipd_parse_*: 0 and *ret; -EINVAL: not that kind of number; -ERANGE: too large. */
 
 /* A time: digits, at most 9 decimals, and ns, us, ms or s. Only 0 needs no unit. */
 int vipd_parse_duration(const char *text, uint64_t *ret_ns);
@@ -23,7 +23,7 @@ int vipd_parse_count(const char *text, uint64_t *ret);
 /* A file mode in octal, 0 to 0777. */
 int vipd_parse_mode(const char *text, uint64_t *ret);
 
-/* yes, true, on, 1 / no, false, off, 0. */
+/* true: yes, true, on or 1; false: no, false, off or 0. */
 int vipd_parse_bool(const char *text, bool *ret);
 
 /* The shortest exact form, e.g. 50000 -> "50us": for messages. */

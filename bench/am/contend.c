@@ -78,7 +78,7 @@ static void *serve(void *arg)
 
     while (s->quits < s->clients)
         DO(AM_WaitSema(s->bundle));
-    /* Free the bundle: without a thread it would still hold connections that other bundles need. */
+    /* Free the bundle: otherwise it would keep connections that other bundles need. */
     DO(AM_FreeBundle(s->bundle));
     return NULL;
 }
@@ -101,7 +101,7 @@ static void set_up_server(const char *how, struct card *card)
     }
 }
 
-/* Send the last request, and wait for its answer. */
+/* Send QUIT, the client's last request, and wait for its answer. */
 static void quit(int which)
 {
     int before = answers;
@@ -111,7 +111,7 @@ static void quit(int which)
         DO(AM_WaitSema(own_bundle));
 }
 
-/* Send requests for `seconds`, always WINDOW of them under way. Returns the number of answers. */
+/* Keep WINDOW requests under way for `seconds`. Returns the number of answers in this time. */
 static int ask_for(double seconds)
 {
     double end = now_us() + 1e6 * seconds;

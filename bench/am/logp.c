@@ -1,6 +1,6 @@
 /*
- * The LogP characteristics of Active Messages between two processes, and the bandwidth by size. It
- * prints "name value" lines for bench/run am.
+ * Measures the LogP characteristics of Active Messages between two processes, and the bandwidth by
+ * size. It prints "name value" lines for bench/run am.
  *
  *   amrun -n 2 am_logp [ROUNDS]
  *
@@ -45,7 +45,7 @@ static double round_trip(double *sample, int rounds)
     return median(sample, rounds);
 }
 
-/* Measure the request call alone. Pause until its answer has come. Then measure the poll alone. */
+/* Measure the request call alone. Pause while its answer arrives. Then measure the poll alone. */
 static void overheads(double *sample, int rounds, double rtt, double *o_s, double *o_r)
 {
     double *receive = sample + rounds, begin;
@@ -86,7 +86,7 @@ static double gap(double *sample, int rounds)
     return median(sample, bursts);
 }
 
-/* MB/s of long messages of `size` bytes, which are written to SLOTS places in turn. */
+/* Returns the MB/s of long messages of `size` bytes, which are written to SLOTS places in turn. */
 static double bandwidth(char *source, size_t size)
 {
     int count = (int)((size_t)(16 << 20) / (size + 16384)) + SLOTS;

@@ -46,7 +46,7 @@ static int pair_join(int argc, char **argv)
     return rounds;
 }
 
-/* Measure in process 0, answer in process 1 (with AM_Poll or AM_WaitSema), and end both. */
+/* Process 0 measures; process 1 answers with AM_Poll or AM_WaitSema. Then both processes end. */
 static int pair_run(void (*measure)(int rounds), int rounds, int (*answer)(eb_t))
 {
     DO(AMX_SPMDBarrier());

@@ -1,13 +1,13 @@
 /*
  * Divides the host's overhead of a short message into parts: base VI, event notification, flow
- * control, semantics. It uses the library that accounts for its time (vipam_parts). It prints "name
- * value" lines, nanoseconds per message (medians), for bench/run am.
+ * control, semantics. It uses vipam_parts, the library that measures the time of its own parts. It
+ * prints "name value" lines for bench/run am: medians, in nanoseconds per message.
  *
  *   amrun -n 2 am_parts [ROUNDS]
  *
- * One message is a request call with a free credit, and the poll that finds the reply and runs its
- * handler. The time between these two calls is not counted. Process 1 sleeps between requests, so
- * two processors are enough for both processes and vipd. The program measures the time that the
+ * One message costs a request call with a free credit, and the poll that finds the reply and runs
+ * its handler. The time between these two calls is not counted. Process 1 sleeps between requests,
+ * so two processors are enough for both processes and vipd. The program measures the time that the
  * accounting itself takes, and subtracts this time from each part.
  */
 #include "bench/am/pair.h"
@@ -36,7 +36,7 @@ static double ticks_per_ns(void)
     return (double)parts.ticks[AM_PART_OUTSIDE] / (end - begin) / 1e3;
 }
 
-/* The time, in ticks, that the accounting takes each time the part changes. */
+/* Returns the ticks that the accounting itself takes for one change of the part. */
 static double change_ticks(void)
 {
     enum { CHANGES = 1000, TRIES = 101 };
@@ -53,7 +53,7 @@ static double change_ticks(void)
     return median(sample, TRIES);
 }
 
-/* Add to each part the ticks since the last reset, without those of the accounting. */
+/* Add to each part its ticks since the last reset, without the ticks of the accounting itself. */
 static void take(double ticks[AM_PARTS], double change)
 {
     struct am_parts now;

@@ -3,7 +3,7 @@
  * ranks 0 and 1. One job measures all sizes, because the start of a job takes longer than the
  * measurement.
  * usage: mpi MILLISECONDS lat SIZE... bw SIZE...     (MILLISECONDS for each size)
- * Rank 0 prints lines "lat_SIZE MICROSECONDS", the median, and "bw_SIZE MEGABYTES_PER_SECOND".
+ * Rank 0 prints lines "lat_SIZE MICROSECONDS" (median) and "bw_SIZE MEGABYTES_PER_SECOND".
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -11,8 +11,8 @@
 #include <string.h>
 
 #define SAMPLES_MAX 1000000
-#define WARM        20 /* first exchanges, not measured: they connect and register memory */
-#define WINDOW      16 /* messages of a stream under way */
+#define WARM        20 /* unmeasured first exchanges, which connect and register memory */
+#define WINDOW      16 /* number of messages of a stream under way */
 
 enum { TAG_DATA = 1, TAG_STOP = 2 };
 

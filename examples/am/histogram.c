@@ -1,6 +1,6 @@
 /*
- * A distributed histogram: each process has many numbers and owns some of the buckets. It sends
- * each number to the process that owns the number's bucket, in batches, by medium messages.
+ * A distributed histogram: each process has many numbers and owns some of the buckets. It sends its
+ * numbers in batches, by medium messages: each number goes to the process that owns its bucket.
  * Handlers of an endpoint run one after the other, so they need no locks.
  *
  *   amrun -n 4 histogram [NUMBERS]
@@ -17,7 +17,7 @@
 #define BATCH   512
 
 static int me, procs;
-static int count[BUCKETS]; /* used for this process's buckets: bucket % procs == me */
+static int count[BUCKETS]; /* only own buckets are used: bucket % procs == me */
 static int under_way;
 
 static void die(const char *what, int code)

@@ -1,8 +1,8 @@
 /*
  * A small key-value store. Two processes (the keepers) store each key. Every process is a keeper of
  * some keys and a client of all processes. Then one process ends its service: it sets its tag to
- * AM_NONE. So requests to this process come back to handler 0 of their sender, and the sender asks
- * the other keeper.
+ * AM_NONE. After that, a request to this process comes back to handler 0 of its sender, and the
+ * sender asks the key's other keeper.
  *
  *   amrun -n 4 kv [KEYS]
  */
@@ -14,7 +14,7 @@
 enum { PUT = 1, STORED, GET, VALUE, NO_VALUE };
 
 #define VALUE_MAX 200
-#define TABLE     4096 /* entries of the table of a process; more than the process needs */
+#define TABLE     4096 /* entries of a process's table; a process needs fewer */
 
 struct entry {
     int key; /* 0: the entry is free */
@@ -25,7 +25,7 @@ struct entry {
 static struct entry table[TABLE];
 static int me, procs;
 static int stored, came_back;
-static int answer_key, answer_len; /* answer to get(); length -1: no value, -2: it came back */
+static int answer_key, answer_len; /* answer to get(); len -1: no value; -2: request came back */
 static char answer[VALUE_MAX];
 
 static void die(const char *what, int code)

@@ -3,7 +3,7 @@
  *
  *   amrun -n 2 pingpong [ROUNDS]
  *
- * Process 0 prints the time of half a round trip, and the bandwidth. If it is the only process, it
+ * Process 0 prints the time of half a round trip, and the bandwidth. If process 0 is alone, it
  * sends to itself. Processes 2, 3 and so on do nothing.
  */
 #include <stdio.h>
@@ -18,7 +18,7 @@
 #define GOT  4
 
 #define BLOCK (1 << 20) /* bytes of a long message */
-#define SLOTS 8         /* most blocks under way; each has a place of its own */
+#define SLOTS 8         /* most blocks under way; each block has its own place */
 
 static volatile int pongs, got;
 

@@ -1,6 +1,6 @@
 /*
  * The command line, with the options of gcc. This file knows which options have their argument in
- * the next word, and to which stage an option belongs. Other options go to every stage of gcc.
+ * the next word, and which options belong to one stage. Other options go to every stage of gcc.
  */
 #include "splitc/driver/driver.h"
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The memory of splitcc, never freed. It is in a list, so leak checkers do not report it. */
+/* A block of memory, never freed. A list has all blocks, so leak checkers do not report them. */
 struct kept {
     struct kept *next;
     _Alignas(max_align_t) char data[];
@@ -31,7 +31,7 @@ static void *keep(size_t bytes)
     return kept->data;
 }
 
-/* A larger block that begins with the bytes of the old one. */
+/* Return a larger block that begins with the bytes of the block `old`. */
 static void *larger(const void *old, size_t old_bytes, size_t bytes)
 {
     void *more = keep(bytes);
@@ -119,7 +119,7 @@ static bool is_one_of(const char *word, const char *const *list)
     return false;
 }
 
-/* Options of the preprocessor, with the argument joined (-Idir) or as the next word (-I dir). */
+/* Handle an option of the preprocessor: with a joined (-Idir) or a separate argument (-I dir). */
 static bool preprocess_option(struct options *o, char **argv, int *i)
 {
     static const char *const joined[] = {"-I", "-D", "-U", NULL};
@@ -162,7 +162,7 @@ static bool depend_option(struct options *o, char **argv, int *i)
     return true;
 }
 
-/* Options for the linker. They become inputs, so that they keep their place among the files. */
+/* Handle an option for the linker. It becomes an input, to keep its place among the files. */
 static bool link_option(struct options *o, char **argv, int *i)
 {
     static const char *const apart[] = {"-L", "-l", "-Xlinker", "-T", "-u", "-z", "-e", NULL};

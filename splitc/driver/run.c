@@ -1,6 +1,6 @@
 /*
- * Runs gcc and sc1. Finds the other parts of splitcc: beside splitcc in a build folder, or in the
- * folders of the installation.
+ * Runs gcc and sc1. Finds the parts of splitcc: in a build folder they are beside the program
+ * splitcc, otherwise in the folders of the installation.
  */
 #include "splitc/driver/driver.h"
 
@@ -17,7 +17,7 @@
 
 extern char **environ;
 
-/* The signal that has asked splitcc to end, or 0. The process id of the running program, or 0. */
+/* asked_to_end: the signal that ends splitcc, or 0. running: process id of the program, or 0. */
 static volatile sig_atomic_t asked_to_end;
 static volatile pid_t running;
 
@@ -39,13 +39,13 @@ void run_begin(void)
             sigaction(numbers[i], &action, NULL);
 }
 
-/* Wait for the program. Returns the status that waitpid gives. */
+/* Wait until a program ends. Returns its status in the format of waitpid. */
 static int wait_for(pid_t pid)
 {
     int status;
 
     running = pid;
-    /* If a signal came before `running` was set, the handler could not end the program. */
+    /* A signal may have come before `running` was set. Then on_signal has not ended the program. */
     if (asked_to_end)
         kill(pid, SIGTERM);
     while (waitpid(pid, &status, 0) < 0)

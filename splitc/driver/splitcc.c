@@ -1,10 +1,10 @@
 /*
  * splitcc: the compiler of Split-C, used like gcc.
- *
  *   splitcc [gcc's options] file.sc... [other files]      see doc/split-c.md
  *
- * gcc preprocesses a file that ends in .sc (or follows "-x split-c"), sc1 translates it to C, and
- * gcc compiles it. Other files go to gcc. Linking adds the runtime. "--translate" stops after sc1.
+ * The name of a Split-C file ends in .sc or follows "-x split-c". gcc preprocesses the file, sc1
+ * translates it to C, and gcc compiles it. Other files go to gcc. The runtime is linked, too.
+ * "--translate" stops after sc1.
  */
 #include "splitc/driver/driver.h"
 
@@ -14,8 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static struct words temporary; /* files to remove */
-static char *folder;           /* the folder that contains them */
+static struct words temporary; /* files to remove at exit */
+static char *folder;           /* the folder that contains the temporary files */
 static int next_file;
 
 static void remove_temporary(void)
@@ -33,7 +33,7 @@ static const char *gcc(void)
     return name && *name ? name : "gcc";
 }
 
-/* The name of an intermediate file: temporary, or with -save-temps in the current folder. */
+/* Make the name of an intermediate file, in `folder` or (with -save-temps) the current folder. */
 static char *intermediate(const struct options *o, const char *input, const char *suffix)
 {
     const char *slash = strrchr(input, '/');
@@ -58,7 +58,7 @@ static char *intermediate(const struct options *o, const char *input, const char
     return name;
 }
 
-/* The output for "dir/name.sc" is "name" with the suffix, as with gcc. */
+/* Return the output for "dir/name.sc": as with gcc, "name" with the suffix `suffix`. */
 static char *output_name(const char *input, const char *suffix)
 {
     const char *slash = strrchr(input, '/');
@@ -68,7 +68,7 @@ static char *output_name(const char *input, const char *suffix)
                         suffix);
 }
 
-/* The options for dependencies. The preprocessor does not know the object's name: pass it (-MT). */
+/* Add gcc's options for dependencies. gcc -E does not know the object's name, so pass it (-MT). */
 static void add_dependencies(const struct options *o, struct words *w, const char *input,
                              const char *object)
 {
@@ -146,7 +146,7 @@ static int compile(const struct options *o, const char *input, const char *outpu
     return run(o, &w);
 }
 
-/* Do all stages of one Split-C file, except linking. *ret_object: the name of its object file. */
+/* Do all stages of a Split-C file except linking. *ret_object: the name of its object file. */
 static int do_file(const struct options *o, const struct paths *p, const char *input,
                    char **ret_object)
 {
@@ -172,7 +172,7 @@ static int do_file(const struct options *o, const struct paths *p, const char *i
     return status ? status : compile(o, c, object);
 }
 
-/* For -c, -S, -E and --translate: give the files that are not Split-C to gcc. */
+/* Without linking (-c, -S, -E, --translate): run gcc on the files that are not Split-C. */
 static int do_rest(const struct options *o)
 {
     static const char *const flags[] = {[STAGE_PREPROCESS] = "-E",

@@ -1,7 +1,7 @@
 /*
- * Connection requests of other processes. If two processes call each other at the same time, only
- * the request of the lower rank counts: the process with the lower rank rejects the other request.
- * A request without the right proof is rejected and changes no state.
+ * Answers connection requests of other processes. If two processes request a connection to each
+ * other at the same time, the process with the lower rank rejects the other's request, and its own
+ * request counts. A request without the right proof is rejected and changes no state.
  */
 #include "splitc/lib/rt.h"
 
@@ -11,8 +11,8 @@
 #include "job/job.h"
 #include "splitc/lib/hello.h"
 
-/* Most requests that rt_accept answers in one call, so that very many requests do not stop the work
- * of the program. */
+/* Most requests that one call of rt_accept answers. Without a limit, a flood of requests could stop
+ * the program's work. */
 #define ANSWERS_AT_ONCE 64
 
 static VIP_NET_ADDRESS *make_address(const unsigned char *host, uint16_t host_len, uint64_t number)
@@ -58,8 +58,8 @@ void rt_listen(void)
 }
 
 /*
- * Give up our own connection request. Its VI and receives stay until the end of the process: the
- * completion queue may still have entries of these receives.
+ * Give up our own connection request. Its VI and receive descriptors stay until the process ends,
+ * because the completion queue may still have entries of these descriptors.
  */
 static void drop_attempt(struct rt_peer *peer)
 {
@@ -68,14 +68,14 @@ static void drop_attempt(struct rt_peer *peer)
     peer->attempt = NULL;
 }
 
-/* Accept with our proof. false: there is no connection. */
+/* Accept a request, with our proof in the answer. false: the connection was not made. */
 static bool accept_with_proof(VIP_CONN_HANDLE conn, VIP_VI_HANDLE vi, const struct rt_hello *hello)
 {
     VIPX_PRIVATE_DATA data = rt_hello_answer(hello);
     VIP_RETURN code = VipxConnectAccept(conn, vi, &data);
 
-    /* After a timeout `conn` is no longer valid. After other failures the caller still waits for an
-     * answer, so reject. */
+    /* After a timeout `conn` is no longer valid. After another failure the caller still waits for
+     * an answer: reject its request. */
     if (code != VIP_SUCCESS && code != VIP_TIMEOUT)
         VipConnectReject(conn);
     return code == VIP_SUCCESS;
@@ -91,8 +91,8 @@ static void answer_bulk(VIP_CONN_HANDLE conn, struct rt_peer *peer, const struct
         VipConnectReject(conn);
         return;
     }
-    /* If the accept fails, the peer has ended. The VI stays, because the completion queue may still
-     * have entries of its receives. */
+    /* If the accept fails, the peer has ended. `vi` is not destroyed, because the completion queue
+     * may still have entries of its receive descriptors. */
     if (accept_with_proof(conn, vi, hello))
         rt_connected_bulk(peer, vi);
 }
@@ -122,11 +122,11 @@ static void answer(VIP_CONN_HANDLE conn, const VIP_NET_ADDRESS *from, const VIPX
         rt_connected(peer, vi);
         return;
     }
-    /* The VI stays until the end of the process, as in drop_attempt. */
+    /* `vi` is not destroyed, for the reason that drop_attempt names. */
     VipDisconnect(vi);
 }
 
-/* Finish those of our connection requests for RDMA that have an answer. */
+/* Take the answers to our connection requests for the VIs for RDMA. */
 static void finish_bulk(void)
 {
     for (int i = 0; i < sc_procs; i++) {
@@ -152,7 +152,7 @@ void rt_accept(void)
 {
     union {
         VIP_NET_ADDRESS address;
-        char room[256]; /* the longest address fits: a host and a discriminator of 128 bytes */
+        char room[256]; /* fits the longest address: a host and a discriminator of 128 bytes */
     } from;
     VIPX_PRIVATE_DATA data;
     VIP_CONN_HANDLE conn;
@@ -162,7 +162,7 @@ void rt_accept(void)
     if (!rt.listener)
         return;
     if (!rt_connecting()) {
-        /* All processes are connected. vipd refuses requests of other programs from now on. */
+        /* All processes are connected: close the listener, so that vipd refuses all requests. */
         VipxListenClose(rt.listener);
         rt.listener = NULL;
         return;

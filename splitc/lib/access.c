@@ -1,6 +1,6 @@
 /*
- * Read, write, get, put and store of objects in other processes. For objects in this process, the
- * inline functions of split-c/runtime.h do these.
+ * Accesses (read, write, get, put, store) to objects in other processes, and stores in any process.
+ * The inline functions of split-c/runtime.h do the other accesses to objects in this process.
  */
 #include "splitc/lib/rt.h"
 
@@ -11,7 +11,7 @@ static size_t piece(size_t left)
     return left < RT_DATA_MAX ? left : RT_DATA_MAX;
 }
 
-/* Wait for a credit for a request, and get a buffer for it. */
+/* Wait for a credit, and return a send buffer with the header of a request. */
 static struct rt_buffer *request(struct rt_peer *peer, enum rt_type type, uint64_t addr,
                                  size_t bytes, struct rt_op *op)
 {

@@ -1,12 +1,12 @@
 /*
- * Replies to requests, and the return of credits. Small replies to a peer are kept until the end of
- * a poll, and leave in one message.
+ * Replies to requests, and returns credits. Small replies to a peer are kept until the end of a
+ * poll, and then leave together in one message.
  */
 #include "splitc/lib/rt.h"
 
 #include <string.h>
 
-/* Send the kept small replies of this peer. */
+/* Send all kept small replies to this peer in one message. */
 static void send_kept(struct rt_peer *peer)
 {
     struct rt_buffer *buffer;
@@ -33,7 +33,7 @@ void rt_answer_all(void)
         send_kept(rt.answering);
 }
 
-/* Send the data of a read. */
+/* Send the data that an RT_READ request asks for. */
 static void reply_data(struct rt_peer *peer, const struct rt_header *request)
 {
     struct rt_buffer *buffer = rt_send_buffer(peer);
@@ -82,7 +82,7 @@ static bool owes(const struct rt_peer *peer)
 void rt_give_back(struct rt_peer *peer)
 {
     if (owes(peer))
-        send_kept(peer); /* this message carries the credits */
+        send_kept(peer); /* the message also carries the owed credits */
     if (owes(peer)) {
         struct rt_buffer *buffer = rt_send_buffer(peer);
 

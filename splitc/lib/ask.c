@@ -1,4 +1,4 @@
-/* Requests of atomic operations to the process that owns the word (owner.c). */
+/* Asks the process that owns a word for an atomic operation on the word (owner.c). */
 #include "splitc/lib/rt.h"
 
 uint64_t rt_ask(sc_ptr word, int kind, uint64_t arg, int value)

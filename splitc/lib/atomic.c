@@ -1,5 +1,5 @@
-/* Atomic operations. The process that owns the word, which may be this process, does them
- * (owner.c). */
+/* Atomic operations on a word. The process that owns the word does the operation (owner.c); it may
+ * be this process. */
 #include "splitc/lib/library.h"
 
 #include <sched.h>

@@ -1,4 +1,4 @@
-/* Bulk transfers: to other processes by RDMA or in messages, within this process by memmove. */
+/* Bulk transfers: RDMA or messages carry data between processes, memmove within this process. */
 #include "splitc/lib/library.h"
 
 #include <string.h>
@@ -27,7 +27,7 @@ void bulk_write(sc_ptr to, void *from, int bytes)
     sc_write(to, from, (size_t)bytes);
 }
 
-/* The call copies the data before it returns, so the program may reuse `from` at once. */
+/* bulk_put copies the data before it returns, so the program may change `from` at once. */
 void bulk_put(sc_ptr to, void *from, int bytes)
 {
     check(bytes);

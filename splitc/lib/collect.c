@@ -1,7 +1,7 @@
 /*
- * Collective operations and synchronisation. Values travel through a binomial tree to process 0,
- * which sends the result back through the same tree. So a process is at most one operation ahead of
- * its neighbours in the tree, and one struct rt_mail per pair is enough.
+ * Collective operations and synchronisation. Values go through a binomial tree to process 0, which
+ * sends the result back through the same tree. So a process is at most one operation ahead of its
+ * neighbours in the tree, and it needs only one struct rt_mail per neighbour.
  */
 #include "splitc/lib/library.h"
 
@@ -54,7 +54,7 @@ void rt_reduce(void *value, size_t bytes, rt_combine *combine)
             send_mail(sc_myproc | step, value, bytes);
 }
 
-/* Data of a barrier: the smallest and the largest size of the processes' spread stacks. */
+/* Data of a barrier: the smallest and the largest size in use of all spread stacks. */
 struct meeting {
     uint64_t used_min, used_max;
 };
@@ -115,9 +115,9 @@ static void combine_sums(void *all, const void *one, size_t bytes)
 }
 
 /*
- * The sums are final, because no process issues stores in this function. When all stored bytes have
- * arrived, all processes get equal sums and return. A process that returns first may issue stores
- * before others return; these stores carry the next epoch, so the others count them separately.
+ * No process issues stores in this function. When all stored bytes have arrived, all processes get
+ * two equal sums and return. A process that returns early may issue new stores before the others
+ * return. The new stores carry the next epoch, so the others count them separately.
  */
 void all_store_sync(void)
 {

@@ -1,6 +1,6 @@
 /*
- * The VIs between this process and each peer, one for messages and one for RDMA. The file makes
- * them with their receives, counts the connected ones, and disconnects all at the end.
+ * The two VIs to each peer: one for messages and one for RDMA. This file makes VIs and posts their
+ * receive descriptors. It counts connected VIs, and disconnects all VIs at the end.
  */
 #include "splitc/lib/rt.h"
 
@@ -36,7 +36,7 @@ struct rt_peer *rt_peer_record(int rank)
     return peer;
 }
 
-/* Make and post the receives of a new VI. */
+/* Make and post the receive descriptors of a new VI. */
 static void post_all(struct rt_peer *peer, VIP_VI_HANDLE vi)
 {
     struct rt_buffer *receives = buffers(RT_RECEIVES, peer->rank, &peer->receive_memory);
@@ -60,7 +60,7 @@ VIP_VI_HANDLE rt_new_vi(struct rt_peer *peer)
     return vi;
 }
 
-/* The level is Reliable Reception, so a completed RDMA Write is in the peer's memory. */
+/* With Reliable Reception, the data of a completed RDMA Write are in the peer's memory. */
 VIP_VI_HANDLE rt_new_bulk_vi(struct rt_peer *peer)
 {
     VIP_VI_ATTRIBUTES attrs = {0};

@@ -1,18 +1,18 @@
 /*
- * Connections that this process requests when it first needs a peer. The process whose request
- * succeeds then requests the connection of a second VI, for RDMA, and does not wait for the answer.
- * Until the second VI is connected, or if it is refused, messages carry all data.
+ * Requests a connection when this process first needs a peer. The process whose request succeeds
+ * then requests the connection of a second VI, for RDMA. It does not wait for the second answer.
+ * Messages carry all data until the second VI is connected, or for ever if it is refused.
  */
 #include "splitc/lib/rt.h"
 
 #include <time.h>
 
-/* Send a request for the connection of `vi`. Outcomes: as VipxConnectStart. */
+/* Request a connection of `vi` to the peer. Returns what VipxConnectStart returns. */
 static VIP_RETURN ask(struct rt_peer *peer, VIP_VI_HANDLE vi, bool bulk)
 {
     VIPX_PRIVATE_DATA data = rt_hello_make(peer->rank, bulk);
 
-    /* Nothing waits for the connection of a VI for RDMA, so its request has no timeout. */
+    /* No code waits for the connection of a VI for RDMA, so this request needs no timeout. */
     return VipxConnectStart(vi, rt.addresses[sc_myproc], rt.addresses[peer->rank],
                             bulk ? VIP_INFINITE : RT_CONNECT_MS, 0, &data);
 }
@@ -29,7 +29,7 @@ static void ask_for_bulk(struct rt_peer *peer)
     rt.bulk_attempts++;
 }
 
-/* Request a connection, and serve other processes until the peer has answered. */
+/* Request a connection to the peer. Serve other processes until there is a connection. */
 static void connect_to(struct rt_peer *peer)
 {
     struct timespec pause = {0, 50000};
@@ -53,7 +53,7 @@ static void connect_to(struct rt_peer *peer)
             return;
         }
         if (code == VIP_REJECT && sc_myproc > peer->rank)
-            asked = false; /* the peer has rejected because its own request counts: wait for that */
+            asked = false; /* the peer's own request counts: wait for this request */
         else if (code != VIP_NOT_DONE)
             rt_fatal("cannot connect to process %d: %s", peer->rank, VipxLastError());
         rt_accept();
@@ -76,7 +76,7 @@ struct rt_peer *rt_peer(int rank)
     peer = rt_peer_record(rank);
     if (peer->state == RT_UNKNOWN)
         connect_to(peer);
-    /* The progress thread, or a call of rt_peer further up this stack, may be in connect_to. */
+    /* Another thread, or a caller of this function, may be in connect_to: wait for its result. */
     while (peer->state != RT_CONNECTED) {
         rt_accept();
         rt_wait();

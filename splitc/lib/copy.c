@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* An aligned word must be written by one store. memcpy does not guarantee that. */
+/* Write an aligned word with one store. memcpy does not guarantee a single store. */
 void rt_copy(void *to, const void *from, size_t bytes)
 {
     uintptr_t at = (uintptr_t)to;

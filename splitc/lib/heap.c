@@ -1,7 +1,7 @@
 /*
- * Memory of spread arrays: the two heaps and the stack in the region (region.c). The lists of
- * blocks are outside the region. An address depends only on the earlier calls, so processes that
- * make the same calls in the same order get the same addresses without messages.
+ * Memory of spread arrays: two heaps and the stack in the region (region.c). The lists of blocks
+ * are outside the region. An address depends only on earlier calls. So if all processes make the
+ * same calls in the same order, they get the same addresses without messages.
  */
 #include "splitc/lib/library.h"
 
@@ -9,7 +9,7 @@
 
 #define ALIGN_BYTES 64
 
-/* A block of a heap, in use or free. The list is in the order of addresses. */
+/* A used or free block of a heap. The list of blocks is in the order of addresses. */
 struct block {
     struct block *next;
     char *start;
@@ -44,7 +44,7 @@ void rt_heap_start(void)
     own_heap = new_block(region->own, region->own_bytes, NULL);
 }
 
-/* Take the first block that is large enough. NULL: no room. */
+/* Use the first free block that is large enough. NULL: no room. */
 static char *take(struct block *heap, size_t bytes)
 {
     for (struct block *b = heap; b; b = b->next) {
@@ -79,8 +79,8 @@ static void give_back(struct block *heap, const char *start)
         }
 }
 
-/* Bytes that an array needs in each process, rounded up to ALIGN_BYTES. SIZE_MAX: `blocks` is
- * negative, or the array is larger than the heap. */
+/* Return the bytes that an array needs in each process, rounded up to ALIGN_BYTES. SIZE_MAX:
+ * `blocks` is negative, or the array is larger than the heap. */
 static size_t share(long blocks, size_t block_bytes)
 {
     size_t per_process = ((size_t)blocks + (size_t)sc_procs - 1) / (size_t)sc_procs, bytes;
@@ -161,8 +161,8 @@ void sc_spread_static(sc_ptr *array, long blocks, size_t block_bytes)
     *array = sc_base(start);
 }
 
-/* For each static spread array, the translator's output has a function in the section sc_statics,
- * which allocates the array. The section is absent if the program has no such arrays. */
+/* In the section sc_statics, the translator puts a pointer to a function for each static spread
+ * array. The function allocates the array. Without static spread arrays there is no section. */
 extern void (*const __start_sc_statics[])(void) __attribute__((weak));
 extern void (*const __stop_sc_statics[])(void) __attribute__((weak));
 

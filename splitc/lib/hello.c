@@ -1,6 +1,6 @@
 /*
- * The private data of a connection request and of its answer. The two processes prove to each other
- * that they belong to the job (job/key.h), because any program of the network may call.
+ * The private data of a connection request and of its answer. Any program of the network may send a
+ * request. So the two processes prove to each other that they belong to the job (job/key.h).
  */
 #include "splitc/lib/hello.h"
 #include "splitc/lib/rt.h"

@@ -1,8 +1,8 @@
 /*
  * The data that the processes of a job exchange to connect. Each process sends a card through the
- * launcher. A connection request has a struct rt_hello as private data, its answer a proof.
+ * launcher. A connection request carries a struct rt_hello, and its answer a struct job_proof.
  *
- * Used by hello.c and accept.c, and by tests that send requests without a right proof.
+ * Used by hello.c and accept.c, and by tests that send requests without the right proof.
  */
 #ifndef SPLITC_LIB_HELLO_H
 #define SPLITC_LIB_HELLO_H
@@ -11,7 +11,7 @@
 
 #include "job/key.h"
 
-/* The address at which a process listens, and the key that its callers must prove to have. */
+/* The address at which a process listens, and the key that its callers must know. */
 struct rt_card {
     struct job_key key;
     uint64_t number; /* the discriminator */
@@ -19,14 +19,14 @@ struct rt_card {
     unsigned char host[30];
 };
 
-/* Private data of a connection request. The private data of the answer are a struct job_proof. */
+/* Private data of a connection request. Those of the answer are only a struct job_proof. */
 struct rt_hello {
-    int32_t rank; /* rank of the caller */
-    int32_t bulk; /* 1: the VI is for RDMA */
+    int32_t rank; /* rank of the process that requests the connection */
+    int32_t bulk; /* 1: the connection is for RDMA; 0: for messages */
     struct job_proof proof;
 };
 
-/* The bytes that a proof covers. The proof is made with the key of the called process. */
+/* The bytes that struct job_proof proves, with the key of the called process. */
 struct rt_claim {
     uint64_t caller_number, called_number;
     int32_t caller, called;
@@ -37,7 +37,7 @@ struct rt_claim {
 _Static_assert(sizeof(struct rt_card) == 56, "no padding");
 _Static_assert(sizeof(struct rt_claim) == 32, "no padding");
 
-/* The claim of `caller` when it calls `called`. cards: the cards of all processes, by rank. */
+/* Return the claim for a request of `caller` to `called`. cards: of all processes, by rank. */
 static inline struct rt_claim rt_claim_of(const struct rt_card *cards, int caller, int called,
                                           int bulk)
 {

@@ -6,17 +6,17 @@
 
 #include "vipl.h"
 
-/* Most requests under way between two processes, in each direction. */
+/* Most requests that are under way from one process to another. */
 #define RT_CREDITS 32
-/* A process that owes this many credits gives them back by a separate message. */
+/* A process that owes this number of credits returns them in a separate message. */
 #define RT_CREDITS_AT_ONCE (RT_CREDITS / 4)
-/* Most RDMA Writes of stores that the target has not counted yet, in each direction. They have
- * credits of their own. */
+/* Most RDMA Writes of stores from one process to another that the target has not counted yet. These
+ * writes have their own credits. */
 #define RT_NOTICES RT_CREDITS
-/* Receives of a VI: for requests, for replies to our requests, for messages with credits only. */
+/* Receive descriptors of a VI: for requests, replies, and messages that only return credits. */
 #define RT_RECEIVES (2 * RT_CREDITS + (RT_CREDITS + RT_NOTICES) / RT_CREDITS_AT_ONCE)
 #define RT_SENDS    (RT_CREDITS + 16)
-/* Most bytes of data in one message; the number in the paper that doc/split-c.md names. */
+/* Most bytes of data in one message. The number is from the paper that doc/split-c.md names. */
 #define RT_DATA_MAX 4096
 
 enum rt_type {
@@ -28,11 +28,11 @@ enum rt_type {
     RT_ATOMIC,  /* an atomic operation; reply: RT_VALUE */
     RT_VALUE,   /* the reply to RT_ATOMIC */
     RT_COLLECT, /* a step of a collective operation; no reply */
-    RT_CREDIT,  /* only returns credits; needs no credit itself */
-    RT_ANSWERS  /* several small replies, each a struct rt_answer */
+    RT_CREDIT,  /* only returns credits; uses up no credit */
+    RT_ANSWERS  /* an array of small replies (struct rt_answer) */
 };
 
-/* The kinds of RT_ATOMIC. */
+/* The kinds of an RT_ATOMIC request. */
 enum rt_kind {
     RT_KIND_ADD,
     RT_KIND_EXCHANGE,
@@ -41,30 +41,30 @@ enum rt_kind {
     RT_KIND_REGION = 100 /* asks for the memory handle of a chunk of the spread heap */
 };
 
-/* The head of every message. Little-endian, the byte order of all supported machines. */
+/* The head of every message. Its numbers are little-endian, as on all supported machines. */
 struct rt_header {
     uint8_t type;    /* enum rt_type */
-    uint8_t kind;    /* a store: its epoch; an atomic operation: its enum rt_kind */
-    uint8_t credits; /* credits for requests that the receiver gets back */
-    uint8_t notices; /* credits for stores by RDMA that the receiver gets back */
-    uint32_t bytes;  /* number of bytes read, written or carried */
-    uint64_t addr;   /* address in the process that gets the request */
+    uint8_t kind;    /* RT_STORE: the epoch; RT_ATOMIC: an enum rt_kind */
+    uint8_t credits; /* number of credits for requests that the sender returns */
+    uint8_t notices; /* number of credits for stores by RDMA that the sender returns */
+    uint32_t bytes;  /* number of bytes to read or write, or of data in the message */
+    uint64_t addr;   /* of a request: address in the process that serves it */
     uint64_t op;     /* address of the requester's struct rt_op; the reply repeats it */
-    uint64_t to;     /* address for the data in the requester's memory; the reply repeats it */
-    uint64_t value;  /* operands and results of atomic operations */
+    uint64_t to;     /* address for RT_DATA in the requester, or an operand; the reply repeats it */
+    uint64_t value;  /* operand or result of an atomic operation */
 };
 
-/* One of several replies in a message. */
+/* One small reply in an RT_ANSWERS message. */
 struct rt_answer {
-    uint64_t op, to; /* copied from the request */
-    uint64_t value;  /* value of RT_VALUE, or the bytes of RT_DATA */
+    uint64_t op, to; /* copied from the request's header */
+    uint64_t value;  /* result of RT_ATOMIC, or the data of RT_DATA */
     uint32_t type;   /* RT_DATA, RT_DONE or RT_VALUE */
     uint32_t bytes;
 };
 
 #define RT_MESSAGE_BYTES (sizeof(struct rt_header) + RT_DATA_MAX)
 
-/* A descriptor, directly followed by its message; a multiple of 64 bytes. */
+/* A descriptor, directly followed by its message. The size is a multiple of 64 bytes. */
 struct rt_buffer {
     VIP_DESCRIPTOR desc;
     struct rt_header header;

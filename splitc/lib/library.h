@@ -1,13 +1,13 @@
 /*
- * The functions of split-c.h and atomic.h, declared for C: global and spread pointers are of type
- * sc_ptr. The two headers describe the functions.
+ * Declares the functions of split-c.h and atomic.h for C. In C, global and spread pointers are of
+ * type sc_ptr. The two headers describe the functions.
  */
 #ifndef SPLITC_LIB_LIBRARY_H
 #define SPLITC_LIB_LIBRARY_H
 
 #include "splitc/lib/rt.h"
 
-/* A program may define functions with these names; then they replace those of the library. */
+/* If a program defines a function with the same name, it replaces the function of the library. */
 #define LIBRARY __attribute__((weak))
 
 void barrier(void) LIBRARY;

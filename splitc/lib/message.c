@@ -1,18 +1,18 @@
 /*
  * Messages and their credits.
  *
- * A request uses up a credit. A credit stands for a receive that the other process has posted. Each
- * message of the other process gives back the credits that it owes; when it owes
- * RT_CREDITS_AT_ONCE, it sends a separate message. Replies need no credit: this process has posted
- * a receive for the reply to each of its requests. So serving a request never waits for the other
- * process, and two processes that both wait for credits serve each other.
+ * A request uses up a credit. A credit stands for a receive descriptor that the other process has
+ * posted. Each message returns the credits that its sender owes. A process that owes
+ * RT_CREDITS_AT_ONCE credits returns them in a separate message. A reply needs no credit,
+ * because a process posts a receive descriptor for the reply to each of its requests. So a process
+ * can always serve a request, also while it waits for credits: no deadlock.
  */
 #include "splitc/lib/rt.h"
 
 #include <string.h>
 #include <time.h>
 
-/* rt_lost waits this many ns before its message. */
+/* Time, in ns, that rt_lost waits before it reports the loss. */
 #define CAUSE_FIRST_NS 200000000
 
 void rt_lost(const struct rt_peer *peer)
@@ -21,7 +21,7 @@ void rt_lost(const struct rt_peer *peer)
 
     if (rt.leaving || rt.ended)
         return;
-    /* Wait, so that the launcher first reports the cause: the end of the other process. */
+    /* Wait, so that the launcher first reports the cause, the end of the other process. */
     nanosleep(&a_while, NULL);
     rt_fatal("the connection to process %d is lost", peer->rank);
 }
@@ -40,7 +40,7 @@ void rt_post_receive(struct rt_peer *peer, struct rt_buffer *buffer)
         rt_lost(peer);
 }
 
-/* Take one completed send. If `wait` is set, wait for it. */
+/* Remove one completed send from the queue. false: none is complete, and `wait` is false. */
 static bool reap(struct rt_peer *peer, bool wait)
 {
     VIP_DESCRIPTOR *desc = NULL;

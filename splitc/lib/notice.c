@@ -1,7 +1,7 @@
 /*
  * Notices of stores by RDMA. A notice is the immediate data of the RDMA Write: the number of bytes
- * and the epoch. It uses up a receive of the target's VI for RDMA. Credits (rt_peer.notices) count
- * these receives.
+ * and the epoch. It uses up a receive descriptor of the target's VI for RDMA. Credits
+ * (rt_peer.notices) count these descriptors.
  */
 #include "splitc/lib/rt.h"
 

@@ -1,6 +1,6 @@
 /*
- * Atomic operations on words of this process, done one after the other while the process serves
- * messages. A request for the handle of a chunk of the spread heap counts as such an operation.
+ * Does atomic operations on words of this process, one after the other. A request for the memory
+ * handle of a chunk of the spread heap (RT_KIND_REGION) also comes as an atomic operation.
  */
 #include "splitc/lib/rt.h"
 
@@ -19,7 +19,7 @@ uint64_t rt_atomic_here(int kind, uint64_t addr, uint64_t arg, uint64_t value)
         __atomic_compare_exchange_n(word, &old, operand, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
         return (uint32_t)old;
     case RT_KIND_CALL:
-        /* All processes run the same file, so a function has the same address in all processes. */
+        /* All processes run the same file, so `addr` is the same function in each process. */
         function = (int (*)(void *, int))(uintptr_t)addr;
         return (uint32_t)function((void *)(uintptr_t)arg, operand);
     case RT_KIND_REGION:

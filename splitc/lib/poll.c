@@ -1,14 +1,14 @@
-/* Serving the messages that have arrived, and waiting while serving. */
+/* Serves arrived messages, also while this process waits for something. */
 #include "splitc/lib/rt.h"
 
 #include <sched.h>
 
-/* Every this many polls, rt_poll also looks for connection requests. */
+/* Number of polls after which rt_poll looks for connection requests again. */
 #define POLLS_PER_ACCEPT    64
 #define SLEEP_CONNECTING_MS 1   /* longest sleep while connection requests may come */
 #define SLEEP_MS            100 /* longest sleep at other times */
 
-/* Handle an entry of the completion queue. Returns false if no receive of the VI has completed. */
+/* Handle an entry of the completion queue. false: the VI has no completed receive descriptor. */
 static bool take(VIP_VI_HANDLE vi)
 {
     struct rt_peer *peer = VipGetUserData(vi);
@@ -21,7 +21,7 @@ static bool take(VIP_VI_HANDLE vi)
     if (code == VIP_NOT_DONE)
         return false;
     if (code != VIP_SUCCESS) {
-        /* Ignore errors of another VI: receives of a dropped connection request end with errors. */
+        /* Ignore errors of the VI of a dropped request: its receive descriptors end with errors. */
         if (peer->state == RT_CONNECTED && peer->vi == vi)
             rt_lost(peer);
         return true;
@@ -31,8 +31,8 @@ static bool take(VIP_VI_HANDLE vi)
     return true;
 }
 
-/* Serve and answer the messages that have arrived. At most RT_RECEIVES in one call, so that the
- * program continues even if a peer sends all the time. */
+/* Serve and answer arrived messages: at most RT_RECEIVES in one call, so that the program continues
+ * even if a peer never stops to send. */
 static void take_all(void)
 {
     VIP_VI_HANDLE vi;
@@ -60,8 +60,8 @@ void rt_poll(void)
     take_all();
 }
 
-/* RDMA operations complete on the send queues of several VIs. No call of VIPL waits for several
- * queues, so poll them. */
+/* Wait for RDMA operations. They complete on the send queues of several VIs. No function of VIPL
+ * waits for several send queues, so poll the queues. */
 static void wait_for_rdma(void)
 {
     bool any = rt_rdma_progress();
@@ -79,7 +79,7 @@ void rt_wait(void)
 
     if (rt.threaded) {
         rt_yield();
-        sleep_ms = 1; /* short, because the progress thread cannot have the lock meanwhile */
+        sleep_ms = 1; /* a short sleep, because it keeps the lock from the progress thread */
     }
     if (rt.slices_busy) {
         wait_for_rdma();

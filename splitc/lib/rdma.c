@@ -1,9 +1,9 @@
 /*
- * Large transfers by RDMA Write and RDMA Read, on a separate VI, between a registered copy of the
- * data in this process and the spread heap of the peer. With Reliable Reception a completed RDMA
- * Write is in the target's memory. So a put needs no reply, and the target process does nothing.
- * The RDMA Writes of a store carry immediate data with the number of bytes (notice.c). With
- * SPLITC_RDMA=0 messages carry all data.
+ * Large transfers by RDMA Write and RDMA Read, on a separate VI. The RDMA goes between a registered
+ * slice in this process, which has a copy of the data, and the spread heap of the peer. With
+ * Reliable Reception a completed RDMA Write is in the target's memory. So the target process need
+ * not reply to a put. The RDMA Writes of a store carry the number of bytes as immediate data
+ * (notice.c). If SPLITC_RDMA is 0, messages carry all data.
  */
 #include "splitc/lib/rt.h"
 
@@ -21,7 +21,7 @@ bool rt_rdma_possible(void)
            rt.nic_attrs.MaxTransferSize >= RT_SLICE_BYTES;
 }
 
-/* The handle of the peer's chunk that contains this address. 0: the chunk has none, so no RDMA. */
+/* Return the memory handle of the peer's chunk that contains p. 0: no handle, so no RDMA. */
 static VIP_MEM_HANDLE region_of(struct rt_peer *peer, sc_ptr p)
 {
     char *start;
@@ -36,7 +36,7 @@ static VIP_MEM_HANDLE region_of(struct rt_peer *peer, sc_ptr p)
     return peer->regions[chunk];
 }
 
-/* Get a free slice. While all slices are under way, serve other processes. */
+/* Wait for a free slice. Serve other processes while all slices are in use. */
 static struct rt_slice *free_slice(struct rt_peer *peer)
 {
     struct rt_slice *slice;
@@ -46,7 +46,7 @@ static struct rt_slice *free_slice(struct rt_peer *peer)
     return slice;
 }
 
-/* Bytes of the next operation: at most a slice, and within one chunk. */
+/* Return the bytes of the next RDMA operation: at most a slice, and within one chunk. */
 static size_t piece(uint64_t addr, size_t left)
 {
     size_t to_end = RT_CHUNK_BYTES - addr % RT_CHUNK_BYTES;
@@ -55,8 +55,8 @@ static size_t piece(uint64_t addr, size_t left)
     return bytes < to_end ? bytes : to_end;
 }
 
-/* Is the VI for RDMA connected? If not, first look for the peer's connection request, and for an
- * answer to our own. */
+/* Is the VI for RDMA connected? If it is not, rt_accept looks for a connection request of the peer
+ * and for an answer to our request. */
 static bool ready(const struct rt_peer *peer)
 {
     if (rt.rdma && !peer->bulk)

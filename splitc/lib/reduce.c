@@ -13,8 +13,8 @@
 #define OR(a, b)  ((a) | (b))
 #define XOR(a, b) ((a) ^ (b))
 
-/* Combine the slots of all processes. In the slots of one process, all are zero bytes except its
- * own slot. */
+/* Combine the slots of several processes. A process has filled only its own slot; its other slots
+ * are zeros. */
 static void combine_slots(void *all, const void *one, size_t bytes)
 {
     unsigned char *a = all;
@@ -37,9 +37,9 @@ static void gather(void *slots, size_t slot_bytes, const void *mine)
 }
 
 /*
- * The functions of one type and operation. all_reduce_to_one: only process 0 needs the result.
- * all_scan: process i gets the combination of processes 0 to i. work: the type for the operation;
- * unsigned where overflow of a signed type must wrap.
+ * The functions for one type and one operation. all_reduce_to_one: only process 0 needs the result.
+ * all_scan: process i gets the combination of the values of processes 0 to i. work: the type in
+ * which `op` is done. It is unsigned if a signed type must wrap on overflow.
  */
 #define REDUCTIONS(name, type, work, op)                                                           \
     type all_reduce_to_all_##name(type value) LIBRARY;                                             \
@@ -106,7 +106,7 @@ REDUCTIONS(dmult, double, double, MUL)
 REDUCTIONS(dmin, double, double, MIN)
 REDUCTIONS(dmax, double, double, MAX)
 
-/* Give the value of process 0 to all: combine it with zero bytes of all other processes. */
+/* Give all processes the value of process 0: combine it with zeros from the others. */
 static void broadcast(void *value, size_t bytes)
 {
     rt_enter();

@@ -1,10 +1,10 @@
 /*
- * The region of spread arrays: one mapping at the same address in every process. It contains a heap
- * for all_spread_malloc, the stack of automatic spread arrays, and one heap per process for
- * spread_malloc (heap.c).
+ * The region of spread arrays is one mapping, at the same address in every process. It contains the
+ * common heap for all_spread_malloc, the stack of automatic spread arrays, and one heap per process
+ * for spread_malloc (heap.c).
  *
- * For RDMA a process registers its part of the common heap in chunks, each when another process
- * asks for the chunk's handle.
+ * For RDMA a process registers its part of the common heap in chunks. It registers a chunk when
+ * another process first asks for the chunk's memory handle.
  */
 #include "splitc/lib/rt.h"
 
@@ -13,19 +13,19 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Far from the addresses that Linux uses for programs, libraries, stacks and sanitizers. */
+/* An address far from those that Linux uses for programs, libraries, stacks and sanitizers. */
 #define REGION_ADDRESS 0x200000000000ull
 /*
- * Address space of the common heap in GB, unless SPLITC_HEAP sets another size. The stack has a
- * quarter of this size, each process's heap a sixteenth. Only pages in use take memory.
+ * Default size of the common heap in GB; SPLITC_HEAP sets another size. The stack has a quarter of
+ * this size, and each process's heap has a sixteenth. Only pages in use need memory.
  */
 #define HEAP_GB     64
 #define HEAP_GB_MAX 1024
 
-/* Handles of the chunks of this process's part of the common heap, by number; 0: not registered. */
+/* Memory handles of this process's chunks of the common heap. 0: the chunk is not registered. */
 static VIP_MEM_HANDLE *own;
 
-/* All processes get the same environment from the launcher, so they choose the same sizes. */
+/* The launcher gives all processes the same environment, so they choose the same sizes. */
 static void choose_sizes(struct rt_region *region)
 {
     const char *wanted = getenv("SPLITC_HEAP");
@@ -85,7 +85,7 @@ uint64_t rt_region_here(uint64_t addr)
         return 0;
     if (!own)
         own = rt_region_table();
-    /* If registration fails, for example at a limit of the NIC, messages carry the data. */
+    /* If the registration fails, for example at a limit of the NIC, messages carry the data. */
     if (!own[chunk] &&
         VipRegisterMem(rt.nic, start, RT_CHUNK_BYTES, &attrs, &own[chunk]) != VIP_SUCCESS)
         own[chunk] = 0;

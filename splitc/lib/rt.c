@@ -1,6 +1,6 @@
 /*
- * The state of the runtime, its lock, and the end of the job with a message. All files of the
- * runtime use these.
+ * The state of the runtime, the lock of the runtime, and rt_fatal, which ends the job with a
+ * message.
  */
 #include "splitc/lib/rt.h"
 

@@ -1,6 +1,6 @@
 /*
- * Handling of received messages. The receive is posted again before the reply leaves, because the
- * other process may send its next message as soon as it has the reply.
+ * Handles received messages. rt_serve posts the receive descriptor again before the reply leaves,
+ * because the peer may send its next message as soon as the peer has the reply.
  */
 #include "splitc/lib/rt.h"
 

@@ -1,6 +1,6 @@
 /*
- * RDMA operations under way. Each has a slice: its descriptor and a registered copy of the data. An
- * operation completes on the send queue of the VI for RDMA.
+ * RDMA operations under way. Each operation has a slice: a descriptor and a registered copy of the
+ * data. An operation completes on the send queue of the VI for RDMA.
  */
 #include "splitc/lib/rt.h"
 
@@ -53,7 +53,7 @@ void rt_slice_post(struct rt_peer *peer, struct rt_slice *slice, uint64_t remote
         rt_fatal("an RDMA operation with process %d: %s", peer->rank, VipxLastError());
 }
 
-/* Finish a completed operation. */
+/* The operation of the slice is complete: move the data of a read, and free the slice. */
 static void done(struct rt_peer *peer, struct rt_slice *slice)
 {
     if (slice->to)
@@ -65,7 +65,7 @@ static void done(struct rt_peer *peer, struct rt_slice *slice)
     rt.slices_busy--;
 }
 
-/* Take one completed operation. If `wait` is set, wait for it. */
+/* Reap one completed operation; wait for one if `wait` is set. Returns false if there is none. */
 static bool reap(struct rt_peer *peer, bool wait)
 {
     VIP_DESCRIPTOR *desc = NULL;
@@ -76,7 +76,7 @@ static bool reap(struct rt_peer *peer, bool wait)
         return false;
     if (code != VIP_SUCCESS)
         rt_lost(peer);
-    if (!desc) { /* rt_lost returns only while the job ends: no operation completes any more */
+    if (!desc) { /* rt_lost has returned: the job ends, and no operation will complete */
         rt.slices_busy -= peer->slices_busy;
         peer->slices_busy = 0;
         return false;

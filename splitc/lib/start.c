@@ -13,7 +13,7 @@
 
 #include "job/job.h"
 
-/* A process that calls exit(0) waits this many seconds until the other processes also end. */
+/* A process that calls exit(0) waits at most this many seconds for the other processes to end. */
 #define EXIT_GRACE_S 10
 
 static pthread_t progress_thread;
@@ -56,8 +56,8 @@ static void start_thread(void)
         rt_fatal("cannot start the progress thread: %s", strerror(errno));
 }
 
-/* Serve the other processes until all have reached this point, at most seconds_max seconds (0: no
- * limit). */
+/* Serve the other processes until all of them have reached this point, but for at most seconds_max
+ * seconds (0: no limit). */
 static void wait_for_all(int seconds_max)
 {
     time_t end = time(NULL) + seconds_max;
@@ -74,7 +74,7 @@ static void wait_for_all(int seconds_max)
 static void leave(void)
 {
     rt_enter();
-    /* Another process may leave the launcher's barrier first and disconnect: that is no error. */
+    /* A lost connection is now no error: a process that leaves the barrier first disconnects. */
     rt.leaving = true;
     if (sc_procs > 1) {
         for (int i = 0; i < sc_procs; i++)
@@ -94,7 +94,7 @@ static void leave(void)
     rt.job = NULL;
 }
 
-/* The program has called exit(): end the whole job. */
+/* Runs at the exit of the process. If the program has called exit(), end the whole job. */
 static void at_exit(int code, void *unused)
 {
     (void)unused;
@@ -103,7 +103,7 @@ static void at_exit(int code, void *unused)
     fflush(stdout);
     rt.leaving = true;
     if (code == 0 && sc_procs > 1) {
-        /* Wait for the others: when this process ends, their connections break and end the job. */
+        /* When this process ends, its connections break and end the job: wait for the others. */
         wait_for_all(EXIT_GRACE_S);
     }
     rt.ended = true;
@@ -119,7 +119,7 @@ static void at_exit(int code, void *unused)
 
 static void ignore_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
 {
-    /* Ignore the error: if a connection breaks, its receives also complete with an error. */
+    /* Ignore the error: if a connection breaks, its receive descriptors complete with an error. */
     (void)context;
     (void)error;
 }

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* The type of a function: that of the old declaration if only it has parameter types. */
+/* Returns the old declaration's type if only that type has parameter types; otherwise `type`. */
 static struct type *merged(const struct symbol *old, struct type *type)
 {
     if (old && old->kind == SYM_OBJECT && type->kind == TYPE_FUNCTION && !type->prototyped &&
@@ -51,7 +51,7 @@ static void initialise(struct unit *u, const struct specs *specs, struct declara
         symbol->type = type;
 }
 
-/* A static spread array inside a function: declare it and its allocation before the function. */
+/* Declare a static spread array of a function, and its allocation, before the function. */
 static void hoist(struct unit *u, struct declarator *d, struct symbol *symbol)
 {
     const char *variable = text_format(&u->arena, "__sc_static_var_%d", ++u->made_up);
@@ -97,7 +97,7 @@ static void end_declaration(struct unit *u, const char *at_end)
         edit_after(u, semicolon, at_end);
 }
 
-/* Parse the declarations between an old-style parameter list and the body. */
+/* Parse the declarations between an old-style parameter list and the function's body. */
 static void parse_old_params(struct unit *u, struct derivation *f)
 {
     while (!unit_is(u, '{')) {

@@ -1,7 +1,7 @@
 /*
  * Declarators. The parser reads a declarator into a list of derivations, from the name outwards.
- * Then it builds the type from the other end of the list. The first wide pointer or spread array of
- * the list and all derivations after it are deleted in the output, and the base type is sc_ptr.
+ * Then it builds the type from the last derivation to the first. In the output, sc_ptr replaces the
+ * base type, the first wide pointer or spread array of the list, and all derivations after it.
  */
 #include "splitc/sc1/parse.h"
 
@@ -14,7 +14,7 @@ static bool is_word(const struct token *token, const char *text)
 
 /*
  * Is the current token the qualifier "global" or "spread" of a pointer? C programs may use these
- * words as names. So the next token decides whether the word can only be the declared name.
+ * words as names. So the next token decides: before "=" or ";", for example, the word is a name.
  */
 static bool is_reach(struct unit *u, enum place place)
 {
@@ -64,7 +64,7 @@ static struct derivation parse_pointer(struct unit *u, struct declarator *d, enu
     return p;
 }
 
-/* At "[": parse one pair of brackets with its bound. */
+/* Parse one pair of brackets with its bound, from "[" to "]". */
 static struct derivation parse_brackets(struct unit *u)
 {
     struct derivation a = {.kind = DERIVE_ARRAY, .first = unit_expect(u, '[')};
@@ -89,7 +89,7 @@ static struct derivation parse_brackets(struct unit *u)
     return a;
 }
 
-/* At "::": join the brackets before it into one derivation. */
+/* Parse "::", and join all brackets directly before it into one derivation. */
 static void make_spread(struct unit *u, struct derivation_list *list, int from)
 {
     struct derivation *first = &list->items[from];
@@ -165,7 +165,7 @@ static void parse_param_list(struct unit *u, struct derivation *f)
     }
 }
 
-/* At "(": parse the parameters of a function. */
+/* Parse the parameters of a function, from "(" to ")". */
 static struct derivation parse_params(struct unit *u)
 {
     struct derivation f = {.kind = DERIVE_FUNCTION, .first = unit_expect(u, '(')};
@@ -192,7 +192,7 @@ static struct derivation parse_params(struct unit *u)
     return f;
 }
 
-/* Does this "(" start a declarator in parentheses? Otherwise it starts parameters. */
+/* Does the current "(" start a declarator in parentheses? Otherwise "(" starts parameters. */
 static bool nests(struct unit *u, enum place place)
 {
     const struct token *next = unit_peek(u, 1);
@@ -267,7 +267,7 @@ void declarator_parse(struct unit *u, struct declarator *d, enum place place)
     d->last = u->at - 1;
 }
 
-/* Name an array type of run-time size in the output: so its bounds are evaluated once, here. */
+/* Name an array type of run-time size in the output, so that gcc evaluates its bounds only once. */
 static void name_array(struct unit *u, struct declarator *d, struct type *type, enum place place)
 {
     const char *alias, *text;
@@ -287,7 +287,7 @@ static void name_array(struct unit *u, struct declarator *d, struct type *type, 
     else
         d->companions = text_format(&u->arena, "%s%s", d->companions ? d->companions : "", text);
     type->alias = alias;
-    /* The names of the element types are derived from that of the array. */
+    /* Build the name of each element type from the name of its array type. */
     for (struct type *inner = type; inner->base->kind == TYPE_ARRAY; inner = inner->base)
         inner->base->alias = text_format(&u->arena, "__typeof__((*(%s *)0)[0])", inner->alias);
 }
@@ -336,7 +336,7 @@ static bool is_static_spread(const struct declarator *d, const struct specs *spe
            place != PLACE_PARAM && place != PLACE_TYPE_NAME && place != PLACE_MEMBER;
 }
 
-/* Are all bounds of the array constant? Then it is an ordinary array in the output. */
+/* Are all bounds of the array constant? If so, the output has an ordinary array. */
 static bool has_constant_bounds(const struct declarator *d)
 {
     for (int i = 0; i < d->list.count; i++) {

@@ -1,10 +1,10 @@
 /*
- * The base type of each declarator in the output. If one declaration has ordinary declarators and
- * wide pointers, the comma between them becomes a semicolon, and a new base type follows.
+ * Edits the base type of each declarator. If a declaration mixes ordinary declarators with wide
+ * pointers, a semicolon replaces the comma between them, and a new base type follows.
  */
 #include "splitc/sc1/parse.h"
 
-/* The storage classes and attributes as text, for a new declaration after such a semicolon. */
+/* Returns the storage classes and attributes as text, to start another declaration with them. */
 static const char *storage_text(struct unit *u, const struct specs *specs)
 {
     struct text t = {.arena = &u->arena};
@@ -42,7 +42,7 @@ static void replace_specs(struct unit *u, const struct specs *specs, const struc
         edit_before(u, specs->first, d->companions);
 }
 
-/* The specifiers define a struct: keep this as a declaration, and begin a new one with sc_ptr. */
+/* The specifiers define a struct: keep the definition, and start a new declaration with sc_ptr. */
 static void split_body(struct unit *u, const struct base_state *state, const struct specs *specs,
                        const struct declarator *d)
 {

@@ -1,6 +1,6 @@
 /*
  * The storage of spread arrays in the output. A parameter or automatic array is a variable of type
- * sc_ptr; constants beside it have its bounds. A static array of constant size is an ordinary
+ * sc_ptr, and generated constants have its bounds. A static array of constant size is an ordinary
  * array. Its address is the same in every process, because all processes run the same file. A
  * static array whose bounds use PROCS is a variable of type sc_ptr that gets memory at the start.
  */
@@ -11,7 +11,7 @@ static bool is_static(const struct specs *specs, enum place place)
     return place == PLACE_FILE || specs->is_static || specs->is_extern;
 }
 
-/* Add companions: a constant for each bound from `from` on. Only the array's size needs bound 0. */
+/* Declare a constant for each bound, from bound number `from` on. Parameters need no bound 0. */
 static void capture_dims(struct unit *u, struct declarator *d, struct text *companions, int from)
 {
     const struct dims *user = d->type->dims;
@@ -60,7 +60,7 @@ void spread_declare(struct unit *u, struct declarator *d, const struct specs *sp
         capture_dims(u, d, &u->companions, 1);
         return;
     }
-    if (d->wide != 0) { /* an ordinary array in the output */
+    if (d->wide != 0) { /* the output has an ordinary array */
         edit_delete(u, x->colons, x->last);
         return;
     }

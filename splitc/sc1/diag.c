@@ -1,7 +1,7 @@
 /*
  * Messages in gcc's format: "file:line:column: error: text", then the user's line and a mark below
  * it. A macro changes the columns of the text after it, so sc1 looks for the token's text in the
- * user's file. If it is not in the user's line, the message has the column of the input.
+ * user's file. If the user's line lacks this text, the message has the token's column in the input.
  */
 #include "splitc/sc1/unit.h"
 
@@ -9,7 +9,7 @@
 
 #define LINE_BYTES_MAX 4096
 
-/* Read a line of the user's file, without its newline. Returns false if that is not possible. */
+/* Read a line of the user's file, without its newline. false: the line cannot be read. */
 static bool read_line(const char *file, uint32_t number, char *line)
 {
     FILE *f;
@@ -28,13 +28,13 @@ static bool read_line(const char *file, uint32_t number, char *line)
         if (len && line[len - 1] == '\n')
             line[len - 1] = '\0';
         else if (len == LINE_BYTES_MAX - 1)
-            break; /* too long for a source line */
+            break; /* the line is too long for a source line */
     }
     fclose(f);
     return found;
 }
 
-/* The column of the token's text in the user's line, nearest to its column in the input. */
+/* Find the token's text in the user's line. Of several places, choose the nearest to token->col. */
 static uint32_t user_column(const struct token *token, const char *line)
 {
     size_t best = 0, len = strlen(line);

@@ -1,12 +1,12 @@
 /*
- * Edits, and the output: the input with edits. emit counts lines as gcc will. Where an edit changes
- * the line, emit adds a line marker, so that gcc's messages and debuggers show the user's lines.
+ * Edits of tokens, and output of the edited text. emit counts lines as gcc will. Where an edit
+ * changes the line number, emit adds a line marker, so that gcc and debuggers show user lines.
  */
 #include "splitc/sc1/unit.h"
 
 #include <string.h>
 
-/* Most bytes of the edits of one token. Only hostile input needs more. */
+/* Largest total size, in bytes, of the edits of one token. Only hostile input needs more. */
 #define EDIT_BYTES_MAX (16u << 20)
 
 static struct token *at(struct unit *u, int token)
@@ -115,7 +115,7 @@ void emit(struct unit *u, FILE *out)
         const char *end = token->text + token->len;
 
         put(&pos, from, (size_t)(token->text - from));
-        /* A line marker in the gap sets gcc's line to that of the token. */
+        /* A line marker before the token tells gcc the line of the token. */
         if (memchr(from, '#', (size_t)(token->text - from)))
             pos.line = token->line;
         if (pos.line != token->line && token->len)

@@ -1,6 +1,6 @@
 /*
  * Parses expressions with commas, assignments, ?: and binary operators (by precedence climbing).
- * primary.c parses their operands.
+ * primary.c parses the operands.
  */
 #include "splitc/sc1/parse.h"
 #include "splitc/sc1/primary.h"
@@ -78,7 +78,7 @@ static int precedence(int id)
     }
 }
 
-/* Parse operands and binary operators of the precedence `least` or higher, from left to right. */
+/* Parse operands, with binary operators of precedence `least` or higher between them. */
 static struct expr *parse_binary(struct unit *u, int least)
 {
     struct expr *left = primary_cast(u);
@@ -109,7 +109,7 @@ struct expr *expr_parse_conditional(struct unit *u)
         e->op_token = unit_next(u);
         e->kid[0] = cond;
         if (!unit_is(u, ':')) {
-            /* The next ":" belongs to this operator, not to ":=" or ":-". */
+            /* The next ":" belongs to this "?", so ":" does not start ":=" or ":-". */
             bool outer = u->colon_taken;
 
             u->colon_taken = true;
@@ -144,7 +144,7 @@ static bool is_assignment(int id)
     return false;
 }
 
-/* At ":=" or ":-", which the lexer leaves as two tokens because both also occur in C. */
+/* Does ":=" or ":-" start here? The lexer makes two tokens, because "a ? b :-c" is valid C. */
 static bool at_split(struct unit *u)
 {
     const struct token *colon = unit_token(u), *next = unit_peek(u, 1);

@@ -1,4 +1,4 @@
-/* Tests of expression trees: run-time values, null pointer constants. */
+/* Tests an expression: is its value known only at run time, is it a null pointer constant? */
 #include "splitc/sc1/expr.h"
 
 bool expr_is_run_time(const struct expr *e)
@@ -20,7 +20,7 @@ bool expr_is_run_time(const struct expr *e)
             if (e->kid[i] && expr_is_run_time(e->kid[i]))
                 return true;
         return false;
-    case EX_OPAQUE: /* offsetof and similar */
+    case EX_OPAQUE: /* offsetof and similar built-ins are constants */
         return false;
     default:
         return true;

@@ -1,6 +1,6 @@
 /*
- * Finds the type of an expression, and whether its object is in global space (may be in another
- * process). gcc reports errors of plain C: for these the type is unknown and sc1 prints no message.
+ * Finds the type of an expression, and whether its object is in global space, that is, may be in
+ * another process. gcc reports errors of plain C: sc1 then uses TYPE_UNKNOWN and prints no message.
  */
 #include "splitc/sc1/parse.h"
 
@@ -18,7 +18,7 @@ struct type *expr_value_type(struct unit *u, const struct expr *e)
     return type_plain(u, type_decayed(u, e->type));
 }
 
-/* Make `e` the object that the pointer points to. */
+/* Set the type of `e`, the object to which a pointer of type `pointer` points. */
 static void point(struct unit *u, struct expr *e, const struct type *pointer)
 {
     e->type = unknown(u);
@@ -35,7 +35,7 @@ static void point(struct unit *u, struct expr *e, const struct type *pointer)
     }
 }
 
-/* Apply a subscript or "*" to a spread array. */
+/* Set the type of `e`, which applies a subscript or "*" to a spread array. */
 static void subscript_spread(struct unit *u, struct expr *e, struct type *array)
 {
     if (array->dims_used + 1 < array->dims->count) {
@@ -160,7 +160,7 @@ static void check_wide_call(struct unit *u, struct expr *e)
                    (int)name->len, name->text);
 }
 
-/* The common type: of both promoted types the higher rank; enum basic is in the order of ranks. */
+/* The common type of two operands: the promoted type that comes later in enum basic. */
 static struct type *arithmetic(struct unit *u, struct type *a, struct type *b)
 {
     enum basic x = a->kind == TYPE_ENUM ? BASIC_INT : a->basic;
@@ -185,7 +185,7 @@ static void bad_operands(struct unit *u, const struct expr *e, struct type *a, s
                op->text, type_show(u, a), type_show(u, b));
 }
 
-/* One of the operands of + or - is a pointer. */
+/* Set the type of a + or - with a pointer operand. Print an error if the operands are invalid. */
 static void check_pointer_sum(struct unit *u, struct expr *e, struct type *a, struct type *b)
 {
     bool wide = type_is_wide(a) || type_is_wide(b);

@@ -1,7 +1,7 @@
 /*
- * Initialisers. If the object contains wide pointers, sc1 finds the member or element of each
- * expression by the rules of C, also if braces are left out. Otherwise sc1 only lowers the
- * expressions.
+ * Initialisers. If the object contains wide pointers, sc1 finds the member or element that each
+ * expression initialises, by the rules of C, also where the source leaves out braces. If the object
+ * contains none, sc1 only lowers the expressions.
  */
 #include "splitc/sc1/parse.h"
 
@@ -10,7 +10,7 @@ static bool is_aggregate(const struct type *type)
     return type->kind == TYPE_ARRAY || (type->kind == TYPE_RECORD && type->tag->complete);
 }
 
-/* `elided`: see lower_constant. */
+/* Lower an expression of an initialiser. elided: see lower_constant. */
 static void convert(struct unit *u, struct expr *e, struct type *type, bool constant, bool elided)
 {
     if (constant)
@@ -21,7 +21,7 @@ static void convert(struct unit *u, struct expr *e, struct type *type, bool cons
 
 static struct type *braced(struct unit *u, struct type *type, bool constant);
 
-/* Parse designators (.name, [n], [n ... m], name:). Returns the designated type; NULL: none. */
+/* Parse designators (.name, [n], [n ... m], name:). Returns the type of the part; NULL: none. */
 static struct type *designators(struct unit *u, struct type *type, struct member **ret_member)
 {
     bool any = false;
@@ -57,7 +57,7 @@ static struct type *designators(struct unit *u, struct type *type, struct member
     return type;
 }
 
-/* After a value: skip a comma. Returns true if another value follows in these braces. */
+/* Skip the comma after a value. Returns true if another value follows in the same braces. */
 static bool another(struct unit *u)
 {
     if (!unit_skip_if(u, ','))
@@ -66,8 +66,8 @@ static bool another(struct unit *u)
 }
 
 /*
- * Parse the values of an object without braces of its own. `pending` is the first value, which is
- * parsed already. Returns true if another value follows, which belongs to the surrounding object.
+ * Parse the values of an object without braces of its own. `pending` is the first value, already
+ * parsed. Returns true if another value follows: it belongs to the surrounding object.
  */
 static bool fill(struct unit *u, struct type *type, struct expr *pending, bool constant,
                  bool elided)
@@ -99,13 +99,13 @@ static bool fill(struct unit *u, struct type *type, struct expr *pending, bool c
         }
         if (member)
             member = is_union ? NULL : member->next;
-        /* sc1 does not know the number of elements: all remaining values belong to the array. */
+        /* An array takes all remaining values: sc1 does not know its number of elements. */
         if (!more || (type->kind == TYPE_RECORD && !member) || unit_is(u, '.') || unit_is(u, '['))
             return more;
     }
 }
 
-/* At "{": parse the initialiser of an aggregate, or of a scalar in braces. */
+/* Parse an initialiser in braces, from "{" to "}", for an aggregate or a scalar. */
 static struct type *braced(struct unit *u, struct type *type, bool constant)
 {
     struct member *member = type->kind == TYPE_RECORD ? type->tag->members : NULL;

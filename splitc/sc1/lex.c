@@ -1,7 +1,7 @@
 /*
  * Splits the input into tokens. Line markers, pragmas and comments belong to the gap before a
  * token; markers set file and line of the tokens after them. Old compilers allowed newlines in
- * string literals, and gcc's preprocessor keeps them: the lexer joins such literals to one line.
+ * string literals, and gcc's preprocessor keeps them: the lexer puts such a literal on one line.
  */
 #include "splitc/sc1/unit.h"
 
@@ -153,7 +153,7 @@ static void new_line(struct lexer *lx)
     lx->line_start = lx->at;
 }
 
-/* The index in unit.files of the file name in a line marker. Removes the name's backslashes. */
+/* Find or add a line marker's file name in unit.files. Returns its index. Removes backslashes. */
 static uint32_t marker_file(struct lexer *lx, const char *from, const char *to)
 {
     struct unit *u = lx->u;
@@ -176,7 +176,7 @@ static uint32_t marker_file(struct lexer *lx, const char *from, const char *to)
     return (uint32_t)u->files.count - 1;
 }
 
-/* At a "#" that begins a line: a line marker sets file and line; skip any other directive. */
+/* Skip a line that begins with "#". If the line is a line marker, take file and line from it. */
 static void directive(struct lexer *lx)
 {
     const char *eol = memchr(lx->at, '\n', (size_t)(lx->end - lx->at));
@@ -263,7 +263,7 @@ static bool in_name(const char *p, const char *end)
            (*p == '\\' && end - p > 1 && (p[1] == 'u' || p[1] == 'U'));
 }
 
-/* After the opening quote: skip to after the closing one. Returns false if there is none. */
+/* Skip the text after an opening quote, and the closing quote. false: no closing quote. */
 static bool skip_quoted(struct lexer *lx, char quote, bool *ret_newline)
 {
     *ret_newline = false;
@@ -288,7 +288,7 @@ static bool skip_quoted(struct lexer *lx, char quote, bool *ret_newline)
     return false;
 }
 
-/* The text of a literal on one line, without the preprocessor's line markers in the literal. */
+/* Put a literal of several lines on one line, without the line markers inside the literal. */
 static const char *joined(struct unit *u, const char *text, const char *end)
 {
     struct text t = {.arena = &u->arena};
@@ -309,7 +309,7 @@ static const char *joined(struct unit *u, const char *text, const char *end)
     return t.data;
 }
 
-/* At the quote after R: skip a raw string R"x(...)x". Returns false if this is no raw string. */
+/* Skip a raw string R"x(...)x", from the first quote on. Returns false if it is no raw string. */
 static bool skip_raw(struct lexer *lx)
 {
     const char *p = lx->at + 1, *open = p;

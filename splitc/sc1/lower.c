@@ -2,8 +2,8 @@
  * Edits for expressions: values, conditions, conversions, reads from global space, and addresses of
  * objects in global space.
  *
- * A node first gets text around its tokens; after that its parts are lowered. So if several texts
- * are at one token, they nest correctly. The user's tokens keep their order, and so their lines.
+ * A node first gets text around its tokens, and then its parts are lowered. So several texts at one
+ * token nest correctly. The user's tokens keep their order, and so they keep their lines.
  */
 #include "splitc/sc1/expr.h"
 
@@ -32,7 +32,7 @@ static bool is_bit_field(const struct expr *e)
     return (e->op == EX_MEMBER || e->op == EX_ARROW) && e->member && e->member->bit_field;
 }
 
-/* Put a call that reads an object of `type` around `e`, which the caller lowers to an address. */
+/* Put a call around `e` that reads an object of `type`. The caller lowers `e` to an address. */
 static void wrap_read(struct unit *u, const struct expr *e, struct type *type)
 {
     const char *suffix = type_suffix(type), *text = type_text(u, type);
@@ -111,7 +111,7 @@ static struct chain chain_of(struct unit *u, struct expr *e)
     return chain;
 }
 
-/* For B X[v][w]::, X[i][j] becomes sc_sadd(X, ((long)(i) * (w) + (j)), sizeof(B)). */
+/* If X is B X[v][w]::, X[i][j] becomes sc_sadd(X, ((long)(i) * (w) + (j)), sizeof(B)). */
 static void lower_spread_index(struct unit *u, struct expr *e)
 {
     struct chain chain = chain_of(u, e);
@@ -224,7 +224,7 @@ void lower_value(struct unit *u, struct expr *e, enum lower_use use)
             lower_kids(u, e);
         break;
     case EX_DEREF:
-        if (e->type->kind == TYPE_SPREAD) /* *X of a spread array X: the same spread pointer */
+        if (e->type->kind == TYPE_SPREAD) /* X is a spread array: *X is the same pointer as X */
             edit_delete(u, e->op_token, e->op_token);
         lower_value(u, e->kid[0], USE_VALUE);
         break;

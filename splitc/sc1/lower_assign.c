@@ -1,13 +1,13 @@
 /*
- * Edits for assignments, ++ and --, := and :-, if the left side is in global space or is a wide
- * pointer.
+ * Edits for assignments, ++ and --, := and :-, in which an object in global space or a wide pointer
+ * occurs.
  *
  * An operator that reads and writes an object becomes a statement expression, in which a variable
- * keeps the address. Such variables have numbers, so that nested expressions use different names.
+ * has the address. The variables have numbers, so that nested expressions use different names.
  */
 #include "splitc/sc1/expr.h"
 
-/* The operator of op= without its "="; "+" of ++, "-" of --. */
+/* The binary operator of an update: "+" for += and ++, "-" for -= and --, "*" for *=. */
 static const char *operator_text(struct unit *u, const struct expr *e)
 {
     const struct token *op = &u->tokens.items[e->op_token];
@@ -52,7 +52,7 @@ static const char *write_text(struct unit *u, struct type *type, int n)
                        n, n, n);
 }
 
-/* The start of a call that adds to the wide pointer `text`; the number and ")" must follow. */
+/* Start of a call that adds to the wide pointer `text`. The caller adds the number and the rest. */
 static const char *wide_sum(struct unit *u, struct type *type, const char *text, const char *sign)
 {
     return text_format(&u->arena, "%s(%s, %s(long)(",
@@ -61,7 +61,7 @@ static const char *wide_sum(struct unit *u, struct type *type, const char *text,
 
 /*
  * Lower "left op= operand", ++ and -- of an object in global space. The output computes the address
- * before the operand. operand NULL: 1. old_value: the expression has the value before the change.
+ * before the operand. operand: NULL means 1. old_value: the result is the value before the change.
  */
 static void lower_update(struct unit *u, struct expr *e, struct expr *left, struct expr *operand,
                          const char *op, bool old_value)

@@ -1,6 +1,6 @@
 /*
  * Edits for operators: calls, ?:, sizeof and others. lower_assign.c lowers assignments, and
- * lower_wide.c operations on wide pointers.
+ * lower_wide.c lowers operations on wide pointers.
  */
 #include "splitc/sc1/expr.h"
 
@@ -39,7 +39,7 @@ static void lower_conditional(struct unit *u, struct expr *e, enum lower_use use
     }
 }
 
-/* For an operand in global space, sizeof gets the type in place of the operand. */
+/* Lower sizeof. If the operand is in global space, the operand's type replaces it. */
 static void lower_sizeof(struct unit *u, struct expr *e)
 {
     struct expr *kid = e->kid[0];

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Read a whole file. NULL: an error; errno has the reason. */
+/* Read a whole file. Returns NULL after an error; errno has the reason. */
 static char *read_all(FILE *f, size_t *ret_len)
 {
     size_t cap = 1 << 16, len = 0, got;
@@ -40,7 +40,7 @@ static char *read_all(FILE *f, size_t *ret_len)
     return data;
 }
 
-/* Remove an incomplete output, as gcc does; a device or a pipe stays. */
+/* Remove an incomplete output file, as gcc does. Does not remove a device or a pipe. */
 static void remove_output(const char *name)
 {
     struct stat about;

@@ -1,15 +1,15 @@
-/* Declarations and statements: the functions that a file of the parser calls in another file. */
+/* The parser of declarations and statements: the functions that its files call in each other. */
 #ifndef SPLITC_SC1_PARSE_H
 #define SPLITC_SC1_PARSE_H
 
 #include "splitc/sc1/expr.h"
 
-/* The place of a declaration in the source. */
+/* The place of a declaration in the source text. */
 enum place { PLACE_FILE, PLACE_BLOCK, PLACE_FOR, PLACE_MEMBER, PLACE_PARAM, PLACE_TYPE_NAME };
 
 enum spec_kind { SPEC_STORAGE, SPEC_REGISTER, SPEC_TYPE };
 
-/* Adjacent tokens of one kind among the declaration specifiers. */
+/* One specifier of a declaration: its kind and its tokens. Adjacent attributes count as one. */
 struct spec_part {
     enum spec_kind kind;
     int first, last;
@@ -20,10 +20,10 @@ struct spec_parts {
     int count, cap;
 };
 
-/* Declaration specifiers. */
+/* All specifiers of a declaration. */
 struct specs {
     struct type *base;
-    int first, last; /* tokens; last < first if there are none */
+    int first, last; /* indexes of the tokens; last < first if there are none */
     struct spec_parts parts;
     bool is_typedef, is_extern, is_static, is_register;
     bool has_body; /* the specifiers define a struct, union or enum */
@@ -48,16 +48,16 @@ enum derivation_kind { DERIVE_POINTER, DERIVE_ARRAY, DERIVE_SPREAD, DERIVE_FUNCT
 /* One "*", "[n]", "[n]..[m]::" or "(...)" of a declarator. */
 struct derivation {
     enum derivation_kind kind;
-    int first, last;   /* tokens; DERIVE_SPREAD: the brackets before "::", and "::" */
+    int first, last;   /* indexes of its tokens; DERIVE_SPREAD: from the first "[" to "::" */
     int colons;        /* DERIVE_SPREAD: index of the first ":" of "::" */
-    enum reach reach;  /* DERIVE_POINTER */
-    unsigned quals;    /* DERIVE_POINTER */
+    enum reach reach;  /* only for DERIVE_POINTER */
+    unsigned quals;    /* only for DERIVE_POINTER */
     const char *bound; /* DERIVE_ARRAY: text between the brackets, or NULL */
     bool run_time;     /* a bound is not constant */
-    struct dims *dims; /* DERIVE_SPREAD: the bounds with the text of the source */
+    struct dims *dims; /* DERIVE_SPREAD: the bounds, as text */
     struct param_list params;
     bool prototyped, variadic;
-    const char *companions; /* DERIVE_FUNCTION: companions for the start of the function's body */
+    const char *companions; /* DERIVE_FUNCTION: text for the start of the function's body */
 };
 
 struct derivation_list {
@@ -68,15 +68,15 @@ struct derivation_list {
 struct declarator {
     struct name *name; /* NULL: the declarator has no name */
     int name_token;
-    int first, last; /* tokens, with attributes and asm labels; last < first if empty */
+    int first, last; /* indexes of its tokens, with attributes; last < first if it is empty */
     struct derivation_list list;
     struct type *type;
     bool opaque;
     int wide;               /* sc_ptr replaces list[wide] and all derivations after it; -1: none */
-    const char *companions; /* companions that the output needs before this declaration */
-    const char *spread;     /* initialiser of an automatic spread array, or NULL */
+    const char *companions; /* declarations that the output needs before this one, or NULL */
+    const char *spread;     /* generated initialiser of an automatic spread array, or NULL */
     bool outlives;          /* a spread array of static storage: its type cannot use local names */
-    bool is_static_spread;  /* a static spread array that gets its memory at the start */
+    bool is_static_spread;  /* a static spread array that gets its memory at program start */
 };
 
 /* ---- specs.c ---- */
@@ -85,7 +85,7 @@ bool specs_start(struct unit *u);
 /* Does this token start a type name (of a cast, for example)? */
 bool specs_type_name_starts(struct unit *u, const struct token *token);
 void specs_parse(struct unit *u, struct specs *specs);
-/* Skip all attributes at this place. Returns true if one of them changes the type itself. */
+/* Skip attributes from the current token on. Returns true if one of them changes the type. */
 bool specs_attributes(struct unit *u);
 
 /* ---- typespec.c ---- */
@@ -97,7 +97,7 @@ struct type *typespec_atomic(struct unit *u);
 
 /* ---- record.c ---- */
 
-/* At "struct", "union" or "enum": parse this specifier. */
+/* Parse a specifier that starts with "struct", "union" or "enum". */
 struct type *record_parse(struct unit *u, bool *ret_has_body);
 
 /* ---- declarator.c ---- */
@@ -106,7 +106,7 @@ void declarator_parse(struct unit *u, struct declarator *d, enum place place);
 /* Make d->type from specs->base and the derivations, and delete the tokens that sc_ptr replaces. */
 void declarator_finish(struct unit *u, struct declarator *d, const struct specs *specs,
                        enum place place);
-/* Parse a type name, for example that of a cast, and make its edits. */
+/* Parse a type name, for example the type name in a cast, and make its edits. */
 struct type *declarator_type_name(struct unit *u);
 
 /* ---- declbase.c ---- */
@@ -116,10 +116,10 @@ struct base_state {
     enum place place;
     bool started; /* decl_base was called for an earlier declarator */
     bool wide;    /* the current declaration of the output has the base type sc_ptr */
-    int comma;    /* index of the "," before the current declarator */
+    int comma;    /* index of the "," before the current declarator, or -1 */
 };
 
-/* Edit the base type of this declarator. Call it for each declarator, after declarator_finish. */
+/* Edit the base type of a declarator. The caller has called declarator_finish for it. */
 void decl_base(struct unit *u, struct base_state *state, const struct specs *specs,
                const struct declarator *d);
 
@@ -139,23 +139,23 @@ void decl_static_assert(struct unit *u);
 /* Choose the storage of a spread array; sets d->companions, d->spread and the dims of d->type. */
 void spread_declare(struct unit *u, struct declarator *d, const struct specs *specs,
                     enum place place);
-/* Generated text that allocates a spread array of static storage at the start of the program. */
+/* Returns C text that allocates a spread array of static storage at the start of the program. */
 const char *spread_static_text(struct unit *u, const char *variable, const struct type *type,
                                bool own_variable);
 
 /* ---- init.c ---- */
 
 /*
- * Parse an initialiser, after "=" or of a compound literal. Returns the type of the value if the
- * initialiser is an expression, or NULL if it has braces.
+ * Parse the initialiser after "=" or in a compound literal. Returns the type of the value if the
+ * initialiser is an expression, or NULL if the initialiser has braces.
  */
 struct type *init_parse(struct unit *u, struct type *type, bool is_constant);
 
 /* ---- stmt.c ---- */
 
-/* At the "{" of a function: parse the body. */
+/* Parse the body of a function, from "{" to "}". */
 void stmt_function_body(struct unit *u, const struct declarator *d, int first_token);
-/* At "{": parse a block in a new scope. Returns the type of its last expression, or NULL. */
+/* Parse a block, "{" to "}", in a new scope. Returns the type of its last expression, or NULL. */
 struct type *stmt_block(struct unit *u);
 
 #endif

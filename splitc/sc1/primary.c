@@ -30,7 +30,7 @@ static struct expr *parse_inside(struct unit *u)
     return e;
 }
 
-/* The type of a number, by its spelling. *ret_odd: the suffix is unknown, so the type is, too. */
+/* The type of a number, by its spelling. *ret_odd: sc1 does not know the suffix and the type. */
 static enum basic number_type(const struct token *t, bool *ret_zero, bool *ret_odd)
 {
     const char *p = t->text, *end = p + t->len;
@@ -117,7 +117,7 @@ static struct expr *parse_identifier(struct unit *u)
     return expr_done(u, e);
 }
 
-/* Parse arguments up to ")". types: arguments may be types, as those of built-in functions. */
+/* Parse arguments up to ")". types: an argument may be a type, as in calls of built-ins. */
 static void parse_arguments(struct unit *u, struct expr *e, bool types)
 {
     struct expr_list list = {0};
@@ -184,7 +184,7 @@ static struct expr *parse_typed_builtin(struct unit *u)
     return expr_done(u, e);
 }
 
-/* Parse _Generic(value, type: expression, ...). The value is not evaluated, but is lowered, too. */
+/* Parse _Generic(value, type: expression, ...). Lowers the value, which gcc will not evaluate. */
 static struct expr *parse_generic(struct unit *u)
 {
     struct expr *e = expr_new(u, EX_OPAQUE, unit_next(u));
@@ -335,7 +335,7 @@ static struct expr *parse_postfix(struct unit *u, struct expr *e)
     }
 }
 
-/* At "(" before a type name: parse a compound literal or a cast. */
+/* Parse a compound literal or a cast, from the "(" before its type on. */
 static struct expr *parse_type_in_parens(struct unit *u)
 {
     int first = unit_next(u);

@@ -1,5 +1,5 @@
 /*
- * Only for expr.c and primary.c: construction of nodes, and the expressions from casts downwards.
+ * Only for expr.c and primary.c: functions that make nodes, and the parser of cast expressions.
  */
 #ifndef SPLITC_SC1_PRIMARY_H
 #define SPLITC_SC1_PRIMARY_H

@@ -1,4 +1,4 @@
-/* Parses struct, union and enum. */
+/* Parses struct, union and enum specifiers. */
 #include "splitc/sc1/parse.h"
 
 static void add_member(struct unit *u, struct tag *tag, struct member ***tail, struct name *name,

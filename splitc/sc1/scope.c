@@ -1,6 +1,6 @@
 /*
- * Scopes. A name points to its meaning in the innermost scope, and each meaning to the meaning that
- * it hides. So a look-up takes one step, and scope_leave can undo the declarations of a scope.
+ * Scopes. A name points to its meaning in the innermost scope, and each meaning points to the outer
+ * meaning that it hides. So a look-up is one step, and scope_leave can undo declarations.
  */
 #include "splitc/sc1/unit.h"
 

@@ -84,7 +84,7 @@ bool specs_start(struct unit *u)
     case K_ALIGNAS:
         return true;
     case K_ATTRIBUTE:
-        /* It may be the statement "__attribute__((fallthrough));": the caller checks that. */
+        /* This can also be the statement "__attribute__((fallthrough));": callers check it. */
         return true;
     case T_IDENT:
         return scope_is_typedef(u, token) && token[1].id != ':';
@@ -93,10 +93,10 @@ bool specs_start(struct unit *u)
     }
 }
 
-/* How many times each word of an arithmetic type (int, unsigned, ...) occurs. */
+/* For each word of a type, such as int or unsigned: how many times the word occurs. */
 struct words {
     int chars, shorts, ints, longs, floats, doubles, signs, unsigns, bools, voids, int128s;
-    bool other; /* complex, _FloatN */
+    bool other; /* _Complex or a word such as _Float32 occurs */
 };
 
 static bool count_word(struct words *w, int id)
@@ -186,7 +186,7 @@ static void add_part(struct unit *u, struct specs *specs, enum spec_kind kind, i
     LIST_ADD(&u->arena, &specs->parts, part);
 }
 
-/* Parse a storage class, an attribute or a similar specifier. Returns false at another token. */
+/* Parse a storage class, an attribute or a similar specifier. Returns false if there is none. */
 static bool parse_storage(struct unit *u, struct specs *specs)
 {
     int first = u->at;

@@ -14,7 +14,7 @@ static void note_jump(struct unit *u, int token, bool is_label)
         LIST_ADD(&u->arena, &u->function->jumps, jump);
 }
 
-/* Is the label's mark `inner` in scope at the jump's mark `from`? Then no scope is entered. */
+/* Is `inner`, the mark of a label, also in scope at the jump with mark `from`? */
 static bool encloses(const struct spread_mark *inner, const struct spread_mark *from)
 {
     for (; from; from = from->outer)
@@ -166,7 +166,7 @@ static void parse_local_labels(struct unit *u)
     }
 }
 
-/* Returns the expression's type, or NULL. A block's last expression may be the block's value. */
+/* Returns the type, or NULL: the last expression of a block may be the value of the block. */
 static struct type *parse_expression_statement(struct unit *u)
 {
     struct expr *e;

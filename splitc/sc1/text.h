@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Most bytes of an arena. A real program of 5,000 preprocessed lines needs a few megabytes. */
+/* Largest size of an arena, in bytes. A real program of 5,000 preprocessed lines needs a few MB. */
 #define ARENA_BYTES_MAX (1ull << 30)
 
 struct arena_block;
@@ -20,7 +20,7 @@ struct arena {
     struct arena_block *blocks; /* newest first */
     size_t used_bytes;          /* used bytes of the newest block */
     uint64_t total_bytes;       /* size of all blocks */
-    jmp_buf *exhausted;         /* jump target when the limit is reached */
+    jmp_buf *exhausted;         /* jump target if there is no more memory */
 };
 
 /* Zeroed memory, aligned for any object. Does not return if the arena is exhausted. */
@@ -29,7 +29,7 @@ void *arena_alloc(struct arena *a, size_t bytes);
 /* Free all blocks. */
 void arena_free(struct arena *a);
 
-/* Text that grows. An empty text has only `arena` set, and zeros in the other members. */
+/* Text that grows. An empty text has its arena, and zeros in the other members. */
 struct text {
     struct arena *arena;
     char *data; /* NUL-terminated if not NULL */
@@ -45,7 +45,7 @@ void text_printf(struct text *t, const char *format, ...) __attribute__((format(
 char *text_format(struct arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
 char *text_vformat(struct arena *a, const char *format, va_list args);
 
-/* Grow an array: returns its new base and updates *ret_cap. Used through LIST_ADD. */
+/* Move an array to larger memory: returns its new base and updates *ret_cap. Called by LIST_ADD. */
 void *list_grow(struct arena *a, void *items, int count, int *ret_cap, size_t item_bytes);
 
 /* Append `item` to list->items[list->count] of a struct with members items, count and cap. */

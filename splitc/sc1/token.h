@@ -1,9 +1,9 @@
 /*
  * Tokens of preprocessed C, names, and the ids of keywords and punctuators.
  *
- * The output of sc1 is its input with edits. A token keeps the bytes before it (white space, line
- * markers, pragmas) and its own text. An edit puts text before the token, after it or in its place.
- * Without edits the output equals the input, byte for byte.
+ * The output of sc1 is its input with edits. sc1 keeps the text of each token, and the bytes before
+ * the token (white space, line markers, pragmas). An edit puts text before the token, after it, or
+ * in its place. Without edits the output equals the input, byte for byte.
  */
 #ifndef SPLITC_SC1_TOKEN_H
 #define SPLITC_SC1_TOKEN_H
@@ -97,7 +97,7 @@ struct label;
 
 /* An identifier. Each spelling has one struct name, so equal names have equal pointers. */
 struct name {
-    struct name *next;     /* in its hash bucket */
+    struct name *next;     /* next name of the same hash bucket */
     const char *text;      /* NUL-terminated */
     uint32_t len;          /* bytes */
     int keyword;           /* K_..., or 0 */
@@ -109,10 +109,10 @@ struct token {
     int id;            /* T_..., K_... or a punctuator */
     uint32_t len;      /* bytes of its text */
     const char *text;  /* in the input */
-    struct name *name; /* identifiers and keywords: the spelling */
+    struct name *name; /* the spelling; only for identifiers and keywords */
     uint32_t file;     /* index into unit.files */
     uint32_t line;     /* line in the user's file, from 1 */
-    uint32_t col;      /* byte in the line of the input, from 1 */
+    uint32_t col;      /* column in the line of the input, in bytes from 1 */
     /* Edits, each NULL or a string of the arena. */
     const char *before;
     const char *instead; /* replaces the text; "" deletes it */

@@ -1,4 +1,4 @@
-/* Constructs, compares and classifies types. typetext.c makes their text. */
+/* Constructs, compares and classifies types. typetext.c makes the text of types. */
 #include "splitc/sc1/unit.h"
 
 #include <string.h>
@@ -114,7 +114,7 @@ bool type_same(const struct type *a, const struct type *b)
     for (;;) {
         if (a == b || a->kind == TYPE_UNKNOWN || b->kind == TYPE_UNKNOWN)
             return true;
-        /* sc1 does not know whether gcc makes an enum int or unsigned int: both count as same. */
+        /* gcc stores an enum as int or unsigned int, so an enum counts as the same type as both. */
         if (a->kind == TYPE_ENUM || b->kind == TYPE_ENUM) {
             const struct type *other = a->kind == TYPE_ENUM ? b : a;
 

@@ -1,8 +1,8 @@
 /*
- * Types of C and of Split-C. Types may share parts, because a type does not change later, with two
- * exceptions: a struct gets its members, and an array of run-time size gets its name.
+ * Types of C and of Split-C. A finished type does not change, so types may share parts. There are
+ * two exceptions: a struct later gets its members, and an array of run-time size gets its name.
  *
- * sc1 knows the structure of types, but no sizes: in its output gcc computes these.
+ * sc1 knows the structure of types, but not their sizes: gcc computes the sizes in the output.
  */
 #ifndef SPLITC_SC1_TYPE_H
 #define SPLITC_SC1_TYPE_H
@@ -17,11 +17,11 @@ enum type_kind {
     TYPE_RECORD, /* struct or union */
     TYPE_POINTER,
     TYPE_ARRAY,
-    TYPE_SPREAD, /* a spread array, also after some of its spread subscripts */
+    TYPE_SPREAD, /* a spread array, also with some of its spread subscripts applied */
     TYPE_FUNCTION
 };
 
-/* In the order of conversion ranks, signed before unsigned. */
+/* Arithmetic types in the order of conversion ranks; signed before unsigned. */
 enum basic {
     BASIC_BOOL,
     BASIC_CHAR,
@@ -58,23 +58,23 @@ struct member {
     bool bit_field;
 };
 
-/* A struct, union or enum with its tag. */
+/* A struct, union or enum; `name` is its tag. */
 struct tag {
     struct name *name;      /* NULL: the source gives no name */
     const char *made_up;    /* NULL, or a name "__sc_tag_N" that sc1 puts before the brace */
     int keyword;            /* K_STRUCT, K_UNION, K_ENUM */
-    int brace;              /* token index of its "{", or -1 */
-    struct tag *shadowed;   /* meaning of the name in outer scopes */
-    struct tag *in_scope;   /* next older tag of the same scope */
+    int brace;              /* index of the token "{", or -1 */
+    struct tag *shadowed;   /* the tag of an outer scope that this one hides, or NULL */
+    struct tag *in_scope;   /* the next older tag of the same scope */
     struct member *members; /* in order */
-    bool has_global;        /* a member is or contains a global pointer */
+    bool has_global;        /* a member is or contains a wide pointer */
     bool complete;
 };
 
 /* The spread dimensions of a spread array. */
 struct dims {
     int count;          /* at least 1 */
-    const char **texts; /* bound of each dimension, for generated code; [0] may be NULL */
+    const char **texts; /* the bound of each dimension, as C text; [0] may be NULL */
 };
 
 struct type {
@@ -82,19 +82,19 @@ struct type {
     enum basic basic;          /* TYPE_BASIC */
     enum reach reach;          /* TYPE_POINTER */
     unsigned quals;            /* QUAL_... */
-    int depth;                 /* length of the chain of bases */
-    struct type *base;         /* target, element, block of a spread array, result of a function */
-    struct tag *tag;           /* TYPE_RECORD, TYPE_ENUM */
+    int depth;                 /* number of types in the chain of `base` */
+    struct type *base;         /* target of a pointer, element, block (spread array), or result */
+    struct tag *tag;           /* only for TYPE_RECORD and TYPE_ENUM */
     const char *text;          /* TYPE_BASIC, TYPE_UNKNOWN: spelling, NULL if it has none;
                                    TYPE_ARRAY: the bound between the brackets */
-    bool run_time;             /* TYPE_ARRAY: a bound of it or of its elements is not constant */
+    bool run_time;             /* TYPE_ARRAY: its bound or an inner bound is not constant */
     const char *alias;         /* TYPE_ARRAY: generated name of this type, or NULL */
     struct symbol *definition; /* the typedef with which the source names the type, or NULL */
     struct dims *dims;         /* TYPE_SPREAD */
     int dims_used;             /* TYPE_SPREAD: number of spread subscripts applied so far */
-    struct type **params;      /* TYPE_FUNCTION */
-    int param_count;           /* TYPE_FUNCTION */
-    bool prototyped, variadic; /* TYPE_FUNCTION */
+    struct type **params;      /* only for TYPE_FUNCTION */
+    int param_count;           /* only for TYPE_FUNCTION */
+    bool prototyped, variadic; /* only for TYPE_FUNCTION */
 };
 
 struct unit;
@@ -107,17 +107,17 @@ struct type *type_pointer(struct unit *u, struct type *base, enum reach reach);
 struct type *type_qualified(struct unit *u, struct type *type, unsigned quals);
 struct type *type_plain(struct unit *u, struct type *type);
 
-/* Is it a wide pointer, or a spread array (which decays to a spread pointer)? */
+/* Is the type a wide pointer, or a spread array (which decays to a spread pointer)? */
 bool type_is_wide(const struct type *type);
 
-/* Is it an arithmetic type (an integer type)? An enum is both. */
+/* Is the type an arithmetic type? Is it an integer type? An enum is both. */
 bool type_is_number(const struct type *type);
 bool type_is_integer(const struct type *type);
 
 /* Does an object of this type contain a wide pointer? */
 bool type_holds_wide(const struct type *type);
 
-/* The type of the value of an expression with this type: arrays and functions become pointers. */
+/* Returns a pointer type for an array, spread array or function; otherwise the same type. */
 struct type *type_decayed(struct unit *u, struct type *type);
 
 /* Are the types the same apart from qualifiers? An unknown type counts as the same as any other. */
@@ -132,10 +132,10 @@ const char *type_text(struct unit *u, struct type *type);
 /* The type as the user would write it, for diagnostics. */
 const char *type_show(struct unit *u, const struct type *type);
 
-/* The suffix of the runtime's access functions for a type: 1, 2, 4, 8, f, d. NULL: no suffix. */
+/* The suffix of the runtime's functions for the type (sc_read_4): 1, 2, 4, 8, f, d. NULL: none. */
 const char *type_suffix(const struct type *type);
 
-/* The member with this name, also in anonymous structs and unions; NULL: none. */
+/* Find the member with this name, also in anonymous structs and unions. NULL: there is none. */
 struct member *type_member(const struct type *record, const struct name *name);
 
 #endif

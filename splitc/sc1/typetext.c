@@ -2,8 +2,8 @@
  * Types as text: for gcc in the output (valid at this point of the source), and for the user in
  * messages.
  *
- * A derived type has its base in __typeof__(...), and then a suffix. So the suffix always follows
- * the base. For example, "int (*)[4]" is written as "__typeof__(int[4]) *".
+ * The text of a derived type is its base in __typeof__(...), then a suffix. So the suffix always
+ * follows the base. For example, "int (*)[4]" is written as "__typeof__(int[4]) *".
  */
 #include "splitc/sc1/unit.h"
 
@@ -119,7 +119,7 @@ static void put_type(struct unit *u, struct text *t, struct type *type, bool qua
     } else if (type->kind == TYPE_BASIC) {
         text_puts(t, basic_names[type->basic]);
     } else {
-        /* Be silent after another error: it is very probably the cause. */
+        /* Print no error after an earlier one, which is very probably the cause. */
         if (u->errors == 0)
             diag_error(u, u->at, "the Split-C translator does not know the type of this");
         text_puts(t, "int");

@@ -5,11 +5,11 @@
  *   scope.c   names and their meaning    diag.c    messages in gcc's format
  *   decl*.c   declarations, declarators  init.c    initialisers
  *   stmt.c    statements and functions   expr*.c   expressions and their types, with primary.c
- *   specs.c   specifiers of declarations; typespec.c, record.c
+ *   specs.c   specifiers of declarations, with typespec.c and record.c
  *   type*.c   types and their text       lower*.c  edits for expressions of Split-C
  *
  * A wide pointer is a global or spread pointer. To lower an expression means: edit its tokens so
- * that they are C. Companions are generated declarations that a declaration or function needs.
+ * that they are C. Companions are declarations that sc1 generates for a declaration or function.
  */
 #ifndef SPLITC_SC1_UNIT_H
 #define SPLITC_SC1_UNIT_H
@@ -19,12 +19,10 @@
 #include "splitc/sc1/type.h"
 
 #define NAME_BUCKETS 4096
-/*
- * Most levels of nested constructs in the source, because each level takes stack in the recursive
- * parser. A pair of parentheses in an expression counts as three levels.
- */
+/* Limit for the levels of nested constructs in the source: the parser is recursive, so each level
+ * takes stack. A pair of parentheses in an expression counts as three levels. */
 #define NESTING_MAX 1500
-/* Largest height of an expression tree, also of "a + a + a ...", because lowering is recursive. */
+/* Limit for the height of an expression tree ("a + a + a ..." is high): lowering is recursive. */
 #define HEIGHT_MAX 3000
 /* After this number of errors the translation ends. */
 #define ERRORS_MAX 50
@@ -43,16 +41,16 @@ struct symbol {
     struct type *type;
     struct symbol *shadowed; /* the name's meaning in outer scopes, or NULL */
     struct symbol *in_scope; /* the next older symbol of the same scope */
-    enum spread_form form;   /* if the type is a spread array */
+    enum spread_form form;   /* only used if the type is a spread array */
     const char *stands_for;  /* the name in the output if it differs, otherwise NULL */
     bool is_register;
     bool file_scope;
 };
 
-/* A mark: the declaration of an automatic spread array. No jump may enter the rest of its scope. */
+/* A mark is the declaration of an automatic spread array. No jump may enter the array's scope. */
 struct spread_mark {
     struct spread_mark *outer; /* the mark of the declaration before this one */
-    int token;                 /* index of the array's name */
+    int token;                 /* index of the token of the array's name */
 };
 
 struct scope {
@@ -76,7 +74,7 @@ struct string_list {
 struct jump {
     struct name *name;
     int token;
-    struct spread_mark *mark; /* the newest mark that is in scope at this place */
+    struct spread_mark *mark; /* the newest mark in scope at the goto or label */
     bool is_label;
 };
 
@@ -87,12 +85,12 @@ struct jump_list {
 
 /* The function whose body is being parsed. */
 struct function {
-    struct function *outer; /* GNU C has nested functions */
+    struct function *outer; /* the outer function of a nested function (GNU C), or NULL */
     struct name *name;
     struct type *result;
     struct jump_list jumps;
     struct spread_mark *switch_mark; /* the newest mark at the innermost switch */
-    int first_token;                 /* first token of the outermost function's definition */
+    int first_token;                 /* index of the outermost function's first token */
 };
 
 struct unit {
@@ -100,16 +98,16 @@ struct unit {
     const char *input;
     size_t input_len;
     struct token_list tokens; /* the last token is T_EOF */
-    struct string_list files; /* file names of the line markers */
+    struct string_list files; /* the file names in the line markers */
     struct name *names[NAME_BUCKETS];
     int at;       /* index of the current token */
-    int external; /* first token of the declaration that is parsed at file scope */
-    int nesting;  /* see NESTING_MAX */
+    int external; /* index of the first token of the current file-scope declaration */
+    int nesting;  /* current number of levels, at most NESTING_MAX */
     struct scope *scope;
     struct spread_mark *mark;  /* the newest mark that is in scope */
     struct function *function; /* NULL at file scope */
-    struct text companions;    /* companions of the parameters that are parsed now */
-    bool colon_taken;          /* true between "?" and ":": there ":=" and ":-" are no operators */
+    struct text companions;    /* companions of the current parameters */
+    bool colon_taken;          /* between "?" and ":", where ":=" and ":-" are no operators */
     int made_up;               /* count of generated names */
     int statics;               /* count of static spread arrays that get memory at the start */
     jmp_buf *recover;          /* jump target after a syntax error */
@@ -125,7 +123,7 @@ struct unit {
 
 /* Split the input into tokens. */
 void lex(struct unit *u);
-/* The name with this spelling; made if it is new. */
+/* Find or make the name with this spelling. */
 struct name *lex_name(struct unit *u, const char *text, size_t len);
 
 static inline struct token *unit_token(struct unit *u)
@@ -145,13 +143,13 @@ static inline bool unit_is(struct unit *u, int id)
     return unit_token(u)->id == id;
 }
 
-/* Skip the current token, but not T_EOF. Returns its index. */
+/* Skip the current token unless it is T_EOF. Returns the token's index. */
 int unit_next(struct unit *u);
-/* Skip the current token if it has this id. */
+/* Skip the current token if it has this id. Returns true if the token was skipped. */
 bool unit_skip_if(struct unit *u, int id);
-/* Skip the current token; another id is a syntax error. Returns its index. */
+/* Skip the current token and return its index. A token with another id is a syntax error. */
 int unit_expect(struct unit *u, int id);
-/* At "(", "[" or "{": skip the tokens up to and with the matching bracket. */
+/* Skip the tokens from the current "(", "[" or "{" up to and with the matching bracket. */
 void unit_skip_group(struct unit *u);
 /* Add one to u->nesting; more than NESTING_MAX ends the translation. */
 void unit_deeper(struct unit *u);
@@ -165,7 +163,7 @@ void diag_warning(struct unit *u, int token, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void diag_note(struct unit *u, int token, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* A syntax error at the current token; jumps to u->recover. */
+/* Print a syntax error at the current token, and jump to u->recover. */
 void diag_syntax(struct unit *u, const char *expected) __attribute__((noreturn));
 /* The source exceeds a limit of sc1: print an error and end the translation. */
 void diag_limit(struct unit *u, int token, const char *what) __attribute__((noreturn));
@@ -178,7 +176,7 @@ void scope_leave(struct unit *u);
 void scope_leave_to(struct unit *u, struct scope *scope);
 struct symbol *scope_declare(struct unit *u, struct name *name, enum symbol_kind kind,
                              struct type *type);
-/* A new tag in the current scope, with this name (NULL: without a name). */
+/* Make a tag in the current scope, with this name (NULL: without a name). */
 struct tag *scope_tag(struct unit *u, struct name *name, int keyword);
 /* Is this tag declared in the current scope, not in an outer one? */
 bool scope_owns_tag(const struct unit *u, const struct tag *tag);
@@ -187,8 +185,10 @@ bool scope_is_typedef(struct unit *u, const struct token *token);
 
 /* ---- emit.c ---- */
 
-void edit_before(struct unit *u, int token, const char *text); /* behind earlier "before" texts */
-void edit_after(struct unit *u, int token, const char *text);  /* in front of "after" texts */
+/* Put text directly before or after a token. If one side of a token gets several texts, a later
+ * text is nearer to the token than the earlier texts. */
+void edit_before(struct unit *u, int token, const char *text);
+void edit_after(struct unit *u, int token, const char *text);
 void edit_replace(struct unit *u, int token, const char *text);
 /* Delete the tokens from first to last and the edits between them. The gaps before tokens stay. */
 void edit_delete(struct unit *u, int first, int last);

@@ -16,16 +16,16 @@
 /* Largest number of processes of a job; each needs a file descriptor in amrun. */
 #define AMRUN_PROCESSES_MAX 512
 
-/* Largest number of pairs (key and value) of a job: limits memory for programs with an error. */
+/* Largest number of pairs (key and value) of a job. It limits the memory that a job takes. */
 #define AMRUN_PAIRS_MAX 65536
 
 struct process {
     pid_t pid;                     /* 0 = not started, or reaped */
-    int fd;                        /* amrun's end of its wire; -1 = closed */
+    int fd;                        /* amrun's socket of the wire; -1 = closed */
     bool waits;                    /* the process waits in a barrier */
     bool left;                     /* the process has sent finalize or abort */
-    bool ended;                    /* waitpid has returned its end */
-    int status;                    /* status of waitpid */
+    bool ended;                    /* the process has been reaped, or could not be started */
+    int status;                    /* exit status, from waitpid */
     char reason[PMI_REASON_BYTES]; /* its reason for ending the job; "" = none sent */
     struct pmi_input input;
 };
@@ -42,7 +42,7 @@ struct run {
     char name[64]; /* kvsname */
     struct pair *bucket[1024];
     unsigned pairs;
-    bool ending;   /* the job must end; the reason is printed */
+    bool ending;   /* the job must end; `code` is set */
     bool reasoned; /* the reasons of the processes must still be printed */
     int code;      /* exit status of the job */
 };
@@ -50,10 +50,10 @@ struct run {
 /* Answer the lines of process i. Closes its wire after an error or when the process closes it. */
 void serve(struct run *run, int i);
 
-/* Free the pairs. */
+/* Free the pairs of key and value. */
 void serve_free(struct run *run);
 
-/* End the job with exit status `code`. Prints the reason, but only the first reason of the job. */
+/* End the job with exit status `code`, and print `format` if not NULL. Later calls do nothing. */
 void run_end(struct run *run, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -1,11 +1,11 @@
 /*
- * amrun: start a job of N processes on this machine, where there is no launcher such as mpiexec,
- * mpirun or srun. Each process gets PMI_RANK, PMI_SIZE and the descriptor PMI_FD of a wire, on
- * which amrun answers PMI-1.
+ * amrun: starts a job of N processes on this machine, where there is no launcher such as mpiexec,
+ * mpirun or srun. Each process gets PMI_RANK, PMI_SIZE and PMI_FD, the file descriptor of a wire.
+ * amrun answers PMI-1 commands on this wire.
  *
  * The job ends when all processes have ended. The job ends early, with a message, in four cases: a
- * process is killed by a signal, exits with a status other than 0, asks for the end, or ends while
- * other processes wait in a barrier.
+ * process is killed by a signal, exits with a status other than 0, asks for the end of the job, or
+ * ends while other processes wait in a barrier.
  */
 #include <errno.h>
 #include <poll.h>
@@ -27,8 +27,8 @@
 /* Milliseconds between SIGTERM and SIGKILL when the job ends. */
 #define GRACE_MS 2000
 
-/* Longest wait, in ms, for the cause of an error: a process may report that another process has
- * ended before the kernel reports that end. */
+/* Longest wait, in ms, for the cause of an error. A process may report the end of another process
+ * before the kernel reports it. */
 #define CAUSE_MS 300
 
 static int usage(FILE *to)
@@ -141,9 +141,9 @@ static int find_killed(const struct run *run)
 }
 
 /*
- * A process has reported an error. Was another process killed? Then that is the cause, which judge
- * prints when it reaps the killed process. The kernel may report the death only after the error, so
- * wait.
+ * Called after a process has failed. True: another process was killed. Its death is the cause of
+ * the failure, so the caller prints no message: judge() prints the cause. The kernel may report a
+ * death after the failure that it causes, so this function waits.
  */
 static bool was_killed(const struct run *run)
 {
@@ -187,8 +187,8 @@ void run_abort(struct run *run, int i, int code)
 }
 
 /*
- * Write the numbers of the processes from i on with the same reason as process i ("2", "0-2, 5");
- * clear these reasons.
+ * Write the numbers of process i and of all later processes with the same reason, for example
+ * "0-2, 5". Clear their reasons.
  */
 static void list_alike(struct run *run, int i, char *to, size_t room)
 {
@@ -236,7 +236,7 @@ static void reap(struct run *run)
             run->process[i].pid = 0;
             run->process[i].ended = true;
             run->process[i].status = status;
-            /* Handle the last lines of the process before its end. */
+            /* Handle the last lines that the process wrote before it ended. */
             if (run->process[i].fd >= 0)
                 serve(run, i);
             judge(run, i, pid);
@@ -244,7 +244,7 @@ static void reap(struct run *run)
     }
 }
 
-/* End the job if a process waits in a barrier that cannot end: another process has ended. */
+/* End the job if a process waits in a barrier that another process, now ended, cannot reach. */
 static void look_for_deadlock(struct run *run)
 {
     int gone = -1, waiting = -1;
@@ -293,7 +293,7 @@ static void take_signals(struct run *run, int fd)
     }
 }
 
-/* Wait for wires and signals, answer lines, reap ended processes. */
+/* Wait for lines on the wires and for signals. Answer the lines, and reap ended processes. */
 static void turn(struct run *run, int signals, int timeout_ms)
 {
     struct pollfd wait[AMRUN_PROCESSES_MAX + 1];
@@ -329,7 +329,7 @@ static void finish(struct run *run, int signals)
         turn(run, signals, 1000);
 }
 
-/* A signalfd for SIGCHLD, SIGINT, SIGTERM and SIGHUP. */
+/* Open a signalfd for SIGCHLD, SIGINT, SIGTERM and SIGHUP. */
 static int open_signals(void)
 {
     sigset_t set;

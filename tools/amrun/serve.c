@@ -1,4 +1,4 @@
-/* amrun's end of the wire: init, maxima, the job's name, put, get, barrier, finalize, abort. */
+/* Answers the PMI-1 commands that the processes send, for example put, get and barrier. */
 #include "tools/amrun/amrun.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@ static struct pair **find(struct run *run, const char *key)
     return at;
 }
 
-/* Put a pair. Returns NULL, or the reason of the failure. */
+/* Store the key and the value of a put command. Returns NULL, or the reason of the failure. */
 static const char *put(struct run *run, const char *line)
 {
     char key[PMI_KEY_MAX], value[PMI_VALUE_MAX];

@@ -24,7 +24,7 @@
 #define CONNECTIONS_MAX 16
 #define CONTENT_TYPE    "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
-/* Make the whole text; NULL: out of memory. The metric vipd_up says if vipd has answered. */
+/* Make the whole text; NULL: out of memory. The metric vipd_up shows if vipd has answered. */
 static char *make_text(size_t *ret_bytes)
 {
     char *text = NULL;

@@ -107,7 +107,7 @@ enum exit_code run_reload(char **words, int count, const struct options *options
 
 /* ---- disconnect, drain, resume ----------------------------------------------------------- */
 
-/* Convert the word: "17" is a VI, "3:17" is VI 17 of client 3, any other text is a peer. */
+/* Convert a target: "17" is a VI, "3:17" is VI 17 of client 3, any other text is a peer. */
 static void read_target(const char *text, Vip__AdminRequest *admin)
 {
     struct target target;
@@ -139,7 +139,7 @@ static enum exit_code ask_admin(int sock, Vip__AdminRequest *admin, Vip__AdminRe
         code = EXIT_FAILED;
     }
     if (code == EXIT_OK)
-        *ret = *reply->admin; /* has only numbers, no pointers */
+        *ret = *reply->admin; /* a full copy: it has only numbers, no pointers */
     if (reply)
         vip__reply__free_unpacked(reply, NULL);
     return code;
@@ -209,8 +209,8 @@ static double now_s(void)
     return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-/* Ask for the number of open NICs until it is 0 or the timeout is over. (vipd drains already, so
- * the request only returns this number.) */
+/* Ask for the number of open NICs until it is 0 or the timeout is over. vipd is already draining,
+ * so the request only returns this number. */
 static enum exit_code wait_drained(int sock, Vip__AdminRequest *admin, Vip__AdminReply *reply,
                                    const struct options *options)
 {

@@ -20,14 +20,14 @@
 #include "tools/vipctl/pcapng.h"
 #include "tools/vipctl/target.h"
 
-/* Link types for private use; our dissector is registered for both. */
+/* Link types for private use; our dissector is registered for both link types. */
 #define LINKTYPE_PACKETS     147 /* USER0: packets as in doc/wire.md */
 #define LINKTYPE_DESCRIPTORS 148 /* USER1: struct event */
 
 /* Largest number of records of a capture without --count: about 50 MB without payload. */
 #define COUNT_DEFAULT 200000
 
-/* A posting or completion in the file, little-endian like all our formats. */
+/* A posted or completed descriptor in the file; little-endian like all our formats. */
 struct event {
     uint8_t kind;  /* 1 posted, 2 completed */
     uint8_t queue; /* 0 send, 1 receive */
@@ -36,10 +36,10 @@ struct event {
     uint32_t client;
 };
 
-/* Counts of the records of a capture, and its end. */
+/* Counts of a capture's records, and the time when the capture ends. */
 struct tally {
     uint64_t packets, descriptors, lost;
-    uint64_t until_ns; /* ns since 1970: the capture ends here; 0: no end yet */
+    uint64_t until_ns; /* end of the capture, in ns since 1970; 0: not known yet */
 };
 
 static volatile sig_atomic_t signals;
@@ -139,8 +139,8 @@ static void write_one(FILE *out, const struct vip_capture_head *head, const uint
                            .comment = comment});
 }
 
-/* Write one record of vipd. Outcomes: 1: written; 0: vipd has ended the capture; -1: interrupted,
- * no record, or a record after until_ns. */
+/* Write one record of vipd. Outcomes: 1: written; 0: vipd has ended the capture; -1: a signal came,
+ * there was no record, or the record is later than until_ns. */
 static int take_one(int stream, FILE *out, struct tally *tally)
 {
     static uint8_t bytes[VIP_PACKET_BYTES_MAX];
@@ -174,8 +174,8 @@ static int take_one(int stream, FILE *out, struct tally *tally)
 }
 
 /*
- * Write the records that vipd sends. The first signal sets the end of the capture; earlier records
- * are still read, or count as lost. The second signal ends the loop at once.
+ * Write the records that vipd sends. The first signal sets the end of the capture; records from
+ * before this end are still read, or count as lost. The second signal ends the loop at once.
  */
 static int take_all(int stream, FILE *out, uint64_t most, struct tally *tally)
 {

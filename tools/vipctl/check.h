@@ -1,6 +1,6 @@
 /*
- * `vipctl check`: looks for problems. One finding per line: PASS, WARN or FAIL, and the command
- * that helps.
+ * `vipctl check`: looks for problems. Prints one finding per line: PASS, WARN or FAIL, and the
+ * command that helps.
  *
  * Owns: collecting and printing findings. check_vipd.c checks vipd and peers, check_host.c the
  * machine.
@@ -39,7 +39,7 @@ struct findings {
 void check_add(struct findings *to, enum verdict verdict, const char *subject, const char *fix,
                const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-/* Check the machine. wanted_buffer_bytes: largest socket buffer of the UDP NICs; 0: none. */
+/* Check the machine. wanted_buffer_bytes: largest socket buffer that a UDP NIC wants; 0: none. */
 void check_host(struct findings *to, uint64_t wanted_buffer_bytes);
 
 /* Check vipd and, if peer is not NULL, a peer. *ret_buffer_bytes: for check_host. Outcomes:

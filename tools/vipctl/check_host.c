@@ -112,8 +112,8 @@ static void check_governor(struct findings *to)
         check_add(to, VERDICT_PASS, "cpu frequency", NULL, "the governor is %s", governor);
 }
 
-/* Without userfaultfd libvipl cannot move pages to the arena, because writes of other threads could
- * be lost. So it stages the memory, which costs a copy. */
+/* Without userfaultfd, a move of pages to the arena could lose writes of other threads.
+ * In this case libvipl stages the memory, which costs a copy. */
 static void check_userfaultfd(struct findings *to)
 {
     char line[16];

@@ -78,7 +78,7 @@ static void check_limit(struct findings *to, const Vip__LimitRow *row)
 }
 
 /* Is the error a refused request of vipctl, for example a wrong word after ping or disconnect? The
- * user has seen such an error, and it does not point to a problem. */
+ * user has already seen this error, and it is no sign of a problem. */
 static bool is_of_a_tool(const Vip__ErrorRow *row)
 {
     static const char *const requests[] = {"admin ", "capture ", "explain ", "ping ", "reload "};
@@ -202,7 +202,7 @@ static unsigned path_mtu(const char *peer)
     size_t n = strcspn(peer, ":");
 
     if (peer[n] == ':' && strchr(peer + n + 1, ':'))
-        return 0; /* IPv6 or a MAC address: no path MTU to compare with */
+        return 0; /* an IPv6 or MAC address: there is no path MTU to compare */
     snprintf(host, sizeof(host), "%.*s", (int)n, peer);
     hints.ai_family = AF_INET;
     if (getaddrinfo(host, "9", &hints, &found) != 0)
@@ -245,7 +245,7 @@ static enum exit_code check_peer(int sock, struct findings *to, const char *peer
     for (unsigned i = 0; i < PROBES && code == EXIT_OK; i++) {
         code = ping_once(sock, NULL, peer, PROBE_TIMEOUT_S, &result);
         if (i == 2 && result.received == 0)
-            break; /* three questions without an answer are enough */
+            break; /* stop after three pings without an answer */
     }
     if (code != EXIT_OK)
         return code;

@@ -126,7 +126,7 @@ const struct vip_code *code_find(const char *text, size_t *at)
     return NULL;
 }
 
-/* Parts of the texts that vipd gives as reasons, each with the cause and advice. */
+/* Each entry: a part of the text of a reason that vipd gives, the cause, and advice. */
 static const struct {
     const char *part, *because, *action;
 } reasons[] = {

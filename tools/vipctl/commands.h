@@ -12,22 +12,22 @@
 #include "tools/vipctl/options.h"
 #include "tools/vipctl/query.h"
 
-/* The words after the name of a command (the "verb"), for completions. */
+/* Kinds of words after a command's name (the "verb"). The completions use these kinds. */
 enum word_kind {
     WORDS_NONE,
-    WORDS_VIEW,    /* a view, then filters */
-    WORDS_EXPLAIN, /* vi|peer|error|nic, then its name */
+    WORDS_VIEW,    /* first a view, then filters */
+    WORDS_EXPLAIN, /* vi, peer, error or nic, then a name */
     WORDS_SHELL,   /* bash, zsh or fish */
     WORDS_PEER,    /* an address or a name */
     WORDS_TARGET,  /* a VI or a peer */
-    WORDS_CONFIG,  /* check, show, diff */
-    WORDS_TOP,     /* vi, peer, program */
+    WORDS_CONFIG,  /* check, show or diff */
+    WORDS_TOP,     /* vi, peer or program */
     WORDS_FILE,
     WORDS_REST, /* all words that follow belong to another program */
     WORDS_VERB,
 };
 
-/* The action of a command. words: the words after the verb. */
+/* Runs a command. words: the words after the verb. */
 typedef enum exit_code command_run(char **words, int count, const struct options *options);
 
 struct command {
@@ -35,7 +35,7 @@ struct command {
     const char *arguments; /* the arguments, as --help shows them */
     const char *help;      /* one line */
     enum word_kind words;
-    int words_min, words_max; /* words after the verb; max -1: any number */
+    int words_min, words_max; /* number of words after the verb; max -1: no limit */
     const char *options;      /* the command's long options, separated by spaces */
     command_run *run;
 };
@@ -47,7 +47,7 @@ extern const size_t command_count;
 struct option_row {
     const char *name;     /* without the dashes */
     char letter;          /* 0: no letter */
-    const char *argument; /* name of its argument; NULL: the option has no argument */
+    const char *argument; /* name of the argument; NULL: the option has no argument */
     const char *help;
 };
 

@@ -20,7 +20,7 @@ static void print_verbs(const struct command *table, size_t count)
         printf("%s%s", i ? " " : "", table[i].name);
 }
 
-/* Print the options of a command with their dashes; NULL: all options. */
+/* Print the options of a command with their dashes; command NULL: all options. */
 static void print_options(const struct command *command)
 {
     const char *between = "";
@@ -34,7 +34,7 @@ static void print_options(const struct command *command)
     printf("%s--help --version", between);
 }
 
-/* Print the possible words after a verb, as a shell's list; $(...) asks vipd. */
+/* Print the possible words after a verb, as a list for the shell. In the list, $(...) asks vipd. */
 static void print_words(enum word_kind words, const struct command *table, size_t count)
 {
     switch (words) {
@@ -201,7 +201,7 @@ static void print_fish(const struct command *table, size_t count)
             printf("complete -c vipctl -F -n '__fish_seen_subcommand_from %s'\n", table[i].name);
         } else if (table[i].words != WORDS_NONE && table[i].words != WORDS_REST) {
             printf("complete -c vipctl -n '__fish_seen_subcommand_from %s' -a '", table[i].name);
-            /* print_words uses $(...), which fish has since version 3.4. */
+            /* print_words prints $(...), which fish understands since version 3.4. */
             print_words(table[i].words, table, count);
             puts("'");
         }

@@ -9,7 +9,7 @@
 #include "tools/vipctl/program.h"
 #include "tools/vipctl/show.h"
 
-/* Show the keys that a file sets or that wait for a restart; with --defaults all keys. */
+/* Show keys that a file sets or that change at a restart; with --defaults, show all keys. */
 static enum exit_code show_config(const struct options *options)
 {
     const struct show_view *view = show_view_find("config");
@@ -57,7 +57,7 @@ static char *running_file(void)
     return file;
 }
 
-/* Check a file; NULL: the file that a reload of the running vipd reads, or the system's files. */
+/* Check a file; NULL: the file that the running vipd would reload, or else the system's files. */
 static enum exit_code check_config(const char *file)
 {
     char *running = file ? NULL : running_file();

@@ -13,7 +13,7 @@
 #include "tools/vipctl/show.h"
 #include "tools/vipctl/target.h"
 
-#define EVENTS_SHOWN 8 /* the last events of a VI, at most this many */
+#define EVENTS_SHOWN 8 /* largest number of events shown for a VI: the last ones */
 
 static const char *kind_word(enum line_kind kind)
 {
@@ -30,7 +30,7 @@ static const char *kind_word(enum line_kind kind)
     return "?";
 }
 
-/* Texts of vipd may contain bytes of other programs: replace control characters by '?'. */
+/* A text from vipd may contain bytes of other programs: replace control characters by '?'. */
 static void print_clean(const char *text)
 {
     for (; *text; text++)
@@ -143,7 +143,7 @@ static void add_latency(struct explanation *to, const Vip__ViRow *row)
                         (double)spans[i].max_ns / 1e3);
 }
 
-/* Add what happened to a connection when a vipd (here or at the peer) ended and another came. */
+/* Add what happened to a connection when a new vipd, here or at the peer, replaced an old vipd. */
 static void add_binding(struct explanation *to, const Vip__ViRow *row)
 {
     const struct show_view *view = show_view_find("vi");
@@ -301,7 +301,7 @@ static void judge_peer(struct explanation *to, const Vip__PeerRow *row)
 }
 
 /* Is `which` the address without its port? (MAC addresses have no port.) An IPv6 address with a
- * port is in brackets; `which` may have it with or without them. */
+ * port is in brackets; in `which` the brackets may be absent. */
 static bool is_without_port(const char *address, const char *which)
 {
     const char *port = strrchr(address, ':');
@@ -316,8 +316,8 @@ static bool is_without_port(const char *address, const char *which)
            strncmp(address + 1, which, len - 2) == 0;
 }
 
-/* Does `which` mean this peer: by its address (with or without port), its name, or an address of
- * the name? */
+/* Does `which` name this peer? It may be the peer's address, with or without the port, the peer's
+ * name, or a name that has the peer's address. */
 static bool is_peer(const struct explanation *of, const Vip__PeerRow *row, const char *which)
 {
     for (size_t i = 0; i < of->addresses; i++)
@@ -433,7 +433,7 @@ static enum exit_code explain_error(const char *which, struct explanation *to)
 
 /* ---- nic --------------------------------------------------------------------------------- */
 
-/* Add the counters of drops and errors that are not 0, in the order of the table. */
+/* Add the counters of drops and errors that are not 0, in the order of the view stats. */
 static enum exit_code add_drops(int sock, const char *nic, struct explanation *to)
 {
     struct show_rows rows;

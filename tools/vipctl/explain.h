@@ -1,5 +1,5 @@
 /*
- * `vipctl explain`: an explanation consists of short sentences, each of a kind.
+ * `vipctl explain`: an explanation consists of short sentences. Each has a kind (enum line_kind).
  *
  * Owns: collecting and printing sentences. Does not own: finding the facts (explain.c), and the
  * meaning of VIPL's codes (codes.c).
@@ -38,21 +38,21 @@ void explain_add(struct explanation *to, enum line_kind kind, const char *format
     __attribute__((format(printf, 3, 4)));
 
 /*
- * Add the NIC that reaches a host, its address, its MTU, and the reason for this choice; for each
- * other NIC, the reason against it. Collects the host's addresses. Outcomes: EXIT_OK;
- * EXIT_NO_OBJECT: no NIC reaches the host, and the reasons are added; otherwise a message has been
- * printed.
+ * Add the NIC that reaches a host, with the host's address, the NIC's MTU, and the reason for this
+ * choice. For each other NIC, add the reason against it. Collects the host's addresses. Outcomes:
+ * EXIT_OK; EXIT_NO_OBJECT: no NIC reaches the host, and the reasons are added; otherwise a message
+ * has been printed.
  */
 enum exit_code explain_way(int sock, const char *peer, struct explanation *to);
 
-/* A code of VIPL; found in any case, and without VIP_ERROR_, VIP_STATUS_ or VIP_, too. */
+/* A code of VIPL. Case does not matter; the prefix VIP_ERROR_, VIP_STATUS_, VIP_ may be absent. */
 struct vip_code {
     const char *name;
     int number;
     const char *kind; /* "return code", "asynchronous error", "bit of a descriptor's Status" */
     const char *meaning, *action;
 };
-/* Find the next code for a number or name. *at: place in the table, 0 at first. NULL: no more. */
+/* Find the next code with this number or name. *at: table index, first 0. NULL: no more codes. */
 const struct vip_code *code_find(const char *text, size_t *at);
 
 /* Add cause and advice for a reason that vipd gave, if vipctl knows this reason. */

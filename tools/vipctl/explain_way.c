@@ -71,7 +71,7 @@ static void resolve(const char *peer, struct way *way)
     }
     if (getnameinfo(list->ai_addr, list->ai_addrlen, host, sizeof(host), NULL, 0, NI_NUMERICHOST) ==
         0) {
-        /* Remove the scope ("%eth0") of an IPv6 address: the NIC's own scope counts. */
+        /* Remove the scope ("%eth0") of an IPv6 address: the NIC uses its own scope. */
         host[strcspn(host, "%")] = '\0';
         snprintf(way->address, sizeof(way->address),
                  hints.ai_family == AF_INET6 ? "[%.50s]:%s" : "%.50s:%s", host, port);
@@ -99,7 +99,7 @@ static bool is_loop(const struct way *way)
     return way->row->link && strcmp(way->row->link, "loop") == 0;
 }
 
-/* The chosen way, or NULL. */
+/* Choose the way. NULL: no NIC reaches the host. */
 static const struct way *choose(const struct way *ways, size_t count)
 {
     const struct way *first = NULL;

@@ -21,8 +21,8 @@ struct filter {
 bool filter_parse(const struct view *view, const char *text, struct filter *ret);
 
 /*
- * Does the row pass the filter? Texts are compared, ignoring case, with the text in the table and
- * with the text in the JSON document. An absent field equals only the empty value.
+ * Does the row pass the filter? =, != and ~ ignore case. They compare with the text in the table
+ * and with the raw text, which has no unit. An absent field equals only the empty value.
  */
 bool filter_match(const struct filter *filter, const void *row);
 

@@ -9,7 +9,7 @@
 
 #include "tools/vipctl/field.h"
 
-/* Write without locks, which take most of the time: only one thread writes. */
+/* Write without locks, which would take most of the time. Only one thread writes. */
 static void put_char(FILE *out, int c)
 {
     putc_unlocked(c, out);
@@ -48,13 +48,13 @@ static unsigned utf8_len(const unsigned char *text)
         if ((text[i] & 0xC0) != 0x80)
             return 0;
     if (len == 3 && text[0] == 0xE0 && text[1] < 0xA0)
-        return 0; /* longer than needed */
+        return 0; /* the UTF-8 sequence is longer than needed */
     if (len == 3 && text[0] == 0xED && text[1] > 0x9F)
         return 0; /* half of a surrogate pair */
     if (len == 4 && text[0] == 0xF0 && text[1] < 0x90)
-        return 0; /* longer than needed */
+        return 0; /* the UTF-8 sequence is longer than needed */
     if (len == 4 && text[0] == 0xF4 && text[1] > 0x8F)
-        return 0; /* beyond the last code point */
+        return 0; /* after the last code point */
     return len;
 }
 
@@ -94,7 +94,7 @@ void view_json_string(FILE *out, const char *text)
 
 static void print_member(FILE *out, const struct column *column, const void *row)
 {
-    /* A key is a plain word: nothing to escape. */
+    /* A key is a plain word without characters to escape. */
     put_char(out, '"');
     put_bytes(out, column->json_key, strlen(column->json_key));
     put_bytes(out, "\": ", 3);

@@ -13,7 +13,7 @@
 
 #define LONG_ONLY 256 /* first value that getopt returns for options without a letter */
 
-/* For each row of option_rows: has the user given this option? Refused if the command lacks it. */
+/* given[i]: the user gave option_rows[i]. run() refuses an option that the command lacks. */
 static bool given[32];
 
 static bool number(const char *text, double min, double max, double *ret)
@@ -38,7 +38,7 @@ static bool set_color(const char *when, struct options *options)
     return true;
 }
 
-/* Set an option with an argument. False: the argument is invalid. */
+/* Set an option. argument NULL: the option has none. False: the argument is invalid. */
 static bool set_option(const char *name, const char *argument, struct options *options)
 {
     const struct {

@@ -15,8 +15,8 @@
 #include "proto/control.h"
 #include "proto/stats_file.h"
 
-#define FILE_BYTES_MAX (64u << 20) /* larger files are refused; vipd's are much smaller */
-#define TRIES          1000        /* attempts to read all values between two updates, 1 ms apart */
+#define FILE_BYTES_MAX (64u << 20) /* a larger file is refused; vipd's file is much smaller */
+#define TRIES          1000        /* tries, 1 ms apart, to read all values between two updates */
 
 static bool file_path(char *path, size_t path_bytes)
 {
@@ -52,7 +52,7 @@ static enum exit_code say_unreadable(const char *path, int error)
     }
 }
 
-/* The sequence number of the file; odd if vipd is writing, or if it cannot be read. */
+/* The sequence number of the file; odd if vipd is writing or the file cannot be read. */
 static uint64_t sequence_now(int fd)
 {
     struct vip_stats_head head;
@@ -61,7 +61,7 @@ static uint64_t sequence_now(int fd)
 }
 
 /* Read all values between two updates of vipd. On failure returns NULL and sets *ret_error to an
- * errno, or to 0 if the file is not a statistics file. */
+ * errno. *ret_error 0: no statistics file, or vipd wrote during every attempt. */
 static char *read_values(int fd, size_t *ret_bytes, int *ret_error)
 {
     struct stat st;
@@ -83,8 +83,8 @@ static char *read_values(int fd, size_t *ret_bytes, int *ret_error)
         uint64_t sequence = sequence_now(fd);
         bool whole;
 
-        /* pread may copy in any order, so it cannot load the sequence number before the values:
-         * load it separately. */
+        /* pread may copy in any order. So the sequence number is loaded separately, before the
+         * values. */
         __atomic_thread_fence(__ATOMIC_ACQUIRE); /* [stats BEFORE] */
         whole = pread(fd, bytes, *ret_bytes, 0) == (ssize_t)*ret_bytes;
         __atomic_thread_fence(__ATOMIC_ACQUIRE); /* [stats AFTER] */
@@ -97,7 +97,7 @@ static char *read_values(int fd, size_t *ret_bytes, int *ret_error)
     return NULL;
 }
 
-/* If vipd has ended (after a kill the file remains), print the age of the values. */
+/* Print the age of the values if vipd has ended. (The file remains if vipd was killed.) */
 static void say_age(const struct vip_stats_head *head)
 {
     struct timespec now;
@@ -112,7 +112,7 @@ static void say_age(const struct vip_stats_head *head)
             (unsigned long long)head->pid, age_s);
 }
 
-/* State of make_rows. The rows are one allocation; their texts point into `bytes`. */
+/* State of make_rows. The rows are one allocation, and their texts point into `bytes`. */
 struct making {
     char *bytes; /* the file */
     struct vip_stats_head head;

@@ -6,8 +6,8 @@
 #include "tools/vipctl/show.h"
 
 /*
- * Read the rows of `show stats` from the file beside the socket. Prints errors to stderr. Also
- * prints a note there, with EXIT_OK, if the vipd of the file has ended. Outcomes: EXIT_OK;
+ * Read the rows of `show stats` from the file beside the socket. Prints errors to stderr. If the
+ * vipd of the file has ended, prints a note to stderr and returns EXIT_OK. Outcomes: EXIT_OK;
  * EXIT_NO_VIPD: no file; EXIT_PERMISSION; EXIT_USAGE: path too long; EXIT_FAILED. Free with
  * show_rows_free in any case.
  */

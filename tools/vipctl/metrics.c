@@ -1,6 +1,6 @@
 /*
  * `vipctl metrics`: all statistics as OpenMetrics text, for Prometheus' textfile collector and
- * similar. Names and meanings come from one table (proto/stats.def), values from vipd.
+ * similar programs. Names and meanings are those of proto/stats.def; vipd reports the values.
  */
 #include "tools/vipctl/metrics.h"
 
@@ -125,7 +125,7 @@ static bool of_hist(enum vip_stat stat)
 
 /* ---- peers ------------------------------------------------------------------------------- */
 
-/* Offsets of each number of a peer, and of its has_ flag, in a row of `show peers`. */
+/* For each number of a peer: offsets of the value and of its has_ flag in a row of `show peers`. */
 static const struct {
     size_t value_off, has_off;
 } peer_fields[VIP_PEER_STATS] = {

@@ -11,21 +11,21 @@ struct options {
     bool no_header;     /* no line of headings */
     bool colours;       /* use colours */
     bool dry_run;       /* reload: only show the changes, make none */
-    bool nagios;        /* check: one line, exit codes of Nagios */
-    bool app;           /* ping: from program to program */
+    bool nagios;        /* check: print one line, use the exit codes of Nagios */
+    bool app;           /* ping: measure between programs */
     bool once;          /* top: print one screen and end */
     bool wait;          /* drain: wait until no program has a NIC open */
-    bool payload;       /* capture: also the data of programs */
-    bool tree;          /* show clients: below their NICs, with their VIs */
-    bool mapped;        /* show stats, metrics: from the file, without asking vipd */
-    bool defaults;      /* config: also keys that have their default */
+    bool payload;       /* capture: include the data of programs */
+    bool tree;          /* show clients: as a tree of NICs, clients and VIs */
+    bool mapped;        /* show stats, metrics: read the mapped file, do not ask vipd */
+    bool defaults;      /* config: show also keys that have their default */
     const char *output; /* columns, separated by commas; NULL = the default columns */
-    const char *peer;   /* check: also this peer */
-    const char *vi;     /* capture: only this VI */
-    const char *write;  /* capture: into this file */
-    const char *nic;    /* ping: over this NIC */
-    uint64_t count;     /* number of questions, samples, events or records; 0: the default */
-    double interval_s;  /* seconds between two questions, samples or requests for events */
+    const char *peer;   /* check: check this peer, too */
+    const char *vi;     /* capture: capture only this VI */
+    const char *write;  /* capture: write to this file */
+    const char *nic;    /* ping: use this NIC */
+    uint64_t count;     /* number of pings, samples, events or records; 0: the default */
+    double interval_s;  /* seconds between two pings, samples or requests for events */
     double timeout_s;   /* seconds until vipd or a peer must answer */
 };
 

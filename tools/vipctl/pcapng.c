@@ -8,12 +8,12 @@
 #define BLOCK_PACKET    6u
 #define BYTE_ORDER_MARK 0x1a2b3c4du
 #define OPTION_COMMENT  1u
-#define OPTION_NAME     2u /* of an interface; of a packet: flags */
+#define OPTION_NAME     2u /* in an interface block; 2 means flags in a packet block */
 #define OPTION_FLAGS    2u
 #define OPTION_DESC     3u
 #define OPTION_PROGRAM  4u /* of a section */
 #define OPTION_TSRESOL  9u
-#define OPTION_HEAD     4u /* bytes of code and length */
+#define OPTION_HEAD     4u /* bytes of an option's code and length */
 
 static void put(FILE *out, const void *bytes, size_t count)
 {
@@ -30,7 +30,7 @@ static void put32(FILE *out, uint32_t value)
     put(out, &value, sizeof(value));
 }
 
-/* The size with padding: each part of a block has a multiple of four bytes. */
+/* The size with padding: the size of each part of a block is a multiple of four bytes. */
 static uint32_t padded(size_t bytes)
 {
     return ((uint32_t)bytes + 3) & ~3u;
@@ -54,7 +54,7 @@ static uint32_t option_bytes(size_t count)
     return OPTION_HEAD + padded(count);
 }
 
-/* The end of the options and of the block. */
+/* Write the end of the options and of the block. */
 static void put_end(FILE *out, uint32_t block_bytes)
 {
     put32(out, 0);

@@ -1,6 +1,6 @@
 /*
  * Writes the part of pcapng (draft-ietf-opsawg-pcapng) that a capture needs: a section, interfaces,
- * packets with comments. Numbers have the byte order of the host.
+ * and packets with comments. Numbers have the byte order of the host.
  */
 #ifndef VIPCTL_PCAPNG_H
 #define VIPCTL_PCAPNG_H
@@ -16,7 +16,7 @@ enum pcapng_direction {
 };
 
 struct pcapng_packet {
-    uint32_t interface; /* number in the order of calls of pcapng_interface, from 0 */
+    uint32_t interface; /* number from 0, in the order of the pcapng_interface calls */
     uint64_t time_ns;   /* since 1970 */
     const void *bytes;
     uint32_t captured; /* bytes captured */

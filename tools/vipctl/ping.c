@@ -1,4 +1,4 @@
-/* `vipctl ping`: does the vipd of another host answer? That host needs no program for it. */
+/* `vipctl ping`: does the vipd of another host answer? No VIPL program has to run on that host. */
 #include "tools/vipctl/ping.h"
 
 #include <stdio.h>
@@ -11,11 +11,11 @@
 #include "tools/vipctl/show.h"
 
 #define COUNT_DEFAULT      4
-#define APP_COUNT_DEFAULT  1000 /* round trips between programs */
+#define APP_COUNT_DEFAULT  1000 /* number of round trips between programs */
 #define INTERVAL_DEFAULT_S 0.2
 #define TIMEOUT_DEFAULT_S  1.0
-#define LOOK_FIRST_US      100  /* microseconds between two checks for the answer, doubling... */
-#define LOOK_MAX_US        5000 /* ...up to this */
+#define LOOK_FIRST_US      100  /* first pause between checks for the answer, in us; it doubles */
+#define LOOK_MAX_US        5000 /* longest pause between checks for the answer, in us */
 
 static double now_s(void)
 {
@@ -50,7 +50,7 @@ static enum exit_code ask(int sock, const char *nic, const char *peer, uint64_t 
     return code;
 }
 
-/* Send one question. *ret_rtt_ns is 0 if there was no answer in time. */
+/* Send one ping. *ret_rtt_ns is 0 if there was no answer in time. */
 static enum exit_code one(int sock, const char *nic, const char *peer, double timeout_s,
                           uint64_t *ret_rtt_ns)
 {

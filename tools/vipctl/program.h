@@ -1,5 +1,5 @@
 /*
- * Runs another program of this project: vipperf, or vipd to check a file. Searches the program
+ * Runs another program of this project: vipperf, or vipd to check a file. Searches for the program
  * beside vipctl (also in a build tree, and in other folders of the same prefix), then in PATH.
  */
 #ifndef VIPCTL_PROGRAM_H

@@ -12,8 +12,8 @@
 #include "proto/control.h"
 #include "proto/status.h"
 
-/* Largest number of pages of a view, ten times what vipd's limits allow: ends the loop if vipd has
- * an error. */
+/* Largest number of pages of a view, ten times what vipd's limits allow. This number ends the loop
+ * if a faulty vipd always sends another page. */
 #define PAGES_MAX 100000
 
 static double timeout_s = QUERY_TIMEOUT_S;
@@ -181,7 +181,7 @@ enum exit_code query_show(int sock, Vip__ShowRequest__What what, struct query_pa
         if (code != EXIT_OK)
             break;
         show = pages.reply[pages.page_count++]->show;
-        /* A view of events always has a next page (for later events): stop at an empty page. */
+        /* The view of events always has a next page, for later events: stop at an empty page. */
         if (!show->has_next_cursor ||
             (what == VIP__SHOW_REQUEST__WHAT__EVENT && show->n_events == 0)) {
             *ret = pages;

@@ -20,7 +20,7 @@ enum exit_code {
     EXIT_USAGE = 2,      /* the command line was wrong */
     EXIT_NO_VIPD = 3,    /* no vipd listens on the socket */
     EXIT_PERMISSION = 4, /* this user has no permission */
-    EXIT_NO_OBJECT = 5,  /* no such VI, peer, NIC, view row */
+    EXIT_NO_OBJECT = 5,  /* the VI, peer, NIC or row does not exist */
     EXIT_TIMEOUT = 6,    /* no answer in time */
     EXIT_WARNINGS = 7,   /* check: at least one warning, no failure */
     EXIT_FAILURES = 8,   /* check: at least one failure */
@@ -32,7 +32,7 @@ enum exit_code {
 /* Set another timeout, in seconds, for all later requests. */
 void query_set_timeout(double timeout_s);
 
-/* The replies to one kind of Show request, all pages. */
+/* All pages of one view: the replies to its Show requests. */
 struct query_pages {
     Vip__Reply **reply; /* page_count replies; each has ->show */
     size_t page_count;
@@ -44,7 +44,7 @@ struct query_pages {
  */
 enum exit_code query_connect(int *ret_sock);
 
-/* As query_connect, for callers that do not need a vipd: prints nothing. False: no connection. */
+/* Like query_connect, but prints nothing: the caller does not need a vipd. False: no connection. */
 bool query_try_connect(int *ret_sock);
 
 /*
@@ -54,13 +54,13 @@ bool query_try_connect(int *ret_sock);
  */
 enum exit_code query_ask(int sock, const Vip__Request *request, Vip__Reply **ret_reply);
 
-/* As query_ask, for a reply with file descriptors, which the caller owns after any outcome. */
+/* Like query_ask, for a reply with file descriptors; the caller owns them after any outcome. */
 struct vip_fds;
 enum exit_code query_ask_fds(int sock, const Vip__Request *request, Vip__Reply **ret_reply,
                              struct vip_fds *ret_fds);
 
 /*
- * Ask for one view, all pages. Outcomes: EXIT_OK and *ret (free with query_free); otherwise a
+ * Ask for all pages of one view. Outcomes: EXIT_OK and *ret (free with query_free); otherwise a
  * message has been printed and the exit code is returned.
  */
 enum exit_code query_show(int sock, Vip__ShowRequest__What what, struct query_pages *ret);

@@ -31,8 +31,8 @@ static enum exit_code restart(pid_t pid)
     if (sd_pid_get_user_unit(pid, &unit) >= 0 && is_service(unit)) {
         uid_t owner;
 
-        /* Refuse another user's vipd: systemctl --user would restart a service of this user with
-         * the same name. */
+        /* Refuse another user's vipd: systemctl --user would instead restart this user's service
+         * with the same name. */
         if (sd_pid_get_owner_uid(pid, &owner) < 0 || owner != geteuid()) {
             fprintf(stderr,
                     "vipctl: vipd (pid %ld) is a service of another user, who can restart it\n",

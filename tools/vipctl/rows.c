@@ -1,4 +1,4 @@
-/* Fetches the rows of a view, all pages; prints the start and the end of a JSON document. */
+/* Fetches all rows of a view. Also prints the start and the end of a JSON document. */
 #include "tools/vipctl/show.h"
 
 #include <errno.h>

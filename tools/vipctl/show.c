@@ -226,7 +226,7 @@ enum exit_code run_show(char **words, int count, const struct options *options)
                 view->view.columns ? "at most 16 filters" : "no filters");
         return EXIT_USAGE;
     }
-    /* Parse filters and columns first: this reports errors even without a vipd. */
+    /* Parse filters and columns first, so that their errors are reported even without a vipd. */
     for (int i = 1; i < count; i++)
         if (!filter_parse(&view->view, words[i], &filters[i - 1]))
             return EXIT_USAGE;

@@ -1,4 +1,4 @@
-/* The views: fetches rows, and prints them as a table, raw, or as a JSON document. */
+/* Fetches the rows of a view, and prints them as a table, as raw text, or as a JSON document. */
 #ifndef VIPCTL_SHOW_H
 #define VIPCTL_SHOW_H
 
@@ -6,7 +6,7 @@
 #include "tools/vipctl/query.h"
 #include "tools/vipctl/views.h"
 
-/* Rows of one view, over all pages. */
+/* The rows of one view, from all its pages. */
 struct show_rows {
     struct query_pages pages;
     const void **row;
@@ -14,11 +14,11 @@ struct show_rows {
     void *own[2]; /* memory of rows that are not in pages, or NULL */
 };
 
-/* Fetch all rows of a view. Outcomes as query_show; free with show_rows_free in any case. */
+/* Fetch all rows of a view. Outcomes: as query_show. In any case, free with show_rows_free. */
 enum exit_code show_fetch(int sock, const struct show_view *view, struct show_rows *ret);
 void show_rows_free(struct show_rows *rows);
 
-/* Print the start of a JSON document, {"schema": "...", and its end. */
+/* Print the start of a JSON document ({"schema": "...",) or the end of the document. */
 void show_json_begin(const char *schema);
 void show_json_end(void);
 

@@ -1,6 +1,6 @@
 /*
- * `vipctl support`: one archive with all data that helps with a bug report. It has no memory
- * addresses and memory handles, because these could help an attacker, and no other secrets.
+ * `vipctl support`: writes one archive with all data that helps with a bug report. The archive has
+ * no secrets, and no memory addresses or memory handles, which could help an attacker.
  *
  * `vipctl bench`: runs vipperf.
  */

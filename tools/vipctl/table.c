@@ -50,8 +50,8 @@ static int add_row(struct libscols_table *table, const struct layout *layout, co
     return 0;
 }
 
-/* Print cells separated by tabs. Replace control characters in cells, because a tab would end the
- * cell. */
+/* Print cells separated by tabs. Replace control characters in a cell, because a tab would end
+ * the cell. */
 static void print_raw(const struct layout *layout, const void *const *rows, size_t row_count)
 {
     char text[CELL_BYTES];

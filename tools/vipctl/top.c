@@ -48,8 +48,8 @@ static void format_line(const struct top_rate *rate, char *buf, size_t buf_bytes
              rate->retransmits, rtt, p99, label);
 }
 
-/* Write p50 and p99 of each latency, for example "post_to_wire 12/80": 50 % take at most 12 us, 99
- * % 80. */
+/* Write p50 and p99 of each latency, for example "post_to_wire 12.0/80.0": 50 % of the
+ * values are at most 12 us, and 99 % are at most 80 us. */
 static void format_latency(const struct top_sample *sample, char *buf, size_t buf_bytes)
 {
     size_t used = (size_t)snprintf(buf, buf_bytes, "p50/p99 in us since the start: ");
@@ -126,8 +126,8 @@ static void draw(enum top_by by, const struct top_sample *sample, const struct t
     refresh();
 }
 
-/* Wait for a key or the time of the next sample. False: the user has pressed the key for the
- * end. */
+/* Wait for a key or the time of the next sample. False: the user has pressed a key that ends
+ * the program. */
 static bool wait_key(double interval_s, enum top_by *by)
 {
     int key;
@@ -153,7 +153,7 @@ static bool wait_key(double interval_s, enum top_by *by)
     return true;
 }
 
-/* Show one interval after the other. screen: use ncurses. */
+/* Show the rates of one interval after the other. screen: use ncurses. */
 static enum exit_code run(int sock, const struct options *options, bool screen, enum top_by by)
 {
     double interval_s = options->interval_s > 0 ? options->interval_s : INTERVAL_DEFAULT_S;

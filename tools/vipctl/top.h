@@ -1,5 +1,5 @@
 /*
- * `vipctl top`: two samples of a view and the rates between them.
+ * `vipctl top`: takes samples of a view, and computes the rates between two samples.
  *
  * Owns: sampling, rates, sorting. Does not own: the screen (top.c).
  */
@@ -24,12 +24,12 @@ struct top_item {
     char label[96]; /* for people */
     uint64_t tx_bytes, rx_bytes, tx_messages, rx_messages, retransmits;
     uint64_t srtt_ns;
-    /* Latency from post to completion, since the VI was created; of a program: the largest of its
-     * VIs. 0: a peer, or vipd does not measure it ([stats] vi_latency). */
+    /* p99 of the time from posting to completion, since the VI was created. For a program: the
+     * largest of its VIs. 0: for a peer, or if vipd does not measure it ([stats] vi_latency). */
     uint64_t p99_ns;
 };
 
-/* Rates per second of an item, between two samples. */
+/* The rates of an item, per second, between two samples. */
 struct top_rate {
     const struct top_item *item;
     double tx_bytes, rx_bytes, messages, retransmits;
@@ -38,12 +38,12 @@ struct top_rate {
 struct top_sample {
     struct top_item *item; /* sorted by key */
     size_t count;
-    /* Latencies since vipd started, by kind (enum vip_hist_id): of each the largest of all NICs. */
+    /* Latencies since vipd started, by enum vip_hist_id. Each is the largest value of all NICs. */
     uint64_t p50_ns[VIP_HISTS], p99_ns[VIP_HISTS];
     double time_s; /* CLOCK_MONOTONIC */
 };
 
-/* Take a sample (free: top_sample_free). Outcomes: EXIT_OK; others, with a message. */
+/* Take a sample (free it with top_sample_free). Outcomes: EXIT_OK; others, with a message. */
 enum exit_code top_sample_take(int sock, enum top_by by, struct top_sample *ret);
 void top_sample_free(struct top_sample *sample);
 

@@ -59,7 +59,7 @@ static int by_key(const void *a, const void *b)
     return strcmp(((const struct top_item *)a)->key, ((const struct top_item *)b)->key);
 }
 
-/* Merge the rows of one program into one item. */
+/* Merge the items of each program, one per VI, into one item. */
 static void merge(struct top_sample *sample)
 {
     size_t kept = 0;
@@ -145,7 +145,7 @@ void top_sample_free(struct top_sample *sample)
     *sample = (struct top_sample){0};
 }
 
-/* The rate of a count; 0 if it has fallen (another VI has the number, a peer lost connections). */
+/* The rate of a count. 0 if the count fell: the number has a new VI, or a peer lost connections. */
 static double rate(uint64_t now, uint64_t before, double seconds)
 {
     return now > before && seconds > 0 ? (double)(now - before) / seconds : 0;

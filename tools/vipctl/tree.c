@@ -20,7 +20,7 @@ enum tree_column {
     TREE_COLUMNS,
 };
 
-/* The rows of the three views. */
+/* The rows of the views of NICs, clients and VIs. */
 struct tree {
     struct show_rows nics, clients, vis;
 };
@@ -30,7 +30,7 @@ static bool text_is(const char *a, const char *b)
     return a && b && strcmp(a, b) == 0;
 }
 
-/* The text of a field of a row, by its JSON key, in the form of the view's table. */
+/* Write the field with this JSON key as text, in the form of the view's table. */
 static void cell(const char *view, const char *key, const void *row, char *buf, size_t buf_bytes)
 {
     const struct column *column = view_column(&show_view_find(view)->view, key, strlen(key));
@@ -116,7 +116,7 @@ static int print_table(const struct tree *tree, const struct options *options)
 
     if (!table)
         return -ENOMEM;
-    (void)setlocale(LC_CTYPE, ""); /* libsmartcols then knows if the terminal has line characters */
+    (void)setlocale(LC_CTYPE, ""); /* tells libsmartcols if the terminal has line characters */
     scols_table_enable_noheadings(table, options->no_header);
     for (unsigned i = 0; r == 0 && i < TREE_COLUMNS; i++) {
         int flags = i == TREE_WHAT ? SCOLS_FL_TREE : i >= TREE_SENT ? SCOLS_FL_RIGHT : 0;

@@ -5,7 +5,7 @@
 #include "tools/vipctl/options.h"
 #include "tools/vipctl/query.h"
 
-/* Fetch the three views and print them as a tree. Outcomes as show_fetch. */
+/* Fetch NICs, clients and VIs, and print them as a tree. Outcomes: as show_fetch. */
 enum exit_code tree_show(int sock, const struct options *options);
 
 #endif

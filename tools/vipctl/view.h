@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* The type of a field in its row, and its form in tables. JSON has the raw value. */
+/* The type of a row's field, and the field's form in tables. JSON has the raw value. */
 enum field_kind {
     FIELD_TEXT,   /* char *, NULL = absent */
     FIELD_COUNT,  /* uint64_t */
@@ -23,19 +23,19 @@ enum field_kind {
     FIELD_HEX,    /* uint64_t address, shown as 0x7f..; a number in JSON */
     FIELD_BOOL,   /* protobuf_c_boolean, shown as yes or no; true and false in JSON */
     FIELD_TIME,   /* uint64_t, ns since 1970, shown as local time; a number in JSON */
-    FIELD_ID, /* uint64_t that is a name: in JSON the text 0x.., because numbers may lose bits */
+    FIELD_ID,     /* uint64_t; 0x.. as text in JSON, where a number may lose bits */
 };
 
 /* One field of a row. */
 struct column {
     const char *heading;  /* heading in the table; NULL: only in JSON */
-    const char *json_key; /* ends with its unit, if it has one */
+    const char *json_key; /* ends with the unit if the value has one */
     enum field_kind kind;
     size_t has_off; /* offset of protobuf-c's has_ flag; unused for FIELD_TEXT */
     size_t value_off;
     const char *(*brief)(const char *text);  /* short form for tables; NULL: no short form */
-    bool cut;                                /* text that may be cut if the terminal is narrow */
-    const char *(*colour)(const char *text); /* colour of the cell by its text; NULL: no colour */
+    bool cut;                                /* the text may be cut if the terminal is narrow */
+    const char *(*colour)(const char *text); /* colour for the text of a cell; NULL: no colour */
 };
 
 #define COLUMN_TEXT(row, head, key, field)                                                         \
@@ -56,8 +56,8 @@ struct column {
 
 /* A list of rows with the same columns. */
 struct view {
-    const char *json_list; /* key of the list in the document */
-    const char *empty;     /* sentence for people if there is no row */
+    const char *json_list; /* key of the list in the JSON document */
+    const char *empty;     /* sentence to print if there is no row */
     const struct column *columns;
     size_t column_count;
 };
@@ -73,13 +73,13 @@ struct layout {
 struct layout view_layout(const struct view *view);
 
 /*
- * Choose the columns that a list with commas names, by JSON key or heading in any case. Outcomes:
+ * Choose columns. list: their JSON keys or headings, in any case, separated by commas. Outcomes:
  * true; false, and *ret_bad points to the first unknown name (inside list, up to the next comma).
  */
 bool view_layout_choose(const struct view *view, const char *list, struct layout *ret,
                         const char **ret_bad);
 
-/* The column with this JSON key or heading, len characters long, or NULL. */
+/* The column with this JSON key or heading. len: length of name. NULL: no such column. */
 const struct column *view_column(const struct view *view, const char *name, size_t len);
 
 /* Print a table of the rows (each points to a protobuf-c message). Outcomes: 0; -ENOMEM. */
@@ -90,17 +90,17 @@ int view_table(const struct view *view, const struct layout *layout, const void 
 void view_json(FILE *out, const struct view *view, const struct layout *layout,
                const void *const *rows, size_t row_count);
 
-/* Print one row as  "key": value, ...  with the given text between two members. */
+/* Print one row as  "key": value, ...  with the text `between` between two members. */
 void view_json_members(FILE *out, const struct view *view, const struct layout *layout,
                        const void *row, const char *between);
 
 /* Print a JSON string with its quotes; replace bytes that are not UTF-8. */
 void view_json_string(FILE *out, const char *text);
 
-/* Write a field of a row for people into buf; "-" if the field is absent. */
+/* Write a field of a row into buf, in the form for people; "-" if the field is absent. */
 void view_format(const struct column *column, const void *row, char *buf, size_t buf_bytes);
 
-/* As view_format, but without units and abbreviations; "" if the field is absent. */
+/* Like view_format, but without units and abbreviations; "" if the field is absent. */
 void view_format_raw(const struct column *column, const void *row, char *buf, size_t buf_bytes);
 
 #endif

@@ -1,12 +1,12 @@
-/* The columns of every view; see views.h. The important columns come first: narrow terminals cut
- * the last. */
+/* The columns of every view; see views.h. The important columns come first, because narrow
+ * terminals cut the last columns. */
 #include "tools/vipctl/views.h"
 
 #include <string.h>
 
 #define COUNT_OF(array) (sizeof(array) / sizeof(*(array)))
 
-/* Shorten a name of the specification for tables: only the part that differs from other names. */
+/* Shorten a name of the specification, for tables, to the part that differs from other names. */
 static const char *brief_name(const char *text)
 {
     static const struct {
@@ -440,7 +440,7 @@ const struct show_view show_views[] = {
      .what = VIP__SHOW_REQUEST__WHAT__EVENT,
      SHOW_ROWS(events),
      SHOW_VIEW("events", "Nothing has happened.", event_columns)},
-    /* These two have no rows: show.c prints them. */
+    /* The views summary and version have no rows: show.c prints them. */
     {.name = "summary", .schema = "vipd.summary/1", .help = "vipd itself and its NICs"},
     {.name = "version",
      .schema = "vipd.version/1",

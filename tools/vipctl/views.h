@@ -8,11 +8,11 @@
 /* A view of `vipctl show`. */
 struct show_view {
     const char *name;   /* name on the command line */
-    const char *schema; /* schema of its JSON document */
+    const char *schema; /* schema of the JSON document */
     const char *help;   /* one line for --help */
     Vip__ShowRequest__What what;
-    size_t rows_off;  /* in Vip__ShowReply: the array of row pointers */
-    size_t count_off; /* in Vip__ShowReply: its length */
+    size_t rows_off;  /* offset of the array of row pointers in Vip__ShowReply */
+    size_t count_off; /* offset of the array's length in Vip__ShowReply */
     struct view view;
 };
 
@@ -23,10 +23,10 @@ extern const size_t show_view_count;
 /* Find a view by its name. NULL: no such view. */
 const struct show_view *show_view_find(const char *name);
 
-/* The changes of a reload, made or planned. */
+/* The view of the changes of a reload, made or planned. */
 extern const struct view change_view;
 
-/* The one row of a summary. */
+/* The view of a summary, which has one row. */
 extern const struct view summary_view;
 
 #endif

@@ -1,11 +1,11 @@
 /*
  * Bandwidth both ways: each side sends a stream and receives the other side's stream at the same
- * time, on the same VI, in one thread. The server starts when the connection is made, the client
- * when the first message arrives. When the plan is done, the client sends its end mark. The server
- * sends messages until this mark arrives, and then its own end mark, its last message.
+ * time, on the same VI, in one thread. The server starts when the connection is made. The client
+ * starts when the first message arrives. After the messages of the plan, the client sends its end
+ * mark. The server sends messages until this mark arrives, and then sends its own end mark.
  *
- * Here credits have the bit RUN_CREDIT, because the same receive queue gets messages and marks with
- * numbers.
+ * Here credits have the bit RUN_CREDIT, because messages with numbers as immediate data arrive in
+ * the same receive queue.
  */
 #include "tools/vipperf/stream.h"
 
@@ -19,12 +19,12 @@
 struct both {
     struct run *run;
     bool client;
-    uint64_t seed;        /* of the messages sent */
-    struct receiver in;   /* the arriving stream */
-    uint64_t credited;    /* sent messages that the other side has taken, or that count as lost */
-    uint64_t credited_ns; /* time of the last change (Unreliable Delivery) */
-    bool stopped;         /* the end mark has been posted */
-    bool answer;          /* server: the client's end mark has come; answer it */
+    uint64_t seed;        /* of the stream that this side sends */
+    struct receiver in;   /* state of the arriving stream */
+    uint64_t credited;    /* sent messages that the other side received, or that count as lost */
+    uint64_t credited_ns; /* time of the last change of `credited` (Unreliable Delivery) */
+    bool stopped;         /* this side has posted its end mark */
+    bool answer;          /* server: the client's end mark has come and needs an answer */
 };
 
 static bool reliable(const struct both *both)
@@ -32,7 +32,7 @@ static bool reliable(const struct both *both)
     return both->run->plan->level != PLAN_UD;
 }
 
-/* Credits differ from the end mark in one bit and from all other messages in another. */
+/* A credit differs from the end mark in one bit, and from other messages in another bit. */
 static bool is_credit(const struct end_arrival *arrival)
 {
     return arrival->has_imm && !arrival->by_write &&
@@ -50,8 +50,8 @@ static int take_credit(struct both *both, uint32_t imm)
             both->credited_ns = end_now_ns();
         return 0;
     }
-    /* A message that counts as lost may still arrive; then this credit for it comes too late:
-     * ignore it. */
+    /* A message that counts as lost may still arrive. A credit for such a message comes too late:
+     * ignore the credit. */
     if (!reliable(both))
         return 0;
     snprintf(run->end->why, sizeof(run->end->why),
@@ -60,7 +60,7 @@ static int take_credit(struct both *both, uint32_t imm)
     return -1;
 }
 
-/* Take one arrival and post its receive again. Outcomes: 0; -1. */
+/* Process one arrival and post its receive descriptor again. Outcomes: 0; -1: failed. */
 static int take(struct both *both, const struct end_arrival *arrival)
 {
     struct run *run = both->run;
@@ -73,7 +73,7 @@ static int take(struct both *both, const struct end_arrival *arrival)
     return r < 0 ? -1 : end_post_recv(run->end, arrival->index, run->plan->op == PLAN_SEND);
 }
 
-/* Take arrivals. Outcomes: 1: at least one taken; 0: none; -1. */
+/* Process at most ARRIVALS_PER_TURN arrivals. Outcomes: 1: at least one; 0: none; -1: failed. */
 static int take_all(struct both *both)
 {
     int taken = 0;
@@ -91,7 +91,7 @@ static int take_all(struct both *both)
     return taken;
 }
 
-/* Send a credit if one is due. A sender that has ended needs no credits. */
+/* Send a credit if one is due. The other side needs no credits after its end mark. */
 static int give_credit(struct both *both)
 {
     struct receiver *in = &both->in;
@@ -102,7 +102,7 @@ static int give_credit(struct both *both)
     return stream_post_credit(both->run, RUN_CREDIT | ((uint32_t)in->expected & RUN_CREDIT_MASK));
 }
 
-/* Does the other side have a receive for another message? */
+/* Does the other side have a receive descriptor for another message? */
 static bool window_open(struct both *both)
 {
     uint64_t now_ns;
@@ -114,14 +114,14 @@ static bool window_open(struct both *both)
     now_ns = end_now_ns();
     if (now_ns - both->credited_ns < RUN_LOST_MS * 1000000ull)
         return false;
-    both->credited = both->run->sent; /* all messages under way are lost */
+    both->credited = both->run->sent; /* all messages under way count as lost */
     both->credited_ns = now_ns;
     return true;
 }
 
 /*
- * One turn: take arrivals, and send if the window is open. Outcomes: 1: progress; 0: nothing to do
- * until a message arrives; -1.
+ * Process arrivals. Then send one message, if the window is open. Outcomes: 1: progress; 0: nothing
+ * to do until a message arrives; -1: failed.
  */
 static int turn(struct both *both)
 {
@@ -137,7 +137,7 @@ static int turn(struct both *both)
     return 1;
 }
 
-/* Wait for an arrival and take it. Outcomes: 1; 0: none within timeout_ms; -1. */
+/* Wait for an arrival and process it. Outcomes: 1; 0: none within timeout_ms; -1: failed. */
 static int wait_and_take(struct both *both, unsigned timeout_ms)
 {
     struct end_arrival arrival;
@@ -154,7 +154,7 @@ static int post_end(struct both *both)
     return stream_post_last(both->run);
 }
 
-/* The client's start: wait for the first arrival from the server. Outcomes: 0; -1. */
+/* The client's start: wait for the first arrival from the server. Outcomes: 0; -1: failed. */
 static int begin(struct both *both, unsigned timeout_ms)
 {
     int r;
@@ -171,7 +171,7 @@ static int begin(struct both *both, unsigned timeout_ms)
     return 0;
 }
 
-/* Take arrivals until the other side's end mark. Outcomes: 0; -1. */
+/* Process arrivals until the other side's end mark arrives. Outcomes: 0; -1: failed. */
 static int await_end(struct both *both)
 {
     unsigned timeout_ms = reliable(both) ? END_PATIENCE_MS : RUN_LOST_MS;
@@ -248,7 +248,7 @@ int run_both_server(struct run *run)
         if (both.answer && post_end(&both) < 0)
             return -1;
         both.answer = false;
-        /* At a reliable level this end mark is not lost, so the client sends nothing more. */
+        /* At a reliable level our end mark cannot be lost, so the client sends nothing more. */
         if (both.in.ended && plan->level != PLAN_UD)
             return 0;
     }

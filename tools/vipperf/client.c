@@ -1,4 +1,4 @@
-/* The client's side of the exchange of notes (serve.c describes it), and the report to the user. */
+/* The client: exchanges notes with the server (see serve.c), and reports to the user. */
 #include "tools/vipperf/client.h"
 
 #include <inttypes.h>
@@ -11,13 +11,13 @@
 #include "tools/vipperf/result.h"
 #include "tools/vipperf/run.h"
 
-/* Largest number of round trips for the percentiles; if there are more, a random choice of them. */
+/* Largest number of samples for the percentiles. Of more samples, a random choice is kept. */
 #define SAMPLES_MAX (1u << 20)
 
-/* More than the number of sizes 1, 2, 4 .. 2^32. */
+/* Largest number of results, more than there are sizes 1, 2, 4 .. 2^32. */
 #define RESULTS_MAX 40
 
-/* One run of the program. */
+/* The state of the program in the role of the client. */
 struct client {
     const struct client_options *options;
     struct end_nic nic;
@@ -25,7 +25,7 @@ struct client {
     FILE *table; /* the table: stderr if the JSON goes to standard output */
     char server_build[64];
     uint64_t *sample_ns;
-    uint64_t connect_ns; /* average time to connect one idle VI; of the last size */
+    uint64_t connect_ns; /* average time to connect an idle VI, at the last size */
     uint64_t lost;       /* lost messages of all sizes (Unreliable Delivery) */
     uint64_t sent;
     struct perf_result results[RESULTS_MAX];
@@ -59,7 +59,7 @@ static int await_note(struct client *client, struct note *ret)
     return r < 0 ? say(client, client->control.why) : 0;
 }
 
-/* Send the plan, read "ready". Outcomes: 0 with run->remote and disc; -1. */
+/* Send the plan and read the note "ready". Outcomes: 0 with run->remote and disc; -1. */
 static int agree(struct client *client, struct run *run, char *disc, size_t disc_bytes)
 {
     struct plan plan = *run->plan;
@@ -93,14 +93,14 @@ static void count_lost(struct client *client, uint64_t sent, uint64_t received)
     client->lost += sent > received ? sent - received : 0;
 }
 
-/* Send "done", read the server's result. Outcomes: 0; -1: the measurement has failed. */
+/* Send the note "done" and read the server's result. Outcomes: 0; -1: the measurement failed. */
 static int conclude(struct client *client, struct run *run, int outcome, double *ret_cpu_s)
 {
     struct note done = {0}, result;
     char status[16] = "?", why[WHY_BYTES] = "it did not say why";
     uint64_t received = 0, sent = 0, cpu_ns = 0;
 
-    /* Both sides may see a lost connection. Print our reason, too: it may be the better one. */
+    /* Keep the reason of our failure. The server may fail too, with a reason that says less. */
     if (outcome != 0)
         (void)say(client, run->end->why);
     note_put(&done, "done", outcome == 0 ? "ok" : "failed");
@@ -130,7 +130,7 @@ static int conclude(struct client *client, struct run *run, int outcome, double 
         snprintf(client->why, sizeof(client->why), "the server failed: %.400s", why);
         return -1;
     }
-    /* The server's program does not see RDMA Reads: use the client's count. */
+    /* The server does not notice RDMA Reads: use the client's count. */
     if (run->plan->op == PLAN_READ)
         received = run->received;
     if (run->plan->level != PLAN_UD && received != run->sent) {
@@ -164,7 +164,7 @@ static void fill_result(struct run *run, double cpu_s, int outcome, struct perf_
                                 .has_latency = plan->test == PLAN_LAT,
                                 .cpu_s = cpu_s};
     perf_rates_of(ret);
-    if (ret->elapsed_s > 0) /* random sizes: use the real number of bytes */
+    if (ret->elapsed_s > 0) /* use the real number of bytes: sizes may be random */
         ret->bytes_per_s = (double)run->measured_bytes / ret->elapsed_s;
     if (plan->test == PLAN_LAT)
         perf_latency_of(run->sample_ns, run->sample_count, &ret->latency);
@@ -196,7 +196,7 @@ static int run_data(struct client *client, struct run *run, struct meet_idle *id
     r = run_client(run);
     cpu_s = cpu_seconds() - cpu_s;
     if (r < 0)
-        run->stop_ns = end_now_ns(); /* end of the measured time */
+        run->stop_ns = end_now_ns(); /* the failure ends the measured time */
     r = conclude(client, run, r, &server_cpu_s) < 0 ? -1 : r;
     fill_result(run, cpu_s + server_cpu_s, r, ret);
     return r;
@@ -353,7 +353,7 @@ int client_main(const struct client_options *options)
             fprintf(client->table,
                     "%" PRIu64 " of %" PRIu64 " messages were lost (Unreliable Delivery)\n",
                     client->lost, client->sent);
-        /* Also after a failure: the results before it are valid. */
+        /* Write the JSON after a failure, too: the results before the failure are valid. */
         if (options->json && client->result_count > 0 && write_json(client) < 0)
             r = -1;
     }

@@ -1,6 +1,6 @@
 /*
- * `vipperf lat|bw|rate HOST`: connects to the server, measures every size, prints and writes the
- * results.
+ * `vipperf lat|bw|rate HOST`: connects to the server, measures every size, prints the results
+ * and, with --json, also writes them as JSON.
  */
 #ifndef TOOLS_VIPPERF_CLIENT_H
 #define TOOLS_VIPPERF_CLIENT_H

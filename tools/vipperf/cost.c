@@ -1,10 +1,10 @@
 /*
- * vipperf cost: the time of calls that are not part of a data transfer, as in the VIBe benchmarks:
+ * vipperf cost: measures VIPL calls that transfer no data, as in the VIBe benchmarks:
  * registering and releasing memory, creating and destroying VIs and completion queues. It also
  * measures VipRecvDone and VipCQDone without a completion. There is no peer. (`vipperf lat --vis`
  * measures the time to connect a VI.)
  *
- * One line and one JSON result per call: percentiles of its iterations in ns.
+ * Each call gets one line and one JSON result: the percentiles of its time, in ns.
  */
 #include "tools/vipperf/cost.h"
 
@@ -27,10 +27,10 @@
 /* Entries of each completion queue. */
 #define CQ_ENTRIES 256
 
-/* Calls of VipRecvDone or VipCQDone per sample: one call is shorter than a read of the clock. */
+/* Calls of VipRecvDone or VipCQDone in one sample: one call is shorter than a read of the clock. */
 #define CALLS_PER_SAMPLE 1000
 
-/* The state of the command. */
+/* The state of `vipperf cost`. */
 struct cost {
     struct end_nic nic;
     VIP_PROTECTION_HANDLE ptag;
@@ -51,7 +51,7 @@ static int failed(struct cost *cost, const char *call, VIP_RETURN rc)
     return -1;
 }
 
-/* Print and keep the percentiles of the samples. */
+/* Compute, keep and print the percentiles of the samples. */
 static void conclude(struct cost *cost, const char *name)
 {
     struct cost_line *line = &cost->lines[cost->line_count++];
@@ -88,7 +88,7 @@ static void memory_put(uint8_t *memory, size_t bytes, enum memory_kind kind)
         (void)munmap(memory, bytes);
 }
 
-/* Register and release memory: for MEMORY_FRESH new memory each time, else always the same. */
+/* Measure VipRegisterMem and VipDeregisterMem. MEMORY_FRESH: each time with new memory. */
 static int memory(struct cost *cost, size_t bytes, enum memory_kind kind)
 {
     VIP_MEM_ATTRIBUTES attrs = {.Ptag = cost->ptag, .EnableRdmaWrite = VIP_TRUE};
@@ -163,7 +163,7 @@ static int make_cq(struct cost *cost, VIP_CQ_HANDLE *ret)
     return rc == VIP_SUCCESS ? 0 : failed(cost, "VipCreateCQ", rc);
 }
 
-/* Create `iters` objects one after the other, then destroy them. Prints a line for each call. */
+/* Create `iters` VIs or CQs, then destroy them. Prints a line for creating, one for destroying. */
 static int objects(struct cost *cost, bool cqs)
 {
     void **made = calloc(cost->iters, sizeof(*made));
@@ -196,7 +196,7 @@ static int objects(struct cost *cost, bool cqs)
     return r;
 }
 
-/* ---- calls that find nothing --------------------------------------------------------------- */
+/* ---- calls that find no completion --------------------------------------------------------- */
 
 static int polls(struct cost *cost)
 {

@@ -1,4 +1,4 @@
-/* vipperf cost: measures calls that are not part of a data transfer. */
+/* vipperf cost: measures VIPL calls that are not part of a data transfer. */
 #ifndef TOOLS_VIPPERF_COST_H
 #define TOOLS_VIPPERF_COST_H
 

@@ -14,7 +14,7 @@
 
 #include "tools/vipperf/segments.h"
 
-/* With fewer processors, two vipperfs and two vipds share them: a thread that polls must yield. */
+/* With fewer processors, two vipperfs and two vipds share them, so a polling thread must yield. */
 #define CPUS_PLENTY 4
 
 /* Each slot starts on its own cache line. */
@@ -74,7 +74,7 @@ int end_failed(struct end *end, const char *call, VIP_RETURN rc)
 
 /*
  * Ignore asynchronous errors: each relevant error also makes a descriptor or a call fail, which
- * sets end->why. The default handler would print it a second time.
+ * sets end->why. The default handler would print the error a second time.
  */
 static void ignore_async_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
 {
@@ -232,7 +232,7 @@ void end_free(struct end *end)
 
     if (end->vi) {
         (void)VipDisconnect(end->vi);
-        /* VipDestroyVi needs empty queues: take all descriptors, which are flushed. */
+        /* VipDisconnect flushed all descriptors. Dequeue them: VipDestroyVi needs empty queues. */
         do {
             desc = NULL;
             (void)VipSendDone(end->vi, &desc);
@@ -289,8 +289,8 @@ static VIP_MEM_HANDLE handle_of(const struct end *end, const uint8_t *bytes)
 }
 
 /*
- * Write data segments for `len_bytes` bytes of the slot at `bytes`, cut into `wanted` pieces.
- * Returns their number.
+ * Write data segments for the `len_bytes` bytes at `bytes`, in at most `wanted` segments. Returns
+ * the number of segments.
  */
 static unsigned put_segments(const struct end *end, VIP_DESCRIPTOR_SEGMENT *segments,
                              const uint8_t *bytes, size_t len_bytes, unsigned wanted)
@@ -321,8 +321,8 @@ static VIP_DESCRIPTOR *desc_at(const struct end *end, uint8_t *first, uint64_t i
 }
 
 /*
- * The segments of a descriptor. Its member DS is not used, because a descriptor may have more
- * segments than DS.
+ * The segments of a descriptor. The member DS is not used, because a descriptor may have more
+ * segments than the array DS.
  */
 static VIP_DESCRIPTOR_SEGMENT *segments_of(VIP_DESCRIPTOR *desc)
 {

@@ -29,7 +29,7 @@ static const char *const kind_names[] = {[FLOOR_UDP] = "udp",
 static const char *const what_names[] = {
     [FLOOR_LAT] = "lat", [FLOOR_BW] = "bw", [FLOOR_RATE] = "rate"};
 
-/* More than the number of sizes from 0 to FLOOR_SIZE_MAX, doubled each time. */
+/* Largest number of results, more than there are sizes 0, 1, 2, 4 .. FLOOR_SIZE_MAX. */
 #define RESULTS_MAX 32
 
 /* Largest message, in bytes, whose datagrams all fit the socket buffer of a privileged process. */
@@ -70,7 +70,7 @@ static int wrong(const char *option, const char *value, const char *expected)
     return 2;
 }
 
-/* Split "A,B" in place. */
+/* Split the text "A,B" in place. */
 static bool parse_pair(char *text, char **ret_a, char **ret_b)
 {
     char *comma = strchr(text, ',');
@@ -147,7 +147,7 @@ static int parse_option(int option, char *value, struct floor_opts *opts)
         opts->json = value;
         return 0;
     }
-    /* getopt has printed the option. */
+    /* getopt has already printed a message with the option. */
     return misused("unknown option");
 }
 

@@ -3,8 +3,8 @@
  * of equal size in one buffer (UDP_SEGMENT), and one call receives many datagrams (UDP_GRO). This
  * is the cheapest way through the kernel for a protocol over UDP (tools/vipperf/floor_inside.h).
  *
- * Only for bw and rate. A datagram has as much payload as fits an Ethernet frame, or less for
- * smaller messages. The result counts arrived bytes, as for plain UDP.
+ * Only for bw and rate. A datagram has as much payload as fits into an Ethernet frame; for smaller
+ * messages, it has less. The result counts the bytes that arrived, as for plain UDP.
  */
 #include "tools/vipperf/floor_inside.h"
 
@@ -19,18 +19,18 @@
 /* Payload bytes of a datagram in a frame of 1500 bytes. */
 #define SEGMENT_BYTES_MAX 1472u
 
-/* Datagrams and bytes of one call that every kernel with the offload accepts. */
+/* Largest number of datagrams and of bytes that every kernel with the offload accepts per call. */
 #define SEGMENTS_MAX    64u
 #define BURST_BYTES_MAX 65000u
 
 static uint8_t bytes[FLOOR_DATAGRAM_BYTES_MAX];
 
-/* The division of a message, or of many small ones, into bursts. */
+/* The division of a message, or of many small messages, into bursts. */
 struct burst {
     uint32_t segment_bytes;
-    uint32_t bytes;       /* of a full burst */
-    uint32_t messages;    /* in a full burst; 1 if a message needs several bursts */
-    uint64_t round_bytes; /* of the messages of a full burst, or of one message */
+    uint32_t bytes;       /* bytes of a full burst */
+    uint32_t messages;    /* messages in a full burst; 1 if a message is larger than a datagram */
+    uint64_t round_bytes; /* total bytes of `messages` messages */
 };
 
 static struct burst burst_of(uint64_t size)
@@ -53,7 +53,7 @@ static struct burst burst_of(uint64_t size)
 static int send_burst(int sock, uint32_t len)
 {
     while (send(sock, bytes, len, 0) < 0) {
-        /* ECONNREFUSED is about an earlier datagram: the other side was not ready. Try again. */
+        /* ECONNREFUSED: the other side was not ready for an earlier datagram. Try again. */
         if (errno != EINTR && errno != ENOBUFS && errno != ECONNREFUSED)
             return floor_failed(errno, "cannot send %u bytes with segmentation offload",
                                 (unsigned)len);

@@ -10,11 +10,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* As in `vipperf bw`: bytes of all messages under way, and the smallest number of messages. */
+/* Bytes of all messages under way, and their smallest number; the same as in `vipperf bw`. */
 #define WINDOW_BYTES (8u << 20)
 #define WINDOW_MIN   4u
 
-/* Polls before a yield, because the other process may need the processor. */
+/* A process yields after this many polls: the other process may need the processor. */
 #define LOOKS_PER_YIELD 1000u
 
 /* Each word has one writer and a cache line of its own. */
@@ -78,7 +78,7 @@ static int pinger(struct floor_run *run)
     return floor_ping(run, round_trip, &pinger);
 }
 
-/* Copy messages between two arrays of slots, which are used again and again in order. */
+/* Copy messages from one array of slots to another. The slots are used in order, in a circle. */
 static int copier(struct floor_run *run)
 {
     uint64_t slots = WINDOW_BYTES / run->size, sent = 0, total = 0;

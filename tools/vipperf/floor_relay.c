@@ -1,7 +1,7 @@
 /*
  * Measures a relay without a protocol: two applications, each with a relay process that it reaches
- * through shared memory. The relays exchange UDP datagrams (tools/vipperf/floor_inside.h). What
- * this takes more than plain UDP is the cost of a daemon.
+ * through shared memory. The relays exchange UDP datagrams (tools/vipperf/floor_inside.h). The
+ * time beyond that of plain UDP is the cost of a daemon.
  *
  * Each side has two rings, each with one writer and one reader: application -> relay, and relay ->
  * application. The relay sends datagrams directly from one ring and receives them into the other.
@@ -23,8 +23,8 @@
 
 #define RING_SLOTS 64u
 
-/* Largest number of datagrams under way in a stream. Lost datagrams are not sent again, so this is
- * small enough that no receive buffer overflows. */
+/* Largest number of datagrams under way in a stream. Lost datagrams are not sent again, so this
+ * number must be small: no receive buffer may overflow. */
 #define STREAM_WINDOW 32u
 
 /* The receiving application acknowledges after this many datagrams. */
@@ -36,9 +36,9 @@ struct slot {
 };
 
 struct ring {
-    _Alignas(64) uint32_t head;   /* writer: slots written; the futex word */
-    _Alignas(64) uint32_t tail;   /* reader: slots taken */
-    _Alignas(64) uint32_t asleep; /* reader: 1 = the reader sleeps; the writer must wake it */
+    _Alignas(64) uint32_t head;   /* number of slots written; also the futex word */
+    _Alignas(64) uint32_t tail;   /* number of slots that the reader has taken */
+    _Alignas(64) uint32_t asleep; /* 1 = the reader sleeps, and the writer must wake it */
     _Alignas(64) struct slot slot[RING_SLOTS];
 };
 
@@ -71,7 +71,7 @@ static void app_sleep(struct ring *ring, uint32_t seen)
     __atomic_store_n(&ring->asleep, 0, __ATOMIC_RELAXED);
 }
 
-/* Wait for the next datagram. Outcomes: its slot; NULL: the run has ended. */
+/* Wait for the next datagram. Returns its slot; NULL: the run has ended. */
 static const struct slot *app_wait(struct floor_run *run, struct ring *in)
 {
     uint32_t tail = in->tail;
@@ -92,7 +92,7 @@ static void app_take(struct ring *in)
     __atomic_store_n(&in->tail, in->tail + 1, __ATOMIC_RELEASE);
 }
 
-/* Post one datagram. Outcomes: 0; 1: the run has ended. */
+/* Give one datagram to the relay. Outcomes: 0; 1: the run has ended, or failed with a message. */
 static int app_post(struct floor_run *run, struct relay_side *side, uint32_t len)
 {
     struct ring *out = &side->out;
@@ -149,7 +149,7 @@ static int round_trip(void *ctx)
     return post_message(pinger->run, pinger->side) != 0 || wait_message(pinger) != 0;
 }
 
-/* bw and rate: keep STREAM_WINDOW datagrams under way; an acknowledgement is for ACK_EVERY. */
+/* bw and rate: send datagrams. An acknowledgement comes after every ACK_EVERY datagrams. */
 static int stream_out(struct pinger *pinger)
 {
     struct floor_run *run = pinger->run;
@@ -176,7 +176,7 @@ static int app_client(struct floor_run *run)
 {
     struct pinger pinger = {run, side_of(run, 0)};
 
-    /* When both ports are published, the relays are connected. */
+    /* When both ports are published, datagrams can reach both relays. */
     if (!floor_wait_port(run, 0) || !floor_wait_port(run, 1))
         return floor_failed(0, "the relays did not meet");
     return run->opts->what == FLOOR_LAT ? floor_ping(run, round_trip, &pinger)
@@ -225,7 +225,7 @@ static int relay_out(struct ring *out, int sock)
                 floor_failed(errno, "the relay cannot send");
                 return -1;
             }
-            /* The error is about an earlier datagram; the next turn of the loop sends this one. */
+            /* The error is about an earlier datagram; the loop sends this datagram again. */
             continue;
         }
         __atomic_store_n(&out->tail, ++tail, __ATOMIC_RELEASE);
@@ -270,7 +270,7 @@ static void relay_sleep(struct relay_side *side, int sock)
     if (load(&side->out.head) == side->out.tail)
         poll(fds, 2, FLOOR_CHECK_MS);
     __atomic_store_n(&side->out.asleep, 0, __ATOMIC_RELAXED);
-    /* The read does not block; its result does not matter. */
+    /* The read resets the eventfd and does not block; its result does not matter. */
     if (fds[0].revents && read(side->bell, &rings, sizeof(rings)) < 0)
         return;
 }

@@ -1,10 +1,10 @@
 /*
- * Processes of a floor run: forking, namespaces, watching, reaping; phases and counting
- * (tools/vipperf/floor_inside.h).
+ * Runs the processes of a floor measurement: forks, enters namespaces, watches and reaps; counts
+ * and sets phases (tools/vipperf/floor_inside.h).
  *
- * Owns: children and shared memory of a run. No child outlives floor_execute: it kills all children
- * when one fails, when there is no progress, and on SIGINT, SIGTERM and SIGHUP. If the parent is
- * killed, the kernel kills the children.
+ * Owns: child processes and shared memory of a run. No child outlives floor_execute: it kills all
+ * children when one fails, when there is no progress, and on SIGINT, SIGTERM and SIGHUP. If the
+ * parent is killed, the kernel kills the children.
  */
 #include "tools/vipperf/floor_inside.h"
 
@@ -25,15 +25,15 @@
 /* Seconds without progress after which a run has failed. */
 #define STALL_S 3
 
-/* Bytes of socket buffers to request; without privileges the system may give less. */
+/* Size of a socket buffer to request, in bytes; without privileges, the system may allow less. */
 #define BUFFER_BYTES (4 << 20)
 
-/* A run by duration in which nothing has arrived yet waits at most this much longer, in ns. */
+/* If nothing has arrived when the duration is over, the run goes on for at most this many ns. */
 #define FIRST_NS 10000000000ull
 
 /*
- * Length of the warm-up, which is not measured: this part of the duration (one tenth), or this many
- * pings at most.
+ * The warm-up is not measured. In a stream it takes 1/WARM_UP_PART of the duration. In lat it takes
+ * one tenth of the pings, but at most WARM_UP_PINGS_MAX.
  */
 #define WARM_UP_PART      10
 #define WARM_UP_PINGS_MAX 1000
@@ -52,7 +52,7 @@ int floor_failed(int err, const char *format, ...)
 
 /* ---- processes ------------------------------------------------------------------------- */
 
-/* Enter the network namespace of /run/netns/NAME. Outcomes: 0; 1 with a message. */
+/* Enter the network namespace of /run/netns/NAME. Outcomes: 0; 1 with an error message. */
 static int enter_netns(const char *name)
 {
     char path[128];
@@ -77,7 +77,7 @@ _Noreturn static void child(struct floor_run *run, const struct floor_member *me
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     sigprocmask(SIG_SETMASK, old_mask, NULL);
     signal(SIGPIPE, SIG_IGN);
-    /* End if the parent ended before prctl: the kernel then sends no signal. */
+    /* End this process if its parent ended before prctl: the kernel then sends no signal. */
     if (getppid() != parent)
         _exit(1);
     rc = netns ? enter_netns(netns) : 0;
@@ -123,7 +123,7 @@ static void kill_all(pid_t *pids, unsigned count)
                 continue;
 }
 
-/* Wait until all children have ended. Outcomes: 0; 1: a child failed, and all are killed. */
+/* Wait until all children end. Outcomes: 0; 1: failure, stall or signal; all are killed. */
 static int watch(struct floor_run *run, pid_t *pids, unsigned count, const sigset_t *signals)
 {
     uint64_t progress = 0, moved_ns = floor_now_ns();
@@ -229,11 +229,11 @@ void floor_finish(struct floor_run *run)
         __atomic_fetch_add(&run->shared->cpu_ns, cpu_ns() - run->cpu_from, __ATOMIC_RELAXED);
 }
 
-/* State of the client's stream; one client per process. */
+/* State of the client's stream. A process has at most one client. */
 static struct {
     uint64_t warm_ns, end_ns; /* start and end of measuring */
-    uint64_t warm_bytes;      /* bytes that the server had received when measuring started */
-    uint64_t warm_back_bytes; /* bytes that the client had received then (both ways) */
+    uint64_t warm_bytes;      /* bytes that the server had received at warm_ns */
+    uint64_t warm_back_bytes; /* bytes that the client had received at warm_ns (both ways) */
 } stream;
 
 bool floor_send_more(struct floor_run *run, uint64_t sent)
@@ -247,7 +247,7 @@ bool floor_send_more(struct floor_run *run, uint64_t sent)
     if (opts->iters && sent >= opts->iters)
         return false;
     __atomic_store_n(&run->shared->progress, sent + 1, __ATOMIC_RELAXED);
-    /* For small messages read the clock rarely: each time would cost too much. */
+    /* Read the clock only at every 16th small message: a read for each message costs too much. */
     if (run->size < 4096 && sent % 16 != 0)
         return true;
     now = floor_now_ns();
@@ -258,10 +258,10 @@ bool floor_send_more(struct floor_run *run, uint64_t sent)
         floor_set_phase(run, FLOOR_MEASURE);
         floor_goes_on(run);
     }
-    /* The duration starts when measuring really started, which is late on a busy processor. */
+    /* The duration counts from the real start of measuring: late on a busy processor. */
     if (opts->iters || floor_phase(run) == FLOOR_WARM_UP || now - stream.warm_ns < total_ns)
         return true;
-    /* On a busy machine the receiver may not have run yet, so that there is no rate: go on. */
+    /* On a busy machine the receiver may not have run yet. There would be no rate, so go on. */
     if (now - stream.warm_ns < total_ns + FIRST_NS &&
         __atomic_load_n(&run->shared->rx_bytes, __ATOMIC_RELAXED) == stream.warm_bytes)
         return true;
@@ -277,7 +277,7 @@ void floor_take_stream(struct floor_run *run, uint64_t sent)
 
     bytes = __atomic_load_n(&shared->rx_bytes, __ATOMIC_RELAXED) - stream.warm_bytes;
     if (run->opts->iters) {
-        /* Wait for all bytes, or until no byte arrives for 200 ms (datagrams get lost). */
+        /* Wait for all bytes, but at most 200 ms for the next byte: datagrams may be lost. */
         deadline_ns = floor_now_ns() + 200000000ull;
         while (bytes < sent * run->size && floor_now_ns() < deadline_ns) {
             uint64_t now;

@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Smallest size of the receiver's reads for bw and rate, in bytes. */
+/* In bw and rate, the receiver asks for at least this many bytes in each read. */
 #define READ_BYTES_MIN 262144u
 
 struct side {
@@ -25,9 +25,9 @@ struct side {
 };
 
 /*
- * Both ways: write messages and read arrivals, without waiting for either; count received bytes in
- * *total. The client ends when it has sent enough, the server at FLOOR_STOP. Outcomes: 0; 1 with a
- * message.
+ * Write messages and read the other side's messages; neither waits for the other. Count received
+ * bytes in *total. The client stops when it has sent enough, the server stops at FLOOR_STOP.
+ * Outcomes: 0; 1 with an error message.
  */
 static int go_both_ways(struct side *side, bool client, uint64_t *total)
 {
@@ -73,7 +73,7 @@ static int go_both_ways(struct side *side, bool client, uint64_t *total)
     return 0;
 }
 
-/* Set the options of a connected socket, and allocate its buffer. Outcomes: 0; 1 with a message. */
+/* Set a connected socket's options, allocate its buffer. Outcomes: 0; 1 with an error message. */
 static int prepare(struct side *side)
 {
     struct timeval wait = {.tv_usec = FLOOR_CHECK_MS * 1000};
@@ -86,7 +86,7 @@ static int prepare(struct side *side)
     return side->bytes ? 0 : floor_failed(ENOMEM, "no buffer");
 }
 
-/* Read once. Returns the number of bytes; 0: closed, or end of the run; -1 with a message. */
+/* Read once. Returns the number of bytes; 0: closed or run ended; -1 with an error message. */
 static ssize_t read_some(struct side *side, size_t want)
 {
     int flags = side->run->opts->poll ? MSG_DONTWAIT : 0;
@@ -106,7 +106,7 @@ static ssize_t read_some(struct side *side, size_t want)
     return 0;
 }
 
-/* Read a whole message. Outcomes: 1: done; 0: ended; -1: failed, with a message. */
+/* Read a whole message. Outcomes: 1; 0: closed, or the run has ended; -1 with an error message. */
 static int read_message(struct side *side)
 {
     for (size_t left = side->run->size; left > 0;) {
@@ -119,7 +119,7 @@ static int read_message(struct side *side)
     return 1;
 }
 
-/* Write a whole message. Outcomes: 0; 1 with a message. */
+/* Write a whole message. Outcomes: 0; 1 with an error message. */
 static int write_message(struct side *side)
 {
     for (size_t left = side->run->size; left > 0;) {
@@ -165,7 +165,7 @@ static int client(struct floor_run *run)
     return 0;
 }
 
-/* Listen, publish the port, accept one connection. Returns the socket; -1 with a message. */
+/* Listen, publish the port, accept one connection. Returns the socket; -1 with an error message. */
 static int accept_client(struct floor_run *run)
 {
     struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr = run->opts->address[1]};

@@ -2,8 +2,8 @@
  * Measures plain UDP: two processes, two connected sockets, one datagram per system call
  * (tools/vipperf/floor_inside.h). A message longer than a datagram takes several datagrams.
  *
- * bw and rate count arrived bytes: UDP has no flow control, so data for which the receiver's buffer
- * has no room are lost.
+ * bw and rate count only bytes that arrive. UDP has no flow control, so it drops data for which the
+ * receiver's buffer has no room.
  */
 #include "tools/vipperf/floor_inside.h"
 
@@ -34,7 +34,7 @@ static ssize_t receive(struct floor_run *run, int sock, int *ret_rc)
     return -1;
 }
 
-/* Send all datagrams of one message. Outcomes: 0; 1 with a message. */
+/* Send all datagrams of one message. Outcomes: 0; 1 with an error message. */
 static int send_message(struct floor_run *run, int sock)
 {
     uint64_t count = floor_datagrams(run->size);
@@ -43,8 +43,7 @@ static int send_message(struct floor_run *run, int sock)
         uint32_t len = floor_datagram_bytes(run->size, i);
 
         while (send(sock, bytes, len, 0) < 0) {
-            /* ECONNREFUSED is about an earlier datagram: the other side was not ready. Try
-             * again. */
+            /* ECONNREFUSED: an earlier datagram found the other side not ready. Try again. */
             if (errno != EINTR && errno != ENOBUFS && errno != ECONNREFUSED)
                 return floor_failed(errno, "cannot send a datagram of %u bytes", (unsigned)len);
         }
@@ -65,7 +64,7 @@ static int round_trip(void *ctx)
 
     if (send_message(pinger->run, pinger->sock) != 0)
         return 1;
-    /* If a datagram is lost, the loop does not end by itself: the parent ends the run (STALL_S). */
+    /* If a datagram is lost, this loop waits for it until the parent ends the run (STALL_S). */
     for (uint64_t i = 0; i < count; i++)
         if (receive(pinger->run, pinger->sock, &rc) < 0)
             return 1;

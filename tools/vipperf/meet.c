@@ -11,13 +11,13 @@
 /* Enough bytes for an address with the longest host part and discriminator of any VIPL library. */
 #define ADDRESS_BYTES 512
 
-/* Number of receives for notes; at most two notes are under way. */
+/* Number of receive descriptors for notes; at most two notes are under way at a time. */
 #define NOTE_SLOTS 4
 
-/* Nanoseconds between two attempts. */
+/* Nanoseconds between two attempts to connect. */
 #define RETRY_NS 20000000
 
-/* Time limit of one attempt, in ms; long enough to find out that the host does not answer. */
+/* Time limit of one attempt to connect, in ms; long enough to detect a host without an answer. */
 #define ATTEMPT_MS 5000
 
 /* A VIP_NET_ADDRESS with space for host part and discriminator. */
@@ -26,7 +26,7 @@ union address {
     uint8_t raw[ADDRESS_BYTES];
 };
 
-/* Write the host part and, directly behind it, the discriminator, as VIPL requires. */
+/* Write the host part (unless host is NULL) and, directly after it, the discriminator. */
 static void set_address(union address *address, const uint8_t *host, size_t host_len,
                         const char *disc)
 {
@@ -90,7 +90,7 @@ int meet_connect(struct end *end, const char *host, const char *disc)
         if (rc == VIP_SUCCESS)
             return 0;
         now_ns = end_now_ns();
-        /* The time limit counts from the first answer: a vipd that did not run answers late. */
+        /* The time limit counts from the first answer: a vipd that is starting answers late. */
         if (deadline_ns == 0)
             deadline_ns = now_ns + MEET_PATIENCE_MS * 1000000ull;
         if (rc != VIP_NO_MATCH || now_ns >= deadline_ns)
@@ -116,7 +116,7 @@ int meet_wait(const struct end_nic *nic, const char *disc, VIP_ULONG timeout_ms,
     return -1;
 }
 
-/* Make another idle end, not connected yet. NULL with why on failure. */
+/* Make an end for another idle VI; do not connect it yet. Returns NULL with why on failure. */
 static struct end *make_idle(struct meet_idle *idle, const struct end_nic *nic, uint64_t count,
                              char *why, size_t why_bytes)
 {

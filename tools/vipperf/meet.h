@@ -1,8 +1,8 @@
 /*
- * How two vipperf processes connect: a control connection (always Reliable Delivery) for notes
- * (short texts, plan.h), and one data connection per measurement.
+ * How two vipperf processes connect: they make a control connection (always Reliable Delivery) for
+ * notes (short texts, plan.h), and one data connection per measurement.
  *
- * Owns: addresses, repeated attempts to connect, notes over an end. Does not own: the meaning of
+ * Owns: addresses, repeated attempts to connect, transfer of notes. Does not own: the meaning of
  * notes.
  */
 #ifndef TOOLS_VIPPERF_MEET_H
@@ -19,31 +19,31 @@
 
 /* After the first answer "no server waits", the client repeats its request for this many ms. */
 #define MEET_PATIENCE_MS 5000
-/* Time, in ms, for which a server waits for the data connection; long for busy machines. */
+/* A server waits for the data connection for this many ms; long, because machines may be busy. */
 #define MEET_DATA_MS 30000
 
 /*
- * Connect an end to a host and discriminator; its VI is Idle, its receives are posted. After
- * VIP_NO_MATCH try again for MEET_PATIENCE_MS. Outcomes: 0; -1 with end->why.
+ * Connect an end whose VI is Idle and whose receive descriptors are posted. After VIP_NO_MATCH, the
+ * function tries again for MEET_PATIENCE_MS. Outcomes: 0; -1 with end->why.
  */
 int meet_connect(struct end *end, const char *host, const char *disc);
 
-/* Wait for a connection request. Outcomes: 1 and *ret; 0: none within timeout_ms; -1 with why. */
+/* Wait for a request to connect. Outcomes: 1 and *ret; 0: none came in timeout_ms; -1 with why. */
 int meet_wait(const struct end_nic *nic, const char *disc, VIP_ULONG timeout_ms,
               VIP_CONN_HANDLE *ret, char *why, size_t why_bytes);
 
 /*
- * Idle VIs: connected, without traffic, in addition to the measured VI; they show the cost of an
- * idle VI. Both sides make the same number; the client connects one after the other.
+ * Idle VIs are connected but have no traffic; they show the cost of an idle VI. Both sides make the
+ * same number of them, beside the measured VI. The client connects them one after the other.
  */
 struct meet_idle {
-    struct end *ends; /* NULL if there are none */
-    uint64_t count;   /* number made so far; after a failure, too, call meet_idle_free */
+    struct end *ends; /* NULL if there are no idle VIs */
+    uint64_t count;   /* number of ends made so far */
 };
 
 /*
- * Make the idle VIs. For each, the server waits on disc and the client connects. Outcomes: 0; -1
- * with why.
+ * Make the idle VIs. For each one, the server waits for a request to `disc` and the client
+ * connects. After a failure, too, call meet_idle_free. Outcomes: 0; -1 with why.
  */
 int meet_idle_connect(struct meet_idle *idle, const struct end_nic *nic, uint64_t count,
                       const char *host, const char *disc, char *why, size_t why_bytes);
@@ -51,7 +51,7 @@ int meet_idle_accept(struct meet_idle *idle, const struct end_nic *nic, uint64_t
                      const char *disc, char *why, size_t why_bytes);
 void meet_idle_free(struct meet_idle *idle);
 
-/* Make an end for notes, with its receives posted. Outcomes: 0; -1 with end->why. */
+/* Make an end for notes, and post its receive descriptors. Outcomes: 0; -1 with end->why. */
 int meet_make_control(struct end *end, const struct end_nic *nic);
 
 /* Outcomes: 0; -1 with end->why. */

@@ -17,13 +17,13 @@
 #define DEFAULT_SIZE_SMALL 64
 #define DEFAULT_SIZE_BW    (1024 * 1024)
 
-/* Default window: bytes under way; but at least MIN and at most MAX messages. */
+/* By default a window has this many bytes, but at least MIN and at most MAX messages. */
 #define WINDOW_BYTES    (8 * 1024 * 1024)
 #define WINDOW_MIN      4
 #define WINDOW_MAX_BW   64
 #define WINDOW_MAX_RATE 256
 
-/* Largest message in bytes: a length has 32 bits. The NIC's lower limit is checked later. */
+/* Largest message in bytes, because a length has 32 bits. The NIC's own limit is checked later. */
 #define SIZE_MAX_BYTES UINT32_MAX
 
 enum {
@@ -116,7 +116,7 @@ static bool parse_choice(const char *text, const char *const *names, unsigned *r
     return false;
 }
 
-/* One registration for all buffers, or one for each. */
+/* Values of --register: one registration for all buffers, or one for each buffer. */
 static const char *const register_names[] = {"one", "each", NULL};
 
 /* Set an option whose value is one of several words. */
@@ -210,7 +210,7 @@ static bool wrong_segments(const struct client_options *options)
     return false;
 }
 
-/* Check for combinations that --buffers does not support. */
+/* Refuse options that do not work with --buffers, and --register each without --buffers. */
 static bool check_buffers(const struct client_options *options)
 {
     const struct plan *plan = &options->plan;
@@ -236,7 +236,7 @@ static bool check_buffers(const struct client_options *options)
     return true;
 }
 
-/* Refuse combinations that cannot work, before the measurement starts. */
+/* Before the measurement starts, refuse combinations of options that cannot work. */
 static bool check(const struct client_options *options)
 {
     const struct plan *plan = &options->plan;
@@ -419,7 +419,7 @@ struct plan options_plan(const struct client_options *options, uint64_t size_byt
             plan.window = WINDOW_MIN;
         if (plan.window > most)
             plan.window = most;
-        /* The receiver checks a message before the next message may use its buffer. */
+        /* Until the receiver has checked a message, no other message may use its buffer. */
         if (plan.verify && plan.buffers > 0 && plan.window > plan.buffers)
             plan.window = plan.buffers;
     }

@@ -1,12 +1,12 @@
 /*
- * Latency: the client sends message n, the server answers with message n; half of the time is one
- * sample. The client's messages have the contents of stream plan->seed, the server's messages those
- * of plan->seed + 1.
+ * Latency: the client sends message n, and the server answers with message n. One sample is half of
+ * this time. The client's messages have the contents of stream plan->seed, the server's messages
+ * those of plan->seed + 1.
  *
- * An RDMA Write without immediate data completes nothing at the receiver: the receiver polls a flag
- * in its memory. The flag is the last byte of the message. With --verify or --random-sizes it is a
- * word after the message instead, which a second RDMA Write sets (writes of one VI become visible
- * in order).
+ * An RDMA Write without immediate data completes no descriptor at the receiver, which polls a flag
+ * in its memory. The flag is the last byte of the message. With --verify or --random-sizes, it is a
+ * word after the message instead. A second RDMA Write sets this word; RDMA Writes of one VI become
+ * visible in order.
  */
 #include "tools/vipperf/run.h"
 
@@ -16,10 +16,10 @@
 
 #include "tools/vipperf/segments.h"
 
-/* Polls of memory between two checks of the receive queue for the end mark or an error. */
+/* Number of polls of the flag between two looks at the receive queue (for end mark or error). */
 #define POLLS_PER_LOOK 64
 
-/* Offset of the flag's word in a slot: in the last 64 bytes. */
+/* Offset in a slot of the word that is the flag: the start of the last 64 bytes. */
 static uint64_t word_offset(const struct run *run)
 {
     return run->end->args.slot_bytes - 64;
@@ -30,16 +30,16 @@ static bool flag_is_word(const struct plan *plan)
     return plan->verify || plan->random_sizes;
 }
 
-/* The last byte of message `number`; the previous message in the slot has another last byte. */
+/* The flag (last byte) of message `number`; the slot's previous message has another last byte. */
 static uint8_t flag_byte(const struct run *run, uint64_t number)
 {
     return (uint8_t)(number / run->end->args.in_slots % 255 + 1);
 }
 
 /*
- * Before the bytes of a buffer change, its last send must have completed. With RUN_PINGPONG_SLOTS
- * buffers or more, reap() ensures that; with fewer, this function waits. The wait is short, because
- * the answer has arrived.
+ * The bytes of a buffer may change only after its last send has completed. With RUN_PINGPONG_SLOTS
+ * buffers or more, reap() ensures this. With fewer buffers, this function waits for the send. The
+ * wait is short, because the other side has already received the message.
  */
 static int await_slot(struct run *run)
 {
@@ -95,7 +95,7 @@ static bool flag_is_set(const struct run *run, const uint8_t *slot, uint64_t num
            flag_byte(run, number);
 }
 
-/* Poll memory for message `number`. Outcomes: 1: arrived; 0: *ret_end is set; -1. */
+/* Poll the flag of message `number`. Outcomes: 1: arrived; 0: end mark, *ret_end is set; -1. */
 static int watch_flag(struct run *run, uint64_t number, bool *ret_end)
 {
     uint64_t deadline_ns = end_now_ns() + END_PATIENCE_MS * 1000000ull;
@@ -122,17 +122,17 @@ static int watch_flag(struct run *run, uint64_t number, bool *ret_end)
     }
 }
 
-/* A received message: its bytes are in the buffer of a receive or in an in slot. */
+/* A received message. Its bytes are in a receive descriptor's buffer or in an in slot. */
 struct incoming {
     uint64_t number;
     uint64_t len_bytes;
     const uint8_t *bytes;
-    int repost; /* receive descriptor to post again after reading the bytes, or -1 */
+    int repost; /* receive descriptor to post again after its bytes are read; -1: none */
 };
 
 /*
- * Wait for the next message from number `expected` on; with Unreliable Delivery a later message may
- * come first. Outcomes: 1 and *ret; 0: none within timeout_ms, or *ret_end is set; -1.
+ * Wait for message `expected`. With Unreliable Delivery, a later message may come instead.
+ * Outcomes: 1 and *ret; 0: no message within timeout_ms, or the end mark (*ret_end is set); -1.
  */
 static int next_message(struct run *run, uint64_t expected, unsigned timeout_ms,
                         struct incoming *ret, bool *ret_end)
@@ -163,7 +163,7 @@ static int next_message(struct run *run, uint64_t expected, unsigned timeout_ms,
             (!run_has_numbers(plan) ||
              (arrival.has_imm && run_number(arrival.imm, expected, &ret->number))))
             break;
-        /* With Unreliable Delivery this is a late answer or a part of a message: ignore it. */
+        /* With Unreliable Delivery, this is a late message or a part of a message: ignore it. */
         if (plan->level != PLAN_UD) {
             snprintf(run->end->why, sizeof(run->end->why),
                      "a message came out of order: number %u instead of %" PRIu64, arrival.imm,
@@ -190,7 +190,7 @@ static int finish_message(struct run *run, const struct incoming *message, uint6
     return 0;
 }
 
-/* Keep fewer sends outstanding than there are slots, so that the next buffer is free. */
+/* Let fewer sends be outstanding than there are slots, so that the next buffer is free. */
 static int reap(struct run *run)
 {
     if (end_reap(run->end) < 0)
@@ -200,7 +200,7 @@ static int reap(struct run *run)
     return end_drain(run->end, RUN_PINGPONG_SLOTS / 2, END_PATIENCE_MS) == 1 ? 0 : -1;
 }
 
-/* One ping and its answer. Outcomes: 1: answered, *ret_ns is the round trip; 0: lost (UD); -1. */
+/* Send a ping, await its answer. Outcomes: 1, and *ret_ns is set; 0: lost (only PLAN_UD); -1. */
 static int round_trip(struct run *run, uint64_t number, uint64_t *ret_ns)
 {
     const struct plan *plan = run->plan;

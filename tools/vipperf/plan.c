@@ -20,7 +20,7 @@ uint64_t plan_size(const struct plan *plan, uint64_t number)
                               : plan->size_bytes;
 }
 
-/* Add a line. Without room the line is left out; the other side then reports a missing key. */
+/* Add a line; leave it out if there is no room. Then the other side reports a missing key. */
 void note_put(struct note *note, const char *key, const char *value)
 {
     size_t room = sizeof(note->text) - note->len_bytes;

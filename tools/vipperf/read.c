@@ -1,9 +1,9 @@
 /*
- * RDMA Read: message n is a read of slot n % slots of the server. The server fills its slots once,
- * and then only waits for the end. In lat one read is under way, in bw and rate a window of reads.
+ * Measures RDMA Reads: message n is a read of the server's slot n % slots. The server fills its
+ * slots once, then only waits for the end. In lat one read is under way, in bw and rate a window of
+ * reads.
  *
- * Slot s has the contents of message s. So the client can check every byte without work of the
- * server.
+ * Slot s has the contents of message s. So the client can check every byte on its own.
  */
 #include "tools/vipperf/run.h"
 
@@ -57,7 +57,7 @@ static int take_reads(struct run *run)
     return 0;
 }
 
-/* Make one read after the other; each read is a sample. */
+/* Make one read after the other; half of the time of each read is a sample. */
 static int read_singly(struct run *run)
 {
     for (uint64_t number = 0;

@@ -17,7 +17,7 @@ static int compare_u64(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The nearest-rank percentile of a sorted array; per_mille counts thousandths. */
+/* Returns the nearest-rank percentile of a sorted array; per_mille 990 is the 99th percentile. */
 static uint64_t percentile(const uint64_t *sorted, size_t count, unsigned per_mille)
 {
     size_t rank = (count * per_mille + 999) / 1000;

@@ -6,9 +6,9 @@
  *
  * JSON: {"tool", "version", "command", "parameters": {...}, "results": [{"size", "messages",
  * "elapsed_s", "half_rtt_ns": {"p50", "p99", "p999", "max"} or null, "bytes_per_s",
- * "messages_per_s", "cpu_s", "verified": true, false or null}]}. With --both-ways messages,
- * bytes_per_s and messages_per_s are sums of both directions, and "messages_out" and
- * "messages_back" are the parts of messages.
+ * "messages_per_s", "cpu_s", "verified": true, false or null}]}. With --both-ways, "messages",
+ * "bytes_per_s" and "messages_per_s" are sums of both directions. "messages_out" and
+ * "messages_back" are the parts of "messages".
  */
 #ifndef TOOLS_VIPPERF_RESULT_H
 #define TOOLS_VIPPERF_RESULT_H
@@ -18,7 +18,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Half round trips in ns. */
+/* Percentiles and maximum of half round trips, in ns. */
 struct perf_latency {
     uint64_t p50, p99, p999, max;
 };
@@ -31,20 +31,20 @@ enum perf_verified {
 
 /* One measurement of one message size. */
 struct perf_result {
-    uint64_t size_bytes; /* of one message */
+    uint64_t size_bytes; /* size of one message */
     uint64_t messages;   /* measured messages, one way or the sum of both ways */
-    bool both_ways;      /* messages_back is part of messages and of the rates */
+    bool both_ways;      /* messages and the rates include messages_back */
     uint64_t messages_back;
     double elapsed_s; /* wall time of the measured part */
-    bool has_latency; /* latency is valid (lat) */
+    bool has_latency; /* `latency` is valid (only in lat) */
     struct perf_latency latency;
-    double bytes_per_s;    /* payload of messages */
-    double messages_per_s; /* rate of `messages` */
+    double bytes_per_s;    /* payload of `messages`, per second */
+    double messages_per_s; /* `messages` per second */
     double cpu_s;          /* processor time of all measured processes, user and system */
     enum perf_verified verified;
 };
 
-/* One parameter of the run, for the JSON; numbers are written without quotes. */
+/* One parameter of the run, for the JSON file, which has no quotes around a number. */
 struct perf_param {
     const char *name;
     char value[64];
@@ -52,25 +52,25 @@ struct perf_param {
 };
 
 /*
- * Percentiles of `count` half-round-trip samples in ns; sorts the array in place. All are zero if
- * count is 0.
+ * Compute the percentiles of `count` half round trips in ns; this sorts `samples`. If count is 0,
+ * all percentiles are 0.
  */
 void perf_latency_of(uint64_t *samples, size_t count, struct perf_latency *ret);
 
 /* Set messages_per_s and bytes_per_s from messages, size_bytes and elapsed_s. */
 void perf_rates_of(struct perf_result *result);
 
-/* Table: a heading line, then one line per result. */
+/* Print the table: first the heading line, then one line per result. */
 void perf_print_heading(FILE *out, bool has_latency);
 void perf_print_row(FILE *out, const struct perf_result *result);
 
-/* Set params[i] as text or as a number. */
+/* Set a parameter to a text or to a number. */
 void perf_param_text(struct perf_param *param, const char *name, const char *value);
 void perf_param_number(struct perf_param *param, const char *name, double value);
 
 /*
- * Write the JSON file; "-" is standard output. `command` is for people, e.g. "floor udp lat".
- * Outcomes: 0; negative errno, without a message.
+ * Write the JSON file; "-" is standard output. `command` names the measurement for people, e.g.
+ * "floor udp lat". Outcomes: 0; negative errno, and no message is printed.
  */
 int perf_json_write(const char *path, const char *command, const struct perf_param *params,
                     size_t param_count, const struct perf_result *results, size_t result_count);

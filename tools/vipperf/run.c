@@ -11,16 +11,16 @@
 /* Bytes of a page. Each buffer of --buffers has its own pages and address translations. */
 #define PAGE_BYTES 4096
 
-/* Receives of a stream's server in addition to the window: for the end mark and its repetitions. */
+/* The server of a stream has this many more receive descriptors than its window, for end marks. */
 #define END_RECVS 8
 
-/* Receives for credits: more than can be under way, because each is for a quarter of the window. */
+/* Receive descriptors for credits: enough, because each credit is for a quarter of the window. */
 #define CREDIT_SLOTS 16
 
-/* Largest number of descriptors of a queue in addition to those for the window. */
+/* One way, a queue has at most this many descriptors in addition to those for the window. */
 #define DESCRIPTORS_BESIDE 16
 
-/* Messages between two reads of the clock; messages of LARGE_BYTES or more each read the clock. */
+/* The clock is read after this many messages; after each one if they have LARGE_BYTES or more. */
 #define MESSAGES_PER_CLOCK 16
 #define LARGE_BYTES        65536
 
@@ -29,7 +29,7 @@ bool run_has_numbers(const struct plan *plan)
     return plan->level == PLAN_UD || plan->op == PLAN_WRITE_IMM;
 }
 
-/* Set the arguments of an end that sends or receives a stream, or both. */
+/* Set the arguments of an end that sends a stream, receives a stream, or does both. */
 static void stream_args(const struct plan *plan, bool sends, bool receives, struct end_args *ret)
 {
     unsigned window = (unsigned)plan->window;
@@ -67,7 +67,7 @@ void run_end_args(const struct plan *plan, bool client, struct end_args *ret)
     if (plan->op == PLAN_READ) {
         ret->recvs = RUN_IDLE_RECVS;
         ret->sends = client ? window + 1 : 1;
-        ret->in_slots = window; /* reads copy from the server's in slots to the client's */
+        ret->in_slots = window; /* RDMA Reads copy the server's in slots to the client's */
     } else if (plan->test == PLAN_LAT) {
         /* Add 64 bytes for the word that a second RDMA Write sets (pingpong.c). */
         ret->slot_bytes = (room + 63) / 64 * 64 + 64;
@@ -186,7 +186,7 @@ int run_verify(struct run *run, const void *bytes, uint64_t len_bytes, uint64_t 
         run->corrupt = true;
         return -1;
     }
-    /* RDMA Writes place their data in one piece; other operations in segments. */
+    /* RDMA Writes place their data in one piece; sends and RDMA Reads place it in segments. */
     if (end->flat && (run->plan->op == PLAN_SEND || run->plan->op == PLAN_READ)) {
         segments_gather(end->flat, bytes, (size_t)run->plan->size_bytes, end->args.segments,
                         (size_t)len_bytes);

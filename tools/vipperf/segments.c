@@ -32,7 +32,7 @@ size_t segments_room(size_t len_bytes, unsigned wanted)
     return count > 0 ? len_bytes + (count - 1) * (size_t)SEGMENTS_GAP_BYTES : 0;
 }
 
-/* The next piece, at most the rest of the message. */
+/* Returns the next piece, cut to the `left` bytes that the message still has. */
 static struct segment next_within(struct segments *segments, size_t left)
 {
     struct segment piece = segments_next(segments);

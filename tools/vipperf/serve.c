@@ -2,9 +2,9 @@
  * The server. It needs no parameters: the first note of each client has the plan. Every client has
  * its own thread, a control connection, and one data connection per measurement.
  *
- * Steps of a measurement: the client sends the plan; the server answers "ready" with the
- * discriminator for the data connection (or "refused"); connection and measurement; the client
- * sends "done"; the server sends its result.
+ * Steps of a measurement: The client sends the plan. The server refuses it, or answers with the
+ * discriminator for the data connection. Both sides connect and measure. The client sends "done",
+ * and the server sends its result.
  */
 #include "tools/vipperf/serve.h"
 
@@ -28,13 +28,13 @@
 /* One client. */
 struct visit {
     struct end_nic *nic;
-    VIP_CONN_HANDLE request; /* request of its control connection */
+    VIP_CONN_HANDLE request; /* the client's request for the control connection */
     struct end control;
-    bool failed; /* a measurement has failed */
-    bool joined; /* receive() joins the thread and frees this */
+    bool failed; /* a measurement of this client has failed */
+    bool joined; /* receive() joins the thread and frees this struct */
 };
 
-/* Counter for the data discriminators of this process. */
+/* Number for the discriminator of this process's next data connection. */
 static atomic_uint data_number;
 
 static uint64_t thread_cpu_ns(void)
@@ -124,8 +124,8 @@ static int refuse(struct visit *visit, const char *why)
 }
 
 /*
- * Send the client the discriminator, then accept its data connection. Outcomes: 0; -1 with
- * run->end->why.
+ * Send the client the discriminator, then accept its idle VIs and its data connection. Outcomes: 0;
+ * -1 with run->end->why.
  */
 static int connect_data(struct visit *visit, struct run *run, struct meet_idle *idle)
 {
@@ -175,7 +175,7 @@ static int report(struct visit *visit, struct run *run, int outcome, uint64_t cp
     note_put_number(&result, "received_bytes", run->bytes_received);
     note_put_number(&result, "sent", run->sent);
     note_put_number(&result, "cpu_ns", cpu_ns);
-    /* After a failure the client may still wait for data: disconnect, which ends this wait. */
+    /* After a failure, the client may still wait for data. A disconnect ends its wait. */
     if (outcome != 0)
         (void)VipDisconnect(run->end->vi);
     if (!run->client_done && note_recv(&visit->control, END_PATIENCE_MS, &done) <= 0)
@@ -213,7 +213,7 @@ static int measure(struct visit *visit, const struct plan *plan)
     return r;
 }
 
-/* Handle one note of the client: a plan. Outcomes: 0: continue; -1: the client is gone. */
+/* Handle a client's note, which is a plan. Outcomes: 0: continue; -1: the client is gone. */
 static int converse(struct visit *visit, const struct note *note)
 {
     uint64_t protocol = 0;
@@ -262,7 +262,7 @@ static void *visit_main(void *arg)
     return NULL;
 }
 
-/* Start a thread for the client; if `once`, wait for its end. Returns the exit status so far. */
+/* Start a thread for the client; if `once`, wait until it ends. Returns 0; 1 after a failure. */
 static int receive(struct end_nic *nic, VIP_CONN_HANDLE request, bool once)
 {
     struct visit *visit = calloc(1, sizeof(*visit));

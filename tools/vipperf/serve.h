@@ -4,7 +4,7 @@
 
 #include "tools/vipperf/options.h"
 
-/* Runs until killed, or with --once until the first client has ended. Returns the exit status. */
+/* Runs until it is killed or, with --once, its first client has ended. Returns the exit status. */
 int serve_main(const struct serve_options *options);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * Bandwidth and message rate one way, with a window and credits (run.h). both.c uses the functions
- * for both ways.
+ * Bandwidth and message rate one way, with a window and credits (run.h). both.c uses these
+ * functions for streams both ways.
  *
- * An RDMA Write without immediate data completes nothing at the receiver. So after every quarter of
- * a window the client sends a mark: a send of no bytes with the number of messages written. It
- * arrives after the data.
+ * An RDMA Write without immediate data completes no descriptor at the receiver. So after every
+ * quarter of a window the client sends a mark: a send of no bytes with the number of messages
+ * written. The mark arrives after the data of these messages.
  */
 #include "tools/vipperf/stream.h"
 
@@ -20,11 +20,11 @@ uint64_t stream_quarter(const struct plan *plan)
 
 /* The state of the client. */
 struct sender {
-    uint64_t credited; /* messages that the server has taken, or that count as lost */
+    uint64_t credited; /* number of messages that the server has received, or that count as lost */
     bool ended;        /* the server has answered the end mark */
 };
 
-/* Read one credit. Outcomes: 1; 0: none within timeout_ms; -1. */
+/* Read one credit or the end mark. Outcomes: 1; 0: nothing came within timeout_ms; -1. */
 static int read_credit(struct run *run, struct sender *sender, unsigned timeout_ms)
 {
     struct end_arrival arrival;
@@ -41,7 +41,7 @@ static int read_credit(struct run *run, struct sender *sender, unsigned timeout_
         sender->ended = true;
         return 1;
     }
-    /* Credits for unsent messages are wrong; with Unreliable Delivery old credits may come late. */
+    /* A credit for unsent messages is wrong. With Unreliable Delivery, a credit may come late. */
     if (arrival.has_imm && run_number(arrival.imm, sender->credited, &number) &&
         number <= run->sent) {
         sender->credited = number;
@@ -78,7 +78,7 @@ static int wait_for_window(struct run *run, struct sender *sender)
     return stream_await_sends(run);
 }
 
-/* Wait until a buffer is free: its last send has completed. Sends complete in order. */
+/* Wait until the next buffer is free: its last send has completed. Sends complete in order. */
 int stream_await_sends(struct run *run)
 {
     const struct plan *plan = run->plan;
@@ -97,7 +97,7 @@ int stream_await_sends(struct run *run)
     return r == 1 ? 0 : -1;
 }
 
-/* Send the receiver the number of messages written. */
+/* Send the receiver a mark: the number of messages that this side has written. */
 static int post_mark(struct run *run)
 {
     const struct end_message mark = {.has_imm = true, .imm = (uint32_t)run->sent & RUN_NUMBER_MASK};
@@ -120,7 +120,7 @@ int stream_post(struct run *run, uint64_t seed)
 
     if (message.write)
         run_aim(run, number, &message);
-    /* A plain RDMA Write has no immediate data; only the marks have numbers. */
+    /* With plain RDMA Writes, only the marks have numbers in immediate data. */
     if (plan->op == PLAN_WRITE)
         message.has_imm = false;
     if (plan->verify)
@@ -199,7 +199,7 @@ static int wrong_order(struct run *run, uint32_t imm, uint64_t expected)
     return -1;
 }
 
-/* Count and check one message. */
+/* Count one message, and check it if the plan says so. */
 static int take_message(struct run *run, struct receiver *receiver, uint64_t number,
                         uint64_t len_bytes, const uint8_t *bytes)
 {
@@ -245,7 +245,7 @@ int stream_take(struct run *run, struct receiver *receiver, const struct end_arr
     if (run_has_numbers(plan)) {
         bool known = arrival->has_imm && run_number(arrival->imm, number, &number);
 
-        /* Unreliable Delivery: messages may come out of order; a late message counts as lost. */
+        /* With Unreliable Delivery, a message may come late; it then counts as lost. */
         if (!known && plan->level == PLAN_UD)
             return 0;
         if (!known || (plan->level != PLAN_UD && number != receiver->expected))
@@ -266,7 +266,7 @@ int stream_post_credit(struct run *run, uint32_t imm)
     return end_post_send(run->end, &credit);
 }
 
-/* Send credits for arrived messages; answer the end mark with the last credit and an end mark. */
+/* Send a credit for arrived messages. Answer an end mark with the last credit and an end mark. */
 static int give_credits(struct run *run, struct receiver *receiver)
 {
     uint64_t uncredited = receiver->expected - receiver->credited;
@@ -303,7 +303,7 @@ int run_stream_server(struct run *run)
             end_post_recv(run->end, arrival.index, plan->op == PLAN_SEND) < 0 ||
             give_credits(run, &receiver) < 0)
             return -1;
-        /* At a reliable level this answer is not lost, so nothing more will arrive. */
+        /* At a reliable level the answer to the end mark is not lost: nothing more will come. */
         if (receiver.ended && plan->level != PLAN_UD)
             return 0;
     }

@@ -7,10 +7,10 @@
 
 #include "tools/vipperf/end.h"
 
-/* Time, in ns, that an adaptive wait polls before it sleeps: some round trips of a fast network. */
+/* An adaptive wait polls for this many ns (some round trips of a fast network), then sleeps. */
 #define SPIN_NS 50000
 
-/* Polls between two reads of the clock. */
+/* Number of polls between two reads of the clock. */
 #define POLLS_PER_CLOCK 16
 
 typedef VIP_RETURN done_call(VIP_VI_HANDLE vi, VIP_DESCRIPTOR **ret);
@@ -42,7 +42,7 @@ static int dequeued(struct end *end, const struct queue *queue, VIP_RETURN rc, V
     return -1;
 }
 
-/* Count one CQ entry for its work queue. Outcomes: 1; 0: there was no entry; -1. */
+/* Count a CQ entry as a completion of its work queue. Outcomes: 1; 0: there was no entry; -1. */
 static int sorted(struct end *end, VIP_RETURN rc, VIP_VI_HANDLE vi, VIP_BOOLEAN recv)
 {
     if (rc == VIP_NOT_DONE || rc == VIP_TIMEOUT)
@@ -94,8 +94,8 @@ static int look(struct end *end, const struct queue *queue, VIP_DESCRIPTOR **ret
 }
 
 /*
- * Wait in the library until a descriptor completes. Also returns 0 after a CQ entry of the other
- * queue.
+ * Wait in the library until a descriptor completes. A CQ entry of the other work queue also ends
+ * the wait; then the outcome is 0.
  */
 static int sleep_once(struct end *end, const struct queue *queue, unsigned timeout_ms,
                       VIP_DESCRIPTOR **ret)
@@ -205,7 +205,7 @@ int end_recv(struct end *end, unsigned timeout_ms, struct end_arrival *ret)
     if (status & VIP_STATUS_ERROR_MASK) {
         /*
          * With Unreliable Delivery a part of a message may be lost. But a flushed descriptor means
-         * the end of the connection.
+         * that the connection has ended.
          */
         if (end->args.level == PLAN_UD && !(status & VIP_STATUS_DESC_FLUSHED_ERROR)) {
             ret->damaged = true;

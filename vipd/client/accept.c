@@ -1,7 +1,8 @@
 /*
- * Accepting clients, also when no file descriptor is left. Then accept fails, but the listening
- * socket stays readable; a loop that only tries again would use a whole processor. So vipd has a
- * descriptor in reserve, to accept and close one connection, and then pauses while clients end.
+ * Accepting clients, also when no file descriptor is left. Without a free descriptor, accept fails,
+ * but the listening socket stays readable. A loop that only tries again would use a whole
+ * processor. So vipd keeps a spare descriptor, with which it accepts and closes one connection.
+ * Then vipd accepts nothing for PAUSE_NS, so that clients can end.
  */
 #include "vipd/client/client.h"
 
@@ -25,17 +26,17 @@
 
 #define PAUSE_NS 100000000u /* pause in ns after descriptors ran out */
 /*
- * Pause in ns after a refused connection whose socket must wait for the undertaker, where already
- * many descriptors of the user wait. The pause bounds the rate of such sockets. It must be short,
- * because it delays all users: vipd learns the user of a connection only after accept. A socket
- * without messages is closed at once and causes no pause.
+ * Pause in ns after a refused connection whose socket must wait for the undertaker, if many
+ * descriptors of the user wait there already. The pause bounds the rate of such sockets. It must be
+ * short, because it delays all users: vipd learns the user of a connection only after accept. A
+ * socket without messages is closed at once and causes no pause.
  */
 #define REFUSED_PAUSE_NS 1000000u
 
 struct client_listener {
     struct vipd *vipd;
     int sock;    /* the listening socket; the caller closes it */
-    int reserve; /* spare descriptor, which vipd closes to have one for accept; -1: none */
+    int reserve; /* spare descriptor, which vipd closes so that accept can succeed; -1: none */
     struct vipd_watch *watch;
     struct vipd_timer *resume;
 };

@@ -108,7 +108,7 @@ void client_refuse(int sock, const char *format, ...)
     reply.code = VIP_RC_ERROR_RESOURCE;
     reply.reason = reason;
     reply.has_hangs_up = reply.hangs_up = true;
-    /* A new socket has room for the reply; if not, only the reason is lost. */
+    /* A new socket has room for the reply. If the socket has no room, only the reason is lost. */
     (void)vip_control_send(sock, &reply.base, NULL, 0, MSG_DONTWAIT);
 }
 
@@ -125,7 +125,8 @@ void answer_send(struct client *client, struct answer *answer)
     } else if (r == -EAGAIN) {
         client_end(client, CLIENT_END_REPLIES, NULL);
     } else {
-        /* One reason is the kernel's limit on unread descriptors in sockets, per sending user. */
+        /* A possible cause: for each sending user, the kernel limits the descriptors that are
+         * unread in sockets. */
         client_refuse(client->sock, "vipd cannot hand over the descriptors of this reply: %s%s",
                       strerror(-r),
                       r == -ETOOMANYREFS

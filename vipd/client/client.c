@@ -58,7 +58,7 @@ static void log_end(struct client *client, const char *detail)
     uint64_t id = client->session ? client->session->id : 0;
 
     if (!client->session && is_ordinary(client->end))
-        level = VIPD_LOG_DEBUG; /* tools come and go */
+        level = VIPD_LOG_DEBUG; /* tools connect and leave often */
     vipd_log_limited(&vipd->client_log, client_now_ns(client), level,
                      "session %llu (%s, pid %ld, uid %lu) ended: %s%s%s", (unsigned long long)id,
                      client->program, (long)client->pid, (unsigned long)client->uid,
@@ -160,7 +160,8 @@ bool client_held_back(struct client *client)
 
 bool client_in_group(const struct client *client, uint32_t gid)
 {
-    gid_t groups[1024]; /* more than a user has; else getsockopt fails */
+    /* more groups than a user has in practice; with more of them, getsockopt fails */
+    gid_t groups[1024];
     socklen_t len = sizeof(groups);
 
     if (gid == VIPD_NO_GID)

@@ -34,7 +34,7 @@ struct registry;
 struct client_event {
     struct client_event *next;
     uint32_t len;
-    bool place; /* it asks the program to copy bytes of a message */
+    bool place; /* the event asks the program to copy bytes of a message */
     uint8_t bytes[];
 };
 
@@ -44,22 +44,22 @@ struct session {
     unsigned nic; /* index into vipd->nics */
     struct nic_session *nic_session;
     struct registry *registry;
-    const struct nic_layout *layout; /* of the two segments */
+    const struct nic_layout *layout; /* layout of the two segments */
     void *app_base, *vipd_base;      /* the two segments; NULL if not mapped */
-    void *recv_base;   /* table of receives (proto/direct.h), NULL if the library has none */
+    void *recv_base; /* table of receive descriptors (proto/direct.h); NULL: the library has none */
     uint32_t guard[3]; /* entries of app_base, vipd_base, recv_base in the table of guard.h */
     struct taken_file *taken[3]; /* files of app_base, vipd_base, recv_base */
-    int segment;                 /* file of vipd_base; vipd holds its lock while it is open */
-    bool claimed;                /* opened in an earlier life of vipd */
-    uint64_t past_epoch;         /* that life; 0: this session has not taken its segment over */
-    bool handed_back;            /* the program may offer vipd's segment once more */
-    uint64_t start_ticks;        /* when the program began (process_start) */
-    uint32_t returning;          /* its connections that return_waits has counted */
-    bool outlives;               /* at an end of vipd, the program waits for the next vipd */
-    int doorbell;                /* eventfd; its file is shared with the application */
-    int event_sock;              /* vipd's end */
+    int segment;          /* file of vipd_base; while it is open, vipd holds the file's lock */
+    bool claimed;         /* the program opened the NIC in an earlier life of vipd */
+    uint64_t past_epoch;  /* the epoch of the life that used the segment before; 0: none */
+    bool handed_back;     /* the program may offer vipd's segment again */
+    uint64_t start_ticks; /* when the program began (process_start) */
+    uint32_t returning;   /* number of its connections that wait to be bound anew */
+    bool outlives;        /* when vipd ends, the program waits for the next vipd */
+    int doorbell;         /* eventfd; its file is shared with the application */
+    int event_sock;       /* vipd's end */
     struct vipd_watch *doorbell_watch, *event_watch;
-    struct client_event *events, **events_tail; /* waiting to be sent */
+    struct client_event *events, **events_tail; /* events that wait until event_sock has room */
     uint64_t events_queued;
     uint64_t opened_ns;
     char library_version[CLIENT_PROGRAM_BYTES];
@@ -70,15 +70,15 @@ struct client {
     struct client *next, *prev;
     struct vipd *vipd;
     int sock;
-    int pidfd; /* of the program; -1: not available */
+    int pidfd; /* pidfd of the program; -1: not available */
     struct vipd_watch *sock_watch, *pid_watch;
-    struct turns_user *turns; /* the user's part in turns of requests */
+    struct turns_user *turns; /* the costs of all requests of the user (turns.h) */
     pid_t pid;
     uid_t uid;
     gid_t gid;
     char program[CLIENT_PROGRAM_BYTES];
     struct session *session; /* NULL before the program opens a NIC */
-    bool answering;          /* a request is being answered: events wait for its reply */
+    bool answering;          /* vipd answers a request: events wait until the reply is sent */
     bool closing;            /* VipCloseNic waits for the end of the session */
     enum client_end end;     /* not NONE: the client has ended, and clients_reap frees it */
 };
@@ -87,7 +87,7 @@ struct client_listener;
 
 /*
  * Accept clients on a listening non-blocking SEQPACKET socket, which the caller closes later.
- * Outcomes: 0; -ENOMEM, -EMFILE.
+ * Outcomes: 0; -ENOMEM; -EMFILE; other negative errno.
  */
 int client_listen(struct vipd *vipd, int sock, struct client_listener **ret);
 /* Harmless on NULL. */

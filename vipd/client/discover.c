@@ -1,8 +1,8 @@
 /*
- * VipQuerySystemManagementInfo: the addresses of NICs that this NIC may reach. These are this NIC
+ * VipQuerySystemManagementInfo: the addresses of NICs that this NIC may reach. They are this NIC
  * itself, the NICs in the table [names] of the configuration, and the NICs that have a connection
- * with this NIC. On Ethernet, these are also the NICs that have answered a question for a name on
- * the segment. vipd sends nothing for this request, so a host of [names] may be switched off.
+ * with this NIC. On Ethernet, they also include NICs on the segment that have answered a look-up of
+ * a name. vipd sends nothing for this request, so a host of [names] may be switched off.
  *
  * The cursor of a page is a place in the table [names], where place 0 is the own address. With the
  * bit CURSOR_PEERS the cursor is an index into the NIC's table of connections. With the bit
@@ -12,22 +12,23 @@
 
 #include "vipd/client/internal.h"
 
-/* Addresses in one reply. Each takes at most 32 bytes: far below the limit of a message. */
+/* Largest number of addresses in one reply. An address takes at most 32 bytes, so the reply is far
+ * below the size limit of a message. */
 #define HOSTS_PER_REPLY 1024
 
 #define CURSOR_PEERS (1ull << 32)
 #define CURSOR_KNOWN (1ull << 33)
 
-/* One page under construction. */
+/* The addresses that request_discover collects for one reply. */
 struct page {
-    /* [HOSTS_PER_REPLY]. The addresses stay valid until the reply is sent: the NIC stands still. */
+    /* [HOSTS_PER_REPLY]. Addresses stay valid until the reply, because the NIC stands still. */
     ProtobufCBinaryData *host;
     size_t count;
     uint8_t len;         /* length of an address of this NIC's medium */
     enum link_kind kind; /* kind of this NIC's link */
 };
 
-/* false: the page is full. */
+/* Add an address to the page. false: the page is full. */
 static bool add(void *ctx, const struct link_addr *addr)
 {
     struct page *page = ctx;
@@ -40,7 +41,8 @@ static bool add(void *ctx, const struct link_addr *addr)
     return true;
 }
 
-/* Add addresses from place `cursor` on. Returns the place to go on with; 0: there are no more. */
+/* Add addresses from place `cursor` on. Returns the place for the next call; 0: there are no more
+ * addresses. */
 static uint64_t add_names(const struct vipd_config *config, const struct link_addr *self,
                           uint64_t cursor, struct page *page)
 {

@@ -1,6 +1,7 @@
 /*
  * The end of clients: VipCloseNic, a program that hangs up, ends or is killed, and the end of vipd.
- * client_end (client.c) marks a client; here its session ends, a bounded part in each turn.
+ * client_end (client.c) marks a client. The functions here end its session, a bounded part in each
+ * turn.
  */
 #include "vipd/client/client.h"
 
@@ -35,7 +36,8 @@ bool client_free(struct client *client)
 }
 
 /* Limit of the cost of ending clients in one turn. Ending a VI with its connection, a wait or a
- * request costs 1 (at most 0.1 ms of processor time). Each session costs SESSION_COST more. */
+ * request costs 1 (at most 0.1 ms of processor time). A client with a session costs SESSION_COST
+ * more, a client without a session 1. */
 #define REAP_COST_MAX 32u
 #define SESSION_COST  8u
 
@@ -52,10 +54,10 @@ static bool end_session(struct client *client, unsigned *cost)
     return gone;
 }
 
-/* Interval in ns of looks at the undertaker while clients are held back. */
+/* While clients are held back, vipd looks at the undertaker once in this interval, in ns. */
 #define HELD_BACK_NS 10000000u
 
-/* Read again from clients of users for which the undertaker has room. */
+/* If the undertaker has room for a user again, read from this user's clients again. */
 static void on_held_back(void *ctx)
 {
     struct vipd *vipd = ctx;
@@ -80,14 +82,14 @@ static void on_held_back(void *ctx)
     vipd_host_call(vipd->loop); /* the control loop calls clients_reap next */
 }
 
-/* The undertaker does not report that it has room, so vipd looks by a timer. */
+/* The undertaker does not report when it has room, so a timer makes vipd look. */
 static void held_back_wait(struct vipd *vipd)
 {
     if (vipd->held_back_timed)
         return;
     if (!vipd->held_back_timer)
         vipd->held_back_timer = vipd_timer_new(vipd->loop, on_held_back, vipd);
-    if (!vipd->held_back_timer) { /* no memory for a timer: look now */
+    if (!vipd->held_back_timer) { /* no memory for the timer: look now */
         on_held_back(vipd);
         return;
     }
@@ -96,8 +98,8 @@ static void held_back_wait(struct vipd *vipd)
 }
 
 /*
- * May vipd close the connection of an ended client? Not while many descriptors of its user wait for
- * the undertaker. The connection then stays open and counts in connections_per_uid, so this limit
+ * May vipd close the connection of an ended client? No, if many descriptors of its user wait for
+ * the undertaker. Then the connection stays open and counts in connections_per_uid, so this limit
  * also bounds the number of sockets to close.
  */
 static bool may_close(struct client *client, bool all)
@@ -106,16 +108,16 @@ static bool may_close(struct client *client, bool all)
 }
 
 /*
- * Returns true if the client is freed, or held back (never with `all`); false if the next turn must
- * go on with this client. *cost: the cost that this turn may still have.
+ * End and free a client. Returns true if the client is freed, or held back (never with `all`);
+ * false if the next turn must go on with this client. *cost: the cost that is left for this turn.
  */
 static bool remove_client(struct client *client, unsigned *cost, bool all)
 {
     struct vipd *vipd = client->vipd;
     unsigned begin = client->session ? SESSION_COST : 1;
 
-    /* Ignore messages that the client still sends: its readable socket would wake the loop without
-     * end. */
+    /* Ignore messages that the client still sends. Otherwise its readable socket would wake the
+     * loop again and again. */
     vipd_watch_set(client->sock_watch, 0);
     if (client->pid_watch)
         vipd_watch_set(client->pid_watch, 0);
@@ -132,7 +134,8 @@ static bool remove_client(struct client *client, unsigned *cost, bool all)
     if (client->closing)
         request_close_done(client);
     client->closing = false;
-    /* The session has ended, and its peers have got CLOSE. Closing the socket may have to wait. */
+    /* The session has ended, and its peers have got CLOSE. The socket may have to stay open
+     * longer. */
     if (!may_close(client, all))
         return true;
     if (client->prev)
@@ -155,8 +158,8 @@ static bool reap(struct vipd *vipd, bool all)
 
     if (vipd->ending == 0)
         return false;
-    /* Ending a session sends events to peers on this host. Such an event may end another session,
-     * which then counts in `ending` again. */
+    /* Set `ending` to 0 before the loop. The end of a session sends events to peers on this host.
+     * Such an event may end another session, for which client_end increments `ending` again. */
     vipd->ending = 0;
     for (struct client *c = vipd->clients; c; c = next) {
         next = c->next;
@@ -191,7 +194,7 @@ static bool may_stay(const struct client *client)
 
 /*
  * Prepare the end of sessions whose programs wait for the next vipd ([reliability] outlive). These
- * programs do not see this end. No CLOSE is sent for a connection that can go on.
+ * programs do not notice that vipd ends. For a connection that can go on, vipd sends no CLOSE.
  */
 static void sessions_stay(struct vipd *vipd)
 {
@@ -226,7 +229,8 @@ void clients_shutdown(struct vipd *vipd)
         sessions_stay(vipd);
     for (struct client *c = vipd->clients; c; c = c->next)
         client_end(c, CLIENT_END_SHUTDOWN, NULL);
-    /* End held-back clients, too. Closing may take long, but no NIC moves messages any more. */
+    /* End held-back clients, too. Closing their sockets may take long, but no NIC moves messages
+     * any more. */
     vipd->ending++;
     while (reap(vipd, true))
         continue;

@@ -15,7 +15,7 @@
 #include "vipd/client/internal.h"
 #include "vipd/ticket.h"
 
-#define PLACED_PER_CALL 64 /* PlaceDone messages read before other clients get their turn */
+#define PLACED_PER_CALL 64 /* largest number of PlaceDone messages of one client in a row */
 
 static int send_now(const struct session *session, const uint8_t *bytes, size_t len)
 {
@@ -190,14 +190,15 @@ static void on_incoming(void *ctx, uint64_t wait_id, uint64_t conn_handle,
     send_event(ctx, &event);
 }
 
-/* Make a ticket for the VI's connection. Returns its size in bytes; 0: it cannot be bound anew. */
+/* Make a ticket for the VI's connection. Returns the ticket's size in bytes; 0: the connection
+ * cannot be bound anew. */
 static size_t make_ticket(const struct client *client, uint16_t vi, uint8_t ret[TICKET_BYTES])
 {
     const struct vipd_nic *vn = &client->vipd->nics[client->session->nic];
     const struct link_addr *self = &nic_link(vn->nic)->self;
     struct ticket ticket;
 
-    memset(&ticket, 0, sizeof(ticket)); /* the bytes between the members, too */
+    memset(&ticket, 0, sizeof(ticket)); /* zero the padding, too */
     if (!client->session->layout->outlives ||
         !nic_vi_identify(client->session->nic_session, vi, &ticket.vi) || !ticket.vi.connected)
         return 0;
@@ -251,9 +252,9 @@ static void on_result(void *ctx, uint16_t vi, uint32_t generation, enum vip_rc r
 
 /*
  * May vipd drop this report of an error? A peer on Unreliable Delivery can cause most errors
- * without limit, and a program that is slow or stopped must not lose its session because of them.
- * So vipd drops reports when half of the queue is used, except errors that come once per connection
- * or session.
+ * without limit, and a slow or stopped program must not lose its session because of such errors. So
+ * vipd drops reports when half of the queue is used. It never drops errors that come once per
+ * connection or session.
  */
 static bool error_may_drop(const struct client *client, enum vip_error_code code)
 {
@@ -321,8 +322,8 @@ static void on_fetch(void *ctx, uint64_t number, uint32_t handle, uint64_t offse
     tell_place(ctx, number, handle, offset, bytes, true);
 }
 
-/* Send the event at once or never, because the queue of events cannot hold descriptors. Without a
- * direct ring, messages go through vipd. */
+/* Send the event at once or never, because the queue of events cannot hold file descriptors. If the
+ * program gets no direct ring, its messages go through vipd. */
 static bool on_direct(void *ctx, uint16_t vi, uint32_t generation, uint32_t first, unsigned half,
                       int fd)
 {

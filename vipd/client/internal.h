@@ -1,6 +1,6 @@
 /*
- * Declarations that the files of vipd/client/ share: the answer to a request, all request
- * functions.
+ * Declarations that the files of vipd/client/ share, such as struct answer and the functions of all
+ * requests.
  */
 #ifndef VIPD_CLIENT_INTERNAL_H
 #define VIPD_CLIENT_INTERNAL_H
@@ -20,9 +20,9 @@
 #define REASON_BYTES 320
 
 /*
- * One reply under construction. It has one message of each type that a reply may point to
- * (requests.def); a request's function initialises only the message that it uses. vipd closes
- * `fds` after it has sent the reply.
+ * The reply that a request's function builds. It has one message of each type that a reply may
+ * point to (requests.def); a request's function initialises only the message that it uses. vipd
+ * closes `fds` after it has sent the reply.
  */
 struct answer {
     Vip__Reply reply;
@@ -31,9 +31,9 @@ struct answer {
 #include "vipd/client/requests.def"
     struct link_addr resolved;           /* address that `resolve` points to */
     char resolved_name[LINK_NAME_BYTES]; /* name that `resolve` points to */
-    struct show_page *page;              /* answer to a show request; freed after sending */
-    Vip__ReloadReply *reload;            /* freed after sending */
-    struct explain *explain;             /* freed after sending */
+    struct show_page *page;              /* answer to a show request; answer_send frees it */
+    Vip__ReloadReply *reload;            /* answer_send frees it */
+    struct explain *explain;             /* answer_send frees it */
     struct vip_fds fds;
 };
 
@@ -41,7 +41,7 @@ struct answer {
 void answer_set(struct answer *answer, enum vip_rc rc, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* After answer_set, to an OpenRequest: the program sends the request again after this time. */
+/* Tell the program to send its OpenRequest again after this time. Call answer_set first. */
 void answer_again(struct answer *answer, uint32_t again_ms);
 
 /* Does this negative errno say that the kernel has no descriptors, memory or room now? */
@@ -49,7 +49,7 @@ bool lacks_resources(int rc);
 
 /*
  * May the client's user administer this vipd? If not, the answer gives the reason and a remedy.
- * vipd logs the request in both cases, with its object `on` (printable; NULL: vipd itself).
+ * Allowed or not, vipd logs the request and its object `on` (printable; NULL: vipd itself).
  */
 bool answer_admin(struct client *client, const char *verb, const char *on, struct answer *answer);
 
@@ -63,8 +63,8 @@ bool answer_room(const struct client *client, enum quota quota, uint64_t more,
 /* Is the client's user root, vipd's own user or an administrator? Sets no answer, logs nothing. */
 bool client_is_admin(const struct client *client);
 
-/* Is the client's session of an earlier life of vipd? Only then may a request give a VI, CQ, tag or
- * region its earlier number. If not, the answer says so. */
+/* Does the client's session come from an earlier life of vipd? Only in such a session may a request
+ * give a VI, CQ, tag or region its earlier number. If not, the answer says so. */
 bool answer_claimed(const struct client *client, struct answer *answer);
 
 void answer_init(struct answer *answer); /* success */
@@ -73,8 +73,8 @@ void answer_send(struct client *client, struct answer *answer);
 /* Free the memory and close the descriptors of the reply. */
 void answer_free(struct answer *answer);
 
-/* A request's function. It fills the answer. It sets descriptors in fds that it keeps to -1. For
- * requests that need a session, client->session is not NULL. */
+/* A request's function. It fills the answer. If it keeps a descriptor of fds, it stores -1 in its
+ * place. For requests that need a session, client->session is not NULL. */
 typedef void request_fn(struct client *client, const Vip__Request *request, struct vip_fds *fds,
                         struct answer *answer);
 
@@ -99,9 +99,9 @@ struct nic *session_nic(const struct client *client);
 bool client_serve(struct client *client);
 
 /*
- * Do UNDERTAKER_FDS_MAX descriptors of the client's user wait for the undertaker? Then vipd reads
- * nothing from this user's programs: the caller must stop watching the client's socket. The control
- * loop watches the socket again when the undertaker has room. Any thread.
+ * Do UNDERTAKER_FDS_MAX descriptors of the client's user wait for the undertaker? If true, vipd
+ * reads nothing from this user's programs: the caller must stop watching the client's socket. The
+ * control loop watches the socket again when the undertaker has room. Any thread.
  */
 bool client_held_back(struct client *client);
 
@@ -129,8 +129,9 @@ void client_hang_up(const struct vipd *vipd, int sock);
 struct vip_fd_drop client_fd_drop(struct client *client);
 
 /*
- * End the client's session, in at most *ends steps, as nic_session_end. Outcomes: true: the client
- * has no session any more; false: call this function again after a turn.
+ * End the client's session, in at most *ends steps, which the call subtracts from *ends
+ * (nic_session_end). Outcomes: true: the client has no session any more; false: call this function
+ * again after a turn.
  */
 bool session_end(struct client *client, bool died, unsigned *ends);
 
@@ -153,7 +154,7 @@ int segment_make(const struct client *client, struct session *session, struct an
  * more outcome, -EPERM: vipd refuses the segment, and the answer has the reason. */
 int segment_claim(const struct client *client, struct session *session, int offered,
                   struct answer *answer);
-/* The program has not got the session: it may offer vipd's segment once more. */
+/* The program did not get the session that it claimed: let it offer vipd's segment again. */
 void segment_hand_back(struct session *session);
 /* Write into vipd's segment which process may claim the segment from the next vipd. */
 void segment_own(const struct client *client, struct session *session);
@@ -163,7 +164,7 @@ void segment_closed(const struct session *session);
 /* From now on, this vipd writes to a private copy of vipd's segment, which the program and the next
  * vipd do not see. false: no memory; nothing has changed. */
 bool segment_let_go(const struct session *session);
-/* Start time of a process, in clock ticks since boot; 0: not known, and errno is 0 or the reason. */
+/* Start time of a process in clock ticks since boot; 0: unknown, and errno is 0 or the reason. */
 uint64_t process_start(pid_t pid);
 
 /*
@@ -174,7 +175,7 @@ bool memory_within_limit(struct client *client, struct answer *answer);
 
 /* ---- events.c ---- */
 
-extern const struct nic_sink client_sink; /* its ctx is the client */
+extern const struct nic_sink client_sink; /* for the functions of this sink, ctx is the client */
 
 /* Send the waiting events, until the event socket is full. */
 void events_flush(struct client *client);
@@ -183,8 +184,9 @@ void events_listen(struct session *session);
 /* The event socket is readable: read PlaceDone messages, or the end of file. */
 void events_receive(struct client *client);
 void events_drop(struct session *session);
-/* Does an event that asks to copy bytes of a message wait? At the end of vipd, other waiting events
- * may be lost: the program learns the same from the states of VIs and from repeated requests. */
+/* Does an event that asks to copy bytes of a message wait? At the end of vipd, other waiting
+ * events may be lost: the program learns their content from the states of VIs and from repeated
+ * requests. */
 bool events_hold_data(const struct session *session);
 
 #endif

@@ -15,7 +15,8 @@
 
 /*
  * While vipd works, it looks at LOOK_FILES files every LOOK_NS. A look takes half a microsecond per
- * file, so this is less than one thousandth of the time. Up to 1280 files get a look each second.
+ * file, so the looks take less than one thousandth of the time. Up to 1280 files get a look each
+ * second.
  */
 #define LOOK_FILES 128u
 #define LOOK_NS    100000000ull

@@ -1,6 +1,6 @@
 /*
  * The first request of a program: the program opens a NIC, or goes on with a NIC that it opened in
- * an earlier life of vipd. Makes the session and its parts, and ends them.
+ * an earlier life of vipd. The functions here make the session and its parts, and end them.
  */
 #include "vipd/client/client.h"
 
@@ -31,18 +31,18 @@
 #include "vipd/registry/taken.h"
 #include "vipd/registry/undertaker.h"
 
-/* Most ended sessions of one user whose memory is not freed yet. Each session takes 256 GiB of
- * vipd's 128 TiB of address space. */
+/* Largest number of ended sessions of one user whose memory is not freed yet. Each session takes
+ * 256 GiB of vipd's 128 TiB of address space. */
 #define SESSIONS_WAITING_MAX 64u
 
-/* Retry interval in ms at this limit: freeing a session takes 0.2 ms or more. */
+/* Retry interval in ms at SESSIONS_WAITING_MAX sessions: to free one takes 0.2 ms or more. */
 #define FREED_AGAIN_MS 10
 
-/* The same for a program that comes back while vipd lacks descriptors or memory. */
+/* Retry interval in ms for a program that comes back while vipd lacks descriptors or memory. */
 #define LACK_AGAIN_MS 10
 
-/* Retry interval in ms for a program that comes back to a NIC without an address: as often as
- * libvipl looks for the next vipd. */
+/* Retry interval in ms for a program that comes back to a NIC without an address. libvipl looks for
+ * the next vipd at the same interval. */
 #define DOWN_AGAIN_MS 10
 
 /* ---- doorbell and event socket ----------------------------------------------------------- */
@@ -58,7 +58,8 @@ static void on_doorbell(void *ctx, unsigned events)
     /* While a session is throttled, ignore its bell: even reading the bell costs processor time. */
     if (nic_session_throttled(client->session->nic_session)) {
         vipd_watch_set(client->session->doorbell_watch, 0);
-        nic_session_tell_resumed(client->session->nic_session); /* on_resumed watches the bell */
+        /* Later, on_resumed makes vipd watch the bell again. */
+        nic_session_tell_resumed(client->session->nic_session);
         return;
     }
     /*
@@ -80,7 +81,8 @@ static void on_event_sock(void *ctx, unsigned events)
         events_flush(client);
 }
 
-/* Make the bell and the event socket. The program's ends go to the reply. 0 or negative errno. */
+/* Make the bell and the event socket, and put the program's descriptors into the answer. Outcomes:
+ * 0; a negative errno. */
 static int make_channels(struct client *client, struct session *session, struct answer *answer)
 {
     struct vipd_loop *loop = client->vipd->nics[session->nic].loop;
@@ -90,7 +92,7 @@ static int make_channels(struct client *client, struct session *session, struct 
     if (fd < 0)
         return -errno;
     session->doorbell = fd;
-    fd = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* the reply's descriptors are closed after sending */
+    fd = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* a copy: answer_send closes the answer's fds */
     if (fd < 0)
         return -errno;
     answer->fds.fd[answer->fds.count++] = fd;
@@ -129,7 +131,8 @@ bool session_end(struct client *client, bool died, unsigned *ends)
     }
     for (; session->returning > 0; session->returning--)
         return_ended(client->vipd, "the program ended");
-    /* Only now: nic_session_end may have called the sink, which uses client->session. */
+    /* Clear client->session only now: nic_session_end may call the sink, which uses
+     * client->session. */
     client->session = NULL;
     segment_closed(session);
     for (unsigned i = 0; i < 3; i++)
@@ -180,7 +183,7 @@ static int make_registry(struct client *client, struct session *session, struct 
 
     if (getrandom(&limits.handle_seed, sizeof(limits.handle_seed), 0) < 0)
         return -errno;
-    fds->fd[1] = -1; /* registry_new closes it, also after a failure */
+    fds->fd[1] = -1; /* registry_new closes the file, also after a failure */
     return registry_new(&limits, fd, &session->registry);
 }
 
@@ -201,8 +204,8 @@ static int make_nic_session(struct client *client, struct session *session, uint
     return nic_session_new(session_nic(client), &args, session->opened_ns, &session->nic_session);
 }
 
-/* Find out when the program began: only this process may come back. Outcomes: 0, also if the kernel
- * does not say; a negative errno: vipd lacks something. */
+/* Find out when the process began, because only the same process may claim the session later.
+ * Outcomes: 0, also if the time is unknown; a negative errno: vipd lacks descriptors or memory. */
 static int know_process(const struct client *client, struct session *session)
 {
     session->start_ticks = process_start(client->pid);
@@ -381,8 +384,8 @@ static bool room_to_open(struct client *client, struct answer *answer)
 }
 
 /*
- * Has the NIC an address? It has had none if, since vipd started, its interface was missing or had
- * too small an MTU. A program that comes back waits for it.
+ * Has the NIC an address? It has none if its interface has been missing, or has had too small an
+ * MTU, since vipd started. A program that comes back waits for the address.
  */
 static bool has_address(struct vipd *vipd, const struct vipd_nic *nic, bool claim,
                         struct answer *answer)
@@ -400,7 +403,8 @@ static bool has_address(struct vipd *vipd, const struct vipd_nic *nic, bool clai
     return false;
 }
 
-/* Checks before anything is made. Returns the NIC's index, or -1. */
+/* Check the request before anything is made. Returns the NIC's index; -1: the answer says what is
+ * wrong. */
 static int open_checks(struct client *client, const Vip__OpenRequest *open, struct answer *answer)
 {
     struct vipd *vipd = client->vipd;
@@ -457,7 +461,8 @@ static void log_open(const struct client *client)
                      vipd->nics[client->session->nic].config->name);
 }
 
-/* If vipd lacks something now (rc, a negative errno), a program that comes back asks again. */
+/* If rc (a negative errno) means that vipd lacks descriptors or memory now, tell a program that
+ * comes back to ask again. */
 static void come_later(struct vipd *vipd, const Vip__OpenRequest *open, int rc,
                        struct answer *answer)
 {
@@ -524,7 +529,7 @@ void request_open(struct client *client, const Vip__Request *request, struct vip
         if (answer->reply.open)
             segment_hand_back(session);
         vip_fds_close(&answer->fds);
-        (void)session_end(client, false, &(unsigned){0}); /* the session has no VIs yet */
+        (void)session_end(client, false, &(unsigned){0}); /* a session without VIs ends at once */
         not_opened(vipd, request->open, answer);
         return;
     }

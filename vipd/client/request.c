@@ -1,6 +1,6 @@
 /*
- * Requests: the checks that the table requests.def asks for, the call of the request's function,
- * and the one reply to it. The other functions are in request_*.c, discover.c and open.c.
+ * Requests: vipd checks a request as the table requests.def demands, calls the request's function,
+ * and sends one reply. Most requests' functions are in request_*.c, discover.c and open.c.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -31,7 +31,7 @@ static const struct request_kind kinds[] = {
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
-/* The checks before each request. true: the request's function may be called. */
+/* Check a request. true: its function may be called. */
 static bool acceptable(struct client *client, const Vip__Request *request,
                        const struct vip_fds *fds, struct answer *answer)
 {
@@ -106,7 +106,8 @@ void request_dispatch(struct client *client, const Vip__Request *request, struct
         events_flush(client);
     else if (client->session && client->session->claimed &&
              request->body_case == VIP__REQUEST__BODY_OPEN)
-        segment_hand_back(client->session); /* the program has no reply, and may come again */
+        /* without a reply, the program may claim the session again */
+        segment_hand_back(client->session);
 }
 
 void request_close_done(struct client *client)
@@ -139,7 +140,7 @@ static const struct vipd_nic_config *names_nic(const struct client *client)
     return &client->vipd->config->nics[client->session ? client->session->nic : 0];
 }
 
-/* Find the name of an address in [names], else by asking the host, if the medium can do that. */
+/* Find the name of an address: look in [names], then ask the host, if the medium can do that. */
 static int find_name(struct client *client, const struct link_addr *addr, struct answer *answer)
 {
     struct vipd *vipd = client->vipd;
@@ -169,7 +170,7 @@ static int find_host(struct client *client, const char *name, uint32_t index, st
     return nic_find(session_nic(client), name, vipd_loop_now(vipd->loop), ret);
 }
 
-/* Fill the answer if nothing was found, or nothing yet (-EAGAIN). */
+/* Fill the answer if the look-up has found nothing, or nothing yet (r is -EAGAIN). */
 static void not_found(int r, bool address, struct answer *answer)
 {
     answer->resolve.name = NULL;

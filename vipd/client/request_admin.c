@@ -17,7 +17,8 @@
 #include "vipd/nic/objects.h"
 #include "vipd/reload.h"
 
-/* Size in bytes of the text about faults in the files; vipd drops faults behind it. */
+/* Size in bytes of the text about faults in the configuration files. vipd leaves out faults for
+ * which the text has no room. */
 #define FAULTS_BYTES 8192
 
 bool client_is_admin(const struct client *client)
@@ -50,7 +51,7 @@ bool answer_admin(struct client *client, const char *verb, const char *on, struc
     return false;
 }
 
-/* Write the object of a request, for the log: "VI 3:17", "peer node2", "everything". */
+/* For the log, write what a request is about: "VI 3:17", "peer node2", "everything". */
 #define ON_BYTES 96
 static void name_target(char buf[ON_BYTES], const uint32_t *vi, const uint64_t *session,
                         const char *peer)
@@ -367,7 +368,8 @@ void request_takeover(struct client *client, const Vip__Request *request, struct
     int sock;
 
     (void)fds;
-    /* Not every administrator: with the sockets, a process can send packets as this host. */
+    /* Not every administrator may take over: with vipd's sockets, a process can send packets as
+     * this host. */
     if (client->uid != 0 && client->uid != geteuid()) {
         answer_set(answer, VIP_RC_ERROR_RESOURCE,
                    "only root and vipd's own user can take over from it");

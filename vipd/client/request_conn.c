@@ -70,7 +70,7 @@ static void answer_wait(struct answer *answer, uint64_t wait_id, bool found)
     answer->reply.connect_wait = &answer->connect_wait;
 }
 
-/* false: after vipctl drain no new connections are made, and the answer says so. */
+/* May new connections be made? false after vipctl drain; then the answer says so. */
 static bool not_draining(const struct client *client, struct answer *answer)
 {
     if (client->vipd->draining)
@@ -217,8 +217,9 @@ void request_connect(struct client *client, const Vip__Request *request, struct 
                                !answer_room(client, QUOTA_WAITS, 1, answer))) ||
         !answer_room(client, QUOTA_CONNECTS, 1, answer))
         return;
-    /* If [listen] keeps the program's own discriminator for another user, the server must not see
-     * this discriminator, or it could take the program for that user's: send an empty one. */
+    /* If [listen] keeps the program's own discriminator for another user, send an empty
+     * discriminator. Otherwise the server could believe that the other user's program sent the
+     * request. */
     if (!config_may_listen(client->vipd->config, client->uid, args.local.disc, args.local.disc_len,
                            &pattern, &user))
         args.local.disc_len = 0;

@@ -67,7 +67,8 @@ void request_destroy_ptag(struct client *client, const Vip__Request *request, st
                ptag);
 }
 
-/* Check the limits here, to name their keys in the answer; the registry checks them, too. */
+/* Check the limits here, so that the answer can name their configuration keys. The registry checks
+ * the limits, too. */
 static bool within_quota(struct client *client, const struct registry_region *region,
                          struct answer *answer)
 {
@@ -94,7 +95,8 @@ static bool within_quota(struct client *client, const struct registry_region *re
     if (!answer_room(client, QUOTA_REGIONS, 1, answer) ||
         !answer_room(client, QUOTA_REGISTER_BYTES, registry_held_bytes(region), answer))
         return false;
-    /* Only the registry knows whether the file is mapped already. */
+    /* The registry checks these two limits, because only the registry knows whether the file is
+     * mapped already. */
     registry_set_mapping_room(client->session->registry, quota_left(client, QUOTA_MAPPED_BYTES),
                               quota_left(client, QUOTA_MAPPED_FILES));
     return true;
@@ -120,7 +122,7 @@ void request_make_memory(struct client *client, const Vip__Request *request, str
     (void)fds;
     /* Always make the file of an arena: RLIMIT_FSIZE may forbid the program to make such a file. */
     if (!memfile_protects() && bytes != VIP_ARENA_BYTES)
-        return; /* no file: the program makes its own */
+        return; /* no file in the answer: the program makes its own file */
     if (!client->session && !client_may_open(client, answer))
         return;
     if (!has_read_all(client)) {
@@ -137,7 +139,7 @@ void request_make_memory(struct client *client, const Vip__Request *request, str
     }
     fd = memfile_make("via-memory", bytes, 0);
     if (fd < 0 && !memfile_protects())
-        return; /* no file: the program makes the arena itself */
+        return; /* no file in the answer: the program makes the arena itself */
     if (fd < 0) {
         answer_set(answer, VIP_RC_ERROR_RESOURCE,
                    "vipd cannot make a memory file of %llu bytes: %s%s", (unsigned long long)bytes,

@@ -114,14 +114,16 @@ static void restore_vi(struct client *client, const Vip__PastVi *r, const struct
                           : "the program has no ticket of it that this vipd can read";
     rc = nic_vi_restore_ring(session, &past, ring_fd < 0 ? NULL : &ring, now_ns, answer->reason,
                              sizeof(answer->reason));
-    if (rc == VIP_RC_ERROR_NOT_SUPPORTED && ring_fd < 0) { /* vipd lacks a feature */
+    /* vipd lacks a feature of the connection */
+    if (rc == VIP_RC_ERROR_NOT_SUPPORTED && ring_fd < 0) {
         past.connected = false;
         past.lost = true;
         lost = "this vipd lacks a feature of it";
         rc = nic_vi_restore(session, &past, now_ns, answer->reason, sizeof(answer->reason));
     }
     answer_why(answer, rc);
-    /* If vipd refuses the ring, the program claims the VI once more, without the ring. */
+    /* If vipd refuses only the ring, the connection is not lost: the program claims the VI again,
+     * without the ring. */
     if (rc != VIP_RC_SUCCESS && !lost && past.connected &&
         !(rc == VIP_RC_ERROR_NOT_SUPPORTED && ring_fd >= 0))
         lost = "this vipd refused its VI";
@@ -278,7 +280,7 @@ static void restore_cq(struct client *client, uint32_t cq, struct vip_fds *fds,
     if (fds->count == 0 || is_cq_socket(fds->fd[0]))
         rc = nic_cq_restore(session, cq);
     if (rc == VIP_RC_SUCCESS && fds->count == 1) {
-        rc = nic_cq_set_socket(session, cq, fds->fd[0]); /* closes it after a failure */
+        rc = nic_cq_set_socket(session, cq, fds->fd[0]); /* on failure, it closes the fd */
         fds->fd[0] = -1;
     }
     answer_set(answer, rc,
@@ -345,7 +347,7 @@ void request_cq_fd(struct client *client, const Vip__Request *request, struct vi
                    struct answer *answer)
 {
     uint32_t cq = request->cq_fd->cq;
-    int sender, pair[2], small = 1; /* the kernel's minimum is enough for one-byte messages */
+    int sender, pair[2], small = 1; /* small: the kernel's minimum is enough */
     enum vip_rc rc;
 
     (void)fds;
@@ -356,7 +358,8 @@ void request_cq_fd(struct client *client, const Vip__Request *request, struct vi
     }
     setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
     shutdown(pair[0], SHUT_RD);
-    /* libvipl gets vipd's end, too, because it may have to make the other end readable itself. */
+    /* libvipl also gets a copy of vipd's end of the pair, because libvipl may have to make the
+     * program's end readable itself. */
     sender = fcntl(pair[0], F_DUPFD_CLOEXEC, 0);
     answer->fds.fd[answer->fds.count++] = pair[1];
     if (sender < 0) {

@@ -37,12 +37,12 @@
 /* Retry interval in ms for a program whose segment an earlier vipd still uses. */
 #define SEGMENT_AGAIN_MS 10
 
-/* ---- the application's ------------------------------------------------------------------- */
+/* ---- the application's segment ----------------------------------------------------------- */
 
 const char *segment_app_fault(int fd, uint64_t bytes)
 {
     struct stat st;
-    /* Seals first: only a memfd has them. Other calls may block for ever on FUSE or NFS. */
+    /* Read the seals first: only a memfd has them. Other calls may block for ever (FUSE, NFS). */
     int seals = fcntl(fd, F_GET_SEALS);
 
     if (seals < 0)
@@ -51,7 +51,7 @@ const char *segment_app_fault(int fd, uint64_t bytes)
         return "lacks one of the seals SHRINK, GROW, FUTURE_WRITE and SEAL";
     if (fstat(fd, &st) < 0)
         return "cannot be looked at";
-    /* Only ordinary pages: a memfd of huge pages is in another file system. */
+    /* Accept only ordinary pages: a memfd of huge pages is in another file system. */
     if (!memfile_is_like(fd, &st))
         return "is not a memfd";
     if ((uint64_t)st.st_size != bytes)
@@ -59,8 +59,8 @@ const char *segment_app_fault(int fd, uint64_t bytes)
     return NULL;
 }
 
-/* Count the file, because the kernel charges a page to vipd if vipd touches the page first, even if
- * vipd only reads a hole. */
+/* Count the file for the client's user. The kernel charges a page to vipd if vipd touches the page
+ * first, even if vipd only reads a hole. */
 int segment_count(const struct client *client, int fd, struct taken_file **ret)
 {
     int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -99,7 +99,7 @@ int segment_map_app(const struct client *client, struct session *session, int fd
         return rc;
     }
     session->app_base = base;
-    /* pread and not a load: the kernel may refuse the page, and there is no guard yet. */
+    /* Use pread, not a load: the kernel may refuse the page, and the mapping has no guard yet. */
     if (pread(fd, head, sizeof(head), 0) != sizeof(head)) {
         answer_set(answer, VIP_RC_ERROR_RESOURCE, "vipd cannot read the app-writes segment: %s",
                    strerror(errno));
@@ -132,8 +132,8 @@ static int open_again(int fd, int flags)
     return again < 0 ? -errno : again;
 }
 
-/* Lock, count and map the file of session->segment. Outcomes: 0; -EWOULDBLOCK: a vipd uses it;
- * other negative errno. */
+/* Lock, count and map the file of session->segment. Outcomes: 0; -EWOULDBLOCK: another vipd uses
+ * the file; other negative errno. */
 static int segment_use(const struct client *client, struct session *session)
 {
     void *base;
@@ -174,7 +174,7 @@ int segment_make(const struct client *client, struct session *session, struct an
     r = segment_use(client, session);
     if (r < 0)
         return r;
-    /* Seal after the mapping, which stays writable. */
+    /* Seal the file only now: a mapping made before the seal stays writable. */
     if (fcntl(fd, F_ADD_SEALS, outlives ? SEALS_OUTLIVE : SEGMENT_SEALS) < 0)
         return -errno;
     return answer_reader(session, answer);
@@ -184,7 +184,7 @@ int segment_make(const struct client *client, struct session *session, struct an
 static const char *file_fault(const struct session *session, int fd)
 {
     struct stat st;
-    int seals = fcntl(fd, F_GET_SEALS); /* first: other calls may block on FUSE or NFS */
+    int seals = fcntl(fd, F_GET_SEALS); /* read these first: other calls may block (FUSE, NFS) */
 
     if (seals < 0)
         return "is not a memfd";
@@ -228,7 +228,7 @@ int segment_claim(const struct client *client, struct session *session, int offe
         if (r < 0)
             return r;
         session->segment = r;
-        /* pread, because there is no guard yet. */
+        /* Use pread, not a load, because there is no mapping with a guard yet. */
         if (pread(r, &head, sizeof(head), 0) != sizeof(head))
             return -EIO;
         fault = head_fault(client, session, &head);
@@ -266,7 +266,9 @@ void segment_hand_back(struct session *session)
     struct vip_vipd_head *head = session->vipd_base;
 
     session->handed_back = true;
-    if (session->nic_session) /* else the head is unchanged, and no guard watches it */
+    /* Without a nic_session, this life has not changed the head, and no guard protects the
+     * mapping. */
+    if (session->nic_session)
         head->epoch = session->past_epoch;
 }
 
@@ -284,7 +286,7 @@ bool segment_let_go(const struct session *session)
     void *copy =
         mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, session->segment, 0);
 
-    /* In two steps, because mmap with MAP_FIXED may leave a hole if it fails. */
+    /* Map first, then move the mapping: mmap with MAP_FIXED may leave a hole if it fails. */
     if (copy == MAP_FAILED)
         return false;
     if (mremap(copy, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, session->vipd_base) != MAP_FAILED)
@@ -304,12 +306,13 @@ uint64_t process_start(pid_t pid)
     fd = open(path, O_RDONLY | O_CLOEXEC);
     len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
     if (fd >= 0)
-        close(fd); /* does not fail, so errno stays */
+        close(fd); /* close does not fail, so errno stays */
     if (len < 0)
         return 0;
     errno = 0;
     text[len] = '\0';
-    /* Field 22. Field 2 is the name, which may have any characters; the last bracket ends it. */
+    /* Find field 22, the start time. Field 2 is the program's name, which may have any characters;
+     * the last bracket ends the name. */
     at = strrchr(text, ')');
     for (unsigned field = 2; at && field < 22; field++) {
         at = strchr(at, ' ');

@@ -1,6 +1,6 @@
 /*
- * The begin of a client's connection, and its requests. Each look at the descriptors serves a
- * bounded part of the requests. Does not own: the end of a client (end.c).
+ * The start of a client's connection, and the client's requests. Each look at the descriptors
+ * serves a bounded part of the requests. Does not own: the end of a client (end.c).
  */
 #include "vipd/client/client.h"
 
@@ -17,17 +17,17 @@
 #include "vipd/nic/share.h"
 #include "vipd/registry/undertaker.h"
 
-/* Since Linux 6.5; the headers of Debian 12 do not have it. */
+/* Linux has this option since 6.5. The headers of Debian 12 do not have it. */
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
 #endif
 
-#define REQUESTS_PER_CALL 32 /* requests of one client, before other clients get their turn */
+#define REQUESTS_PER_CALL 32 /* largest number of requests of one client in a row */
 
-/* Costs of requests (turns.h); others cost 1. */
+/* Costs of requests (turns.h). Other requests cost 1. */
 #define SHOW_COST        TURNS_COST_MAX
 #define MAKE_MEMORY_COST 8u
-/* A request may make the NIC take earlier postings first: this costs 1 per COST_SLOTS slots. */
+/* A request may make the NIC take earlier postings first: they cost 1 per COST_SLOTS slots. */
 #define COST_SLOTS 16u
 
 static void on_sock(void *ctx, unsigned events)
@@ -112,7 +112,7 @@ bool client_serve(struct client *client)
                               &message, &fds);
     if (r == -EAGAIN)
         return false;
-    if (r < 0) /* connecting and hanging up costs time, too */
+    if (r < 0) /* to connect and hang up costs time, too */
         turns_spent(&client->vipd->turns, client->turns, 1);
     if (r == -EPIPE) {
         client_hung_up(client);
@@ -171,7 +171,7 @@ static int read_user(struct client *client)
     return 0;
 }
 
-/* Read the pidfd and the name of the process. This costs more than to refuse a connection. */
+/* Read the pidfd and the name of the process, which costs more than to refuse a connection. */
 static void read_process(struct client *client)
 {
     socklen_t len = sizeof(client->pidfd);
@@ -179,8 +179,8 @@ static void read_process(struct client *client)
     FILE *comm;
 
     if (getsockopt(client->sock, SOL_SOCKET, SO_PEERPIDFD, &client->pidfd, &len) < 0) {
-        /* Before Linux 6.5. If the process has ended since it connected, the socket reports a
-         * hang-up. */
+        /* Before Linux 6.5, only the pid is known. If the process has ended since it connected, the
+         * socket reports a hang-up. */
         client->pidfd = client->pid > 0 ? pidfd_open(client->pid, 0) : -1;
     }
     snprintf(client->program, sizeof(client->program), "?");
@@ -194,9 +194,9 @@ static void read_process(struct client *client)
     vipd_log_clean(client->program);
 }
 
-/* Has the user all connections that [limits] allow? Then send the program the reason. This must
- * cost little: otherwise a user that connects without end would make other users wait in the queue
- * of the listening socket. */
+/* Has the user all connections that [limits] allow? If so, send the program the reason. The refusal
+ * must cost little: otherwise a user that connects without end would make other users wait in the
+ * queue of the listening socket. */
 static bool over_limit(struct client *client)
 {
     struct vipd *vipd = client->vipd;

@@ -9,10 +9,10 @@
 
 struct turns_user {
     struct turns_user *next;
-    uint32_t uid, refs; /* refs: its connections */
+    uint32_t uid, refs; /* refs: number of the user's connections */
     uint64_t spent;
-    uint64_t look_ns;        /* last look with a request of the user */
-    uint64_t refused_ns;     /* last look that left a request of the user unserved */
+    uint64_t look_ns;        /* time of the last look with a request of the user */
+    uint64_t refused_ns;     /* time of the last look that left a request of the user unserved */
     const void *first;       /* the client that comes first in this look, or NULL */
     const void *first_later; /* the client that comes first in the next look, or NULL */
 };

@@ -3,8 +3,8 @@
  * has no time for all requests, each user gets an equal part of the cost, however many connections
  * the user has. The connections of one user take turns.
  *
- * Owns: what each user has spent, which client comes first in the next look. Does not own: what a
- * request costs. From the control loop only.
+ * Owns: the cost that each user has spent, and which client comes first in the next look. Does not
+ * own: what a request costs. Only the control loop calls these functions.
  */
 #ifndef VIPD_CLIENT_TURNS_H
 #define VIPD_CLIENT_TURNS_H
@@ -14,13 +14,13 @@
 
 struct turns_user;
 
-/* Zeroed is a legal start. */
+/* All zeros is a valid initial state. */
 struct turns {
     struct turns_user *users;
     uint64_t look_ns; /* time of the current look */
     unsigned cost;    /* cost of the requests served in this look */
     /* several: the previous look left requests of more than one user unserved. least: the smallest
-     * cost that one of these users has spent; it never falls. */
+     * cost that any of these users has spent; `least` never decreases. */
     bool several;
     uint64_t least;
 };
@@ -29,11 +29,12 @@ struct turns {
  * costs 1 (some microseconds); a view of many rows may take milliseconds. */
 #define TURNS_COST_MAX 64u
 
-/* A connection of this user begins (join) or ends (leave). turns_join: NULL: no memory. */
+/* A connection of this user begins (join) or ends (leave). turns_join returns NULL if there is no
+ * memory. */
 struct turns_user *turns_join(struct turns *turns, uint32_t uid);
 void turns_leave(struct turns *turns, struct turns_user *user);
-/* Number of connections of this user. The cost of the call grows with the number of users, not of
- * connections. */
+/* Number of connections of this user. The time of the call grows with the number of users, not with
+ * the number of connections. */
 unsigned turns_connections(const struct turns *turns, uint32_t uid);
 
 /*

@@ -1,4 +1,4 @@
-/* Packets and descriptors that pass the NICs, sent over a socket; see capture.h. */
+/* Sends records of the packets and descriptors that pass the NICs over a socket; see capture.h. */
 #include "vipd/ctl/capture.h"
 
 #include <errno.h>
@@ -16,10 +16,10 @@
 /* Bytes of a connection manager's message before the addresses and the applications' data. */
 #define CM_FIXED_BYTES 80u
 
-/* Wanted send buffer of the socket, in bytes: some thousand packets without payload. */
+/* Wanted size of the socket's send buffer, in bytes: some thousand packets without payload. */
 #define SOCKET_BYTES (4 << 20)
 
-/* Context of the calls of one NIC. */
+/* The context that a NIC passes to `see`. */
 struct place {
     struct capture *capture;
     unsigned nic;
@@ -48,7 +48,7 @@ static bool wanted(const struct capture_filter *filter, const struct nic_seen *s
             memcmp(seen->peer->bytes, filter->peer.bytes, filter->peer.len) == 0);
 }
 
-/* Copy the packet into one piece. */
+/* Copy the parts of the packet to capture->bytes, one after the other. */
 static void gather(struct capture *capture, const struct nic_seen *seen)
 {
     size_t at = 0;
@@ -64,9 +64,9 @@ static void gather(struct capture *capture, const struct nic_seen *seen)
 }
 
 /*
- * How many bytes, from the beginning of a packet, does a capture without payload get? Of a data
- * packet: up to the payload of the last frame; earlier payload is set to zero. Of a message of the
- * connection manager: the part before addresses and private data. Of other packets: the header.
+ * Returns how many bytes from the beginning of a packet a record without payload has. Data packet:
+ * the bytes up to the payload of the last frame; this function sets all payload to zero. Message of
+ * the connection manager: the part before addresses and private data. Other packets: the header.
  */
 static uint32_t without_payload(struct capture *capture, uint32_t bytes)
 {
@@ -116,7 +116,7 @@ static void tell(const struct place *place, const struct nic_seen *seen)
             capture->filter.payload ? seen->bytes : without_payload(capture, seen->bytes);
         iov[1].iov_len = head.captured;
     }
-    /* If the tool has closed its end, on_sock ends the capture; do not free it here. */
+    /* If the tool has closed its end, on_sock ends the capture; do not free the capture here. */
     if (sendmsg(capture->sock, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
         capture->lost++;
     else
@@ -137,7 +137,7 @@ static void see(void *ctx, const struct nic_seen *seen)
 
 static void on_sock(void *ctx, unsigned events)
 {
-    (void)events; /* the tool never sends, so it has closed its end */
+    (void)events; /* the tool never sends, so an event means that it has closed its end */
     capture_end(ctx);
 }
 
@@ -172,7 +172,7 @@ int capture_begin(struct vipd *vipd, const struct capture_filter *filter, int *r
         free(capture);
         return r;
     }
-    /* The kernel may allow less; then more records are lost. */
+    /* The kernel may allow only a smaller buffer; then more records are lost. */
     (void)setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
     capture->vipd = vipd;
     capture->filter = *filter;

@@ -10,7 +10,7 @@
 #include "vipd/names.h"
 #include "vipd/nic/nic.h"
 
-/* Longest name or address that is looked up. */
+/* Bytes of the longest name or address that vipd looks up. */
 #define PEER_BYTES_MAX 255
 
 /* Retry interval in ms for the tool while vipd asks the hosts on a medium. */
@@ -24,7 +24,7 @@ struct explain {
     char state[VIPD_NICS_MAX][LINK_WHY_BYTES + 16];
 };
 
-/* The reason for which nic_find has found no address. */
+/* Why nic_find, with the result r, has found no address. */
 static const char *why_not(int r)
 {
     switch (r) {
@@ -58,7 +58,7 @@ static int look_name(const struct vipd *vipd, const struct vipd_nic *nic,
     return r;
 }
 
-/* Find the host's address on one NIC. true: answers are missing, so call again later. */
+/* Find address and name of `peer` on one NIC. true: an answer is missing, so call again later. */
 static bool look(const struct vipd *vipd, const struct vipd_nic *nic, const char *peer,
                  char address[LINK_TEXT_BYTES], char name[LINK_NAME_BYTES], Vip__ExplainRow *row)
 {
@@ -97,7 +97,7 @@ static void fill_mtu(const struct link *link, Vip__ExplainRow *row)
 
     row->has_mtu = true;
     row->mtu = link->packet_bytes;
-    /* If packets have the largest size of vipd, the interface's MTU may be larger than computed. */
+    /* With packets of vipd's largest size, the interface's MTU is unknown: it may be larger. */
     row->has_link_mtu =
         overhead > 0 && link->packet_bytes > 0 && link->packet_bytes < VIP_PACKET_BYTES_MAX;
     row->link_mtu = link->packet_bytes + overhead;

@@ -20,7 +20,7 @@ struct explain;
 int explain_new(const struct vipd *vipd, const char *peer, struct explain **ret);
 /* The reply; it belongs to `explain`. */
 Vip__ExplainReply *explain_reply(struct explain *explain);
-/* Harmless on NULL. */
+/* NULL is harmless. */
 void explain_free(struct explain *explain);
 
 #endif

@@ -2,8 +2,8 @@
  * Resources of the machine that this vipd uses at this moment: descriptors, memory, clients.
  *
  * Owns: reading these numbers from the kernel and the allocator. Does not own: gauges of a NIC
- * (vipd/nic/), rows and pages (stats.c, page.c). With the gauges tests find leaks: after the end of
- * a program each gauge must have the value from before its start (tests/system/faults.sh).
+ * (vipd/nic/), rows and pages (stats.c, page.c). Tests use the gauges to find leaks: after a
+ * program's end each gauge must have the value from before the start (tests/system/faults.sh).
  */
 #ifndef VIPD_CTL_GAUGES_H
 #define VIPD_CTL_GAUGES_H

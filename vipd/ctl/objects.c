@@ -142,7 +142,7 @@ static const char *peer_state(const struct vipd *vipd, const struct nic_peer_vie
                : "up";
 }
 
-/* Room for the numbers of all paths. */
+/* Bytes of a text with the numbers of all paths. */
 #define PATHS_BYTES (2 * VIP_PATHS_MAX + 1)
 
 /* Write the numbers of the paths: "1 3" if bits 0 and 2 are set. */
@@ -253,7 +253,7 @@ static void add_limit(void *ctx, const struct quota_view *view)
     }
 }
 
-/* Is this the first connection of its user? */
+/* Is `client` the first connection of its user in the list of clients? */
 static bool first_of_user(const struct vipd *vipd, const struct client *client)
 {
     for (const struct client *c = vipd->clients; c != client; c = c->next)

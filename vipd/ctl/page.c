@@ -1,4 +1,4 @@
-/* One page of a view under construction. */
+/* Makes the reply with one page of a view; see page.h. */
 #include "vipd/ctl/page.h"
 
 #include <stdlib.h>
@@ -7,15 +7,15 @@
 #include "proto/assert.h"
 #include "proto/limits.h"
 
-/* Bytes left for the reply around the rows: code, cursor, lengths. */
+/* Bytes of a control message that rows leave free for other fields: code, cursor, lengths. */
 #define REPLY_BYTES 256
 
-/* Before every row there are its tag and its length. */
+/* Before each row the reply has a tag and a length, which take at most these bytes. */
 #define TAG_BYTES_MAX 2
-#define LEN_BYTES_MAX 3 /* of a varint below 2^21 */
+#define LEN_BYTES_MAX 3 /* a varint below 2^21 */
 
-/* Most rows of one page. Making this number of rows takes some 0.3 ms, so a long list (of 10,000
- * VIs) never stops a NIC for longer than this. */
+/* Largest number of rows on one page. Making this number of rows takes some 0.3 ms, so a long list
+ * (of 10,000 VIs) never stops a NIC for longer than this time. */
 #define ROWS_MAX 384
 
 _Static_assert(VIP_CONTROL_BYTES_MAX < 1u << 21, "a row's length takes three bytes at most");
@@ -26,9 +26,9 @@ _Static_assert(VIP_CONTROL_BYTES_MAX < 1u << 21, "a row's length takes three byt
  */
 struct show_page {
     Vip__ShowReply reply;
-    ProtobufCMessageUnknownField rows[ROWS_MAX]; /* data points into `packed`: length and row */
+    ProtobufCMessageUnknownField rows[ROWS_MAX]; /* data points to length and row in `packed` */
     size_t count;
-    size_t used; /* bytes used in packed */
+    size_t used; /* number of bytes used in packed */
     bool failed;
     uint8_t packed[VIP_CONTROL_BYTES_MAX];
 };

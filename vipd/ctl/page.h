@@ -1,6 +1,6 @@
 /*
- * One page of a view under construction: copies rows until the next row would make the reply larger
- * than a control message. Inside vipd/ctl/ only.
+ * Makes one page of a view: copies rows until the next row would make the reply larger than a
+ * control message. Inside vipd/ctl/ only.
  */
 #ifndef VIPD_CTL_PAGE_H
 #define VIPD_CTL_PAGE_H
@@ -28,7 +28,7 @@ enum page_list {
     PAGE_EVENTS,
 };
 
-/* NULL: out of memory. */
+/* Make an empty page. NULL: out of memory. */
 struct show_page *page_new(void);
 
 /*
@@ -37,13 +37,13 @@ struct show_page *page_new(void);
  */
 bool page_add(struct show_page *page, const ProtobufCMessage *row, enum page_list list);
 
-/* Set the summary, which has one row. */
+/* Set the summary, a copy of `row`, in a page without other rows. */
 void page_summary(struct show_page *page, const Vip__Summary *row);
 
-/* There are more rows: set the cursor of the next request. */
+/* The view has more rows: set the cursor for the next request. */
 void page_more(struct show_page *page, uint64_t cursor);
 
-/* Was there no memory for the page? */
+/* Was there no memory for the summary? */
 bool page_failed(const struct show_page *page);
 
 #endif

@@ -1,4 +1,4 @@
-/* Views that are not in show.c, and what all views share. Inside vipd/ctl/ only. */
+/* Functions of the views outside of show.c, and parts that views share. Inside vipd/ctl/ only. */
 #ifndef VIPD_CTL_PARTS_H
 #define VIPD_CTL_PARTS_H
 
@@ -18,10 +18,10 @@
         (row)->field = (val);                                                                      \
     } while (0)
 
-/* Shown in place of another user's texts. */
+/* The text that a view shows in place of another user's text. */
 #define SHOW_HIDDEN "-"
 
-/* Set the owner of a row's object. Only its user and administrators see its program and pid. */
+/* Set the owner of a row's object. Only this owner and administrators see the program and pid. */
 #define SET_OWNER(row, walk)                                                                       \
     do {                                                                                           \
         const struct client *owner_ = (walk)->client;                                              \
@@ -41,9 +41,9 @@ struct walk {
     uid_t viewer;  /* uid of the user who asks */
     uint64_t from; /* first row of this session that belongs on the page */
     uint64_t row;  /* number of the next row */
-    bool full;     /* the page has no room for `row` */
+    bool full;     /* the page has no room for the row with the number `row` */
 
-    /* The last address and its text, kept because most VIs have the same peer as the VI before. */
+    /* The last peer's address and its text: most VIs have the same peer as the VI before them. */
     enum link_kind peer_kind;
     struct link_addr peer;
     char peer_text[LINK_TEXT_BYTES];

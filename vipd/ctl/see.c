@@ -1,4 +1,4 @@
-/* Which details a user may see; names of NICs and addresses of peers as text. */
+/* Decides which details a user may see; makes texts of NICs' names and peers' addresses. */
 #include <string.h>
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 /*
- * Pages of the views. A page is filled row by row until the next row does not fit. The cursor then
- * says which row comes next: the session number in the upper bits, the row of this session in the
- * lower bits. For NICs and counters the cursor is the number of the row.
+ * Pages of the views. A view fills a page with rows until a row does not fit. The cursor names this
+ * row. For rows of sessions: the session number in the upper bits, the row of this session in the
+ * lower bits. For NICs, counters and keys: the number of the row.
  */
 #include "vipd/ctl/show.h"
 
@@ -24,7 +24,7 @@
 #include "vipd/registry/registry.h"
 #include "vipd/reload.h"
 
-#define CURSOR_ROW_BITS 24 /* more rows than regions or VIs of one session */
+#define CURSOR_ROW_BITS 24 /* a session has fewer than 2^24 regions or VIs */
 
 _Static_assert(VIP_REGION_MAX < (1u << CURSOR_ROW_BITS), "cursor");
 _Static_assert(VIP_VI_MAX < (1u << CURSOR_ROW_BITS), "cursor");
@@ -180,7 +180,7 @@ static void set_path(Vip__ViRow *row, const struct walk *walk, const struct cm_h
 }
 
 /* The number of a VI's row is the index of the VI, so that rows keep their numbers when other VIs
- * begin or end. */
+ * are made or destroyed. */
 static bool add_vi(void *ctx, const struct nic_vi_view *view)
 {
     struct walk *walk = ctx;
@@ -295,8 +295,8 @@ static void walk_client(struct walk *walk)
     walk->full = !page_add(walk->page, &row.base, PAGE_CLIENTS);
 }
 
-/* The session with the lowest number >= from_id. The list of clients is in the order of accepting,
- * not in the order of session numbers, so look at all clients. */
+/* The session with the lowest number >= from_id. The list of clients is in the order in which vipd
+ * accepted them, not in the order of session numbers, so look at all clients. */
 static const struct client *next_session(const struct vipd *vipd, uint64_t from_id)
 {
     const struct client *next = NULL;
@@ -337,7 +337,7 @@ struct config_walk {
     struct show_page *page;
     const struct vipd *vipd;
     uint64_t row;
-    const char *section, *key; /* key whose pending value is looked up */
+    const char *section, *key; /* the key for which look_pending looks for a pending value */
     const char *pending;
 };
 
@@ -432,7 +432,7 @@ static void show_summary(struct show_page *page, const struct vipd *vipd)
     page_summary(page, &row);
 }
 
-/* false: there is no such view. */
+/* Fill the page with rows of the requested view. false: there is no such view. */
 static bool fill_page(struct show_page *page, const struct vipd *vipd,
                       const Vip__ShowRequest *request, uid_t viewer)
 {

@@ -2,8 +2,8 @@
  * The read-only views of vipctl: one page of rows per request, small enough for a control message.
  *
  * Owns: the rows and columns of each view, paging. Does not own: formatting for people (tools/),
- * the objects shown. Called by vipd/client/ only. Objects may be made or end between two pages: the
- * view may lack such an object, but shows no object twice.
+ * the objects shown. Called by vipd/client/ only. If an object is made or ends between two pages,
+ * the view may lack this object; but no view shows an object twice.
  */
 #ifndef VIPD_CTL_SHOW_H
 #define VIPD_CTL_SHOW_H
@@ -25,9 +25,9 @@ struct show_page;
  */
 int show_page_new(const struct vipd *vipd, const Vip__ShowRequest *request, uid_t viewer,
                   struct show_page **ret);
-/* The reply with the rows of a page; it belongs to the page. */
+/* The reply with the rows of a page. The page owns the reply. */
 Vip__ShowReply *show_page_reply(struct show_page *page);
-/* Harmless on NULL. */
+/* NULL is harmless. */
 void show_page_free(struct show_page *page);
 
 #endif

@@ -187,7 +187,7 @@ void stats_file_settle(struct stats_file *file)
 
     if (!file || gid == file->gid)
         return;
-    /* First mode 0600, so that no group can read the file while its group changes. */
+    /* First set mode 0600, so that no group can read the file while its group changes. */
     if (fchmod(file->fd, 0600) < 0 || (group && fchown(file->fd, (uid_t)-1, gid) < 0) ||
         (group && fchmod(file->fd, 0640) < 0)) {
         vipd_warning("[stats] group = %s: %s cannot be given to it: %s; make vipd's user a member "

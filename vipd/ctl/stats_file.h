@@ -20,11 +20,11 @@ struct stats_file;
  */
 struct stats_file *stats_file_open(const struct vipd *vipd);
 
-/* Let the group that the configuration names now read the file. */
+/* Let only the group that the present configuration names ([stats] group) read the file. */
 void stats_file_settle(struct stats_file *file);
 
-/* Call this after a turn. worked: the turn did something, so write the file within [stats]
- * interval. */
+/* Call this after a turn. worked: the turn did something. If so, or after new control requests,
+ * vipd writes the file when [stats] interval has passed, or later if writing is slow. */
 void stats_file_touch(struct stats_file *file, bool worked);
 
 /* Remove the file. */

@@ -4,8 +4,8 @@
  *
  * A packet number is never used twice, so the number of a lost packet never arrives. To go on past
  * such numbers, the receiver keeps the cumulative number less than ENG_BITS numbers behind the
- * newest. This acknowledges lost packets, but harms nothing: the sender has no record of packets so
- * old, and it has repeated their content under new numbers.
+ * newest number. So it acknowledges also lost packets. That harms nothing: the sender has no record
+ * of packets so old, and it has repeated their content under new numbers.
  */
 #include "proto/probe.h"
 #include "vipd/engine/ready.h"
@@ -20,7 +20,8 @@ enum eng_number eng_number_judge(const struct eng_vi *vi, uint64_t number)
                                                                            : ENG_NUMBER_NEW;
 }
 
-/* Move the lower edge of the window to `base`, and on past numbers that have arrived. */
+/* Move the lower edge of the window to `base`. If packet `base` has arrived, move the edge further,
+ * to the first packet that has not. */
 static void base_advance(struct eng_rx_state *rx, uint64_t base)
 {
     if (base - rx->base >= ENG_BITS)
@@ -43,7 +44,7 @@ void eng_number_record(struct eng_vi *vi, const struct vip_header *hdr, uint64_t
         rx->ts_arrival = (uint32_t)(now_ns >> VIP_WIRE_TICK_SHIFT);
     }
     if (number == rx->base && number > rx->largest) {
-        /* The usual case, in order and without gaps, changes no bit. */
+        /* If packets arrive in order and without gaps (the usual case), no bit changes. */
         rx->base = number + 1;
         rx->largest = number;
         return;
@@ -83,7 +84,7 @@ void eng_ack_fill(const struct eng_vi *vi, struct vip_header *hdr, uint64_t now_
     hdr->ack_delay = (uint32_t)(now_ns >> VIP_WIRE_TICK_SHIFT) - vi->rx.ts_arrival;
 }
 
-/* If there are more than max ranges, write the newest: the sender already knows the oldest gaps. */
+/* Write at most the `max` newest ranges: the sender already knows the oldest gaps. */
 unsigned eng_ack_ranges(const struct eng_vi *vi, struct vip_range out[VIP_WIRE_RANGES_MAX],
                         unsigned max)
 {
@@ -115,18 +116,18 @@ bool eng_ack_possible(const struct eng_vi *vi, const struct vip_packet *packet)
         return true;
     if (hdr->ack_cumulative > sent)
         return false;
-    /* Ranges ascend, so the last one reaches furthest. */
+    /* Ranges ascend, so the last range has the largest number. */
     if (hdr->range_count && hdr->ack_cumulative + packet->ranges[hdr->range_count - 1].end > sent)
         return false;
     return !eng_before(vi->tx.at.op, hdr->ops_done);
 }
 
-/* New facts in an acknowledgement. */
+/* The new facts in an acknowledgement. */
 struct news {
-    uint64_t bytes;   /* sum of the packets that arrived */
+    uint64_t bytes;   /* sum of the sizes of the packets that arrived */
     bool content;     /* a packet with content arrived */
-    uint64_t newest;  /* largest number that arrived, 0 = none */
-    uint64_t largest; /* tx.largest_acked before */
+    uint64_t newest;  /* largest number of a packet that arrived, 0 = none arrived */
+    uint64_t largest; /* tx.largest_acked before this acknowledgement */
 };
 
 /* Handle packets of [from, to) that arrived after they had been declared lost. */
@@ -134,7 +135,7 @@ static void take_declared(struct eng_vi *vi, uint64_t from, uint64_t to)
 {
     uint64_t known = vi->tx.number > ENG_BITS ? vi->tx.number - ENG_BITS : 0;
 
-    /* A number below `known` shares its bit with a newer number, so its bit says nothing. */
+    /* A number below `known` shares its bit with a newer number, so that bit is no proof. */
     if (from < known)
         from = known;
     for (uint64_t n; (n = eng_bits_next(&vi->tx.declared, from, to)) < to; from = n + 1) {
@@ -144,7 +145,7 @@ static void take_declared(struct eng_vi *vi, uint64_t from, uint64_t to)
     }
 }
 
-/* Numbers [from, to) have arrived. */
+/* Handle packets [from, to): they have arrived. */
 static void take_range(struct eng_vi *vi, uint64_t from, uint64_t to, struct news *news)
 {
     if (vi->tx.declared_count)
@@ -195,8 +196,8 @@ static void take_news(struct eng_vi *vi, const struct vip_header *hdr, const str
     eng_pace_refresh(vi, now_ns);
 }
 
-/* Did content arrive? An answer to a probe is progress only if no content is under way. Otherwise
- * probes would keep a connection alive on a path that drops all packets with content. */
+/* Do the new facts show progress? An answer to a probe does, but only if no content is under way.
+ * Otherwise probes would keep a connection alive on a path that drops all packets with content. */
 static bool is_progress(const struct eng_vi *vi, const struct news *news, bool ops)
 {
     return news->content || ops || (!vi->tx.inflight && !vi->tx.lost);
@@ -217,7 +218,7 @@ void eng_ack_take(struct eng_vi *vi, const struct vip_packet *packet, uint64_t n
                    &news);
     if (news.newest)
         take_news(vi, hdr, &news, limited, now_ns);
-    /* An acknowledgement that arrives late has an older, smaller number. */
+    /* An acknowledgement that arrives late has a smaller ops_done. */
     if (eng_before(vi->tx.ops_acked, hdr->ops_done)) {
         vi->tx.ops_acked = hdr->ops_done;
         ops = true;
@@ -230,7 +231,7 @@ void eng_ack_take(struct eng_vi *vi, const struct vip_packet *packet, uint64_t n
         vi->tx.progress_ns = now_ns;
         vi->tx.tries = 0;
     }
-    /* If the peer has all content, processes none and answers only probes, the back-off stays. */
+    /* Keep the back-off if the peer has all content, processes none, and answers only probes. */
     if (news.content || ops || vi->tx.inflight || vi->tx.lost)
         vi->tx.backoff = 0;
     vi->tx.owed = eng_tx_owes(vi);

@@ -1,6 +1,6 @@
 /*
- * A window of ENG_BITS consecutive packet numbers, one bit each; number n has bit n % ENG_BITS.
- * The caller keeps the first number of the window, and clears the bits of numbers that leave it.
+ * A window of ENG_BITS consecutive packet numbers. Number n has the bit n % ENG_BITS. The caller
+ * keeps the first number of the window, and clears the bits of numbers that leave it.
  */
 #ifndef VIPD_ENGINE_BITS_H
 #define VIPD_ENGINE_BITS_H
@@ -29,7 +29,7 @@ static inline void eng_bits_clear(struct eng_bits *bits, uint64_t n)
     bits->word[n % ENG_BITS / 64] &= ~(1ull << (n % 64));
 }
 
-/* Lowest n of [from, to) with its bit set; `to` if there is none. to - from <= ENG_BITS. */
+/* Returns the lowest n of [from, to) whose bit is set, or `to`. to - from <= ENG_BITS. */
 static inline uint64_t eng_bits_next(const struct eng_bits *bits, uint64_t from, uint64_t to)
 {
     while (from < to) {
@@ -44,7 +44,7 @@ static inline uint64_t eng_bits_next(const struct eng_bits *bits, uint64_t from,
     return to;
 }
 
-/* Highest n of [floor, from] with the bit `value`; floor - 1 if there is none. floor > 0. */
+/* Returns the highest n of [floor, from] whose bit is `value`, or floor - 1. floor > 0. */
 static inline uint64_t eng_bits_prev(const struct eng_bits *bits, uint64_t from, uint64_t floor,
                                      bool value)
 {

@@ -3,9 +3,9 @@
 
 #include <stddef.h>
 
-/* First window, in packets. */
+/* Size of the first window, in packets. */
 #define CC_FIRST_PACKETS 10
-/* Smallest first window, in bytes, if packets are small: every receive buffer has this room. */
+/* Smallest size of the first window, in bytes: every receive buffer has this room. */
 #define CC_FIRST_BYTES 32768
 
 static void fixed_start(struct eng_cc *cc)
@@ -37,7 +37,7 @@ static bool fixed_searching(const struct eng_cc *cc)
     return false;
 }
 
-/* "fixed": the window is always the peer's. For paths without congestion, and for comparisons. */
+/* "fixed": the window is always the peer's limit. Use: paths without congestion, comparisons. */
 static const struct eng_cc_class eng_cc_fixed = {.name = "fixed",
                                                  .start = fixed_start,
                                                  .acked = fixed_acked,
@@ -83,7 +83,7 @@ static void take_back(struct eng_cc *cc)
 void eng_cc_acked(struct eng_cc *cc, const struct eng_cc_ack *ack)
 {
     if (cc->silence_end) {
-        /* Only packets that were sent before the silence arrived: they were late, not lost. */
+        /* All packets that arrived were sent before the silence: they were late, not lost. */
         if (ack->newest < cc->silence_end)
             take_back(cc);
         cc->silence_end = 0;
@@ -95,7 +95,7 @@ void eng_cc_lost(struct eng_cc *cc, const struct eng_cc_loss *loss)
 {
     bool first = loss->number >= cc->recovery_end;
 
-    /* All losses within one window of packets are one episode. */
+    /* `first`: an episode begins. All losses within one window of packets are one episode. */
     if (first) {
         cc->before = cc->now;
         cc->unproven = 0;

@@ -19,26 +19,26 @@
 struct eng_cc_delay {
     bool starting;         /* the window doubles in each round trip */
     bool limited;          /* the window was used up in this round */
-    uint8_t drain;         /* rounds that are left of a drain, 0 = no drain */
+    uint8_t drain;         /* remaining rounds of the drain, 0 = no drain */
     uint64_t share_bytes;  /* bytes that this connection wants to have in the queue of the path */
     uint64_t round_end;    /* the round ends when this number is acknowledged */
-    uint64_t round_rtt_ns; /* smallest round trip of the round, 0 = none yet */
+    uint64_t round_rtt_ns; /* smallest round trip time in this round, 0 = none yet */
     uint64_t round_samples;
     uint64_t round_acked, round_lost; /* bytes */
-    uint64_t drain_ns;                /* when to empty the queue next, 0 = not decided */
+    uint64_t drain_ns;                /* time of the next drain, 0 = not decided */
     uint64_t drain_window;            /* window to restore after the drain */
 };
 
 /* CUBIC: state of cc_cubic.c. */
 struct eng_cc_cubic {
-    uint64_t threshold_bytes; /* slow start ends here */
-    uint64_t top_bytes;       /* window before the last loss */
-    uint64_t begin_ns;        /* start of the curve, 0 = it starts with the next acknowledgement */
+    uint64_t threshold_bytes; /* slow start ends at this window */
+    uint64_t top_bytes;       /* window to which the curve returns (cubic_lost) */
+    uint64_t begin_ns;        /* start of the curve, 0: the next acknowledgement starts it */
     uint64_t reach_ms;        /* time from begin_ns until the curve reaches top_bytes again */
     uint64_t reno_bytes;      /* window that additive increase would have reached by now */
 };
 
-/* State that a reduction changes. A copy of it allows to undo the reduction. */
+/* The state that a reduction of the window changes. With a copy, the reduction can be undone. */
 struct eng_cc_state {
     uint64_t window_bytes; /* bytes that may be under way */
     union {
@@ -50,20 +50,20 @@ struct eng_cc_state {
 struct eng_cc {
     struct eng_cc_state now;
     struct eng_cc_state before;            /* the state before the last reduction */
-    uint64_t limit_bytes;                  /* largest window: the peer's */
+    uint64_t limit_bytes;                  /* largest window: the peer sets this limit */
     uint32_t packet_bytes;                 /* largest packet */
-    uint32_t unproven;                     /* lost packets of the episode that have not arrived */
+    uint32_t unproven;                     /* packets declared lost that have not arrived since */
     uint64_t recovery_begin, recovery_end; /* losses of these packet numbers are one episode */
-    uint64_t silence_end;                  /* number of the next packet when a silence began */
+    uint64_t silence_end;                  /* next packet number when the silence began; 0: none */
     uint8_t kind;                          /* enum eng_congestion */
 };
 
 /* Facts from an acknowledgement: packets that arrived. */
 struct eng_cc_ack {
     uint64_t now_ns;
-    uint64_t bytes;   /* acknowledged for the first time */
-    uint64_t rtt_ns;  /* the latest sample */
-    uint64_t base_ns; /* smallest sample of the last 10 to 20 seconds */
+    uint64_t bytes;   /* size of all packets acknowledged for the first time */
+    uint64_t rtt_ns;  /* the latest round trip time */
+    uint64_t base_ns; /* smallest round trip time of the last 10 to 20 seconds */
     uint64_t newest;  /* largest packet number acknowledged for the first time */
     uint64_t next;    /* number of the next packet to be sent */
     bool limited;     /* the window or the pace held the sender back */
@@ -72,37 +72,37 @@ struct eng_cc_ack {
 /* One packet was lost. */
 struct eng_cc_loss {
     uint64_t now_ns;
-    uint64_t number, next; /* of the lost packet; of the next one to be sent */
+    uint64_t number, next; /* of the lost packet; of the next packet to be sent */
     uint32_t bytes;
 };
 
 /* An algorithm. It sets the window by eng_cc_set, which keeps the window within its limits. */
 struct eng_cc_class {
-    const char *name; /* as in the configuration */
+    const char *name; /* its name in the configuration */
     void (*start)(struct eng_cc *cc);
     void (*acked)(struct eng_cc *cc, const struct eng_cc_ack *ack);
-    /* `first`: the first loss of its episode (the losses within one window of packets). */
+    /* Handle a loss. `first`: it begins an episode (all losses within one window of packets). */
     void (*lost)(struct eng_cc *cc, const struct eng_cc_loss *loss, bool first);
-    /* The timer expired at least twice in a row. */
+    /* Handle a silence: the timer expired at least twice in a row. */
     void (*silence)(struct eng_cc *cc);
-    bool paced; /* spread the window over the round trip */
-    /* Does the window still grow fast towards its size? Then the pace is faster, too. */
+    bool paced; /* the sender spreads the window over the round trip time */
+    /* Is the window still in its fast growth at the start? Then the pace is faster, too. */
     bool (*searching)(const struct eng_cc *cc);
 };
 extern const struct eng_cc_class eng_cc_delay, eng_cc_cubic;
 
-/* Smallest window, in bytes: four packets, because three packets behind a lost one prove its
- * loss. */
+/* Returns the smallest window, in bytes. It has room for four packets: a lost packet, and three
+ * later packets that prove the loss. */
 uint64_t eng_cc_floor(const struct eng_cc *cc);
 void eng_cc_set(struct eng_cc *cc, uint64_t window_bytes);
 
-/* For state.c, ack.c, loss.c, pace.c. */
+/* The functions from here on are called by state.c, ack.c, loss.c and pace.c. */
 void eng_cc_init(struct eng_cc *cc, enum eng_congestion kind, uint32_t packet_bytes,
                  uint32_t limit_bytes);
 void eng_cc_acked(struct eng_cc *cc, const struct eng_cc_ack *ack);
 void eng_cc_lost(struct eng_cc *cc, const struct eng_cc_loss *loss);
 void eng_cc_silence(struct eng_cc *cc, uint64_t next_number);
-/* A packet that was declared lost arrived. If all of its episode arrived, restore the window. */
+/* A packet declared lost has arrived. If it was the last one of its episode, restore the window. */
 void eng_cc_spurious(struct eng_cc *cc, uint64_t number);
 /* Bytes that may be sent per round trip, in eighths of the window; 0 = no limit. */
 unsigned eng_cc_pace(const struct eng_cc *cc);

@@ -5,14 +5,14 @@
  */
 #include "vipd/engine/cc.h"
 
-/* The curve: 0.4 * t^3 packets with t in seconds; with t in ms, t^3 * CURVE_NUM / CURVE_DIV. */
+/* The curve, in packets: 0.4 * t^3 with t in s, or t^3 * CURVE_NUM / CURVE_DIV with t in ms. */
 #define CURVE_NUM 4
 #define CURVE_DIV 10000000000ull
-/* Largest time on the curve, in ms: its cube fits in 64 bits. A window reaches its limit
+/* Largest time on the curve, in ms: its cube fits in 64 bits. The window reaches its limit
  * earlier. */
 #define CURVE_MS_MAX 1000000ull
 
-/* Largest x with x^3 <= v. */
+/* Returns the largest x with x^3 <= v. */
 static uint64_t cube_root(uint64_t v)
 {
     uint64_t x = 0;
@@ -67,7 +67,7 @@ static void cubic_acked(struct eng_cc *cc, const struct eng_cc_ack *ack)
     struct eng_cc_cubic *cubic = &cc->now.cubic;
     uint64_t window = cc->now.window_bytes, target;
 
-    /* A window that was not used up proves nothing about the path. */
+    /* If the window was not used up, its size proves nothing about the path. */
     if (!ack->limited || window >= cc->limit_bytes)
         return;
     if (window < cubic->threshold_bytes) {
@@ -94,7 +94,8 @@ static void cubic_lost(struct eng_cc *cc, const struct eng_cc_loss *loss, bool f
     (void)loss;
     if (!first)
         return;
-    /* A loss below the old top shows a new connection on the path. A lower top leaves it room. */
+    /* A loss below the old top shows that a new connection uses the path. A lower top leaves room
+     * for that connection. */
     cubic->top_bytes = window < cubic->top_bytes ? window * 17 / 20 : window;
     cubic->begin_ns = 0;
     eng_cc_set(cc, window - window * 3 / 10);

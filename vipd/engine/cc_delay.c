@@ -10,12 +10,13 @@
  * with a queue, or the loss of a large part of a window, proves congestion; then the share shrinks.
  *
  * The round trip of the empty path can be measured only while the queue is empty, but the shares of
- * all connections fill it. So from time to time there is a drain: the connection uses the smallest
- * window for two round trips.
+ * all connections fill the queue. So from time to time there is a drain: the connection uses the
+ * smallest window for two round trips.
  */
 #include "vipd/engine/cc.h"
 
-/* Full share: the larger of these bytes and these packets, so that a system call sends a batch. */
+/* The full share is SHARE_BYTES or SHARE_PACKETS packets, whichever is larger. A system call can
+ * then send a batch. */
 #define SHARE_BYTES   65536u
 #define SHARE_PACKETS 2u
 /*
@@ -25,17 +26,17 @@
  */
 #define SHORT_NS     1000000u
 #define SHORT_ROUNDS 10u
-/* Smallest share, in packets: after losses together with a queue; after a round that lost more than
- * an eighth of its bytes. */
+/* Smallest share, in packets. SHARE_SOME_PACKETS: after losses together with a queue.
+ * SHARE_LEAST_PACKETS: after a round that lost more than an eighth of its bytes. */
 #define SHARE_SOME_PACKETS  4u
 #define SHARE_LEAST_PACKETS 2u
-/* Smallest number of samples that can prove a queue during the start: one late packet does not. */
+/* Samples that are necessary to prove a queue during the start: one late packet is no proof. */
 #define START_SAMPLES 4u
-/* Round trips between two drains, but at least DRAIN_MIN_NS and at most DRAIN_MAX_NS. On paths with
- * a round trip below 25 ms, drains cost at most 0.5 % of the rate. */
+/* Time between two drains, in round trips; the limits are DRAIN_MIN_NS and DRAIN_MAX_NS. On paths
+ * with a round trip below 25 ms, drains cost at most 0.5 % of the rate. */
 #define DRAIN_ROUNDS 400u
-/* Round trips before the first drain: few, because on a busy path a new connection has not yet
- * measured the empty path. */
+/* Time before the first drain, in round trips. It is short, because on a busy path a new connection
+ * has not yet measured the empty path. */
 #define DRAIN_FIRST_ROUNDS 32u
 #define DRAIN_MIN_NS       50000000ull
 #define DRAIN_MAX_NS       10000000000ull
@@ -62,7 +63,7 @@ static uint64_t delay_over(uint64_t rtt_ns, uint64_t base_ns)
     return rtt_ns > base_ns ? rtt_ns - base_ns : 0;
 }
 
-/* Bytes of the window that are in the queue. */
+/* Returns how many bytes of the window are in the queue. */
 static uint64_t queued(const struct eng_cc *cc, uint64_t rtt_ns, uint64_t base_ns)
 {
     /* On short paths a part of the delay comes from batches, not from the queue. After losses this
@@ -76,7 +77,7 @@ static uint64_t queued(const struct eng_cc *cc, uint64_t rtt_ns, uint64_t base_n
                   : 0;
 }
 
-/* Judge the losses of the round, adapt the share. Returns whether they mean congestion. */
+/* Adapt the share to the losses of the round. Returns whether the losses prove congestion. */
 static bool congested(struct eng_cc *cc, uint64_t base_ns)
 {
     struct eng_cc_delay *delay = &cc->now.delay;
@@ -127,12 +128,12 @@ static void drain_consider(struct eng_cc *cc, const struct eng_cc_ack *ack)
         apart_ns = DRAIN_MAX_NS;
     if (!delay->drain_ns)
         delay->drain_ns = ack->now_ns + ack->rtt_ns * DRAIN_FIRST_ROUNDS;
-    /* A window that is not used up makes no queue. */
+    /* If the window is not used up, there is no queue to empty. */
     if (ack->now_ns < delay->drain_ns || !delay->limited)
         return;
     delay->drain_ns = ack->now_ns + apart_ns;
     delay->drain_window = cc->now.window_bytes;
-    /* In the first round trip the queue becomes empty; the second one measures the empty path. */
+    /* The first round trip empties the queue; the second round trip measures the empty path. */
     delay->drain = 2;
     eng_cc_set(cc, 0);
 }
@@ -166,7 +167,7 @@ static void delay_acked(struct eng_cc *cc, const struct eng_cc_ack *ack)
     delay->limited |= ack->limited;
     if (delay->starting && ack->limited) {
         eng_cc_set(cc, cc->now.window_bytes + ack->bytes);
-        /* The window doubles in each round, so the start may end before the round does. */
+        /* The window doubles in each round, so the start can end in the middle of a round. */
         if (delay->round_samples >= START_SAMPLES &&
             queued(cc, delay->round_rtt_ns, ack->base_ns) > delay->share_bytes) {
             round_end(cc, ack);

@@ -1,9 +1,9 @@
 /*
  * Connection manager: set-up and end, dispatch of received messages, time, counters.
  *
- * Owns: struct cm. Called by vipd/nic/ on the NIC's thread. The call of a host's operation is the
- * last step of handling an event: in it the host may close and forget connections, so pointers to
- * objects are not valid afterwards.
+ * Owns: struct cm. Called by vipd/nic/ on the NIC's thread. The handling of an event calls an
+ * operation of the host as its last step: in this operation the host may close and forget
+ * connections, so pointers to objects are not valid afterwards.
  */
 #include "vipd/engine/cm_internal.h"
 
@@ -28,7 +28,7 @@ struct cm *cm_init(void *memory, const struct cm_config *config, const struct cm
     cm->ctx = ctx;
     cm->random_key = (struct siphash_key){config->seed, ~config->epoch};
     cm->salt = cm_random(cm);
-    /* A program may still use a handle of an earlier life. No request of this life may have it. */
+    /* A program may still use a handle of an earlier life: no new handle may be equal to it. */
     cm->last_handle = siphash(&cm->random_key, "handles", 7) >> 1;
     cm->now_ns = cm->born_ns = now_ns;
     TAILQ_INIT(&cm->answered_order);
@@ -77,7 +77,7 @@ void cm_conn_gone(struct cm *cm, uint64_t local_id, uint32_t peer)
 {
     struct cm_assoc *assoc = cm_assoc_find(cm, local_id);
 
-    /* While an accept has no CONFIRM, the connection is not established: only cm_close ends it. */
+    /* Only cm_close ends an OPENING connection: without CONFIRM, it is not established. */
     if (assoc && assoc->state != CM_ASSOC_OPENING && assoc->peer->number == peer)
         cm_assoc_free(cm, assoc);
 }
@@ -85,9 +85,9 @@ void cm_conn_gone(struct cm *cm, uint64_t local_id, uint32_t peer)
 /* ---- packets ----------------------------------------------------------------------------- */
 
 /*
- * Is the destination epoch acceptable? Senders of REQUEST, PING and REBIND may not know the epoch
- * of this vipd yet. A CLOSE for a connection of an earlier life must get its CLOSE_ACK. A CANCEL
- * may follow a REQUEST that got no answer; then its destination epoch is 0.
+ * Is the destination epoch acceptable? Senders of REQUEST, PING and REBIND possibly do not know the
+ * epoch of this vipd yet. A CLOSE for a connection of an earlier life must get its CLOSE_ACK. A
+ * CANCEL may follow a REQUEST that got no answer; then its destination epoch is 0.
  */
 static bool epoch_is_right(const struct cm *cm, const struct vip_header *hdr,
                            const struct vip_cm *msg)

@@ -14,10 +14,10 @@
 
 /* PINGs to a silent peer in one keepalive interval: several, because packets may be lost. */
 #define PINGS_PER_KEEPALIVE 4
-/* Unanswered PINGs in one silence before the peer counts as dead. */
+/* A peer counts as dead only after this many unanswered PINGs in one silence. */
 #define PINGS_BEFORE_DEATH 4
-/* Longest time of one silence that does not count because the medium had more packets, in units of
- * peer_dead_ns. */
+/* While the medium has more packets, the silence of a peer does not count. In one silence, this
+ * time is at most EXCUSED_PER_DEAD * peer_dead_ns. */
 #define EXCUSED_PER_DEAD 2
 
 static void ping(struct cm *cm, struct cm_peer *peer, uint64_t now_ns)
@@ -39,7 +39,8 @@ static uint64_t ping_gap_ns(const struct cm *cm)
     return cm->config.keepalive_ns / PINGS_PER_KEEPALIVE;
 }
 
-/* Find an open connection of a dead peer that has no secret, or whose time for a REBIND is over. */
+/* Find an open connection of a dead peer that cannot be bound anew: it has no secret, or the time
+ * for a REBIND is over. */
 static struct cm_assoc *any_lost(const struct cm_peer *peer, uint64_t now_ns)
 {
     struct cm_assoc *assoc;
@@ -54,8 +55,8 @@ static struct cm_assoc *any_lost(const struct cm_peer *peer, uint64_t now_ns)
 
 /*
  * End one connection of a dead peer. The peer may have thousands of connections, and the end of
- * each takes 0.1 ms. So the timer fires for each. When the host has forgotten the last one, the
- * peer is freed.
+ * each takes 0.1 ms. So the timer fires once for each connection. When the host has forgotten the
+ * last connection, the peer is freed.
  */
 void cm_fire_lost(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
 {
@@ -68,10 +69,11 @@ void cm_fire_lost(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
             cm_timer_set(cm, &peer->timer, peer->rebind_ns);
         return;
     }
-    /* Count a peer as lost only if it loses a connection: its next vipd may come in time. */
+    /* The peer counts as lost only now: before, its next vipd could still come in time. */
     cm->stats.peers_lost += !peer->counted;
     peer->counted = true;
-    /* The peer may be alive, with a path that fails in one direction. CLOSE ends its end, too. */
+    /* If the path fails in one direction only, the peer may be alive. Then the CLOSE ends the
+     * connection at the peer, too. */
     if (!peer->new_life)
         cm_closing_start(cm, assoc, NULL, now_ns);
     cm_assoc_set_state(cm, assoc, CM_ASSOC_CLOSED, now_ns);
@@ -85,7 +87,8 @@ void cm_fire_lost(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
         cm_timer_set(cm, &peer->timer, now_ns);
 }
 
-/* The peer is dead. wait_ns: if new_life, its next life may bind connections anew for this time. */
+/* The peer is dead. new_life: it has, or will have, a new life. For wait_ns from now, this life may
+ * bind connections anew. */
 static void lose(struct cm *cm, struct cm_peer *peer, bool new_life, uint64_t wait_ns,
                  uint64_t now_ns)
 {
@@ -98,8 +101,8 @@ static void lose(struct cm *cm, struct cm_peer *peer, bool new_life, uint64_t wa
     cm_fire_lost(cm, &peer->timer, now_ns);
 }
 
-/* May an answer of the peer be among packets that vipd has not yet taken from the medium? Only for
- * a limited time, because in a flood of packets the medium always has more. */
+/* May an answer of the peer be among packets that vipd has not yet taken from the medium? The time
+ * of this excuse is limited, because in a flood of packets the medium always has more. */
 static bool backlog_excuses(const struct cm *cm, const struct cm_peer *peer)
 {
     return cm->behind && peer->excused_ns < EXCUSED_PER_DEAD * cm->config.peer_dead_ns;
@@ -108,9 +111,9 @@ static bool backlog_excuses(const struct cm *cm, const struct cm_peer *peer)
 /*
  * Time in which vipd could not see an answer is no silence of the peer. First case: this timer
  * fires late, because vipd stood still. Second case: the medium has more packets than vipd took,
- * and an answer may be among them. The second case has a limit (excused_ns). If both come together,
- * only the late time counts, but the limit is used up, too. Otherwise no peer would die in a long
- * flood.
+ * and an answer may be among them. The second case has a limit (excused_ns). If both cases come
+ * together, only the late time is excused, but it also reduces the rest of the limit. Otherwise no
+ * peer would die in a long flood.
  */
 static void excuse_own_silence(struct cm *cm, struct cm_peer *peer, uint64_t due_ns,
                                uint64_t now_ns)
@@ -129,7 +132,7 @@ static void excuse_own_silence(struct cm *cm, struct cm_peer *peer, uint64_t due
     peer->silent_from_ns = cm_add_ns(peer->silent_from_ns, own_ns);
 }
 
-/* The keepalive timer. It may fire too early, because data packets change heard_ns only. */
+/* The keepalive timer fires. It may be too early: data packets set heard_ns, but not the timer. */
 void cm_fire_keepalive(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
 {
     struct cm_peer *peer = CM_OF(struct cm_peer, timer, timer);
@@ -179,8 +182,7 @@ void cm_rx_ping(struct cm *cm, const struct cm_in *in)
 {
     struct vip_cm msg = {.type = VIP_CM_PONG, .request_id = in->msg->request_id};
 
-    /* The PING may be for an earlier life of this vipd. The PONG has the present epoch in its
-     * header. */
+    /* If the PING is for an earlier life of this vipd, the PONG header tells the present epoch. */
     cm_answer(cm, in, &msg);
 }
 
@@ -211,14 +213,14 @@ void cm_rx_pong(struct cm *cm, const struct cm_in *in)
         probe->rtt_ns = in->now_ns - probe->sent_ns;
         return;
     }
-    /* A late or repeated PONG, or one to a PING before the last connection opened. */
+    /* This PONG is late or repeated, or its PING is older than the peer's last connection. */
     cm->stats.unexpected++;
 }
 
 /* ---- a vipd that ends, and another one goes on ------------------------------------------- */
 
-/* Number of AWAY messages to one peer, each for another connection. One is not enough: it may be
- * lost, or its connection may have ended at the peer. */
+/* Number of AWAY messages to one peer, each for another connection. One AWAY is not enough: it may
+ * be lost, or its connection may have ended at the peer. */
 #define AWAYS_PER_PEER 3
 
 /* Can the connection be bound anew? */
@@ -253,7 +255,7 @@ void cm_leave(struct cm *cm, uint64_t back_ns, uint64_t now_ns)
     }
 }
 
-/* AWAY is for all connections with its sender. As proof it must have the ids of one of them. */
+/* An AWAY is for all connections with its sender. As proof it has the ids of one connection. */
 void cm_rx_away(struct cm *cm, const struct cm_in *in)
 {
     struct cm_assoc *assoc = cm_assoc_of(cm, in);
@@ -274,8 +276,8 @@ void cm_rx_away(struct cm *cm, const struct cm_in *in)
     lose(cm, in->peer, true, wait_ns, in->now_ns);
 }
 
-/* A place for a new question of this user: a free one, or that of the oldest question of the user
- * who has most questions. */
+/* Returns a place for a new question of user `uid`: a free place, or the place of the oldest
+ * question of the user who has most questions. */
 static struct cm_probe *probe_place(struct cm *cm, uint32_t uid)
 {
     struct cm_probe *place = NULL;

@@ -1,13 +1,13 @@
 /*
- * Answers that are remembered. If a repetition was under way when its request was answered, it must
- * not count as a new request. The number of answers and their time are limited. Called by the
- * server side (cm_pending.c, cm_server.c) and for peer-to-peer requests (cm_match.c).
+ * Answers that are remembered. If a repetition of a REQUEST was under way when the REQUEST was
+ * answered, it must not count as a new request. The number of answers and their time are limited.
+ * Called by the server side (cm_pending.c, cm_server.c) and for peer-to-peer requests (cm_match.c).
  */
 #include "vipd/engine/cm_internal.h"
 
 uint64_t cm_request_key(struct cm *cm, const struct cm_host *host, uint64_t epoch, uint64_t id)
 {
-    /* A peer chooses both numbers. A keyed hash of both prevents that it makes many keys equal. */
+    /* The peer chooses both numbers. With a keyed hash, the peer cannot make many keys equal. */
     uint64_t numbers[2] = {epoch, id};
 
     return cm_hash(cm, host->bytes, host->len, siphash(&cm->random_key, numbers, sizeof(numbers)));
@@ -29,7 +29,7 @@ void cm_fire_answered(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
 {
     struct cm_answered *oldest;
 
-    /* All answers are kept for the same time, so the oldest answer ends first. */
+    /* All answers are kept for the same time, so the oldest answer is forgotten first. */
     while ((oldest = TAILQ_FIRST(&cm->answered_order)) && oldest->until_ns <= now_ns)
         answered_free(cm, oldest);
     if (oldest)
@@ -65,9 +65,9 @@ void cm_answer_send(struct cm *cm, const struct cm_host *to, uint64_t epoch, uin
 }
 
 /*
- * The answer that is forgotten for a new one of this source. If the source has CM_SMALL answers or
- * more, its own oldest answer. Else, if the part of its network is full, the oldest answer of the
- * network. Else the oldest of all answers.
+ * Returns the answer to be forgotten, so that there is room for a new answer to this source. If the
+ * source has CM_SMALL answers or more, it is the source's oldest answer. Else, if the part of the
+ * source's network is full, it is the network's oldest answer. Else it is the oldest answer of all.
  */
 static struct cm_answered *replaced(const struct cm *cm, const struct cm_holder *source)
 {
@@ -86,8 +86,8 @@ static void make_room(struct cm *cm, const struct cm_holder *source)
         answered_free(cm, replaced(cm, source));
 }
 
-/* Make a record of an answer. NULL: no memory; then a repetition counts as a new request. The
- * record gets the caller's reference to source; source may be NULL (no memory). */
+/* Make a record of an answer. Returns NULL if there is no memory; then a repetition counts as a new
+ * request. The record gets the caller's reference to source. source may be NULL (no memory). */
 static struct cm_answered *answered_new(struct cm *cm, struct cm_holder *source,
                                         const struct cm_host *host, uint64_t epoch,
                                         uint64_t request_id, uint64_t now_ns)

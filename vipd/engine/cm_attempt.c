@@ -5,7 +5,7 @@
  * cm_request_cancel. While a peer-to-peer attempt accepts the peer's request (cm_match.c), the
  * attempt sends nothing and has no timer.
  *
- * Owns: struct cm_attempt; the decision which requests of a user may be sent. Does not own: the
+ * Owns: struct cm_attempt; the decision which of a user's requests are sent now. Does not own: the
  * handling of answers (cm_client.c).
  */
 #include "vipd/engine/cm_internal.h"
@@ -68,7 +68,7 @@ static bool may_ask(struct cm *cm, struct cm_attempt *attempt)
     return false;
 }
 
-/* The attempt ends: the unsent attempt that has waited longest may be sent instead. */
+/* The attempt ends. The attempt that has waited longest in may_ask may now send instead. */
 static void asks_no_more(struct cm *cm, struct cm_attempt *attempt)
 {
     struct cm_attempt *next = attempt->asker ? TAILQ_FIRST(&attempt->asker->unsent) : NULL;
@@ -120,10 +120,10 @@ void cm_attempt_fail(struct cm *cm, struct cm_attempt *attempt, enum vip_rc rc,
     cm->ops.request_done(cm->ctx, user, rc, NULL, data ? data : &nothing, why);
 }
 
-/* Send the REQUEST if the limits allow. `again`: a repetition that no message has caused. */
+/* Send the REQUEST if the limits allow. `again`: it is a repetition that the timer causes. */
 static void attempt_send(struct cm *cm, struct cm_attempt *attempt, bool again, uint64_t now_ns)
 {
-    /* The extra limit (MEET_PER_S) is for slow repetitions only; the first ones are fast. */
+    /* The extra limit (MEET_PER_S) is for slow repetitions only. The first repetitions are fast. */
     bool waits = again && attempt->meet && attempt->repeat.interval_ns >= cm->config.retry_max_ns;
     uint64_t cookie = cm_cookie_known(cm, &attempt->host), after_ns;
 
@@ -143,15 +143,15 @@ static void attempt_send(struct cm *cm, struct cm_attempt *attempt, bool again, 
     attempt->repeat_ns = cm_repeat_next(cm, &attempt->repeat, now_ns);
 }
 
-/* When the server counts as unreachable. UINT64_MAX: the attempt has a time limit, or too few
- * REQUESTs were sent. */
+/* Returns the time from which the server counts as unreachable. UINT64_MAX: the attempt has a time
+ * limit, or too few REQUESTs were sent. */
 static uint64_t unreachable_ns(const struct cm_attempt *attempt)
 {
     uint64_t at_ns = cm_add_ns(attempt->heard_ns, CM_UNREACHABLE_NS);
 
     if (attempt->give_up_ns != UINT64_MAX || attempt->unanswered < CM_UNREACHABLE_SENT)
         return UINT64_MAX;
-    /* If the last REQUEST was sent after that time, wait for its answer. */
+    /* If the last REQUEST was sent after at_ns, wait for its answer. */
     return at_ns > attempt->sent_ns ? at_ns : attempt->repeat_ns;
 }
 

@@ -148,7 +148,7 @@ void cm_rx_pending(struct cm *cm, const struct cm_in *in)
         return;
     }
     if (attempt->pending) {
-        cm->stats.duplicates++; /* it answers a REQUEST that was sent before the match */
+        cm->stats.duplicates++; /* this PENDING answers a REQUEST that was sent before the match */
         return;
     }
     note_answer(attempt, in);
@@ -175,7 +175,7 @@ static void confirm(struct cm *cm, const struct cm_in *in, const struct vip_cm *
         cm_answer(cm, in, &confirm);
 }
 
-/* The ACCEPT has come, and the server's SETUP if it is due: open the association, and confirm. */
+/* ACCEPT has come, and the server's SETUP too if it is due: open the association and confirm. */
 static void establish(struct cm *cm, struct cm_attempt *attempt, const struct cm_in *in)
 {
     struct vip_cm accept = in->msg->type == VIP_CM_SETUP ? attempt->accept : *in->msg;
@@ -229,10 +229,9 @@ void cm_rx_accept(struct cm *cm, const struct cm_in *in)
     }
     cm->stats.unexpected++;
     /*
-     * This end gave up, or never sent the request: send CANCEL. But not in two cases. If this end
-     * has closed the connection, its CLOSE is enough. If another ACCEPT for the same request has
-     * made a connection, a CANCEL would end this connection; the present ACCEPT is then a late
-     * copy.
+     * This end gave up the request, or never sent it: send CANCEL, except in two cases. First: this
+     * end has closed the connection; then its CLOSE is enough. Second: this ACCEPT is a late copy,
+     * and another copy has made a connection; then a CANCEL would end that connection.
      */
     made = cm_assoc_find(cm, in->msg->peer_conn_id);
     if (!assoc && (!made || made->request_id != in->msg->request_id))
@@ -246,7 +245,7 @@ bool cm_rx_server_setup(struct cm *cm, const struct cm_in *in)
     if (!attempt || attempt->pending)
         return false;
     /* If the ACCEPT has not come, or is of another life, ignore the SETUP: the server repeats
-     * both. */
+     * ACCEPT and SETUP. */
     if (attempt->accepted && attempt->server_epoch == in->src_epoch &&
         attempt->accept.conn_id == in->msg->conn_id &&
         attempt->accept.peer_conn_id == in->msg->peer_conn_id)
@@ -256,8 +255,8 @@ bool cm_rx_server_setup(struct cm *cm, const struct cm_in *in)
     return true;
 }
 
-/* The result of VipConnectRequest for a server's code. Codes that it may not return become
- * VIP_RC_REJECT. */
+/* Returns the result of VipConnectRequest for a server's code. If VipConnectRequest must not return
+ * the code, the result is VIP_RC_REJECT. */
 static enum vip_rc refusal_rc(uint32_t code)
 {
     switch ((enum vip_rc)code) {

@@ -22,7 +22,8 @@ void cm_close(struct cm *cm, const struct cm_close_args *args, uint64_t now_ns)
     }
 }
 
-/* As cm_assoc_of, but also finds associations of a dead peer: its AWAY may have come before. */
+/* Like cm_assoc_of, but finds also an association of a dead peer: the peer's AWAY may have come
+ * before its CLOSE. */
 static struct cm_assoc *assoc_of_close(struct cm *cm, const struct cm_in *in)
 {
     struct cm_assoc *assoc = cm_assoc_find(cm, in->msg->peer_conn_id);
@@ -43,19 +44,18 @@ void cm_rx_close(struct cm *cm, const struct cm_in *in)
     };
 
     cm->stats.closes_received++;
-    /* If this CLOSE came before its ACCEPT, ignore it; otherwise the late ACCEPT would open a
-     * connection that the peer has closed. The peer repeats CLOSE, so it will close the
-     * connection. */
+    /* If this CLOSE came before its ACCEPT, ignore it: the late ACCEPT will open the connection,
+     * and then a repetition of the CLOSE will close it. */
     if (!assoc && cm_attempt_awaits(cm, in->from, in->msg->peer_conn_id))
         return;
-    /* Acknowledge also a CLOSE for an unknown connection, because that one is over, too. */
+    /* Acknowledge also a CLOSE for an unknown connection: that connection has ended. */
     cm_answer(cm, in, &ack);
     if (!assoc) {
         cm_rebind_closed(cm, in);
         cm->stats.duplicates++;
         return;
     }
-    /* A client can close the connection only after the ACCEPT, so its CONFIRM was lost. */
+    /* The client can close only after the ACCEPT has come, so the client's CONFIRM was lost. */
     if (assoc->state == CM_ASSOC_OPENING)
         cm_confirmed(cm, assoc, NULL, in->now_ns);
     assoc = assoc_of_close(cm, in);
@@ -72,7 +72,7 @@ void cm_rx_reset(struct cm *cm, const struct cm_in *in)
     struct cm_assoc *assoc = cm_assoc_with(cm, in);
 
     cm->stats.resets_received++;
-    if (!assoc) { /* the sender may be a new life; if so, cm_peer_note has sent a PING */
+    if (!assoc) { /* if the sender is a new life, cm_peer_note has sent a PING */
         cm->stats.unexpected++;
         return;
     }

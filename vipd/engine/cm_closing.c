@@ -1,6 +1,6 @@
 /*
  * CLOSE messages that are repeated until the peer acknowledges them, even after the VI, the session
- * and the association are gone. And RESET, the answer to a packet for an unknown connection.
+ * and the association are gone. Also RESET, which answers a packet for an unknown connection.
  *
  * Owns: closings, the limit on RESET answers.
  */
@@ -22,7 +22,8 @@ static void closing_free(struct cm *cm, struct cm_closing *closing)
     cm_free(cm, closing, sizeof(*closing));
 }
 
-/* Time of the next repetition: the more CLOSE messages the host has not acknowledged, the later. */
+/* Returns the time of the next repetition. The more CLOSE messages to the host are unacknowledged,
+ * the later it is. */
 static uint64_t next_ns(struct cm *cm, struct cm_closing *closing, uint64_t now_ns)
 {
     uint64_t alone_ns = cm_repeat_next(cm, &closing->repeat, now_ns);
@@ -104,7 +105,7 @@ void cm_rx_close_ack(struct cm *cm, const struct cm_in *in)
 {
     struct cm_closing *closing = closing_find(cm, in->msg->peer_conn_id);
 
-    /* Any life of that host may acknowledge: a new life does not have the connection any more. */
+    /* Any life of the peer's host may acknowledge: a new life does not have this connection. */
     if (!closing || closing->close.peer_conn_id != in->msg->conn_id ||
         !cm_host_equal(&closing->host, in->from)) {
         cm->stats.duplicates++;
@@ -135,10 +136,10 @@ void cm_unknown_conn(struct cm *cm, const struct cm_host *from, const struct vip
     /* If a CLOSE of the connection is being repeated, send no RESET: CLOSE has more information. */
     if (closing && cm_host_equal(&closing->host, from))
         return;
-    /* The peer is bound anew already, but its PROOF has not come here yet: send no RESET. */
+    /* The peer has bound the connection anew, but its PROOF has not come yet: send no RESET. */
     if (node && cm_host_equal(&CM_OF(struct cm_rebinding, by_local, node)->host, from))
         return;
-    /* The codec refuses zeros. For a caller without the codec, this check avoids an assertion. */
+    /* The codec refuses zeros. This check avoids an assertion if the caller uses no codec. */
     if (hdr->conn_id && hdr->src_epoch)
         cm_reset_send(cm, from, hdr->src_epoch, hdr->conn_id, now_ns);
 }

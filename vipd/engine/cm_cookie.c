@@ -1,11 +1,11 @@
 /*
  * Cookies: they prove the source address of a request.
  *
- * A REQUEST may have a forged source address. Before vipd uses memory or a waiter for it, its
- * sender must prove that it receives at that address. vipd answers with a COOKIE, made of the
+ * A REQUEST may have a forged source address. Before vipd uses memory or a waiter for the REQUEST,
+ * its sender must prove that it receives at that address. vipd answers with a COOKIE, made of the
  * address, the sender's epoch and a secret of vipd. The sender repeats the REQUEST with this
- * cookie. Meanwhile vipd keeps no state for it, and a COOKIE is never longer than the REQUEST. The
- * sender keeps the cookie for later requests to the same host. An existing connection with the
+ * cookie. Meanwhile vipd keeps no state for the sender. A COOKIE is never longer than the REQUEST.
+ * The sender keeps the cookie for later requests to the same host. An existing connection with the
  * sender's host and epoch is no proof, because epochs are public.
  *
  * Owns: the secrets, the limits of requests per second of one source and of one user, the cookies
@@ -15,8 +15,8 @@
 
 #include <string.h>
 
-/* COOKIE answers per second, and in one burst. Each takes some 4 us, in which vipd serves no
- * connection. In a flood of 100,000 requests per second every fifth gets an answer. */
+/* COOKIE answers per second, and in one burst. Each answer takes some 4 us, in which vipd serves no
+ * connection. In a flood of 100,000 requests per second every fifth request gets an answer. */
 #define COOKIES_PER_S 20000
 #define COOKIES_BURST 2000
 
@@ -31,14 +31,15 @@
 #define CLIENT_BURST (SOURCE_BURST / 2)
 
 /*
- * Of these, repetitions of peer-to-peer requests that have waited for long. Such requests may wait
- * for ever, and each repetition costs the two hosts some 80 us together. Slow repetitions delay no
- * match: the newer of two requests is sent at once, and the older one answers it.
+ * The part of CLIENT_PER_S for repetitions of peer-to-peer requests that have waited for long. Such
+ * requests may wait for ever, and each repetition costs the two hosts some 80 us together. Slow
+ * repetitions delay no match: the newer of two requests is sent at once, and the older request
+ * answers it.
  */
 #define MEET_PER_S 250
 #define MEET_BURST 500
 
-#define SECRET_NS 120000000000ull /* a cookie is valid for this time, at most twice as long */
+#define SECRET_NS 120000000000ull /* a cookie is valid for once to twice this time */
 
 #define S_NS 1000000000ull
 
@@ -139,7 +140,7 @@ uint64_t cm_ask_after_ns(struct cm *cm, const struct cm_holder *client, bool wai
     else if (cm_tokens_take(&c->clients[slot], CLIENT_PER_S, CLIENT_BURST, now_ns))
         return 0;
     cm->stats.client_limited++;
-    /* After this time the bucket has got a token for each attempt of the user. */
+    /* After the returned time the bucket has got a token for each attempt of the user. */
     return (client->has[CM_POOL_ATTEMPTS] + 1) * (S_NS / per_s);
 }
 

@@ -16,15 +16,15 @@ struct cm_cookie {
 
 /* The state of cm_cookie.c. Its size does not depend on the number of requests. */
 #define CM_SOURCES 1024
-#define CM_COOKIES 1024 /* places by a hash of the host; replacing a cookie costs a round trip */
+#define CM_COOKIES 1024 /* one place per hash of a host; a replaced cookie costs a round trip */
 struct cm_cookies {
-    struct siphash_key secret[2]; /* the present secret, and the one before */
+    struct siphash_key secret[2]; /* the present secret, and the secret before it */
     uint64_t secret_until_ns;     /* 0 = none yet */
     struct cm_tokens answers;
-    struct cm_tokens sources[CM_SOURCES];  /* by a keyed hash of the address */
-    struct cm_tokens networks[CM_SOURCES]; /* the same for networks of sources */
-    struct cm_tokens clients[CM_SOURCES];  /* by a keyed hash of the user's number */
-    struct cm_tokens meetings[CM_SOURCES]; /* the same, for repetitions of peer-to-peer requests */
+    struct cm_tokens sources[CM_SOURCES];  /* index: a keyed hash of the source's address */
+    struct cm_tokens networks[CM_SOURCES]; /* index: a keyed hash of the network's address */
+    struct cm_tokens clients[CM_SOURCES];  /* index: a keyed hash of the user's number */
+    struct cm_tokens meetings[CM_SOURCES]; /* as `clients`, for repeated peer-to-peer requests */
     struct cm_cookie of_hosts[CM_COOKIES];
 };
 

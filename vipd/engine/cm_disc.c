@@ -26,7 +26,7 @@ struct cm_disc *cm_disc_find(struct cm *cm, const uint8_t *bytes, uint8_t len)
     return NULL;
 }
 
-/* The index of `server` in disc->servers; server_count: it is not there. */
+/* Returns the index of `server` in disc->servers, or server_count if it is not in the array. */
 static unsigned server_find(const struct cm_disc *disc, uint64_t server)
 {
     unsigned at = 0;
@@ -67,7 +67,7 @@ static void servers_end(struct cm *cm, struct cm_disc *disc)
     disc->settled = disc->loops = false;
 }
 
-/* Add the discriminator to its owner's list of lingering discriminators, or remove it. */
+/* Add the discriminator to its owner's list of lingering discriminators. */
 static void line_enter(struct cm_disc *disc)
 {
     TAILQ_INSERT_TAIL(&disc->owner->lingering[disc->settled], disc, of_owner);
@@ -112,7 +112,8 @@ bool cm_disc_unserve(struct cm *cm, struct cm_disc *disc, uint64_t server)
  * A server with an unanswered request has the longest grace: it will wait again after its answer. A
  * server that waited twice in a row has a shorter grace: it probably waits again soon, but if it
  * has stopped, clients must get NO_MATCH soon (spec 2.4). A server that waited only once has the
- * shortest grace. The grace of a server of vipd's last life ends at kept_ns, or when it waits.
+ * shortest grace. The grace of a server of vipd's last life ends at kept_ns, or when the server
+ * waits.
  */
 uint64_t cm_disc_served_ns(const struct cm *cm, const struct cm_disc *disc)
 {
@@ -202,10 +203,10 @@ bool cm_disc_in_use(struct cm *cm, const uint8_t *bytes, uint8_t len)
 }
 
 /*
- * The server of a request has answered it, or is connected, so it will probably wait again. It
- * cannot wait before the client's CONFIRM, which may take longer than the grace. So while an ACCEPT
- * is repeated, `now_ns` is the time of the next repetition. Otherwise a slow client would cause
- * NO_MATCH for other clients.
+ * The server of a request has answered the request, or has a connection, so it will probably wait
+ * again. It cannot wait before the client's CONFIRM comes, which may take longer than the grace. So
+ * while an ACCEPT is repeated, `now_ns` is the time of the next repetition. Otherwise a slow client
+ * would cause NO_MATCH for other clients.
  */
 void cm_disc_touch(struct cm *cm, const struct cm_pending *pending, uint64_t now_ns)
 {
@@ -236,7 +237,8 @@ struct cm_disc *cm_disc_get(struct cm *cm, const uint8_t *bytes, uint8_t len)
     return disc;
 }
 
-/* Does the owner still own it? Requests of clients do not count, because any host can send them. */
+/* Does the owner still own the discriminator? Requests of clients do not count, because any host
+ * can send them. */
 static bool held(const struct cm *cm, const struct cm_disc *disc, uint64_t now_ns)
 {
     return !TAILQ_EMPTY(&disc->waiters) || disc->meets || disc->at_work || disc->settled ||
@@ -307,17 +309,18 @@ void cm_disc_deinit(struct cm *cm)
 }
 
 /*
- * The pool has no room for `disc` to linger. Returns the lingering discriminator to be freed for
- * it, or NULL. First choice: the oldest unsettled one of the user with most unsettled ones, because
- * unsettled ones linger for a second only. Second choice: the oldest settled one of the user with
- * most lingering discriminators. If the part of disc's owner is full, only its own ones are chosen.
+ * The pool of lingering discriminators has no room for `disc`. Returns the discriminator to be
+ * freed, or NULL. First choice: the oldest unsettled discriminator of the user who has most of
+ * them, because an unsettled discriminator lingers for a second only. Second choice: the oldest
+ * settled discriminator of the user who has most lingering discriminators. If the part of disc's
+ * owner is full, the discriminator must be that owner's.
  */
 static struct cm_disc *room_maker(const struct cm *cm, const struct cm_disc *disc)
 {
     struct cm_holder *most = disc->owner, *unsettled = disc->owner, *user;
 
     if (cm_share_part(CM_POOL_LINGER, disc->owner)) {
-        /* This list has only users with CM_SMALL lingering discriminators or more. */
+        /* The list has only users that have CM_SMALL or more lingering discriminators. */
         TAILQ_FOREACH(user, &cm->lingerers, of_lingerers)
         {
             if (user->has[CM_POOL_LINGER] > most->has[CM_POOL_LINGER])

@@ -13,7 +13,7 @@
  *   cm_meet.c      meeting places of peer-to-peer requests
  *   cm_attempt.c   our own requests under way
  *   cm_slow.c      sources whose accepts failed
- *   cm_kept.c      requests that wait for a waiter, and their turns
+ *   cm_kept.c      kept requests and their turns
  *   cm_answered.c  answers that are remembered
  *   cm_closing.c   CLOSE messages under way, RESET
  *   cm_alive.c     keepalive, death and new lives of peers
@@ -33,7 +33,7 @@
 
 /* ---- cm_out.c ---------------------------------------------------------------------------- */
 
-void *cm_alloc(struct cm *cm, size_t bytes); /* zeroed; NULL = refused, counted */
+void *cm_alloc(struct cm *cm, size_t bytes); /* zeroed memory; NULL = refused, counted */
 void cm_free(struct cm *cm, void *memory, size_t bytes);
 void cm_send(struct cm *cm, const struct cm_host *to, uint64_t dst_epoch, const struct vip_cm *msg);
 /* Answer the sender of `in`. */
@@ -41,7 +41,7 @@ void cm_answer(struct cm *cm, const struct cm_in *in, const struct vip_cm *msg);
 
 /* ---- cm_assoc.c -------------------------------------------------------------------------- */
 
-/* Give a NEW association its peer, its ids and its state. */
+/* Give an association in state NEW its peer, its ids and the new state. */
 void cm_assoc_add(struct cm *cm, struct cm_assoc *assoc, struct cm_peer *peer, uint64_t local_id,
                   uint64_t remote_id, enum cm_assoc_state state, uint64_t now_ns);
 void cm_assoc_set_state(struct cm *cm, struct cm_assoc *assoc, enum cm_assoc_state state,
@@ -59,46 +59,46 @@ void cm_conn_fill(struct cm *cm, struct cm_conn *ret, struct cm_assoc *assoc,
 /* Set the secret of a connection. asked: this end sent the REQUEST. */
 void cm_assoc_secret(struct cm *cm, struct cm_assoc *assoc, const struct siphash_key *secret,
                      bool asked);
-/* Give an open association new ids for both ends, and a peer that may be another life. */
+/* Give an open association new ids for both ends, and `peer`, which may be another life. */
 void cm_assoc_move(struct cm *cm, struct cm_assoc *assoc, struct cm_peer *peer, uint64_t local_id,
                    uint64_t remote_id, uint64_t now_ns);
-/* The name of one end of a connection in REBIND: a hash of the secret and of `asked`. */
+/* Returns the name in REBIND of one end of a connection: a hash of the secret and `asked`. */
 uint64_t cm_tag(const struct siphash_key *secret, bool asked);
 
 /* ---- cm_setup.c -------------------------------------------------------------------------- */
 
 /* Must both ends send a SETUP? theirs: the REQUEST or ACCEPT of the peer. */
 bool cm_setup_due(const struct cm *cm, const struct cm_host *peer, const struct vip_cm *theirs);
-/* Draw our part of the connection's secret, before the first SETUP. */
+/* Choose our random part of the connection's secret. Call this before the first SETUP. */
 void cm_setup_draw(struct cm *cm, struct cm_assoc *assoc);
 void cm_setup_send(struct cm *cm, const struct cm_host *to, uint64_t dst_epoch, uint64_t request_id,
                    const struct cm_assoc *assoc, uint64_t local_id, uint64_t remote_id);
-/* The association opens: make its secret. theirs: the peer's SETUP; NULL: it sent none. */
+/* The association opens: make its secret. theirs: the peer's SETUP; NULL: the peer sent none. */
 void cm_setup_done(struct cm *cm, struct cm_assoc *assoc, const struct vip_cm *theirs, bool asked);
-/* Features of the sender of this REQUEST, ACCEPT or SETUP. */
+/* Returns the features of the sender of `theirs` (a REQUEST, ACCEPT or SETUP). */
 uint64_t cm_setup_features(const struct cm *cm, const struct cm_host *peer,
                            const struct vip_cm *theirs);
 
 /* ---- cm_peer.c --------------------------------------------------------------------------- */
 
-/* Find a peer that is not dead, or create it, and add a reference; NULL = no memory, or too many
+/* Find a peer that is not dead, or create it, and add a reference. NULL = no memory, or too many
  * peers. */
 struct cm_peer *cm_peer_get(struct cm *cm, const struct cm_host *host, uint64_t epoch,
                             uint64_t now_ns);
 void cm_peer_put(struct cm *cm, struct cm_peer *peer);
 struct cm_peer *cm_peer_find(struct cm *cm, const struct cm_host *host, uint64_t epoch);
 struct cm_peer *cm_peer_by_number(const struct cm *cm, uint32_t number);
-uint64_t cm_peer_key(struct cm *cm, const struct cm_host *host); /* key in cm->peers */
+uint64_t cm_peer_key(struct cm *cm, const struct cm_host *host); /* the host's key in cm->peers */
 /* Note a sign of life of the peer. */
 void cm_peer_hear(struct cm *cm, struct cm_peer *peer, uint64_t now_ns);
-/* An association opened, or an open one ended: start or stop the keepalive. */
+/* cm_peer_opened: an association opened; cm_peer_closed: it ended. Start or stop the keepalive. */
 void cm_peer_opened(struct cm *cm, struct cm_peer *peer, uint64_t now_ns);
 void cm_peer_closed(struct cm *cm, struct cm_peer *peer);
 
 /* ---- cm_alive.c -------------------------------------------------------------------------- */
 
-/* A message came: if it proves that its sender is alive, note that. Send PING to other known lives
- * of that host. */
+/* A message came: if it proves that its sender is alive, note the sign of life. Send PING to the
+ * other known lives of the sender's host. */
 void cm_peer_note(struct cm *cm, const struct cm_in *in);
 void cm_rx_ping(struct cm *cm, const struct cm_in *in);
 void cm_rx_away(struct cm *cm, const struct cm_in *in);
@@ -110,32 +110,32 @@ void cm_fire_lost(struct cm *cm, struct cm_timer *timer, uint64_t now_ns);
 
 /* Find a discriminator; NULL: it has no waiter, no request and no owner. */
 struct cm_disc *cm_disc_find(struct cm *cm, const uint8_t *bytes, uint8_t len);
-/* Find or make a discriminator, and end its lingering. The caller must attach an object to it. NULL
- * = no memory. */
+/* Find or make a discriminator, and end its lingering. The caller must attach an object to it.
+ * NULL: no memory. */
 struct cm_disc *cm_disc_get(struct cm *cm, const uint8_t *bytes, uint8_t len);
-/* The same for a program that waits or makes a peer-to-peer request: its user owns *ret from now
- * on. Outcomes: 0; -ENOMEM; -EPERM (another user owns it). */
+/* As cm_disc_get, for a program that waits or makes a peer-to-peer request: user `uid` owns *ret
+ * from now on. Outcomes: 0; -ENOMEM; -EPERM (another user owns the discriminator). */
 int cm_disc_claim(struct cm *cm, const uint8_t *bytes, uint8_t len, uint32_t uid, uint64_t now_ns,
                   struct cm_disc **ret);
-/* The caller has detached an object from the discriminator. If no object is attached any more, free
- * the discriminator, at once or after lingering. */
+/* The caller has detached an object from the discriminator. If it was the last object, free the
+ * discriminator, at once or after lingering. */
 void cm_disc_put(struct cm *cm, struct cm_disc *disc);
 void cm_fire_linger(struct cm *cm, struct cm_timer *timer, uint64_t now_ns);
 /* Free the discriminator at once; no object may be attached to it. */
 void cm_disc_free(struct cm *cm, struct cm_disc *disc);
 void cm_disc_deinit(struct cm *cm); /* free all discriminators */
-/* Session `server` waits on the discriminator: it is one of its servers from now on. */
+/* Session `server` waits on the discriminator: the session is one of its servers from now on. */
 void cm_disc_serve(struct cm *cm, struct cm_disc *disc, uint64_t server);
-/* Session `server` has ended. True: it was the server that waited last. */
+/* Session `server` has ended. Returns whether this session was the server that waited last. */
 bool cm_disc_unserve(struct cm *cm, struct cm_disc *disc, uint64_t server);
 bool cm_disc_served_by(const struct cm_disc *disc, uint64_t server);
-/* The server of this request was active at now_ns; its grace begins anew. */
+/* The server of this request was active at now_ns: the server's grace begins anew. */
 void cm_disc_touch(struct cm *cm, const struct cm_pending *pending, uint64_t now_ns);
-/* Time until which a server is expected back in VipConnectWait; 0 = no server is known. */
+/* Returns the time until which vipd expects that a server waits again; 0 = no server is known. */
 uint64_t cm_disc_served_ns(const struct cm *cm, const struct cm_disc *disc);
-/* Time until which the discriminator keeps its owner without a waiter or request. */
+/* Returns the time until which the discriminator keeps its owner without a waiter or request. */
 uint64_t cm_disc_linger_ns(const struct cm *cm, const struct cm_disc *disc);
-/* Did a program wait there lately, or in vipd's last life, so that it may wait again soon? */
+/* Did a program wait on `disc` lately, or in vipd's last life? Then it may wait again soon. */
 bool cm_disc_served(const struct cm *cm, const struct cm_disc *disc, uint64_t now_ns);
 
 /* ---- cm_slow.c --------------------------------------------------------------------------- */
@@ -146,12 +146,13 @@ void cm_slow_add(struct cm *cm, const struct cm_pending *pending, uint64_t now_n
 void cm_slow_confirmed(struct cm *cm, const struct cm_holder *source);
 /* Is the source another host that was never connected, or whose last accept failed? */
 bool cm_slow_stranger(const struct cm *cm, const struct cm_holder *source);
-/* Time until which requests of the source come after those of others, and time until which no
- * serial server at `disc` gets them. A time in the past means: no such limit. */
+/* cm_slow_behind_ns: time until which requests of the source come after requests of other sources.
+ * cm_slow_held_ns: time until which no serial server at `disc` gets requests of the source. A time
+ * in the past means that there is no such limit. */
 uint64_t cm_slow_behind_ns(const struct cm *cm, const struct cm_holder *source);
 uint64_t cm_slow_held_ns(const struct cm *cm, const struct cm_disc *disc,
                          const struct cm_holder *source);
-/* Must this waiter not get the REQUEST now, because accepts of its source failed? */
+/* Does this waiter not get the REQUEST now, because accepts of the request's source failed? */
 bool cm_slow_holds(struct cm *cm, const struct cm_in *in, const struct cm_waiter *waiter);
 
 /* ---- cm_kept.c --------------------------------------------------------------------------- */
@@ -161,21 +162,21 @@ bool cm_kept_room(const struct cm *cm, const struct cm_disc *disc, const struct 
 /* Keep a new request for `disc` and start its grace. No waiter gets it yet. */
 void cm_kept_add(struct cm *cm, struct cm_pending *pending, struct cm_disc *disc, uint64_t now_ns);
 void cm_kept_remove(struct cm *cm, struct cm_pending *pending);
-/* Does a repetition of a kept request get PENDING? Not within the grace: after PENDING the client
- * repeats more slowly. If a NO_MATCH is then lost, the client learns of it later. */
+/* Does a repetition of a kept request get PENDING? Only after grace_busy_ns: after PENDING the
+ * client repeats more slowly, so it would learn later of a NO_MATCH that was lost. */
 bool cm_kept_long(const struct cm *cm, const struct cm_pending *pending, uint64_t now_ns);
-/* The kept request that this waiter gets next, of a client that still repeats it. NULL: there is
- * none that the waiter may get now. */
+/* Returns the kept request that this waiter gets next; its client still repeats it. NULL: there is
+ * no request that the waiter may get now. */
 struct cm_pending *cm_kept_next(const struct cm *cm, const struct cm_waiter *waiter,
                                 uint64_t now_ns);
 /* The client has repeated the request. */
 void cm_kept_heard(struct cm *cm, struct cm_pending *pending, uint64_t now_ns);
 /* Has the client stopped repeating the request? */
 bool cm_kept_silent(const struct cm *cm, const struct cm_pending *pending, uint64_t now_ns);
-/* Call this first when the request's timer has fired. If the timer was late, vipd stood still, and
- * this time does not count as silence of the client. */
+/* Call this first when the request's timer has fired. If the timer was late, vipd stood still; the
+ * delay does not count as silence of the client. */
 void cm_kept_awake(struct cm_pending *pending, uint64_t now_ns);
-/* Set the request's timer to at_ns. Not for the request whose timer has just fired. */
+/* Set the request's timer to at_ns. Do not call this for a request whose timer has just fired. */
 void cm_kept_look(struct cm *cm, struct cm_pending *pending, uint64_t at_ns, uint64_t now_ns);
 /* A waiter may have room: make the timer of one kept request fire now. cm_kept_wake_but does not
  * choose request `but`. */
@@ -191,28 +192,29 @@ bool cm_cookie_pass(struct cm *cm, const struct cm_in *in);
 void cm_cookie_learn(struct cm *cm, const struct cm_in *in);
 /* The last cookie from this host; 0 = none. */
 uint64_t cm_cookie_known(struct cm *cm, const struct cm_host *server);
-/* May this user send a request now? 0: yes, and it is counted; else the time to wait, in ns.
- * `waits`: it is the repetition of a peer-to-peer request that has waited for long. */
+/* May this user send a request now? 0: yes, and the request is counted; else the time to wait, in
+ * ns. `waits`: the request repeats a peer-to-peer request that has waited for long. */
 uint64_t cm_ask_after_ns(struct cm *cm, const struct cm_holder *client, bool waits,
                          uint64_t now_ns);
 
 /* ---- cm_meet.c --------------------------------------------------------------------------- */
 
-/* The meeting place of our requests to `remote` with these discriminators. NULL: there are none. */
+/* Returns the meeting place of our requests to `remote` with these discriminators. NULL: there are
+ * no such requests. */
 struct cm_meet *cm_meet_find(struct cm *cm, const struct cm_host *remote,
                              const struct vip_addr *ours, const struct vip_addr *theirs);
-/* Put a new peer-to-peer attempt into its meeting place. 0; -ENOMEM; -EPERM as cm_disc_claim. */
+/* Put a new peer-to-peer attempt into its meeting place. 0; -ENOMEM; -EPERM (cm_disc_claim). */
 int cm_meet_enter(struct cm *cm, struct cm_attempt *attempt, uint64_t now_ns);
-void cm_meet_leave(struct cm *cm, struct cm_attempt *attempt); /* legal without cm_meet_enter */
+void cm_meet_leave(struct cm *cm, struct cm_attempt *attempt); /* needs no cm_meet_enter */
 
 /* ---- cm_attempt.c ------------------------------------------------------------------------ */
 
-/* The attempt with the request_id of this message, if the sender is its server; or NULL. */
+/* Returns the attempt with the request_id of this message, if the sender is its server; or NULL. */
 struct cm_attempt *cm_attempt_find(struct cm *cm, const struct cm_in *in);
 /* Is a request to that host under way for our connection id conn_id? */
 bool cm_attempt_awaits(struct cm *cm, const struct cm_host *host, uint64_t conn_id);
-/* The source of a REQUEST: the asking user, if a program of this host sent the request and it is
- * still under way; else the sending host (cm_source_of). Adds a reference. NULL = no memory. */
+/* Returns the source of a REQUEST, with a reference; NULL = no memory. The source is the asking
+ * user if an attempt of this host sent the REQUEST; else it is the sending host (cm_source_of). */
 struct cm_holder *cm_source_get(struct cm *cm, const struct cm_in *in);
 void cm_attempt_free(struct cm *cm, struct cm_attempt *attempt);
 /* The attempt failed: forget it, then call request_done. data may be NULL. */
@@ -222,9 +224,9 @@ void cm_attempt_fail(struct cm *cm, struct cm_attempt *attempt, enum vip_rc rc,
 void cm_attempt_again(struct cm *cm, struct cm_attempt *attempt, uint64_t now_ns);
 /* Set the attempt's timer to the earliest of its times. */
 void cm_attempt_arm(struct cm *cm, struct cm_attempt *attempt);
-/* Give the attempt other ids; nothing is sent. */
+/* Give the attempt other ids. This function sends nothing. */
 void cm_attempt_renew(struct cm *cm, struct cm_attempt *attempt);
-/* Send CANCEL: our request is over. */
+/* Send CANCEL: our request has ended. */
 void cm_cancel_send(struct cm *cm, const struct cm_host *to, uint64_t dst_epoch,
                     uint64_t request_id);
 void cm_fire_attempt(struct cm *cm, struct cm_timer *timer, uint64_t now_ns);
@@ -238,7 +240,7 @@ void cm_answered_add(struct cm *cm, const struct cm_pending *pending, enum cm_an
                      uint32_t code, const struct vip_private *data, uint64_t now_ns);
 void cm_answer_send(struct cm *cm, const struct cm_host *to, uint64_t epoch, uint64_t request_id,
                     enum cm_answer answer, uint32_t code, const struct vip_private *data);
-/* Send REJECT, and remember it. */
+/* Send REJECT, and remember this answer. */
 void cm_refuse(struct cm *cm, const struct cm_in *in, enum vip_rc code);
 void cm_answered_deinit(struct cm *cm);
 void cm_fire_answered(struct cm *cm, struct cm_timer *timer, uint64_t now_ns);
@@ -259,7 +261,7 @@ void cm_fire_closing(struct cm *cm, struct cm_timer *timer, uint64_t now_ns);
 void cm_rx_rebind(struct cm *cm, const struct cm_in *in);
 void cm_rx_challenge(struct cm *cm, const struct cm_in *in);
 void cm_rx_proof(struct cm *cm, const struct cm_in *in);
-/* If this NO_MATCH answers a REBIND of ours, end the rebinding. True: it does. */
+/* If this NO_MATCH answers a REBIND of ours, end the rebinding and return true. */
 bool cm_rebind_refused(struct cm *cm, const struct cm_in *in);
 /* If this CLOSE is from the other end of a rebinding, end the rebinding. */
 void cm_rebind_closed(struct cm *cm, const struct cm_in *in);
@@ -271,32 +273,32 @@ void cm_rebind_deinit(struct cm *cm);
 struct cm_pending *cm_pending_find(struct cm *cm, const struct cm_in *in);
 struct cm_pending *cm_pending_by_handle(struct cm *cm, uint64_t handle);
 /* Make a pending request from a REQUEST. disc: its discriminator, NULL: not known yet. keep: no
- * waiter gets it now. Returns NULL (counted) if there is no room or no memory. */
+ * waiter gets the request now. Returns NULL (counted) if there is no room or no memory. */
 struct cm_pending *cm_pending_new(struct cm *cm, const struct cm_in *in, struct cm_disc *disc,
                                   bool keep);
 /* Forget a request, and its association if it still has one. */
 void cm_pending_free(struct cm *cm, struct cm_pending *pending);
 /*
  * The client gives up a request whose handle the host has. The request stays until the host uses
- * the handle. But it no longer refers to the peer. For a client on another host, at most
- * CM_PENDING_HOST such requests also no longer count in the share of this host.
+ * the handle. But it no longer refers to the peer. If the client is on another host, the request no
+ * longer counts in that host's share (at most CM_PENDING_HOST requests at once).
  */
 void cm_pending_cancel(struct cm *cm, struct cm_pending *pending, uint64_t now_ns);
-/* A waiter got the request: its server is at work on it. */
+/* A waiter got the request: count that the waiter's server works on it. */
 void cm_pending_work(struct cm_pending *pending, struct cm_disc *disc);
-/* A request of a listener is answered, so the listener may get a kept request. */
+/* A request that a listener got is answered, so the listener may get a kept request. */
 void cm_pending_unoffer(struct cm *cm, struct cm_pending *pending, uint64_t now_ns);
 /* The host has accepted or rejected the request: its handle is not valid any more. */
 void cm_pending_handled(struct cm *cm, struct cm_pending *pending);
 /* End a request: send the answer, remember it, free the request. */
 void cm_pending_answer(struct cm *cm, struct cm_pending *pending, enum cm_answer answer,
                        uint32_t code, const struct vip_private *data, uint64_t now_ns);
-/* Send PENDING. cm_answer_pending: if there is no cm_pending for the request. */
+/* Send PENDING. cm_answer_pending is for a request that has no struct cm_pending. */
 void cm_pending_send(struct cm *cm, const struct cm_pending *pending);
 void cm_answer_pending(struct cm *cm, const struct cm_in *in);
 /* Send ACCEPT for the request, and SETUP if it is due. */
 void cm_accept_send(struct cm *cm, const struct cm_pending *pending);
-/* The same, and repeat it until the client confirms, or until give_up_ns. */
+/* Send ACCEPT (and SETUP if due); repeat them until the client confirms, or until give_up_ns. */
 void cm_pending_accept(struct cm *cm, struct cm_pending *pending, uint64_t local_id,
                        const struct vip_cm_attrs *attrs, const struct vip_private *data,
                        uint64_t give_up_ns, uint64_t now_ns);
@@ -305,8 +307,8 @@ void cm_accept_withdraw(struct cm *cm, struct cm_pending *pending, enum vip_clos
 /* The host closed a connection whose accept has no CONFIRM yet. */
 void cm_accept_abandon(struct cm *cm, struct cm_assoc *assoc, enum vip_close_reason reason,
                        uint64_t now_ns);
-/* The client has the connection: open it. msg: its CONFIRM or SETUP; NULL: another packet showed
- * it. */
+/* The client has the connection: open it here. msg: the client's CONFIRM or SETUP; NULL: another
+ * packet showed that the client has the connection. */
 void cm_confirmed(struct cm *cm, struct cm_assoc *assoc, const struct vip_cm *msg, uint64_t now_ns);
 
 /* ---- cm_match.c -------------------------------------------------------------------------- */
@@ -321,7 +323,7 @@ void cm_match_alone(struct cm *cm, struct cm_attempt *attempt, uint64_t now_ns);
 void cm_rx_cookie(struct cm *cm, const struct cm_in *in);
 void cm_rx_pending(struct cm *cm, const struct cm_in *in);
 void cm_rx_accept(struct cm *cm, const struct cm_in *in);
-/* Handle a SETUP if it is from the server of a request of ours; false: it is from a client. */
+/* Handle a SETUP if the server of one of our requests sent it; false: a client sent it. */
 bool cm_rx_server_setup(struct cm *cm, const struct cm_in *in);
 void cm_rx_refusal(struct cm *cm, const struct cm_in *in); /* REJECT, NO_MATCH */
 void cm_client_deinit(struct cm *cm);

@@ -3,12 +3,13 @@
  * how many are kept, which one is next, and which ones are forgotten because their client is
  * silent.
  *
- * A serial server takes one request at a time; an accept without CONFIRM blocks it
- * for accept_timeout_ns. So one source (a host, or a user of this host) could block the server for
+ * A serial server takes one request at a time; an accept without CONFIRM blocks it for
+ * accept_timeout_ns. So one source (a host, or a user of this host) could block the server for
  * others. Three rules prevent this. First: a request that its client no longer repeats is
  * forgotten. Second: sources take turns. The turn of a request is its time of arrival, or the time
- * of its source's last turn if that is later. If an accept of the source waits for its CONFIRM, the
- * turn is accept_timeout_ns later. Third: after failed accepts, the source must wait (cm_slow.c).
+ * of its source's last turn if this time is later. While an accept of the source waits for its
+ * CONFIRM, accept_timeout_ns is added to the time of the last turn. Third: after failed accepts,
+ * the source must wait (cm_slow.c).
  *
  * Owns: cm_disc.kept and the turns. Does not own: the handling of the timer, and giving a request
  * to a waiter (cm_server.c).
@@ -17,11 +18,11 @@
 
 #include "proto/assert.h"
 
-/* Silence of its client after which a kept request is forgotten, in ns. A client repeats a request
- * at least every 1.25 * retry_max_ns, so four repetitions in a row must be lost. */
+/* If a client is silent for this time, its kept request is forgotten. A client repeats a request at
+ * least every 1.25 * retry_max_ns, so four repetitions in a row must be lost. */
 #define SILENT_NS 3000000000ull
 
-/* When the grace of a kept request ends: later if a program waited there lately. */
+/* Returns the end of a kept request's grace. It is later if a program waited on `disc` lately. */
 static uint64_t grace_end_ns(const struct cm *cm, const struct cm_disc *disc, uint64_t now_ns)
 {
     if (cm_disc_served(cm, disc, now_ns))
@@ -77,8 +78,8 @@ bool cm_kept_long(const struct cm *cm, const struct cm_pending *pending, uint64_
 
 /* ---- silence ----------------------------------------------------------------------------- */
 
-/* The time of the client's last message. If the timer is late, vipd stood still, so add that
- * time. */
+/* Returns the time of the client's last message. If the timer is late, vipd stood still, so this
+ * function adds the delay of the timer. */
 static uint64_t heard_ns(const struct cm_pending *pending, uint64_t now_ns)
 {
     uint64_t at_ns = cm_add_ns(pending->heard_ns, cm_timer_late_ns(&pending->timer, now_ns));
@@ -95,8 +96,7 @@ bool cm_kept_silent(const struct cm *cm, const struct cm_pending *pending, uint6
 {
     uint64_t from_ns = pending->timer.armed ? heard_ns(pending, now_ns) : pending->heard_ns;
 
-    /* If the medium has more packets, a repetition may be among them: wait longer, but not for
-     * ever. */
+    /* If the medium has more packets, a repetition may be among them: wait twice as long. */
     return now_ns >= cm_add_ns(from_ns, cm->behind ? 2 * SILENT_NS : SILENT_NS);
 }
 

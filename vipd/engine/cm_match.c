@@ -1,13 +1,13 @@
 /*
  * Peer-to-peer connections: VipConnectPeerRequest (spec 2.5). Two requests meet when the remote
- * address of each is the local address of the other, in host and discriminator.
+ * address of each request is the local address of the other request, in host and discriminator.
  *
  * Both hosts repeat their REQUEST. One host is the accepter: it answers the other's REQUEST with
  * ACCEPT, like a server (cm_server.c), and stops sending its own REQUEST. The other host is the
- * requester. Both find the accepter from the two REQUESTs alone: the host with the greater address,
- * or, on one NIC, the request with the greater request_id. The requester never sends ACCEPT; a
- * REQUEST of the accepter makes it repeat its own REQUEST at once. A REQUEST without a match gets
- * PENDING, and vipd does not remember it. NO_MATCH is not used here.
+ * requester. Each host finds the accepter from the two REQUESTs alone. The accepter is the host
+ * with the greater address, or, on one NIC, the request with the greater request_id. The requester
+ * never sends ACCEPT. When the requester gets a REQUEST of the accepter, it repeats its own REQUEST
+ * at once. A REQUEST without a match gets PENDING, not NO_MATCH, and vipd does not remember it.
  *
  * If the requester withdraws its request between ACCEPT and CONFIRM, the accepter's request waits
  * again, with new ids. If the accepter withdraws before its ACCEPT arrives, the requester waits on.
@@ -31,7 +31,7 @@ static enum vip_rc compare(const struct vip_cm_attrs *ours, const struct vip_cm_
     return ours->qos == theirs->qos ? VIP_RC_SUCCESS : VIP_RC_INVALID_QOS;
 }
 
-/* Is the host of our request the accepter? Both hosts compare the same two requests. */
+/* Is this end the accepter? Both ends compare the same two requests, so they agree. */
 static bool we_accept(const struct cm_attempt *attempt, const struct vip_cm *theirs)
 {
     const struct vip_addr *a = &attempt->request.local, *b = &theirs->local;
@@ -45,7 +45,7 @@ static bool we_accept(const struct cm_attempt *attempt, const struct vip_cm *the
     return order ? order > 0 : attempt->request.request_id > theirs->request_id;
 }
 
-/* Our oldest request that must accept the request `theirs`, or NULL. */
+/* Returns our oldest request that must accept the request `theirs`, or NULL. */
 static struct cm_attempt *find_accepter(const struct cm_meet *meet, const struct vip_cm *theirs)
 {
     struct cm_attempt *attempt;
@@ -58,15 +58,15 @@ static struct cm_attempt *find_accepter(const struct cm_meet *meet, const struct
 
 /*
  * A REQUEST of the accepter came: our requests may have been lost, so send one of them again now.
- * This cannot loop: our request never makes the accepter repeat its own. False: there is no
- * request of ours.
+ * This makes no loop, because our request never makes the accepter repeat its request. Returns
+ * false if we have no request to send.
  */
 static bool ask_again(struct cm *cm, struct cm_meet *meet, const struct cm_in *in)
 {
     struct cm_attempt *attempt = TAILQ_FIRST(&meet->waiting);
 
-    /* If both requests are on this NIC, the first one here may be the sender's own: take the
-     * next. */
+    /* If both requests are on this NIC, the first request of the list may be the one that came:
+     * take the next. */
     if (attempt && attempt->request.request_id == in->msg->request_id)
         attempt = TAILQ_NEXT(attempt, of_meet);
     if (!attempt)
@@ -95,7 +95,7 @@ static void match(struct cm *cm, struct cm_attempt *attempt, const struct cm_in 
     }
     pending = cm_pending_new(cm, in, attempt->meet->disc, false);
     if (!pending) {
-        cm_answer_pending(cm, in); /* the peer repeats its request */
+        cm_answer_pending(cm, in); /* no room now; the peer will repeat its request */
         return;
     }
     TAILQ_REMOVE(&attempt->meet->waiting, attempt, of_meet);

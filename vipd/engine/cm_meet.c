@@ -1,6 +1,6 @@
 /*
- * Meeting places: each has all peer-to-peer requests of this host from one local address to one
- * remote address.
+ * Meeting places. One meeting place has all peer-to-peer requests of this host from one local
+ * address to one remote address.
  *
  * Owns: struct cm_meet. Does not own: the matching of requests (cm_match.c).
  */
@@ -51,8 +51,7 @@ int cm_meet_enter(struct cm *cm, struct cm_attempt *attempt, uint64_t now_ns)
 
     if (!meet && !made)
         return -ENOMEM;
-    /* This is the last step that can fail, so a refused request does not change the
-     * discriminator. */
+    /* This is the last step that can fail: a refused request does not change the discriminator. */
     rc = cm_disc_claim(cm, local->disc, local->disc_len, cm_holder_uid(attempt->client), now_ns,
                        &disc);
     if (rc) {

@@ -1,4 +1,4 @@
-/* The connection manager's calls of its host for memory and for the sending of messages. */
+/* The connection manager gets memory and sends messages here: these functions call its host. */
 #include "vipd/engine/cm_internal.h"
 
 void *cm_alloc(struct cm *cm, size_t bytes)

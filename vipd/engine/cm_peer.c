@@ -1,6 +1,6 @@
 /*
- * Peers: the lives of other vipd with which this vipd has connections or requests. A life has a
- * host and an epoch.
+ * Peers: the lives of other vipd with which this vipd has connections or requests. A host and an
+ * epoch identify a life.
  *
  * Owns: peer numbers, the times of signs of life. Does not own: keepalive and death (cm_alive.c).
  */
@@ -8,8 +8,8 @@
 
 #include "proto/assert.h"
 
-/* A peer number is index | generation << this. So the number of a peer that is gone is not that of
- * a later peer with the same index. */
+/* A peer number is index | generation << INDEX_BITS. So a later peer with the same index has
+ * another number. */
 #define INDEX_BITS 12
 _Static_assert(1u << INDEX_BITS == CM_PEERS_MAX, "the index fills its bits");
 
@@ -39,7 +39,8 @@ struct cm_peer *cm_peer_by_number(const struct cm *cm, uint32_t number)
     return peer && peer->number == number ? peer : NULL;
 }
 
-/* A packet proves that the peer is alive. It came now or at cm->looked_ns, the later of the two. */
+/* A packet proves that the peer is alive. The packet came at now_ns or at cm->looked_ns, whichever
+ * is later. */
 void cm_peer_hear(struct cm *cm, struct cm_peer *peer, uint64_t now_ns)
 {
     peer->heard_ns = now_ns > cm->looked_ns ? now_ns : cm->looked_ns;
@@ -48,7 +49,7 @@ void cm_peer_hear(struct cm *cm, struct cm_peer *peer, uint64_t now_ns)
     peer->unanswered = 0;
 }
 
-/* Choose a free peer number; the caller must know that there is one. */
+/* Choose a free peer number. The caller must know that a number is free. */
 static uint32_t take_number(struct cm *cm)
 {
     VIP_ASSERT(cm->pool_used[CM_POOL_PEERS] < CM_PEERS_MAX);
@@ -57,7 +58,7 @@ static uint32_t take_number(struct cm *cm)
     return cm->peer_cursor++ % CM_PEERS_MAX | ++cm->peer_generation << INDEX_BITS;
 }
 
-/* Count the known lives of that host, also the dead ones. */
+/* Count the known lives of `host`, including the dead ones. */
 static unsigned lives(struct cm *cm, const struct cm_host *host)
 {
     struct cm_node *node = cm_table_find(cm, &cm->peers, cm_peer_key(cm, host));
@@ -94,7 +95,8 @@ struct cm_peer *cm_peer_get(struct cm *cm, const struct cm_host *host, uint64_t 
     peer->source = source;
     peer->host = *host;
     peer->epoch = epoch;
-    /* The epoch alone is not enough: other NICs of this vipd have it, and others may forge it. */
+    /* The epoch alone is not enough: other NICs of this vipd have the same epoch, and other hosts
+     * may forge it. */
     peer->self = epoch == cm->config.epoch && cm_host_equal(host, &cm->config.self);
     cm_peer_hear(cm, peer, now_ns);
     peer->since_ns = now_ns;
@@ -124,7 +126,7 @@ void cm_peer_put(struct cm *cm, struct cm_peer *peer)
 
 void cm_peer_opened(struct cm *cm, struct cm_peer *peer, uint64_t now_ns)
 {
-    /* A PONG to an earlier PING must not count for this connection. */
+    /* Forget the nonce: a PONG to an earlier PING must not count for the new connection. */
     peer->nonce = 0;
     peer->pinged_ns = 0;
     if (peer->assocs_open++ || peer->self)

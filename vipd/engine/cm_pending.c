@@ -2,9 +2,9 @@
  * Pending requests of clients, from their arrival to their final answer: their handles, the message
  * PENDING, accepts that wait for their CONFIRM.
  *
- * The name of a request is (source host, source epoch, request id). So a repeated or late REQUEST
- * never becomes a second request: it gets the first answer again. The same holds for a peer-to-peer
- * request; it is pending here when a request of this host accepts it (cm_match.c).
+ * The source host, the source epoch and the request id identify a request. So a repeated or late
+ * REQUEST never becomes a second request: it gets the first answer again. A peer-to-peer request is
+ * pending here only when a request of this host accepts it (cm_match.c).
  *
  * Owns: struct cm_pending. Does not own: the choice of the waiter (cm_server.c), answers that are
  * remembered (cm_answered.c), the order of kept requests (cm_kept.c).
@@ -66,7 +66,7 @@ void cm_pending_unoffer(struct cm *cm, struct cm_pending *pending, uint64_t now_
     TAILQ_REMOVE(&waiter->offered, pending, of_waiter);
     if (!VIP_MUTANT(LISTEN_STUCK))
         waiter->offered_count--;
-    /* Only set a timer: the host may be in a call of the manager, so do not call it now. */
+    /* Only set a timer. A call of the host may have led here, so do not call the host back now. */
     cm_kept_wake(cm, waiter->disc, now_ns);
 }
 
@@ -116,8 +116,8 @@ void cm_pending_cancel(struct cm *cm, struct cm_pending *pending, uint64_t now_n
     cm_node_del(&pending->by_key);
     cm_peer_put(cm, pending->peer);
     pending->peer = NULL;
-    /* Only for other hosts. A user of this host has a share of its own, so its places may stay
-     * used. */
+    /* Free the place in the share of the source, if the source is another host. A user of this host
+     * has a share of its own, so its places may stay used. */
     pending->let_go =
         pending->source->kind == CM_HOLDER_HOST && pending->source->given_up < CM_PENDING_HOST;
     if (pending->let_go) {
@@ -234,15 +234,16 @@ void cm_pending_accept(struct cm *cm, struct cm_pending *pending, uint64_t local
     cm_disc_touch(cm, pending, repeat_ns);
 }
 
-/* Give up an accept. The client may have got the ACCEPT and have a connection, so send CLOSE. And
- * remember a REJECT, so that a repeated REQUEST does not count as new. */
+/* Give up an accept. The client may have got the ACCEPT, and so have a connection: send CLOSE. Also
+ * remember REJECT as the answer, so that a repeated REQUEST does not count as new. */
 void cm_accept_withdraw(struct cm *cm, struct cm_pending *pending, enum vip_close_reason reason,
                         uint64_t now_ns)
 {
     const struct cm_close_args args = {.reason = reason};
 
     cm_closing_start(cm, pending->assoc, &args, now_ns);
-    /* The peer's request gets no REJECT: it waits for a match until its time limit (spec 2.5). */
+    /* A peer-to-peer request gets no REJECT: it waits for a match until its time limit (spec
+     * 2.5). */
     if (!pending->attempt)
         cm_answered_add(cm, pending, CM_ANSWER_REJECT, VIP_RC_REJECT, NULL, now_ns);
 }

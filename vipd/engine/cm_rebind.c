@@ -25,10 +25,10 @@
 #include "proto/assert.h"
 
 /* Until the answer to a PROOF comes, every fourth message is a REBIND instead. Reason: the other
- * end remembers one REBIND only, and an old copy of another REBIND may have replaced this one. */
+ * end remembers one REBIND only, and a late copy of another REBIND may have replaced ours. */
 #define MESSAGES_PER_REBIND 4
 
-/* The data that a MAC covers, besides the counts. */
+/* The data that the MAC of a PROOF covers, besides the counts. */
 struct proof {
     bool of_rebinder; /* the rebinder sends this PROOF */
     uint64_t nonce_a, nonce_b;
@@ -36,7 +36,7 @@ struct proof {
     uint32_t packet_bytes, window_bytes; /* of the sender */
 };
 
-/* The value of VIP_ITEM_COUNTS. */
+/* The value of an item VIP_ITEM_COUNTS, in the byte order of the wire. */
 struct counts_item {
     uint32_t word[1 + VIP_COUNTS_READS_MAX];
     uint16_t bytes;
@@ -110,8 +110,8 @@ static void proof_send(struct cm *cm, const struct cm_host *to, const struct sip
     cm_send(cm, to, proof->of_rebinder ? proof->other_epoch : proof->rebinder_epoch, &msg);
 }
 
-/* Has this PROOF a correct MAC? `proof`: the expected data; the sizes are taken from the
- * message. */
+/* Is the MAC of the PROOF in `in` correct? `proof`: the expected data; this function sets its sizes
+ * from the message. */
 static bool proof_holds(const struct cm_in *in, const struct siphash_key *secret,
                         struct proof *proof, struct vip_counts *ret)
 {
@@ -179,8 +179,8 @@ static void rebinding_send(struct cm *cm, struct cm_rebinding *of)
     proof_send(cm, &of->host, &of->args.secret, &proof, &of->args.counts);
 }
 
-/* Set the timer for the next repetition, but at most to give_up_ns. A peer that sends CHALLENGE
- * without end does not change that limit. */
+/* Set the timer to the next repetition, or to give_up_ns if that is earlier. Even a peer that sends
+ * CHALLENGE without end does not change give_up_ns. */
 static void rebinding_wait(struct cm *cm, struct cm_rebinding *of, uint64_t now_ns)
 {
     uint64_t again_ns = cm_repeat_next(cm, &of->repeat, now_ns);
@@ -226,7 +226,8 @@ int cm_rebind(struct cm *cm, const struct cm_rebind_args *args, uint64_t now_ns)
     return 0;
 }
 
-/* The other end is bound anew to `assoc`: close the connection and free `assoc`. */
+/* The other end has bound the connection anew, or may have done so. Send CLOSE for `assoc`, this
+ * end of the connection, and free it. */
 static void rebinding_end(struct cm *cm, const struct cm_rebinding *of, struct cm_assoc *assoc,
                           uint64_t now_ns)
 {
@@ -236,8 +237,8 @@ static void rebinding_end(struct cm *cm, const struct cm_rebinding *of, struct c
     cm_assoc_free(cm, assoc);
 }
 
-/* This end gives up. If our PROOF has arrived, the other end is bound anew, although its answer has
- * not come. So send a CLOSE. */
+/* This end gives up. The other end is bound anew if our PROOF has arrived, although no answer has
+ * come. So send CLOSE. */
 static void rebinding_close(struct cm *cm, struct cm_rebinding *of, uint64_t now_ns)
 {
     struct cm_assoc *assoc = of->assoc;
@@ -252,8 +253,8 @@ static void rebinding_close(struct cm *cm, struct cm_rebinding *of, uint64_t now
     rebinding_end(cm, of, assoc, now_ns);
 }
 
-/* The other end accepts a CLOSE only after a valid PROOF, that is, when it is bound anew. So the
- * rebind goes on within its time, and the CLOSE follows. */
+/* The other end accepts a CLOSE only when a valid PROOF has bound it anew. So the rebind goes on
+ * within its time limit, and CLOSE comes after the rebind. */
 bool cm_rebind_cancel(struct cm *cm, uint64_t user, enum vip_close_reason reason, uint64_t now_ns)
 {
     struct cm_node *node = cm_table_find(cm, &cm->rebindings_user, user);
@@ -330,10 +331,11 @@ void cm_rx_challenge(struct cm *cm, const struct cm_in *in)
         return;
     }
     if (of->challenged && of->nonce_b == in->msg->nonce) {
-        cm->stats.duplicates++; /* a PROOF for this CHALLENGE was sent */
+        cm->stats.duplicates++; /* this end has sent a PROOF for this CHALLENGE */
         return;
     }
-    /* Begin with short intervals again, but only once: an answer may take longer than these. */
+    /* After the first CHALLENGE, begin with short intervals again. Not after a later one: an answer
+     * may take longer than short intervals. */
     if (!of->challenged)
         of->repeat.interval_ns = 0;
     of->challenged = true;
@@ -395,7 +397,7 @@ static void answered(struct cm *cm, struct cm_rebinding *of, const struct cm_in 
 
 /* ---- the other end ----------------------------------------------------------------------- */
 
-/* Find the open connection with this host that has this tag. */
+/* Find the open connection with host `from` and this tag. */
 static struct cm_assoc *assoc_of_tag(struct cm *cm, const struct cm_host *from, uint64_t tag)
 {
     struct cm_node *node = cm_table_find(cm, &cm->assocs_tag, tag);
@@ -435,7 +437,7 @@ static void challenge(struct cm *cm, const struct cm_in *in, const struct cm_off
     cm_answer(cm, in, &msg);
 }
 
-/* Is this offer for the REBIND in `in`, or for another copy of it? */
+/* Is the REBIND in `in` the one that this offer answers, or a copy of that REBIND? */
 static bool offer_is(const struct cm_offer *offer, const struct cm_in *in)
 {
     return offer->nonce_a == in->msg->request_id && offer->conn_id == in->msg->conn_id &&
@@ -455,8 +457,8 @@ static void offer_new(struct cm *cm, struct cm_offer *offer, const struct cm_in 
                                .epoch = in->src_epoch};
 }
 
-/* Handle a REBIND for an open connection. If its PROOF has come already, it is a copy: ignore
- * it. */
+/* Handle a REBIND for an open connection. If the PROOF that follows a REBIND came before, the
+ * REBIND is a late copy: ignore it. */
 static void challenge_open(struct cm *cm, const struct cm_in *in, struct cm_assoc *assoc)
 {
     if (!assoc->offer)
@@ -480,7 +482,7 @@ void cm_rx_rebind(struct cm *cm, const struct cm_in *in)
     struct cm_assoc *assoc = assoc_of_tag(cm, in->from, in->msg->tag);
 
     if (of && of->args.asked) {
-        cm->stats.duplicates++; /* this end is the rebinder */
+        cm->stats.duplicates++; /* both ends have sent REBIND, and this end is the rebinder */
         return;
     }
     if (of) {
@@ -490,7 +492,8 @@ void cm_rx_rebind(struct cm *cm, const struct cm_in *in)
         return;
     }
     if (!assoc && in->now_ns < cm_add_ns(cm->born_ns, cm->config.outlive_ns)) {
-        /* This vipd is new, so the program of this end may still claim its session: no NO_MATCH. */
+        /* Send no NO_MATCH: this vipd is new, and the program of this end may still claim its
+         * session. */
         cm->stats.unexpected++;
         return;
     }
@@ -503,7 +506,7 @@ void cm_rx_rebind(struct cm *cm, const struct cm_in *in)
     challenge_open(cm, in, assoc);
 }
 
-/* The data for the MAC of a PROOF for this offer. of_rebinder: the PROOF comes from the
+/* The data that the MAC of a PROOF for this offer covers. of_rebinder: the PROOF comes from the
  * rebinder. */
 static struct proof offer_proof(const struct cm *cm, const struct cm_offer *offer, bool of_rebinder)
 {
@@ -557,7 +560,7 @@ static void proven_open(struct cm *cm, struct cm_assoc *assoc, const struct cm_i
     cm->ops.lost(cm->ctx, local_id, "the peer's new vipd says what cannot be");
 }
 
-/* As proven_open, but this end has sent a REBIND, too. */
+/* The PROOF in `in` is valid, and this end has sent a REBIND, too: bind this end anew. */
 static void proven_rebinding(struct cm *cm, struct cm_rebinding *of, const struct cm_in *in,
                              const struct vip_counts *theirs)
 {
@@ -588,7 +591,8 @@ static void proven_rebinding(struct cm *cm, struct cm_rebinding *of, const struc
     cm->ops.rebound(cm->ctx, user, VIP_RC_SUCCESS, &conn, theirs, "");
 }
 
-/* The association with this id, or the one whose offer has this id as new id. */
+/* Find the association whose offer has this id as new id. If there is none, find the association
+ * that has this id. */
 static struct cm_assoc *offered(struct cm *cm, uint64_t local_id)
 {
     struct cm_node *node = cm_table_find(cm, &cm->offers, local_id);

@@ -1,10 +1,12 @@
 /*
  * Server side of connection set-up: VipConnectWait, VipConnectAccept, VipConnectReject, listeners.
  *
- * Owns: waiters and listeners (their discriminators: cm_disc.c). Rules of the specification, 2.4
- * and 3.11: a request matches a waiter by its discriminator only. A waiter gets one request.
- * Requests of one client keep their order of arrival. Without a waiter, a client soon gets
- * NO_MATCH. Does not own: requests (cm_pending.c, cm_kept.c, cm_answered.c).
+ * Rules of the specification, 2.4 and 3.11: a request matches a waiter by its discriminator only. A
+ * waiter gets one request. Requests of one client keep their order of arrival. If there is no
+ * waiter, the client soon gets NO_MATCH.
+ *
+ * Owns: waiters and listeners. Does not own: their discriminators (cm_disc.c), requests
+ * (cm_pending.c, cm_kept.c, cm_answered.c).
  */
 #include "vipd/engine/cm_internal.h"
 
@@ -20,7 +22,7 @@ static bool owner_has_room(const struct cm *cm, const struct cm_holder *owner)
            owner->has[CM_POOL_WAITERS] + owner->has[CM_POOL_OFFERED] < cm->config.waits_max;
 }
 
-/* The first waiter or listener that may get another request. A waiter of VipConnectWait always may,
+/* Find the first waiter or listener that may get another request. A VipConnectWait always may,
  * because it ends with its first request. */
 static struct cm_waiter *waiter_with_room(const struct cm *cm, const struct cm_disc *disc)
 {
@@ -47,7 +49,7 @@ static void waiter_free(struct cm *cm, struct cm_waiter *waiter)
     cm_free(cm, waiter, sizeof(*waiter));
 }
 
-/* The waiter has got a request: free it; but move a listener to the end of the queue. */
+/* The waiter has got a request. Free a VipConnectWait; move a listener to the end of the queue. */
 static void waiter_served(struct cm *cm, struct cm_waiter *waiter, struct cm_pending *pending)
 {
     if (!waiter->backlog) {
@@ -98,7 +100,7 @@ static void offer(struct cm *cm, struct cm_pending *pending, struct cm_waiter *w
                      &pending->request.attrs, &pending->request.data);
 }
 
-/* Keep a request for its grace. False: no room. */
+/* Keep the request in `in` for its grace. False: there is no room or no memory. */
 static bool keep(struct cm *cm, const struct cm_in *in)
 {
     const struct vip_addr *remote = &in->msg->remote;
@@ -117,8 +119,8 @@ static bool keep(struct cm *cm, const struct cm_in *in)
     return true;
 }
 
-/* Answer a repeated request as before. False: the request is new. A copy may come so late that the
- * answer is forgotten; if the connection still exists, the copy gets no answer. */
+/* Give a repeated request the same answer as before. False: the request is new. If the answer is
+ * forgotten, but the connection still exists, a late copy of the request gets no answer. */
 static bool answer_again(struct cm *cm, const struct cm_in *in)
 {
     struct cm_pending *pending = cm_pending_find(cm, in);
@@ -144,8 +146,8 @@ static bool answer_again(struct cm *cm, const struct cm_in *in)
     return true;
 }
 
-/* Is the local address in the REQUEST that of the sender? The server's program gets this address.
- * If it is empty, vipd fills in that of the sender. */
+/* Is the local address in the REQUEST the address of its sender? The server's program gets this
+ * address. An empty local address is true, because vipd replaces it by the sender's address. */
 static bool host_is_true(const struct cm_in *in)
 {
     const struct vip_addr *local = &in->msg->local;
@@ -169,7 +171,7 @@ void cm_rx_request(struct cm *cm, const struct cm_in *in)
     if (answer_again(cm, in) || !cm_cookie_pass(cm, in))
         return;
     if (in->msg->peer_to_peer) {
-        cm_match_request(cm, in); /* it matches another request, never a waiter */
+        cm_match_request(cm, in); /* it matches only another peer-to-peer request */
         return;
     }
     disc = cm_disc_find(cm, remote->disc, remote->disc_len);
@@ -211,7 +213,7 @@ static int waiter_new(struct cm *cm, uint64_t wait, uint32_t uid, const uint8_t 
     owner = cm_holder_user(cm, CM_HOLDER_OWNER, uid);
     if (!owner)
         goto refused;
-    /* Check this before cm_disc_claim, so that a refused waiter does not change the
+    /* Check the share before cm_disc_claim, so that a refused waiter does not change the
      * discriminator. */
     if (!cm_share_room(cm, CM_POOL_WAITERS, owner, NULL)) {
         cm->stats.refused_memory++;
@@ -221,7 +223,7 @@ static int waiter_new(struct cm *cm, uint64_t wait, uint32_t uid, const uint8_t 
     if (rc < 0)
         goto refused;
     cm_share_take(cm, CM_POOL_WAITERS, owner, NULL);
-    cm_holder_put(cm, owner); /* the discriminator refers to the owner now */
+    cm_holder_put(cm, owner); /* the discriminator has its own reference to the owner */
     waiter->wait = wait;
     waiter->disc = disc;
     waiter->backlog = backlog;
@@ -265,7 +267,8 @@ void cm_server_gone(struct cm *cm, uint64_t server, uint64_t now_ns)
         next = TAILQ_NEXT(disc, of_served);
         if (!cm_disc_unserve(cm, disc, server))
             continue;
-        /* The grace of its kept requests may end earlier now: let their timers fire soon. */
+        /* The grace of requests kept for this discriminator may end earlier now: let their timers
+         * fire soon. */
         TAILQ_FOREACH(pending, &disc->kept, of_disc)
         cm_kept_look(cm, pending, cm_add_ns(now_ns, cm->config.grace_ns), now_ns);
     }
@@ -292,7 +295,8 @@ int cm_listen(struct cm *cm, uint64_t wait, uint32_t uid, const uint8_t *disc, u
         return rc;
     waiter->disc->waited = true;
     waiter->disc->last_waiter_ns = now_ns;
-    /* One timer is enough: when a kept request is given to the listener, the next timer is set. */
+    /* Set the timer of one kept request only: when the listener gets that request, the timer of the
+     * next one is set. */
     cm_kept_wake(cm, waiter->disc, now_ns);
     return 0;
 }
@@ -329,7 +333,7 @@ int cm_accept(struct cm *cm, uint64_t handle, uint64_t local_id, const struct vi
         return -ETIMEDOUT;
     }
     VIP_ASSERT(pending->state == CM_PENDING_OFFERED);
-    /* Only the handle ends here; the request exists until the client confirms. */
+    /* Only the handle ends here. The request exists until CONFIRM comes or the accept fails. */
     cm_pending_handled(cm, pending);
     cm_pending_unoffer(cm, pending, now_ns);
     pending->user = user;
@@ -375,15 +379,15 @@ int cm_reject(struct cm *cm, uint64_t handle, enum vip_rc code, const struct vip
     return 0;
 }
 
-/* An accept did not become a connection: free it and report that to the host. */
+/* An accept did not become a connection: free the request and report the failure to the host. */
 static void accept_fail(struct cm *cm, struct cm_pending *pending, const char *why, uint64_t now_ns)
 {
     struct cm_attempt *attempt = pending->attempt;
     uint64_t user = pending->user;
 
     cm_disc_touch(cm, pending, now_ns);
-    /* An accept that took more than a fifth of accept_timeout_ns has cost the server much time,
-     * also if a CANCEL ended it. */
+    /* An accept that took more than a fifth of accept_timeout_ns has cost the server much time. It
+     * counts as failed even if a CANCEL ended it. */
     if (!attempt && pending->give_up_ns < cm_add_ns(now_ns, cm->config.accept_timeout_ns / 5 * 4))
         cm_slow_add(cm, pending, now_ns);
     cm_pending_free(cm, pending);
@@ -400,7 +404,7 @@ void cm_implied_confirm(struct cm *cm, uint64_t local_id, const struct cm_host *
 {
     struct cm_assoc *assoc = cm_assoc_find(cm, local_id);
 
-    /* If the peer is dead by now, no connection with it may open; the accept times out. */
+    /* If the peer is dead, no connection with it may open: the accept times out. */
     if (!assoc || assoc->state != CM_ASSOC_OPENING || assoc->peer->dead)
         return;
     if (assoc->peer->epoch != src_epoch || !cm_host_equal(&assoc->peer->host, from))
@@ -414,8 +418,8 @@ void cm_rx_confirm(struct cm *cm, const struct cm_in *in)
     struct cm_assoc *assoc = cm_assoc_of(cm, in);
 
     if (!assoc) {
-        /* The connection does not exist here: send RESET. But if a copy of an old REQUEST caused
-         * this message, the id belongs to another, existing connection: send nothing. */
+        /* The connection does not exist here: send RESET. But send nothing if the id belongs to
+         * another connection: then a copy of an old REQUEST has caused this message. */
         cm->stats.unexpected++;
         if (!cm_assoc_find(cm, in->msg->peer_conn_id))
             cm_reset_send(cm, in->from, in->src_epoch, in->msg->peer_conn_id, in->now_ns);
@@ -426,7 +430,7 @@ void cm_rx_confirm(struct cm *cm, const struct cm_in *in)
         return;
     }
     if (in->msg->type == VIP_CM_CONFIRM && cm_setup_due(cm, in->from, &assoc->pending->request)) {
-        cm->stats.unexpected++; /* the client must send SETUP instead */
+        cm->stats.unexpected++; /* the client must send SETUP instead of CONFIRM */
         return;
     }
     cm_confirmed(cm, assoc, in->msg, in->now_ns);
@@ -471,7 +475,7 @@ static void fire_kept(struct cm *cm, struct cm_pending *pending, uint64_t now_ns
 {
     struct cm_disc *disc = pending->disc;
     struct cm_waiter *waiter = waiter_with_room(cm, disc);
-    /* The end of the server's grace; it is later if the server got another request meanwhile. */
+    /* End of the grace. It becomes later if the server waits again or gets a request. */
     uint64_t served_ns = cm_disc_served_ns(cm, disc), again_ns;
     struct cm_pending *next;
     bool late;
@@ -482,7 +486,8 @@ static void fire_kept(struct cm *cm, struct cm_pending *pending, uint64_t now_ns
         served_ns = cm_add_ns(now_ns, cm->config.grace_busy_ns);
     next = waiter ? cm_kept_next(cm, waiter, now_ns) : NULL;
     if (cm_kept_silent(cm, pending, now_ns)) {
-        /* Remember no answer: if the client repeats the request later, it counts as new. */
+        /* The client is silent. Remember no answer, so that a later repetition counts as a new
+         * request. */
         if (waiter)
             cm_kept_wake_but(cm, disc, pending, now_ns);
         cm_pending_free(cm, pending);
@@ -493,14 +498,15 @@ static void fire_kept(struct cm *cm, struct cm_pending *pending, uint64_t now_ns
             cm_timer_set(cm, &pending->timer, now_ns);
         offer(cm, next, waiter, now_ns);
     } else if (waiter || served_ns > now_ns) {
-        /* Check again before served_ns, because that time may become earlier. */
+        /* Check again at again_ns, even if served_ns is later, because served_ns may become
+         * earlier. */
         again_ns = cm_add_ns(now_ns, cm->config.grace_busy_ns + cm->config.grace_loop_ns / 8);
         if (waiter)
-            served_ns = cm_slow_held_ns(cm, disc, pending->source); /* is later than now_ns */
+            served_ns = cm_slow_held_ns(cm, disc, pending->source); /* later than now_ns */
         cm_timer_set(cm, &pending->timer, served_ns < again_ns ? served_ns : again_ns);
     } else if (late && !pending->excused) {
         /* vipd stood still. Meanwhile the server may have called VipConnectWait, and vipd may not
-         * have read this call yet. So wait once more. */
+         * have read that message yet. So wait once more. */
         pending->excused = true;
         cm_timer_set(cm, &pending->timer, cm_add_ns(now_ns, cm->config.grace_ns));
     } else {
@@ -509,7 +515,8 @@ static void fire_kept(struct cm *cm, struct cm_pending *pending, uint64_t now_ns
     }
 }
 
-/* The timer of a request fires. KEPT: fire_kept. ACCEPTED: repeat the ACCEPT, or give up. */
+/* The timer of a request fires. If it is KEPT, fire_kept handles it. If it is ACCEPTED, repeat the
+ * ACCEPT, or give up. */
 void cm_fire_pending(struct cm *cm, struct cm_timer *timer, uint64_t now_ns)
 {
     struct cm_pending *pending = CM_OF(struct cm_pending, timer, timer);
@@ -543,7 +550,7 @@ void cm_server_deinit(struct cm *cm)
     while ((node = cm_table_any(&cm->pendings, &bucket)))
         cm_pending_free(cm, CM_OF(struct cm_pending, by_key, node));
     bucket = 0;
-    while ((node = cm_table_any(&cm->handles, &bucket))) /* cancelled requests */
+    while ((node = cm_table_any(&cm->handles, &bucket))) /* only cancelled requests are left */
         cm_pending_free(cm, CM_OF(struct cm_pending, by_handle, node));
     bucket = 0;
     while ((node = cm_table_any(&cm->waiters, &bucket))) {

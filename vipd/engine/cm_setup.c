@@ -1,9 +1,9 @@
 /*
- * SETUP: a message of each end of a connection, between ACCEPT and the first data. It has the facts
- * for which REQUEST and ACCEPT have no room (doc/wire.md, "SETUP").
+ * SETUP: each end of a connection sends this message between ACCEPT and the first data. It has the
+ * facts for which REQUEST and ACCEPT have no room (doc/wire.md, "SETUP").
  *
- * Owns: the decision if a connection has a SETUP, and its contents. Does not own: the exchange
- * (cm_pending.c for the server, cm_client.c for the client).
+ * Owns: the decision whether a connection has SETUP messages, and their contents. Does not own: the
+ * exchange (cm_pending.c for the server, cm_client.c for the client).
  */
 #include "vipd/engine/cm_internal.h"
 
@@ -12,7 +12,7 @@
 
 bool cm_setup_due(const struct cm *cm, const struct cm_host *peer, const struct vip_cm *theirs)
 {
-    /* If both ends are on this NIC, both know the features already. */
+    /* If both ends are on this NIC, no SETUP is necessary: both know the features already. */
     return (cm->config.features & theirs->attrs.features & VIP_FEATURE_SETUP) != 0 &&
            !cm_host_equal(peer, &cm->config.self);
 }
@@ -23,7 +23,8 @@ void cm_setup_draw(struct cm *cm, struct cm_assoc *assoc)
         assoc->part = (struct siphash_key){cm_random_id(cm), cm_random_id(cm)};
 }
 
-/* Did this end offer REBIND for this connection? A reload must not change the answer. */
+/* Did this end offer REBIND for this connection? Look at the association: a reload may have changed
+ * the configuration, but must not change the answer. */
 static uint64_t offered(const struct cm_assoc *assoc)
 {
     return assoc->part.k0 | assoc->part.k1 ? VIP_FEATURE_REBIND : 0;
@@ -56,7 +57,8 @@ uint64_t cm_setup_features(const struct cm *cm, const struct cm_host *peer,
     return theirs->type == VIP_CM_SETUP ? theirs->features : theirs->attrs.features;
 }
 
-/* The secret if both ends are on this NIC. Both ends compute the same; no other vipd can. */
+/* The secret of a connection with both ends on this NIC. Both ends compute the same secret; no
+ * other vipd can compute it. */
 static struct siphash_key secret_of_self(const struct cm *cm, const struct cm_assoc *assoc)
 {
     uint64_t text[3] = {assoc->local_id ^ assoc->remote_id, assoc->local_id + assoc->remote_id, 0};

@@ -6,16 +6,17 @@
 #include "proto/assert.h"
 #include "vipd/engine/cm_internal.h"
 
-/* One holder of a kind may have size / of[kind] objects; of[kind] 0: no limit per holder. */
+/* A pool. Each holder of kind k may have size / of[k] objects; of[k] 0: no limit for this kind. */
 struct share {
     uint32_t size, reserve;
     uint32_t of[CM_HOLDER_KINDS];
 };
 
 static const struct share shares[CM_POOLS] = {
-    /* The part of one source is at most half of the part of the owner. */
+    /* One source may have at most half as many requests as one owner. */
     [CM_POOL_PENDING] = {CM_PENDING_MAX, 256, {4, 8, 0, CM_PENDING_MAX / CM_PENDING_HOST, 4}},
-    /* One discriminator keeps backlog_max requests, and all of them may be from one host. */
+    /* One discriminator keeps backlog_max requests (128 by default); all of them may be from one
+     * host. */
     [CM_POOL_KEPT] = {CM_KEPT_MAX, 64, {4, 8, 0, 8, 4}},
     [CM_POOL_OFFERED] = {UINT32_MAX, 0, {0, 0, 0, 0, 0}},
     [CM_POOL_WAITERS] = {CM_WAITERS_MAX, 256, {4, 0, 0, 0, 0}},
@@ -23,7 +24,7 @@ static const struct share shares[CM_POOLS] = {
     [CM_POOL_ATTEMPTS] = {CM_ATTEMPTS_MAX, 256, {0, 4, 0, 0, 0}},
     [CM_POOL_ASKED] = {CM_ATTEMPTS_MAX, 0, {0, 0, CM_ATTEMPTS_MAX / CM_ASKED_EACH, 0, 0}},
     [CM_POOL_ANSWERED] = {CM_ANSWERED_MAX, 256, {0, 4, 0, 4, 2}},
-    /* If two hosts have connections only with each other, half of the pool is enough for these. */
+    /* Half of the pool is enough for a host whose connections are all with one other host. */
     [CM_POOL_CLOSINGS] = {CM_CLOSINGS_MAX, 256, {0, 0, 0, 2, 2}},
     [CM_POOL_PEERS] = {CM_PEERS_MAX - 256, 256, {0, 0, 0, 4, 2}},
 };
@@ -84,7 +85,8 @@ struct cm_holder *cm_holder_asker(struct cm *cm, uint32_t uid, const struct cm_h
     uint8_t port = cm->config.port_bytes < host->len ? cm->config.port_bytes : 0;
     uint64_t at = cm_hash(cm, host->bytes, (size_t)(host->len - port), 15);
 
-    /* A hash of the whole address, so that a silent host delays no other host of its network. */
+    /* Hash the whole address without its port, not only its source part, so that a silent host
+     * delays no other host of its network. */
     _Static_assert(sizeof(uid) + sizeof(at) <= sizeof(id.bytes), "both fit");
     memcpy(id.bytes, &uid, sizeof(uid));
     memcpy(id.bytes + id.len, &at, sizeof(at));
@@ -146,8 +148,8 @@ uint32_t cm_holder_uid(const struct cm_holder *holder)
     return uid;
 }
 
-/* Has the holder less than its part plus `quarters` quarters of it, and its network less than the
- * network's part? */
+/* Has the holder fewer objects than its part, enlarged by `quarters` quarters? And has its network
+ * fewer than the part of a network? */
 static bool within_part(enum cm_pool pool, const struct cm_holder *holder, uint32_t quarters)
 {
     uint32_t of = holder ? shares[pool].of[holder->kind] : 0;
@@ -158,8 +160,8 @@ static bool within_part(enum cm_pool pool, const struct cm_holder *holder, uint3
     return !of || holder->has[pool] < part + part / 4 * quarters;
 }
 
-/* A few sources may have used up the part of an owner. If the source has few objects, the owner's
- * part is a quarter larger, and for a user of this host two quarters. */
+/* The number of quarters by which an owner's part is larger for a source with few objects. Reason:
+ * a few other sources may have used up the part. A user of this host gets two quarters. */
 static uint32_t spare_quarters(enum cm_pool pool, const struct cm_holder *source)
 {
     if (!source || source->has[pool] >= CM_SMALL)

@@ -3,25 +3,26 @@
  *
  * An accept without CONFIRM blocks a serial server (VipConnectWait) for accept_timeout_ns. After
  * one such accept, the requests of its source come after those of all others for a minute. After
- * the second failed accept in that time, no serial server gets a request of the source for a while.
- * Each further failure doubles this time. So a source that never confirms costs a server little
- * time.
+ * the second failed accept in this minute, no serial server gets a request of the source for a
+ * while. Each further failure doubles this time, up to a limit. So a source that never confirms
+ * costs a server little time.
  *
  * A stranger is a host that has made no connection here, or none since its last failed accept. A
- * machine that can forge addresses has any number of sources, and each of them fails for the first
- * time. So each discriminator also has one record for all strangers together: it counts the first
- * failures of all sources there. It does not delay requests of other hosts.
+ * machine that can forge addresses has any number of sources, so each of its failed accepts can be
+ * the first one of a source. So each discriminator also has one record for all strangers together:
+ * it counts the first failure of each source there. This record does not delay requests of hosts
+ * that are no strangers.
  *
  * Owns: the records. Does not own: the turns of the requests (cm_kept.c).
  */
 #include "vipd/engine/cm_internal.h"
 
-/* After a failed accept, the requests of the source come after those of others for this time, but
- * for at least twice accept_timeout_ns. */
+/* For this time after a failed accept, requests of the source come after requests of other sources.
+ * If twice accept_timeout_ns is longer, that time counts. */
 #define BEHIND_NS 60000000000ull
 /* Serial servers get no request of a source for accept_timeout_ns times 2, 4, 8, ... The largest
- * factor is 2 to the power of HELD_TIMES; for all strangers together, of STRANGERS_TIMES. The time
- * is at most HELD_MAX_NS. */
+ * factor is 2 to the power of HELD_TIMES; for the record of all strangers it is 2 to the power of
+ * STRANGERS_TIMES. The time is at most HELD_MAX_NS. */
 #define HELD_TIMES      5
 #define STRANGERS_TIMES 2
 #define HELD_MAX_NS     600000000000ull
@@ -31,8 +32,8 @@ static uint64_t later(uint64_t a_ns, uint64_t b_ns)
     return a_ns > b_ns ? a_ns : b_ns;
 }
 
-/* Note a failed accept. False: it began before the last failure, so both count as one failure,
- * because they may have the same cause. */
+/* Note a failed accept. False: the accept began before the last failure. Then both count as one
+ * failure, because they may have the same cause. */
 static bool add(const struct cm *cm, struct cm_slow *slow, uint64_t began_ns, uint64_t now_ns)
 {
     uint64_t behind_ns = later(2 * cm->config.accept_timeout_ns, BEHIND_NS);

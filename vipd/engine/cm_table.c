@@ -1,14 +1,14 @@
 /*
  * Hash tables, timers and randomness of the connection manager.
  *
- * Owns: no state; nodes and timers are members of their objects, so that adding one cannot fail.
- * The bucket of a key depends on a random salt, because peers choose many of the keys.
+ * Owns: no state. Nodes and timers are members of their objects, so adding one cannot fail. The
+ * bucket of a key depends on a random salt, because peers choose many of the keys.
  */
 #include "vipd/engine/cm_internal.h"
 
 #include "proto/assert.h"
 
-/* The finalizer of splitmix64: every input bit reaches every output bit. */
+/* The finalizer of splitmix64: every input bit influences every output bit. */
 static uint64_t mix(uint64_t x)
 {
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
@@ -16,7 +16,7 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* A keyed hash of a count: peers see some of these numbers, but cannot compute the next ones. */
+/* A keyed hash of a counter. Peers see some of the results, but cannot compute the next ones. */
 uint64_t cm_random(struct cm *cm)
 {
     cm->random++;

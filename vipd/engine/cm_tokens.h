@@ -10,7 +10,7 @@ struct cm_tokens {
     bool used;
 };
 
-/* Take a token. per_s: rate, 1 to 10^9; burst: size of the bucket, at least 1. false: none left. */
+/* Take a token. per_s: rate, 1 to 10^9; burst: size of the bucket, at least 1. False: none left. */
 static inline bool cm_tokens_take(struct cm_tokens *tokens, uint64_t per_s, uint64_t burst,
                                   uint64_t now_ns)
 {

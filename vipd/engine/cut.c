@@ -1,6 +1,7 @@
 /*
- * Append one fragment of an operation to the packet that is being built. The head of the frame goes
- * into the packet's head buffer. For the payload the packet has references to registered memory.
+ * Append one fragment of an operation to the packet that is being built. The header of its frame
+ * goes into the packet's head buffer. For the payload, the packet has references to registered
+ * memory.
  */
 #include "vipd/engine/internal.h"
 
@@ -25,7 +26,8 @@ void eng_build_begin(struct eng_build *build, struct eng_vi *vi, struct eng_pack
     eng_build_head(build, VIP_WIRE_HEADER_BYTES);
 }
 
-/* Count bytes that the caller has written, or will write, to the end of the head buffer. */
+/* Add `bytes` bytes at the end of the head buffer to the packet. The caller writes them before or
+ * after this call. */
 void eng_build_head(struct eng_build *build, uint32_t bytes)
 {
     struct eng_packet *packet = build->packet;
@@ -83,7 +85,7 @@ void eng_build_fill(struct eng_build *build, const struct eng_vi *vi)
     eng_build_head(build, left);
 }
 
-/* Bytes of [offset, offset + want) that fit in `pieces` pieces. */
+/* Number of data bytes in [offset, offset + want) that fit into `pieces` pieces. */
 static uint32_t fit_pieces(const struct eng_desc *desc, uint32_t offset, uint32_t want,
                            unsigned pieces)
 {
@@ -158,7 +160,7 @@ static void describe(struct vip_frame *frame, const struct eng_desc *desc)
         frame->flags |= VIP_FRMF_IMM64;
 }
 
-/* Copy the message into the packet: it is in the engine's memory, not in a region. */
+/* Copy the message into the packet, because it is in engine memory, not in a region. */
 static void add_message(struct eng_build *build, const struct eng_desc *desc)
 {
     uint8_t *out = build->packet->head + build->head_bytes;
@@ -169,8 +171,8 @@ static void add_message(struct eng_build *build, const struct eng_desc *desc)
 }
 
 /*
- * Bytes of the next fragment: [offset, end), limited by `room` bytes and by the pieces left. A
- * message is not divided: the fragment has all of it or none.
+ * Length of the next fragment in bytes: end - offset, or less if `room` or the number of free
+ * pieces is too small. A message is not divided: the fragment has the whole message or none of it.
  */
 static uint32_t fragment(const struct eng_build *build, const struct eng_desc *desc,
                          uint32_t offset, uint32_t end, uint32_t room)
@@ -200,7 +202,7 @@ bool eng_build_op(struct eng_build *build, struct eng_vi *vi, const struct eng_d
         return false;
     if (want) {
         frame.length = fragment(build, desc, at->off, end, bytes);
-        /* Only a message can have no room here; it then waits for the next packet. */
+        /* Only a message can find no room here. It then goes into the next packet. */
         VIP_ASSERT(frame.length || (desc->message_bytes && build->frames));
         if (!frame.length)
             return false;

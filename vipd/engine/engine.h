@@ -1,6 +1,7 @@
 /*
- * The protocol engine: turns operations into packets and back. Pure: no file descriptor, clock,
- * allocator or payload bytes. The same code runs under every link and in the simulator.
+ * The protocol engine: turns operations into packets and packets into operations. It is pure: it
+ * has no file descriptor, clock, allocator or payload bytes. The same code runs under every link
+ * and in the simulator.
  *
  * Owns: work queues, fragmentation and reassembly, packet numbers, acknowledgements,
  * retransmission, flow and congestion control, the VI state machine from "connected" on, completion
@@ -9,13 +10,13 @@
  * packets on a medium (vipd/link/), shared memory (vipd/client/).
  *
  * In this file "the host" is the code that calls the engine: vipd/nic/ or the simulator. Each
- * opened NIC handle has one struct eng, which one thread at a time may use. The host calls
- * functions of this file. These functions call the functions of struct eng_ops. The host gets
+ * opened NIC handle has one struct eng, which one thread at a time may use. The host calls the
+ * functions of this file, and the engine calls the functions of struct eng_ops. The host gets
  * packets from eng_tx_pull. A function of eng_ops must not call the engine, with one exception:
  * fetch_posts and fetch_receives may call eng_post.
  *
- * Order: operations of a send queue are numbered from 0; the receiver processes frames strictly in
- * (operation, offset) order. If a packet is ahead of its turn, the host keeps its bytes
+ * Order: operations of a send queue are numbered from 0. The receiver processes frames strictly in
+ * the order of (operation, offset). If a packet is ahead of its turn, the host keeps its bytes
  * (ENG_RX_HOLD) and gives them to the engine again later. So RDMA Writes become visible in order.
  */
 #ifndef VIPD_ENGINE_ENGINE_H
@@ -35,7 +36,7 @@ struct eng;
 
 /* Largest number of pieces (struct eng_piece) of one outgoing packet. */
 #define ENG_PIECES_MAX     128
-#define ENG_MESSAGES_BYTES (4 * VIP_MESSAGE_BYTES_MAX) /* messages of RDMA Writes in one packet */
+#define ENG_MESSAGES_BYTES (4 * VIP_MESSAGE_BYTES_MAX) /* all messages of RDMA Writes of a packet */
 #define ENG_HEAD_BYTES                                                                             \
     (VIP_WIRE_HEADER_BYTES + VIP_WIRE_RANGES_MAX * VIP_WIRE_RANGE_BYTES +                          \
      VIP_WIRE_FRAMES_MAX * VIP_WIRE_FRAME_BYTES + ENG_MESSAGES_BYTES + VIP_WIRE_PAD_MAX)
@@ -49,23 +50,23 @@ struct eng_piece {
     uint64_t addr;    /* virtual address in the application, if from_region */
 };
 
-/* One packet to send. The host resolves the pieces, seals (vip_wire_seal) and sends. */
+/* A packet to send. The host resolves its pieces, seals it (vip_wire_seal) and sends it. */
 struct eng_packet {
     uint16_t vi;
     uint32_t path;          /* eng_conn.path of the connection */
     uint32_t bytes;         /* whole packet */
-    bool remote_read, copy; /* it answers a peer's RDMA Read; copy its pieces before the seal */
+    bool remote_read, copy; /* it answers an RDMA Read; its pieces must be copied before the seal */
     uint32_t op;            /* operation number of the first frame, for eng_tx_failed */
-    uint64_t posted_ns;     /* eng_post of the first operation that begins here; 0: none begins */
+    uint64_t posted_ns;     /* time of the first eng_post whose operation begins here; 0: none */
     unsigned piece_count;
     struct eng_piece piece[ENG_PIECES_MAX];
     uint8_t head[ENG_HEAD_BYTES];
 };
 
-/* Purpose of an access; decides which right is needed (spec 3.5). */
+/* Purpose of an access. The purpose decides which right is needed (spec 3.5). */
 enum eng_access_kind {
-    ENG_ACCESS_SEND = 0,     /* gather of a local send, RDMA Write: region of this session */
-    ENG_ACCESS_RECV,         /* scatter into a receive descriptor or RDMA Read destination */
+    ENG_ACCESS_SEND = 0,     /* read bytes for a send or an RDMA Write of this session */
+    ENG_ACCESS_RECV,         /* write bytes for a receive descriptor or RDMA Read of this session */
     ENG_ACCESS_REMOTE_WRITE, /* incoming RDMA Write: needs EnableRdmaWrite on VI and region */
     ENG_ACCESS_REMOTE_READ,  /* incoming RDMA Read: needs EnableRdmaRead on VI and region */
 };
@@ -82,12 +83,13 @@ struct eng_access {
 /* Kinds of events that the engine reports through eng_ops.event. */
 enum eng_event_kind {
     ENG_EVENT_ERROR,  /* asynchronous error `code` for the application (spec 3.9) */
-    ENG_EVENT_BROKEN, /* the engine broke the connection and set Error state; the host must send
-                         CLOSE (fields below) and report CONN_LOST to the application */
+    ENG_EVENT_BROKEN, /* the engine ended the connection and set Error state; the host must send
+                         CLOSE (from the members for BROKEN) and report CONN_LOST to the
+                         application */
     ENG_EVENT_STATE,  /* the VI state changed to `state`: publish it */
 };
 
-/* In capitals: the kind of event that uses the member. */
+/* In the comments of the members, a word in capitals is the kind of event that uses the member. */
 struct eng_event {
     enum eng_event_kind kind;
     uint16_t vi;
@@ -97,21 +99,22 @@ struct eng_event {
     enum vip_close_reason reason; /* BROKEN */
     uint32_t op_status; /* BROKEN: VIP_ST_* bits for the peer's operation failed_op (eng_close) */
     uint32_t failed_op; /* BROKEN: number of the peer's operation, if op_status */
-    uint32_t ops_done;  /* BROKEN: peer's operations processed in order before the end */
+    uint32_t ops_done;  /* BROKEN: number of the peer's operations that were processed in order */
     const char *why;    /* one static sentence for a log */
 };
 
 struct eng_ops {
-    /* Is the range in a live region with the VI's ptag and the needed right? len 0: at any addr. */
+    /* Is the range in a live region with the VI's ptag and the needed right? If len is 0, any addr
+     * is in range. */
     bool (*check)(void *ctx, const struct eng_access *access);
     /*
      * Copy access->len payload bytes to the range, from offset payload_offset of the packet that
-     * eng_rx processes. False: not allowed (then check returns false, too), or, for RDMA Writes,
-     * allowed, but the copy to the application's memory failed.
+     * eng_rx processes. False: the access is not allowed (check also returns false). False for an
+     * RDMA Write also means: it is allowed, but the copy to the application's memory failed.
      */
     bool (*place)(void *ctx, const struct eng_access *access, uint32_t payload_offset);
-    /* Report a completion; in the order of the posts of a queue. status: DONE, operation,
-     * errors. */
+    /* Report a completion. Completions of a queue come in the order of its posts. status has the
+     * DONE bit, the operation and the errors. */
     void (*complete)(void *ctx, uint16_t vi, enum vip_queue queue, uint32_t status, uint32_t length,
                      uint64_t imm);
     void (*event)(void *ctx, const struct eng_event *event);
@@ -119,8 +122,9 @@ struct eng_ops {
      * before it reports that a message found no receive descriptor. */
     void (*fetch_posts)(void *ctx);
     /*
-     * The host may keep posted receives of a VI until the engine needs them. Give eng_post the next
-     * kept receive of VI `vi`, if any; if `all` (before a flush), every one. NULL: none are kept.
+     * The host may keep posted receive descriptors of a VI until the engine needs them. Give
+     * eng_post the next kept one of VI `vi`, if any; if `all` (before a flush), give it all of
+     * them. The pointer may be NULL: the host keeps none.
      */
     void (*fetch_receives)(void *ctx, uint16_t vi, bool all);
     /* Memory for the segments of long descriptors; NULL if the session's budget is spent. */
@@ -128,7 +132,8 @@ struct eng_ops {
     void (*segs_free)(void *ctx, struct vip_shm_seg *segs, unsigned count);
 };
 
-/* Bytes that the host must provide, zeroed and 64-byte aligned, for an engine and for one VI. */
+/* Size of an engine, and of one VI, in bytes. The host provides this memory, zeroed and 64-byte
+ * aligned. */
 size_t eng_bytes(void);
 size_t eng_vi_bytes(void);
 
@@ -145,9 +150,9 @@ struct eng_vi_attrs {
 };
 
 /*
- * eng_vi_create: make VI `vi` (a free index, chosen by the host) in `memory`; state Idle, queues
- * empty. eng_vi_destroy: free the segment lists and forget the VI; then the host owns the memory
- * again. The engine does not check the state; the host must do so before the call.
+ * eng_vi_create: make VI `vi` (a free index, chosen by the host) in `memory`, in state Idle, with
+ * empty queues. eng_vi_destroy: free the segment lists and forget the VI; then the host owns the
+ * memory again. eng_vi_destroy does not check the state; the host must check it before the call.
  */
 void eng_vi_create(struct eng *eng, uint16_t vi, void *memory, const struct eng_vi_attrs *attrs);
 void eng_vi_destroy(struct eng *eng, uint16_t vi);
@@ -159,62 +164,65 @@ void eng_vi_measure(struct eng *eng, uint16_t vi, struct eng_latency *latency);
 
 enum vip_vi_state eng_vi_state(const struct eng *eng, uint16_t vi);
 
-/* Idle -> Connect Pending, and back (posted receives stay posted). Asserts the state. */
+/* eng_vi_set_pending: Idle -> Connect Pending. eng_vi_set_idle: Connect Pending -> Idle; posted
+ * receive descriptors stay posted. Both functions assert the old state. */
 void eng_vi_set_pending(struct eng *eng, uint16_t vi);
 void eng_vi_set_idle(struct eng *eng, uint16_t vi);
 
 /* Parameters of an established connection. */
 struct eng_conn {
-    uint64_t local_id, remote_id; /* connection ids: of incoming packets, of outgoing packets */
+    uint64_t local_id, remote_id; /* connection ids in incoming packets, in outgoing packets */
     uint64_t local_epoch, remote_epoch;
     uint32_t packet_bytes; /* path MTU: largest packet, >= VIP_PACKET_BYTES_MIN */
     uint32_t window_bytes; /* bytes that may be under way to the peer */
     uint32_t path;         /* opaque to the engine; returned in eng_packet.path */
     uint32_t features;     /* VIP_FEATURE_* that both sides know */
-    bool local;            /* both ends on this computer: no congestion control, no pace */
+    bool local;            /* both ends are on this computer: no congestion control, no pacing */
 };
 
-/* Idle or Connect Pending -> Connected. All numbers start again. */
+/* Idle or Connect Pending -> Connected. Operation and packet numbers start again. */
 void eng_vi_connect(struct eng *eng, uint16_t vi, const struct eng_conn *conn, uint64_t now_ns);
 
 /*
  * Bind a connection anew, with other ids, epochs or paths. Each end first calls eng_vi_pause, or
  * eng_vi_restore in the next life of vipd. Then the hosts exchange the counts (eng_vi_counts), and
- * each end calls eng_vi_rebind. At the reliable levels no operation is lost or done twice. With
- * Unreliable Delivery messages under way may be lost; none is delivered twice.
+ * each end calls eng_vi_rebind. At the reliable levels, no operation is lost or done twice. With
+ * Unreliable Delivery, messages under way may be lost, but none is delivered twice.
  */
 
 /* The counts of this end, which the other end needs for eng_vi_rebind. */
 void eng_vi_counts(const struct eng *eng, uint16_t vi, struct vip_counts *ret);
 /* Number of the peer's next operation, as in vip_counts.done. */
 uint32_t eng_vi_done(const struct eng *eng, uint16_t vi);
-/* From now on, after each operation of the peer that consumes no receive, store the number of
- * eng_vi_done at *done. After an operation that consumes a receive, ops.complete must store it. */
+/* From now on, store the result of eng_vi_done at *done after each operation of the peer that
+ * consumes no receive descriptor. After the other operations, ops.complete must store it. */
 void eng_vi_commit_to(struct eng *eng, uint16_t vi, uint32_t *done);
-/* Number of the first own operation that has not completed. */
+/* Number of the first operation of this end that has not completed. */
 uint32_t eng_vi_completed(const struct eng *eng, uint16_t vi);
 
 /* For a Connected VI: until eng_vi_rebind the engine sends nothing, drops packets that arrive and
- * stops the timers. The application may go on posting. Afterwards call eng_replay. */
+ * stops the timers. The application may go on posting. After eng_vi_pause, call eng_replay. */
 void eng_vi_pause(struct eng *eng, uint16_t vi);
 
 /* Idle -> Connected and paused: continue a connection of vipd's earlier life. `completed`, `done`:
- * what eng_vi_completed and eng_vi_done returned there last. Then the host posts again, in order,
- * the descriptors that had not completed. */
+ * the last results of eng_vi_completed and eng_vi_done in that life. Then the host posts again, in
+ * order, the descriptors that had not completed. */
 void eng_vi_restore(struct eng *eng, uint16_t vi, const struct eng_conn *conn, uint32_t completed,
                     uint32_t done, uint64_t now_ns);
 
 /*
  * Connected and paused -> Connected. `peer`: the counts of the other end, not trusted.
- * conn->features must have all features that it had before. Outcomes: 0; -EPROTO: the counts
- * contradict what this end knows, and the VI stays paused; then the host must end the connection.
+ * conn->features must have all features that the connection had before. Outcomes: 0; -EPROTO: the
+ * counts contradict what this end knows, and the VI stays paused. After -EPROTO the host must end
+ * the connection.
  */
 int eng_vi_rebind(struct eng *eng, uint16_t vi, const struct eng_conn *conn,
                   const struct vip_counts *peer, uint64_t now_ns);
 
 /*
  * VipDisconnect here: any state -> Idle, both queues flushed. The host drops later packets of the
- * connection. *ret_ops_done: peer operations processed, for the CLOSE message.
+ * connection. *ret_ops_done: number of the peer's operations that were processed, for the CLOSE
+ * message.
  */
 void eng_vi_disconnect(struct eng *eng, uint16_t vi, uint32_t *ret_ops_done);
 
@@ -228,7 +236,7 @@ struct eng_close {
     uint32_t ops_done;
     uint32_t op_status;
     uint32_t failed_op;
-    bool transport;  /* the path or the remote host is gone; the peer's program did not close */
+    bool transport;  /* the path or the remote host failed; the peer did not disconnect */
     const char *why; /* static sentence */
 };
 void eng_vi_closed(struct eng *eng, uint16_t vi, const struct eng_close *close, uint64_t now_ns);
@@ -253,7 +261,7 @@ struct eng_post {
 /*
  * Append a descriptor to a work queue. A faulty descriptor completes with an error status when its
  * turn comes (spec 3.4, 3.6). If the queue is full, the descriptor is dropped, with a VI_OVERRUN
- * event. In the states Idle, Connect Pending and Error: spec 3.2.
+ * event. For the states Idle, Connect Pending and Error, spec 3.2 has the rules.
  */
 void eng_post(struct eng *eng, const struct eng_post *post, uint64_t now_ns);
 
@@ -261,15 +269,16 @@ void eng_post(struct eng *eng, const struct eng_post *post, uint64_t now_ns);
 
 enum eng_rx_verdict {
     ENG_RX_DONE = 0,  /* processed; the host may reuse the buffer */
-    ENG_RX_HOLD,      /* ahead of its turn: keep the bytes until eng_replay names `token` */
+    ENG_RX_HOLD,      /* ahead of its turn: keep the bytes until eng_replay returns `token` */
     ENG_RX_DUPLICATE, /* seen before; dropped (and acknowledged again) */
     ENG_RX_STALE,     /* impossible packet number or acknowledgement; dropped */
-    ENG_RX_FULL,      /* ahead of its turn and cannot be held; dropped unacknowledged */
+    ENG_RX_FULL,      /* ahead of its turn and cannot be held; dropped without acknowledgement */
 };
 
 /*
  * Process a validated data packet for a Connected VI. The host must check conn_id and both epochs
- * before. `token` (not 0): the host's reference to the bytes; with ENG_RX_HOLD the engine keeps it.
+ * before the call. `token` (not 0): the host's reference to the bytes. With ENG_RX_HOLD the engine
+ * keeps the token.
  */
 enum eng_rx_verdict eng_rx(struct eng *eng, uint16_t vi, const struct vip_packet *packet,
                            uint32_t token, uint64_t now_ns);
@@ -285,16 +294,17 @@ bool eng_replay_waits(const struct eng *eng); /* may eng_replay return true? */
 unsigned eng_orphans(const struct eng *eng);  /* number of held packets of destroyed VIs */
 void eng_rx_replay(struct eng *eng, uint16_t vi, const struct vip_packet *packet, uint64_t now_ns);
 
-/* Would eng_rx process this frame now: it is neither a duplicate nor ahead of its turn? For hosts
- * that must prepare the target memory before eng_rx may place bytes there (staged memory). */
+/* Would eng_rx process this frame now, because it is neither a duplicate nor ahead of its turn? For
+ * hosts that must prepare the target memory before eng_rx may place bytes there (staged memory). */
 bool eng_rx_expects(const struct eng *eng, uint16_t vi, const struct vip_frame *frame);
 
 /*
  * Get the next packet to send; VIs take turns. The packet counts as sent at now_ns. False: the VI
- * in turn has no packet, because its sends were faulty; call again while eng_tx_ready. (A fault may
- * end the connection, which can cost 0.2 ms.) Sends of Unreliable Delivery complete in the next
- * eng_tick; eng_deadline is 0 until then. After that the application may reuse their buffers, so
- * call eng_tick only when the medium has the packet's bytes.
+ * in turn has no packet now, for example because its sends were faulty. Call again while
+ * eng_tx_ready returns true. (A fault may end the connection, which can cost 0.2 ms.) Sends of
+ * Unreliable Delivery complete in the next eng_tick; eng_deadline is 0 until then. After that the
+ * application may reuse their buffers, so call eng_tick only when the medium has the packet's
+ * bytes.
  */
 bool eng_tx_pull(struct eng *eng, struct eng_packet *ret, uint64_t now_ns);
 
@@ -312,9 +322,9 @@ void eng_tx_failed(struct eng *eng, uint16_t vi, uint32_t op, uint64_t now_ns);
 /* When the host must call eng_tick next; ENG_NEVER if no timer runs. */
 uint64_t eng_deadline(const struct eng *eng);
 /*
- * Handle timers and completions that are due. Returns the cost in steps, at most ENG_TICK_STEPS: a
- * timer costs one step, the end of a connection ENG_TICK_STEPS. Call again while eng_deadline is
- * not after now_ns.
+ * Handle timers and completions that are due. Returns the cost in steps, at most ENG_TICK_STEPS. A
+ * timer costs one step; the end of a connection costs ENG_TICK_STEPS. Call again while eng_deadline
+ * is not later than now_ns.
  */
 #define ENG_TICK_STEPS 16u
 unsigned eng_tick(struct eng *eng, uint64_t now_ns);
@@ -327,7 +337,7 @@ struct eng_vi_stats {
 #include "proto/stats.def"
     uint64_t srtt_ns, rto_ns;
     uint64_t cwnd_bytes, inflight_bytes;
-    uint32_t packet_bytes;           /* largest packet at present */
+    uint32_t packet_bytes;           /* size of the largest packet at present */
     uint32_t send_depth, recv_depth; /* descriptors posted and not completed */
     const char *error;               /* why the VI is in Error state, or NULL */
 };

@@ -1,6 +1,6 @@
 /*
  * Operations that fail at this end: a faulty descriptor whose turn has come, a posted send whose
- * memory is not registered any more, and a peer's read of memory that it may not read.
+ * memory is not registered any more, and an RDMA Read of memory that the peer may not read.
  */
 #include "vipd/engine/internal.h"
 
@@ -9,7 +9,7 @@ bool eng_refuse(struct eng_vi *vi, struct eng_desc *desc)
     struct eng_fault fault = {.reason = VIP_CLOSE_ERROR, .why = "a posted send was faulty"};
 
     if (!vi->reliable) {
-        /* Unreliable Delivery: the queue goes on (spec 3.6). */
+        /* With Unreliable Delivery the queue goes on after a faulty descriptor (spec 3.6). */
         desc->state = ENG_DESC_SENT;
         vi->sq.next++;
         vi->tx.at = (struct eng_pos){vi->tx.at.op + 1, 0};
@@ -47,7 +47,8 @@ struct eng_fault eng_read_denied(struct eng_vi *vi, uint32_t op)
     return fault;
 }
 
-/* Find the first operation of a packet with memory that is not registered any more, and mark it. */
+/* Find the first operation in a packet that uses memory which is not registered any more, and mark
+ * it as failed. False: there is none. */
 static bool fail_record(struct eng_vi *vi, const struct eng_sent *record)
 {
     struct eng_pos end = eng_sent_end(record);
@@ -80,8 +81,8 @@ static void find_failed(struct eng_vi *vi)
     }
 }
 
-/* A packet has answers to reads of the peer. Returns the first read that is not allowed any more,
- * or NULL. */
+/* The packet of `record` answers RDMA Reads of the peer. Returns the first one that is not allowed
+ * any more, or NULL. */
 static const struct eng_read *denied_read(struct eng_vi *vi, const struct eng_sent *record)
 {
     struct eng_pos end = eng_sent_end(record);
@@ -106,7 +107,8 @@ static void fail_unreliable(struct eng_vi *vi, uint32_t op)
             continue;
         desc->fault = VIP_ST_PROTECTION_ERROR;
         if (i == vi->sq.next) {
-            /* A part was sent. The peer drops the incomplete message when the next one begins. */
+            /* A part of the message was sent. The peer drops this part when the next message
+             * begins. */
             (void)eng_refuse(vi, desc);
         }
         return;
@@ -119,7 +121,7 @@ void eng_fail_head(struct eng_vi *vi)
                               .first_status = VIP_ST_PROTECTION_ERROR,
                               .why = "memory of a posted send is not registered any more"};
 
-    /* If an earlier packet has brought fail_op to the peer, look for a later failed operation. */
+    /* If the peer has fail_op from an earlier packet, look for a later failed operation. */
     if (vi->tx.fail_valid && eng_before(vi->tx.fail_op, vi->tx.ops_acked))
         find_failed(vi);
     /* If all operations before fail_op are done, fail_op fails now. */

@@ -1,6 +1,6 @@
 /*
- * The end of a packet that is being built: write its header with its number, keep a record of its
- * contents, and add its bytes to those under way.
+ * Finish a packet that is being built: write its header with its number, keep a record of its
+ * contents, and add its size to the bytes under way.
  */
 #include "vipd/engine/ready.h"
 
@@ -8,8 +8,8 @@
  * once. */
 #define LONE_WRITE_BYTES 4096
 
-/* Go on to the next packet number. If it is the number to be skipped (skip.c) and the ring has
- * room, skip it. */
+/* Go on to the next packet number. Skip that number if it is the one to be skipped (skip.c), and if
+ * the ring of sent packets has room. */
 static void next_number(struct eng_vi *vi)
 {
     struct eng_tx *tx = &vi->tx;
@@ -61,7 +61,8 @@ void eng_build_finish(struct eng_build *build, struct eng_vi *vi, const struct e
         next_number(vi);
         return;
     }
-    /* If the peer had nothing to answer before, its time for the answer begins now. */
+    /* If no answer of the peer was due before this packet, the peer's time for an answer begins
+     * now. */
     if (!vi->tx.owed) {
         vi->tx.progress_ns = now_ns;
         vi->tx.tries = 0;
@@ -95,10 +96,10 @@ void eng_build_finish_data(struct eng_build *build, struct eng_vi *vi, struct en
     vi->tx.inflight -= record.bytes;
     vi->tx.burst++;
     /*
-     * Ask for an acknowledgement at once if a delayed one would make the sender wait: for a probe,
-     * at the end of a burst, or if the window is full with fewer packets than ack_every_packets. A
-     * lone packet does not ask, because the reply of the peer's program
-     * carries the acknowledgement. A lone large RDMA Write without immediate data asks: it gets no
+     * Ask for an acknowledgement at once if a delayed one would make the sender wait. There are
+     * three such cases: a probe; the end of a burst; a full window with fewer packets than
+     * ack_every_packets. A lone packet does not ask: the reply of the peer's program brings the
+     * acknowledgement. But a lone large RDMA Write without immediate data asks, because it gets no
      * reply.
      */
     few = vi->tx.inflight < (uint64_t)vi->eng->config.ack_every_packets * vi->tx.packet_bytes;

@@ -1,6 +1,6 @@
 /*
- * The timer heap: a binary heap with at most one entry per VI. A VI whose timer is stopped has
- * none.
+ * The timer heap: a binary heap with at most one entry per VI. A VI whose timer is stopped has no
+ * entry.
  */
 #include "vipd/engine/internal.h"
 

@@ -23,25 +23,25 @@
 /* Number of records of packets under way; packet number n has record n % ENG_SENT_SLOTS. */
 #define ENG_SENT_SLOTS ENG_BITS
 /*
- * Largest distance from the oldest open packet number to the next number: for a packet with new
- * fragments, and for a plain acknowledgement. The rest of the ring is for repeating the oldest
- * packet. When that one is acknowledged, the ring has room again.
+ * Largest distance from the oldest open packet number to the next number. FRESH: for a packet with
+ * new fragments. ACK: for a plain acknowledgement. The rest of the ring stays free for repeating
+ * the oldest packet. When the oldest packet is acknowledged, the ring has room again.
  */
 #define ENG_SENT_FRESH_MAX (ENG_SENT_SLOTS - 256)
 #define ENG_SENT_ACK_MAX   (ENG_SENT_SLOTS - 64)
 /* Upper limit of held_packets_max, in packets per VI; a slot has 16 bytes. A peer can have this
- * many packets under way. If one is lost, the later ones that cannot be held must be sent again. */
+ * many packets under way. After a loss, the peer must repeat each later packet that is not held. */
 #define ENG_HELD_MAX 2048
 /* RDMA Reads under way per direction; the target keeps a slot for each. */
 #define ENG_READS_MAX 16
-/* A packet number this far above the largest that arrived is impossible: no vipd sends it. */
+/* A packet number this far above the largest one that arrived is impossible: no vipd sends it. */
 #define ENG_NUMBER_JUMP_MAX (1u << 20)
 /* Largest distance of a frame from rx.at, in operations: twice the peer's longest send queue. */
 #define ENG_OPS_AHEAD_MAX (2 * VIP_DESC_PER_QUEUE_MAX)
-/* End of an intrusive list. */
+/* No index: marks the end of an intrusive list. */
 #define ENG_NONE 0xffffu
 
-/* Unit of times that are kept in 32 bits. They wrap after 275 s; no measured time is longer. */
+/* Unit of 32-bit times. Such a time wraps after 275 s; no measured duration is longer. */
 #define ENG_TICK_SHIFT 6
 #define ENG_TICK_NS    (1u << ENG_TICK_SHIFT)
 
@@ -49,9 +49,9 @@
 
 /* Lists of VIs; a VI is at most once on each. */
 enum eng_list_id {
-    ENG_LIST_READY = 0, /* has something to send */
-    ENG_LIST_REPLAY,    /* has held packets that are due or must be freed */
-    ENG_LIST_SENT,      /* Unreliable Delivery: pulled sends that wait for eng_tick to complete */
+    ENG_LIST_READY = 0, /* VIs that have something to send */
+    ENG_LIST_REPLAY,    /* VIs with held packets that are due or must be freed */
+    ENG_LIST_SENT,      /* VIs of Unreliable Delivery with pulled sends; eng_tick completes these */
     ENG_LISTS,
 };
 
@@ -63,7 +63,8 @@ enum eng_stream {
     ENG_STREAMS,
 };
 
-/* A position in a stream: operation number (answers: number of the read) and byte in it. */
+/* A position in a stream. op: number of the operation (of an answer: of the read). off: byte in the
+ * operation or answer. */
 struct eng_pos {
     uint32_t op, off;
 };
@@ -71,26 +72,26 @@ struct eng_pos {
 /* Progress of a posted send. */
 enum eng_desc_state {
     ENG_DESC_POSTED = 0,
-    ENG_DESC_CHECKED,   /* access to its segments was checked when its turn came */
-    ENG_DESC_SENT,      /* Unreliable Delivery: sent, completes at the next eng_tick */
+    ENG_DESC_CHECKED,   /* its turn came, and access to its segments was checked */
+    ENG_DESC_SENT,      /* Unreliable Delivery: sent; the next eng_tick completes it */
     ENG_DESC_READ_DONE, /* RDMA Read: all bytes are in place */
 };
 
-/* A posted descriptor: one cache line. */
+/* A posted descriptor. It fills one cache line. */
 struct eng_desc {
     uint64_t imm;
-    uint32_t length;    /* Length as given; returned in the completion of a send */
-    uint32_t sum;       /* bytes of the data segments */
+    uint32_t length;    /* Length as the program gave it; the completion of a send returns it */
+    uint32_t sum;       /* sum of the lengths of the data segments */
     uint32_t fault;     /* error bits VIP_ST_* of its completion; 0 = no fault found */
-    uint32_t op;        /* operation number, once started; for Unreliable Delivery */
+    uint32_t op;        /* operation number, set with ENG_DESC_CHECKED; for Unreliable Delivery */
     uint16_t control;   /* VIP_CTL_* */
-    uint16_t seg_count; /* segments kept here; address segment included */
+    uint16_t seg_count; /* number of kept segments, address segment included */
     uint8_t state;      /* enum eng_desc_state */
     uint8_t pad;
-    uint16_t message_bytes; /* the message is kept behind the segments; 0 = no message */
+    uint16_t message_bytes; /* size of the message, which follows the segments; 0 = no message */
     union {
-        struct vip_shm_seg seg[VIP_SQ_INLINE_SEGS]; /* eng_desc_kept is 0 */
-        struct vip_shm_seg *more;                   /* otherwise: from ops.segs_alloc */
+        struct vip_shm_seg seg[VIP_SQ_INLINE_SEGS]; /* used if eng_desc_kept is 0 */
+        struct vip_shm_seg *more;                   /* used otherwise; memory from ops.segs_alloc */
     };
 };
 _Static_assert(sizeof(struct eng_desc) == 64, "one cache line");
@@ -100,71 +101,71 @@ _Static_assert(sizeof(struct eng_desc) == 64, "one cache line");
 struct eng_queue {
     uint32_t head; /* oldest descriptor that has not completed */
     uint32_t next; /* send queue: first descriptor that is not fully cut into packets */
-    uint32_t tail; /* where the next post goes */
+    uint32_t tail; /* position of the next post */
 };
 
-/* Record of a packet under way with frames, or of a probe; valid while its bit in tx.open is
- * set. */
+/* Record of a packet under way that has frames or is a probe. A record is valid while its bit in
+ * tx.open is set. */
 struct eng_sent {
     uint64_t sent_ns;
-    uint32_t bytes;    /* whole packet (a probe: 0); counts in tx.inflight unless lost */
+    uint32_t bytes;    /* size of the packet (a probe: 0); part of tx.inflight unless lost */
     struct eng_pos at; /* first byte of its content */
-    uint32_t end_off;  /* end of its content: this byte of operation at.op + ops */
+    uint32_t end_off;  /* its content ends before this byte of operation at.op + ops */
     uint8_t ops;
     uint8_t stream;      /* enum eng_stream */
-    bool lost;           /* must be sent again */
-    bool probe;          /* it has no frames */
-    uint16_t next, prev; /* if lost: neighbours in the order of the stream, ring indices */
+    bool lost;           /* the packet is lost; its content must be sent again */
+    bool probe;          /* the packet is a probe: it has no frames */
+    uint16_t next, prev; /* of a lost packet: ring indices of its neighbours in the lost list */
 };
 _Static_assert(sizeof(struct eng_sent) == 32, "two per cache line");
 
 /* Sending side of a connection. */
 struct eng_tx {
-    struct eng_pos at;   /* next byte to be cut for the first time */
-    uint32_t ops_acked;  /* operations that the peer has processed in order */
-    bool fail_valid;     /* fail_op is valid; then no new fragments are cut */
+    struct eng_pos at;   /* first byte that was not cut into a packet yet */
+    uint32_t ops_acked;  /* the peer has processed all operations below this number */
+    bool fail_valid;     /* fail_op is valid, and so no new fragments are cut */
     bool owed;           /* the peer must still answer something that was sent */
-    bool ping;           /* send a probe without frames */
+    bool ping;           /* a probe without frames must be sent */
     bool turn_reads;     /* the last packet of new fragments had answers to reads */
     uint32_t fail_op;    /* oldest operation whose memory is not registered any more */
-    uint64_t number;     /* of the next packet; the first is 1 */
-    uint64_t skip_at;    /* next number to skip, 0 = none */
-    uint64_t skipped;    /* last number that was skipped, 0 = none */
-    uint64_t una;        /* lowest open number, or `number` */
-    uint64_t first_sent; /* the packet of every open number below it is lost */
+    uint64_t number;     /* number of the next packet; begins at 1 + config.start_number */
+    uint64_t skip_at;    /* next packet number to skip, 0 = none */
+    uint64_t skipped;    /* last packet number that was skipped, 0 = none */
+    uint64_t una;        /* lowest open packet number; if no number is open, `number` */
+    uint64_t first_sent; /* all packets with open numbers below this one are lost */
     uint64_t largest_acked;
-    uint32_t lost;                 /* open records that wait for retransmission */
+    uint32_t lost;                 /* number of open records that wait for retransmission */
     uint16_t lost_head, lost_tail; /* list of the lost packets; the peer needs the head first */
-    uint32_t probes;               /* packets that may be sent although the window is full */
-    uint64_t inflight;             /* bytes under way: open and not lost */
-    uint32_t burst;                /* data packets since the VI last had nothing to send */
-    uint32_t backoff;              /* timer expiries since content was last acknowledged */
-    uint32_t tries;                /* timer expiries since progress_ns */
-    uint64_t elicit_ns;            /* when a packet that must be answered was last sent */
-    /* Start of conn_timeout: when the peer last acknowledged content, or when the wait for an
-     * answer began. If the retransmission timer fires late, that delay is added. */
+    uint32_t probes;    /* number of packets that may be sent although the window is full */
+    uint64_t inflight;  /* bytes of the packets that are open and not lost */
+    uint32_t burst;     /* data packets sent since the VI last had nothing to send */
+    uint32_t backoff;   /* timer expiries since content was last acknowledged */
+    uint32_t tries;     /* timer expiries since progress_ns */
+    uint64_t elicit_ns; /* when a packet that must be answered was last sent */
+    /* conn_timeout begins when the peer last acknowledged content, or when the wait for an answer
+     * began. If the retransmission timer fires late, progress_ns grows by the delay. */
     uint64_t progress_ns;
-    uint64_t copy_until_ns; /* until then packets are sent from copies (loss.c, COPY_NS) */
-    uint64_t timer_ns;      /* retransmission timer */
+    uint64_t copy_until_ns; /* until this time, packets are sent from copies (loss.c, COPY_NS) */
+    uint64_t timer_ns;      /* when the retransmission timer expires */
     uint64_t loss_ns;       /* when the next packet counts as lost */
     uint64_t srtt_ns, rttvar_ns, latest_ns; /* srtt_ns 0 = no sample yet */
-    uint64_t base_ns[2];                    /* smallest sample of this and of the previous period */
-    uint64_t base_turn_ns;                  /* end of the period */
-    uint64_t rack_ns; /* from sending to acknowledgement of the newest packet that arrived */
+    uint64_t base_ns[2];   /* smallest samples: of this period, of the previous one */
+    uint64_t base_turn_ns; /* end of this period of base_ns */
+    uint64_t rack_ns; /* time from sending to acknowledgement of the newest packet that arrived */
     bool reordered;   /* the path changes the order of packets, so only time proves a loss */
     uint32_t reorder_quarters; /* tolerance for reordering: quarters of the smallest round trip */
     uint32_t reorder_quiet;    /* loss episodes since reordering was last seen */
-    uint64_t reorder_fence;    /* late packets below it do not raise reorder_quarters again */
+    uint64_t reorder_fence;    /* late packets with lower numbers do not raise reorder_quarters */
     bool paced;                /* the pace holds packets back until paced_until_ns */
     uint64_t paced_until_ns, pace_ns;
-    uint64_t pace_ps;      /* per byte, in 1/1000 ns; 0 = unpaced */
-    uint32_t packet_bytes; /* largest packet; conn.packet_bytes or less */
-    uint32_t mtu_lost;     /* large packets lost since a large packet last arrived */
-    uint32_t mtu_rounds;   /* round trips with such losses */
+    uint64_t pace_ps;      /* time per byte at the pace, in 1/1000 ns; 0 = no pace */
+    uint32_t packet_bytes; /* present largest size of a packet; conn.packet_bytes or less */
+    uint32_t mtu_lost;     /* number of large packets lost since a large packet last arrived */
+    uint32_t mtu_rounds;   /* number of round trips in which large packets were lost */
     uint64_t mtu_fence;    /* losses of lower packet numbers do not change mtu_rounds */
     uint64_t mtu_test;     /* number of the packet that tests a larger size, 0 = none */
     uint64_t mtu_test_ns;  /* when to send the next test */
-    uint64_t mtu_wait_ns;  /* wait after a failed test */
+    uint64_t mtu_wait_ns;  /* time from a failed test to the next test */
     struct eng_cc cc;
     struct eng_bits open;     /* numbers whose record is in use */
     uint32_t declared_count;  /* bits set in `declared` */
@@ -173,41 +174,41 @@ struct eng_tx {
 
 /* State of the operation in rx.at. */
 enum eng_rx_phase {
-    ENG_PHASE_START = 0, /* no fragment of it has been processed */
-    ENG_PHASE_FILL,      /* the head of the receive queue is being filled */
-    ENG_PHASE_WRITE,     /* RDMA Write is being placed */
-    ENG_PHASE_DENIED,    /* RDMA Write not allowed; reported with its last fragment */
-    ENG_PHASE_SPOILED, /* RDMA Write allowed, but a copy failed; reported with its last fragment */
-    ENG_PHASE_SKIP,    /* Unreliable Delivery: the rest is ignored */
+    ENG_PHASE_START = 0, /* no fragment of the operation has been processed */
+    ENG_PHASE_FILL,      /* a send is filling the head of the receive queue */
+    ENG_PHASE_WRITE,     /* an RDMA Write is being placed */
+    ENG_PHASE_DENIED,    /* an RDMA Write is not allowed; its last fragment causes the report */
+    ENG_PHASE_SPOILED,   /* a copy of an RDMA Write failed; its last fragment causes the report */
+    ENG_PHASE_SKIP,      /* Unreliable Delivery: the rest of the operation is ignored */
 };
 
 /* Why a connection is broken. */
 struct eng_fault {
     enum vip_close_reason reason;
-    uint32_t op_status, failed_op; /* sent to the peer (struct eng_event) */
+    uint32_t op_status, failed_op; /* both are sent to the peer (struct eng_event) */
     uint32_t first_status;         /* status of the oldest send of this end, 0 = flushed */
     const char *why;
 };
 
 /* Receiving side. */
 struct eng_rx_state {
-    struct eng_pos at; /* next byte expected */
+    struct eng_pos at; /* next byte expected in ENG_STREAM_OPS */
     uint8_t phase;     /* enum eng_rx_phase */
-    uint8_t type;      /* type of this operation, unless phase is START */
+    uint8_t type;      /* type of the operation in `at`; not valid in phase ENG_PHASE_START */
     uint16_t message;
     uint32_t total;
     uint32_t handle;
     uint64_t remote_addr;
-    /* Packet numbers that arrived. */
+    /* Which packet numbers have arrived. */
     uint64_t base;        /* all lower numbers have arrived or count as lost */
     uint64_t largest;     /* largest number that arrived; 0 = none */
-    struct eng_bits bits; /* numbers from base on that arrived */
+    struct eng_bits bits; /* which numbers from `base` on have arrived */
     uint32_t ts;          /* time stamp in packet `largest`; acknowledgements return it */
     uint32_t ts_arrival;  /* when packet `largest` arrived, in ticks */
-    uint32_t unacked;     /* packets that are not acknowledged yet */
+    uint32_t unacked;     /* number of packets that arrived and are not acknowledged yet */
     bool ack_now;
     uint64_t ack_ns;        /* when a delayed acknowledgement is due */
-    struct eng_fault fault; /* with ENG_STEP_FAULT */
+    struct eng_fault fault; /* valid after ENG_STEP_FAULT */
 };
 
 /* An RDMA Read of the peer, in slot seq % ENG_READS_MAX. A request with number seq + ENG_READS_MAX
@@ -219,12 +220,12 @@ struct eng_read {
 
 /* RDMA Reads of both directions. */
 struct eng_reads {
-    uint32_t asked;    /* number of requests of the peer that were processed */
-    struct eng_pos at; /* next answer to cut: read number, byte */
+    uint32_t asked;    /* number of the peer's read requests that were processed */
+    struct eng_pos at; /* next byte of an answer to cut into a packet */
     struct eng_read slot[ENG_READS_MAX];
     uint32_t open; /* number of our reads that are not finished */
-    /* After a rebind: `again`: reads that the peer requests again, in this order. Our own open
-     * reads below again_end are requested again, although the peer has processed the requests. */
+    /* After a rebind. `again`: reads that the peer will request again, in this order. again_end: we
+     * request our own open reads below it again, although the peer has processed the requests. */
     uint32_t again[ENG_READS_MAX], again_end;
     unsigned again_first, again_count;
     struct eng_pos want; /* next byte expected of our oldest open read; valid if open > 0 */
@@ -233,11 +234,11 @@ struct eng_reads {
 /* A packet ahead of its turn. */
 struct eng_held {
     uint32_t token;
-    struct eng_pos at; /* first frame that could not be processed */
+    struct eng_pos at; /* position of its first frame that could not be processed */
     uint16_t next, prev;
 };
 struct eng_held_list {
-    uint16_t head, tail, last; /* last: the last packet put before the tail, or ENG_NONE */
+    uint16_t head, tail, last; /* last: the packet that was last put before the tail; or ENG_NONE */
 };
 
 struct eng_vi {
@@ -247,23 +248,23 @@ struct eng_vi {
     uint8_t state;  /* enum vip_vi_state */
     bool reliable;  /* level is not Unreliable Delivery */
     bool paused;    /* Connected, and waits for eng_vi_rebind */
-    bool restored;  /* by eng_vi_restore: what the earlier life of vipd sent is not known */
+    bool restored;  /* by eng_vi_restore: vipd does not know what its earlier life has sent */
     bool listed[ENG_LISTS];
     uint16_t next[ENG_LISTS], prev[ENG_LISTS];
     uint32_t heap_at; /* place in the timer heap + 1; 0 = none */
     struct eng_vi_attrs attrs;
     struct eng_conn conn;
-    struct eng_latency *latency; /* of this VI alone; NULL: none */
-    uint32_t *done;              /* target of eng_vi_commit_to */
-    uint32_t done_here;          /* `done` points here before eng_vi_commit_to */
+    struct eng_latency *latency; /* latencies of this VI alone; NULL: not measured */
+    uint32_t *done;     /* the number of done operations is stored here (eng_vi_commit_to) */
+    uint32_t done_here; /* `done` points to it until eng_vi_commit_to is called */
     struct eng_queue sq, rq;
     struct eng_tx tx;
     struct eng_rx_state rx;
     struct eng_reads reads;
-    struct eng_held_list held[ENG_STREAMS]; /* in order of their turn */
-    struct eng_held_list dropped; /* packets not needed any more; the host must free them */
+    struct eng_held_list held[ENG_STREAMS]; /* in the order of their turns */
+    struct eng_held_list dropped; /* held packets that are not needed; the host must free them */
     uint16_t held_free;           /* list of free slots that were used before */
-    uint16_t held_fresh;          /* slots from here on were never used */
+    uint16_t held_fresh;          /* slots from this one on were never used */
     uint16_t held_count;
     struct eng_vi_stats stats;
     /* The large arrays are the last members, so that short queues use few pages. */
@@ -283,13 +284,13 @@ struct eng {
     struct eng_ops ops;
     void *ctx;
     uint64_t random;
-    uint64_t now_ns; /* of the input that is being processed */
+    uint64_t now_ns; /* time of the input that is being processed */
     struct {
         uint16_t head, tail;
     } list[ENG_LISTS];
-    uint32_t turn_packets, turn_bytes; /* sent in this turn by the head of the ready list */
+    uint32_t turn_packets, turn_bytes; /* what the head of the ready list has sent in its turn */
     uint32_t timer_count;
-    uint32_t orphan_count; /* held packets of destroyed VIs */
+    uint32_t orphan_count; /* number of held packets of destroyed VIs */
     struct {
         uint32_t token;
         uint16_t vi;

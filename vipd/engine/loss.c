@@ -10,12 +10,12 @@
  * loss.
  *
  * The first expiry of the timer comes early and sends one packet (a tail-loss probe); the window
- * stays. Later expiries follow at exponentially longer, slightly random intervals.
+ * stays as it is. The intervals to the later expiries grow exponentially and are slightly random.
  */
 #include "proto/probe.h"
 #include "vipd/engine/internal.h"
 
-/* While the path keeps the order, a packet is lost if a number that is higher by this arrived. */
+/* While the path keeps the order, the arrival of a number higher by this proves a packet lost. */
 #define LOSS_PACKETS 3
 /* Largest tolerance for reordering, in quarters of the smallest round trip. */
 #define REORDER_QUARTERS_MAX 64u
@@ -25,7 +25,7 @@
 #define REORDER_NS_MIN 20000u
 /* A tail-loss probe waits at least rto_min_ns divided by this, to avoid needless packets. */
 #define PROBE_PART 8
-/* Smallest number of timer expiries, each with a packet sent, before the connection ends. */
+/* The connection ends after at least this many timer expiries; each expiry sends a packet. */
 #define TRIES_MIN 3
 /*
  * After a loss, packets are sent from copies for this time. Reason: if a program changes memory
@@ -40,7 +40,7 @@ static void lost_insert(struct eng_vi *vi, uint16_t index)
     struct eng_sent *record = &vi->sent[index];
     uint16_t after = vi->tx.lost_tail;
 
-    /* The place is nearly always the end, because losses are found in the order of sending. */
+    /* The place is nearly always the tail, because losses are found in the order of sending. */
     while (after != ENG_NONE && eng_sent_before(record, &vi->sent[after]))
         after = vi->sent[after].prev;
     record->prev = after;
@@ -103,8 +103,8 @@ static bool only_reads_open(const struct eng_vi *vi)
 
 bool eng_tx_owes(const struct eng_vi *vi)
 {
-    /* A read request may be acknowledged long before its answer comes. Open reads count, because
-     * otherwise no timer would run, and vipd would not notice that the peer is gone. */
+    /* A read request may be acknowledged long before its answer comes. So an open read counts as
+     * owed. Otherwise no timer would run, and vipd would not notice that the peer is gone. */
     return vi->tx.una != vi->tx.number ||
            (vi->reliable && (vi->tx.ops_acked != vi->tx.at.op || vi->reads.open));
 }
@@ -127,7 +127,7 @@ void eng_loss_reordered(struct eng_vi *vi, uint64_t number, bool declared)
         vi->tx.reorder_quarters++;
 }
 
-/* Mark a packet as lost. True if its loss may be a sign of congestion. */
+/* Mark a packet as lost. Returns true if its loss may be a sign of congestion. */
 static bool mark_lost(struct eng_vi *vi, uint64_t number, uint64_t now_ns)
 {
     struct eng_sent *record = &vi->sent[number % ENG_SENT_SLOTS];
@@ -147,7 +147,7 @@ static bool mark_lost(struct eng_vi *vi, uint64_t number, uint64_t now_ns)
     return !test;
 }
 
-/* Declare a packet lost, because later ones arrived. */
+/* Declare a packet lost, because later packets have arrived. */
 static void declare(struct eng_vi *vi, uint64_t number, uint64_t now_ns)
 {
     struct eng_cc_loss loss = {.now_ns = now_ns,
@@ -204,7 +204,7 @@ void eng_loss_detect(struct eng_vi *vi, uint64_t now_ns)
     }
 }
 
-/* Time to wait for an answer; it grows with each expiry in a row. */
+/* Time to wait for an answer. It grows with each expiry of the timer in a row. */
 static uint64_t interval(struct eng_vi *vi)
 {
     const struct eng_config *config = &vi->eng->config;
@@ -249,8 +249,8 @@ void eng_loss_arm(struct eng_vi *vi, uint64_t now_ns)
 
 /*
  * Has the peer all content of this packet, although the packet is not acknowledged? Another packet
- * may have carried the same content. For operations the peer's ops_done shows this. For answers, a
- * later read of the peer in the same slot shows it (struct eng_read).
+ * may have carried the same content. ops_done of the peer shows that it has the operations. A later
+ * read of the peer in the same slot shows that the peer has an answer (struct eng_read).
  */
 static bool settled(struct eng_vi *vi, const struct eng_sent *record)
 {
@@ -267,9 +267,9 @@ static bool settled(struct eng_vi *vi, const struct eng_sent *record)
 }
 
 /*
- * The number of the packet under way whose content the peer needs first; tx.number if the peer
- * needs none of them. This need not be the lowest number. A peer that can hold no more packets
- * accepts no other content.
+ * Number of the packet under way whose content the peer needs first. It need not be the lowest
+ * number. tx.number: the peer needs no packet under way. A peer that can hold no more packets
+ * accepts only the content that it needs first.
  */
 static uint64_t most_wanted(struct eng_vi *vi)
 {
@@ -337,7 +337,7 @@ bool eng_loss_expired(struct eng_vi *vi, uint64_t now_ns)
         eng_pace_set(vi);
     }
     if (!vi->reliable) {
-        /* Packets that are not acknowledged by now have left the network. */
+        /* Packets that are not acknowledged now have left the network. */
         while ((n = first_sent(vi, vi->tx.number)) < vi->tx.number)
             (void)mark_lost(vi, n, now_ns);
         vi->tx.timer_ns = ENG_NEVER;
@@ -348,7 +348,7 @@ bool eng_loss_expired(struct eng_vi *vi, uint64_t now_ns)
         (void)mark_lost(vi, n, now_ns);
     if (vi->tx.lost)
         eng_mtu_silence(vi, vi->sent[vi->tx.lost_head].bytes, now_ns);
-    /* If the ring is nearly full, repeat its oldest packet: only its end makes room in the ring. */
+    /* If the ring is nearly full, repeat its oldest packet, which blocks the ring. */
     if (vi->tx.number - vi->tx.una >= ENG_SENT_FRESH_MAX &&
         !vi->sent[vi->tx.una % ENG_SENT_SLOTS].lost)
         (void)mark_lost(vi, vi->tx.una, now_ns);

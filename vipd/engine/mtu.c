@@ -10,26 +10,26 @@
  */
 #include "vipd/engine/internal.h"
 
-/* Packets shrink if large ones were lost in this many round trips and no large one arrived. */
+/* Packets shrink if large packets were lost in this many round trips, and none arrived since. */
 #define MTU_ROUNDS_MAX 3u
 /* At least this many large packets must be lost before packets shrink. */
 #define MTU_LOST_MAX 10u
-/* Timer expiries in a row after which packets shrink: if the packet that the peer needs is larger
- * than STEP_SMALL; and (_SMALL) if it is not, because few paths drop packets of that size. */
+/* Packets shrink after this many timer expiries in a row. SMALL: the number if the packet that the
+ * peer needs first has at most STEP_SMALL bytes; few paths drop such a packet for its size. */
 #define MTU_SILENCES       3u
 #define MTU_SILENCES_SMALL 4u
-/* First and longest time between tests of a larger size, in ns; each failed test doubles the
- * time. */
+/* Time between two tests of a larger size, in ns. It begins at MTU_TEST_NS. Each failed test
+ * doubles it, until it is at least MTU_TEST_MAX_NS. */
 #define MTU_TEST_NS     100000000ull
 #define MTU_TEST_MAX_NS 60000000000ull
 
-/* Sizes to test, in bytes. Every IPv6 path transports packets of 1280 bytes with headers. */
+/* Sizes to test, in bytes. 1200: every IPv6 path transports 1280 bytes, headers included. */
 static const uint32_t steps[] = {
     VIP_PACKET_BYTES_MIN, 1200, 1400, 1472, 4096, 8192, 16384, 32768, 65536};
 #define STEPS      (sizeof(steps) / sizeof(steps[0]))
 #define STEP_SMALL 1200u
 
-/* The step below a size. */
+/* The largest step below the size `bytes`. */
 static uint32_t step_below(uint32_t bytes)
 {
     uint32_t below = VIP_PACKET_BYTES_MIN;
@@ -75,7 +75,7 @@ uint32_t eng_mtu_limit(const struct eng_vi *vi, uint64_t now_ns)
 
 void eng_mtu_sent(struct eng_vi *vi, uint32_t bytes)
 {
-    /* One test at a time. */
+    /* A packet above the present size is a test packet. Only one test runs at a time. */
     if (bytes > vi->tx.packet_bytes)
         vi->tx.mtu_test = vi->tx.number;
 }
@@ -107,8 +107,8 @@ void eng_mtu_arrived(struct eng_vi *vi, uint64_t number, uint32_t bytes)
         vi->tx.mtu_lost = vi->tx.mtu_rounds = 0;
     if (bytes <= vi->tx.packet_bytes)
         return;
-    /* A packet above the present size arrived: the test packet, or one sent before packets shrank.
-     * Test the next step at once. */
+    /* A packet above the present size arrived: the test packet, or a packet sent before packets
+     * shrank. Test the next step at once. */
     vi->tx.packet_bytes = bytes;
     if (number == vi->tx.mtu_test) {
         vi->tx.mtu_test = 0;

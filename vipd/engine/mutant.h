@@ -1,12 +1,12 @@
 /*
  * Planted bugs, to test the tests. Each name below is one small mistake in the engine, the
- * connection manager, the nic or the registry; LINGER is one in the simulator's replacement of the
- * library. The simulator must find every bug (tests/sim/mutants.c); a bug that it does not find
- * shows a gap in its workload or in its checks.
+ * connection manager, the nic or the registry. Only LINGER is a mistake in the simulator's
+ * replacement of the library. The simulator must find every bug (tests/sim/mutants.c); a bug that
+ * it does not find shows a gap in the simulator's workload or checks.
  *
  * In ordinary builds VIP_MUTANT(name) is the constant false and adds no code. With the compile
- * definition VIP_MUTANT_ONE=n bug number n is built in; with VIP_MUTANTS the variable vip_mutant
- * selects one at run time.
+ * definition VIP_MUTANT_ONE=n, bug number n is built in. With VIP_MUTANTS, the variable vip_mutant
+ * selects a bug at run time.
  *
  * Owns: the list. A new bug is a new line here and one use of VIP_MUTANT in the code.
  */

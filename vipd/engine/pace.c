@@ -1,15 +1,15 @@
 /*
  * The pace spreads the packets of a window over a round trip; in one burst they would fill the
- * queues of the path. Each byte takes some time at the pace; tx.pace_ns is the end of this time for
- * all bytes sent. If it is in the future, the VI waits until a part of a burst may be sent, so that
- * one timer serves several packets. After a pause the VI may send one burst at once.
+ * queues of the path. At the pace, each byte takes some time; at tx.pace_ns the time of all bytes
+ * sent is over. If tx.pace_ns is in the future, the VI waits until a part of a burst may be sent,
+ * so that one timer serves several packets. After a pause the VI may send one burst at once.
  */
 #include "vipd/engine/internal.h"
 
 /* Smallest burst, in bytes and in packets: a batch of the segmentation offload. */
 #define PACE_BURST_BYTES   65536u
 #define PACE_BURST_PACKETS 4u
-/* Smallest burst, as time at the pace: on fast paths a batch is larger. */
+/* Smallest burst, as time at the pace. On fast paths it has more bytes than PACE_BURST_BYTES. */
 #define PACE_BURST_NS 200000u
 /* A paced VI waits until it may send 1/PACE_QUANTUM of a burst. */
 #define PACE_QUANTUM 4u
@@ -34,7 +34,7 @@ void eng_pace_set(struct eng_vi *vi)
     vi->tx.pace_ps = 0;
     if (!eighths || !vi->tx.srtt_ns)
         return;
-    /* No overflow: a round trip is below a minute, that is, below 2^36 ns. */
+    /* This cannot overflow: a round trip is below a minute, that is, below 2^36 ns. */
     vi->tx.pace_ps = vi->tx.srtt_ns * 8000 / (window * eighths);
     if (vi->tx.pace_ps < PACE_PS_MIN)
         vi->tx.pace_ps = 0;

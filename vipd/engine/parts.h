@@ -44,16 +44,14 @@ static inline struct eng_desc *eng_desc_at(struct eng_vi *vi, enum vip_queue que
     return &vi->desc[queue][at & ENG_QUEUE_MASK];
 }
 
-/*
- * Queue position of operation `op` of a reliable VI: there started descriptors have consecutive
- * operation numbers (with Unreliable Delivery faulty ones have none).
- */
+/* Queue position of operation `op`. Descriptors that have started have consecutive operation
+ * numbers. */
 static inline uint32_t eng_op_position(const struct eng_vi *vi, uint32_t op)
 {
     return vi->sq.next + (op - vi->tx.at.op);
 }
 
-/* Memory that ops.segs_alloc gave for a descriptor, in segments: its segments and its message. */
+/* Size of the memory from ops.segs_alloc for a descriptor's segments and message, in segments. */
 static inline unsigned eng_desc_kept(const struct eng_desc *desc)
 {
     unsigned each = sizeof(struct vip_shm_seg);
@@ -63,7 +61,7 @@ static inline unsigned eng_desc_kept(const struct eng_desc *desc)
     return desc->seg_count + (desc->message_bytes + each - 1) / each;
 }
 
-/* Data segments of a descriptor; an RDMA descriptor has the address segment before them. */
+/* All segments of a descriptor. In an RDMA descriptor, the first one is the address segment. */
 static inline const struct vip_shm_seg *eng_desc_segs(const struct eng_desc *desc)
 {
     return eng_desc_kept(desc) ? desc->more : desc->seg;
@@ -88,7 +86,7 @@ static inline unsigned eng_desc_data(const struct eng_desc *desc, const struct v
     return desc->seg_count - skip;
 }
 
-/* Forget that number n was declared lost, if it was. */
+/* If packet number n was declared lost, forget this. */
 static inline void eng_declared_forget(struct eng_vi *vi, uint64_t n)
 {
     if (!vi->tx.declared_count || !eng_bits_test(&vi->tx.declared, n))
@@ -109,56 +107,59 @@ uint32_t eng_random(struct eng *eng);
 /* news.c */
 void eng_event_error(struct eng_vi *vi, enum vip_error_code code, uint32_t opcode, const char *why);
 
-/* heap.c: one timer per VI, ENG_NEVER stops it. */
+/* heap.c: each VI has one timer; at_ns ENG_NEVER stops the timer. */
 void eng_timer_set(struct eng_vi *vi, uint64_t at_ns);
 
 /* ready.c. Call after every input: put the VI on the ready list if it has something to send, and
  * set its timer. */
 void eng_vi_update(struct eng_vi *vi);
-void eng_vi_timer(struct eng_vi *vi); /* only set its timer */
+void eng_vi_timer(struct eng_vi *vi); /* sets the VI's timer only */
 
 /* queue.c */
 /* Is `op` one of our open reads: the expected one or a later one? */
 bool eng_read_is_open(struct eng_vi *vi, uint32_t op);
-/* After a rebind: is `op` a read that the peer has processed and whose bytes are missing here? */
+/* After a rebind: is `op` our read, processed by the peer, whose bytes are missing here? */
 bool eng_read_asked_again(struct eng_vi *vi, uint32_t op);
-/* Complete the head of a queue. The status is DONE, the operation and `bits`. */
+/* Complete the descriptor at the head of a queue. Its status is DONE, the operation and `bits`. */
 void eng_send_complete(struct eng_vi *vi, uint32_t bits);
 void eng_recv_complete(struct eng_vi *vi, uint32_t bits, uint32_t length, uint64_t imm);
-/* Complete, in order, operations that the peer has processed; reads also need their bytes. */
+/* Complete, in order, operations that the peer has processed. A read also waits for its bytes. */
 void eng_send_advance(struct eng_vi *vi);
-/* Unreliable Delivery: complete the sends that were pulled. Returns their number. */
+/* Unreliable Delivery: complete the pulled sends. Returns how many completed. */
 unsigned eng_send_advance_sent(struct eng_vi *vi);
 /* Statuses of a flush of the send queue. */
 struct eng_flush {
     uint32_t first_status; /* if not 0: status of the oldest send, instead of "flushed" */
-    bool failed;           /* operation failed_op gets failed_status */
-    bool reads_only;       /* only an RDMA Read gets failed_status */
+    bool failed;           /* true: operation failed_op gets failed_status */
+    bool reads_only;       /* true: failed_op gets failed_status only if it is an RDMA Read */
     uint32_t failed_op, failed_status;
 };
 void eng_send_flush(struct eng_vi *vi, const struct eng_flush *flush);
-void eng_recv_flush(struct eng_vi *vi); /* all receives, also those that the host keeps */
+void eng_recv_flush(struct eng_vi *vi); /* flushes also descriptors that the host keeps */
 void eng_recv_flush_posted(struct eng_vi *vi);
 void eng_desc_release(struct eng_vi *vi, struct eng_desc *desc);
-/* Time since the post of the descriptor at this position of the send queue, to ENG_TICK_NS. */
+/* Age of the descriptor at this position of the send queue, since its post. It is exact to
+ * ENG_TICK_NS. */
 uint64_t eng_desc_age_ns(const struct eng_vi *vi, uint32_t position, uint64_t now_ns);
 
 /*
  * post.c: may the first `bytes` bytes (0..desc->sum) of the data segments be read or written?
- * Bounds are checked only for these bytes, because a receive may be longer than its region. Handle
- * and tag are checked in every segment of length > 0.
+ * Bounds are checked only for these bytes, because a receive descriptor may be longer than its
+ * region. Handle and tag are checked in every segment of length > 0.
  */
 bool eng_desc_check(struct eng_vi *vi, const struct eng_desc *desc, enum eng_access_kind kind,
                     uint32_t bytes);
 
 /* state.c */
-/* Reset all numbers of a connection. If operations keep their numbers, the caller sets these. */
+/* Reset all numbers of a connection. If operations keep their numbers, the caller must set them
+ * afterwards. */
 void eng_conn_begin(struct eng_vi *vi, const struct eng_conn *conn, uint64_t now_ns);
-/* Break a Connected VI: flush, Error state, ENG_EVENT_BROKEN to the host. */
+/* Break the connection of a Connected VI: flush its queues, enter Error state, send the event
+ * ENG_EVENT_BROKEN to the host. */
 void eng_break(struct eng_vi *vi, const struct eng_fault *fault);
 
 /* fail.c */
-/* Complete a faulty descriptor when its turn comes. False: this broke the connection. */
+/* Complete a faulty send whose turn has come. False: the fault broke the connection. */
 bool eng_refuse(struct eng_vi *vi, struct eng_desc *desc);
 /* Break the connection if tx.fail_op is the oldest operation now. */
 void eng_fail_head(struct eng_vi *vi);
@@ -175,15 +176,17 @@ struct eng_build {
     uint32_t message_bytes; /* bytes of messages in head_bytes; statistics count them as payload */
     unsigned frames;
     uint32_t limit_bytes; /* largest size of the packet */
-    bool more;            /* the VI has more to send behind this packet, if window and pace allow */
-    bool unheard; /* ends with an RDMA Write without immediate data: no program will reply to it */
+    bool more;            /* the VI has more to send after this packet, if window and pace allow */
+    bool unheard; /* the last frame is an RDMA Write to which no program replies (no immediate) */
 };
 void eng_build_begin(struct eng_build *build, struct eng_vi *vi, struct eng_packet *packet);
 void eng_build_head(struct eng_build *build, uint32_t bytes);
-/* Append the fragment of `desc` from *at up to byte `end`; move *at behind it. False: no room. */
+/* Append the fragment of `desc` from *at up to byte `end`; move *at to the fragment's end. False:
+ * the packet has no room. */
 bool eng_build_op(struct eng_build *build, struct eng_vi *vi, const struct eng_desc *desc,
                   struct eng_pos *at, uint32_t end);
-/* The same for the answer to a read. */
+/* Append the fragment of the answer to `read` from *at up to byte `end`; move *at to its end.
+ * False: the packet has no room. */
 bool eng_build_answer(struct eng_build *build, struct eng_vi *vi, const struct eng_read *read,
                       struct eng_pos *at, uint32_t end);
 
@@ -195,7 +198,7 @@ void eng_build_fill(struct eng_build *build, const struct eng_vi *vi);
  * packet that must be acknowledged; NULL for a plain acknowledgement. */
 void eng_build_finish(struct eng_build *build, struct eng_vi *vi, const struct eng_sent *record,
                       uint16_t flags, unsigned ranges, uint64_t now_ns);
-/* Finish a data packet that carries [from, to) of a stream, behind `ranges` ranges. */
+/* Finish a data packet that carries [from, to) of a stream, after `ranges` acknowledged ranges. */
 void eng_build_finish_data(struct eng_build *build, struct eng_vi *vi, struct eng_pos from,
                            struct eng_pos to, enum eng_stream stream, unsigned ranges,
                            uint64_t now_ns);
@@ -204,7 +207,7 @@ void eng_build_finish_data(struct eng_build *build, struct eng_vi *vi, struct en
  * False: no packet was built. */
 bool eng_resend(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns);
 
-/* ack.c: numbers received. */
+/* ack.c: what eng_number_judge finds about the number of a packet that arrives. */
 enum eng_number {
     ENG_NUMBER_NEW,
     ENG_NUMBER_SEEN,
@@ -219,7 +222,8 @@ static inline bool eng_ack_has_ranges(const struct eng_vi *vi)
 }
 /* Fill the acknowledgement fields of a header. */
 void eng_ack_fill(const struct eng_vi *vi, struct vip_header *hdr, uint64_t now_ns);
-/* Write the newest ranges, at most `max`, in ascending order. Returns their number. */
+/* Write the newest ranges of numbers that arrived, at most `max`, in ascending order. Returns how
+ * many it wrote. */
 unsigned eng_ack_ranges(const struct eng_vi *vi, struct vip_range out[VIP_WIRE_RANGES_MAX],
                         unsigned max);
 /* Does the packet acknowledge only packets and operations that were sent? */
@@ -229,33 +233,36 @@ void eng_ack_take(struct eng_vi *vi, const struct vip_packet *packet, uint64_t n
 /* skip.c */
 /* Does the packet acknowledge a skipped number, that is, a packet that was never sent? */
 bool eng_ack_invented(const struct eng_vi *vi, const struct vip_packet *packet);
-/* Choose the next number to skip. */
+/* Choose the next packet number to skip. */
 void eng_skip_draw(struct eng_vi *vi);
 
 /* rtt.c */
 void eng_loss_sample(struct eng_vi *vi, const struct vip_header *hdr, uint64_t now_ns);
-/* Smallest round trip of the last seconds; 0 = no sample yet. */
+/* Smallest round trip of this period and the previous one (rtt.c); 0 = no sample yet. */
 uint64_t eng_loss_base(const struct eng_vi *vi);
 /* Time from sending until an answer counts as late. */
 uint64_t eng_loss_rto(const struct eng_vi *vi);
 
 /* loss.c */
-/* A packet arrived after packets with higher numbers. declared: it was declared lost before. */
+/* Call it if a packet arrived after packets with higher numbers. declared: the packet was declared
+ * lost before. */
 void eng_loss_reordered(struct eng_vi *vi, uint64_t number, bool declared);
 void eng_loss_detect(struct eng_vi *vi, uint64_t now_ns);
 /* Start, move or stop the retransmission timer after something was sent or acknowledged. */
 void eng_loss_arm(struct eng_vi *vi, uint64_t now_ns);
-/* The retransmission timer is due. False: the peer has not answered for conn_timeout. */
+/* Call it when the retransmission timer is due. False: the peer has made no progress for
+ * conn_timeout. */
 bool eng_loss_expired(struct eng_vi *vi, uint64_t now_ns);
-/* Close the record of an open number: its packet is acknowledged, replaced, or never repeated. */
+/* Close the record of an open packet number: its packet is acknowledged, replaced, or not to be
+ * repeated. */
 void eng_sent_close(struct eng_vi *vi, uint64_t number);
-/* Give `record` the next packet number and treat it as a lost packet. So its content is sent. */
+/* Store `record` under the next packet number as if its packet was lost. So its content is sent. */
 void eng_sent_again(struct eng_vi *vi, const struct eng_sent *record);
 /* Must the peer still answer something that we sent? */
 bool eng_tx_owes(const struct eng_vi *vi);
 
 /* pace.c */
-/* Call it after a change of the window or of the round trip time. */
+/* Compute the pace anew. Call it after a change of the window or of the round trip time. */
 void eng_pace_set(struct eng_vi *vi);
 void eng_pace_sent(struct eng_vi *vi, uint32_t bytes, uint64_t now_ns);
 void eng_pace_refresh(struct eng_vi *vi, uint64_t now_ns);
@@ -264,20 +271,20 @@ void eng_pace_refresh(struct eng_vi *vi, uint64_t now_ns);
 void eng_mtu_init(struct eng_vi *vi);
 /* Largest size of the next packet of fresh data. */
 uint32_t eng_mtu_limit(const struct eng_vi *vi, uint64_t now_ns);
-/* A data packet with number tx.number is sent. */
+/* Call it when a data packet with number tx.number is sent. */
 void eng_mtu_sent(struct eng_vi *vi, uint32_t bytes);
-/* A packet was lost. True: it was a test packet; its loss is no sign of congestion. */
+/* Call it when a packet was lost. True: a test packet was lost, which is no sign of congestion. */
 bool eng_mtu_lost(struct eng_vi *vi, uint64_t number, uint32_t bytes, uint64_t now_ns);
 void eng_mtu_arrived(struct eng_vi *vi, uint64_t number, uint32_t bytes);
-/* The timer expired; `bytes`: size of the packet that the peer needs first. */
+/* Call it when the timer expires. `bytes`: size of the packet that the peer needs first. */
 void eng_mtu_silence(struct eng_vi *vi, uint32_t bytes, uint64_t now_ns);
 
 /* rx.c */
 enum eng_step {
-    ENG_STEP_DONE,  /* processed or not needed */
-    ENG_STEP_AHEAD, /* ahead of its turn; may be held */
-    ENG_STEP_BAD,   /* contradicts earlier frames */
-    ENG_STEP_LATER, /* ahead of its turn; must not be held, so the peer must send it again */
+    ENG_STEP_DONE,  /* the frame is processed or not needed */
+    ENG_STEP_AHEAD, /* the frame is ahead of its turn; its packet may be held */
+    ENG_STEP_BAD,   /* the frame contradicts earlier frames */
+    ENG_STEP_LATER, /* the frame is ahead of its turn; its packet must not be held */
     ENG_STEP_FAULT, /* the caller must break the connection: rx.fault has the reason */
     ENG_STEP_BROKE, /* the VI is no longer connected */
 };
@@ -285,14 +292,16 @@ enum eng_step {
 /* place.c: process a fragment that is in order; its first `skip` bytes are placed already. */
 enum eng_step eng_place_send(struct eng_vi *vi, const struct vip_frame *frame, uint32_t skip);
 enum eng_step eng_place_write(struct eng_vi *vi, const struct vip_frame *frame, uint32_t skip);
-/* Scatter len payload bytes to the data segments from byte `offset` on. */
+/* Scatter len payload bytes to the data segments, from their byte `offset` on. */
 bool eng_scatter(struct eng_vi *vi, const struct eng_desc *desc, uint32_t offset, uint32_t len,
                  uint32_t payload);
 /* Report the operation at rx.at as incomplete (Unreliable Delivery, or end of the connection). */
 void eng_place_abandon(struct eng_vi *vi);
-/* Move rx.at to the next operation. The caller then completes the receive of this one. */
+/* The operation at rx.at is done: move rx.at to the next one. The caller then completes the receive
+ * descriptor that the operation consumed. */
 void eng_rx_op_done(struct eng_vi *vi);
-/* The same for an operation that consumed no receive: also commit it (eng_vi_commit_to). */
+/* The operation at rx.at is done and consumed no receive descriptor: move rx.at to the next one,
+ * and commit the operation (eng_vi_commit_to). */
 void eng_rx_op_commit(struct eng_vi *vi);
 
 /* read.c */
@@ -303,7 +312,7 @@ void eng_read_started(struct eng_vi *vi, uint32_t op);
 
 /* reorder.c */
 void eng_held_init(struct eng_vi *vi);
-/* Hold a packet; false: too many packets are held, or its place in the order is too far away. */
+/* Hold a packet. False: too many packets are held, or the search for its place took too long. */
 bool eng_held_add(struct eng_vi *vi, enum eng_stream stream, struct eng_pos at, uint32_t token);
 void eng_held_check(struct eng_vi *vi);
 void eng_held_drop(struct eng_vi *vi);

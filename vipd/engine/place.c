@@ -74,7 +74,8 @@ static enum eng_step fail_recv(struct eng_vi *vi, const struct vip_frame *frame,
     return fail(vi, frame, VIP_ST_REMOTE_DESC_ERROR, why);
 }
 
-/* The receive descriptor at the head of the queue; if the queue is empty, fetch posts first. */
+/* The descriptor at the head of the receive queue. If the queue is empty, fetch posted descriptors
+ * first. */
 static const struct eng_desc *recv_head(struct eng_vi *vi)
 {
     if (vi->rq.head == vi->rq.tail && vi->eng->ops.fetch_receives)
@@ -96,8 +97,8 @@ static enum eng_step recvq_empty(struct eng_vi *vi, const struct vip_frame *fram
     return fail(vi, frame, VIP_ST_REMOTE_DESC_ERROR, why);
 }
 
-/* Why eng_desc_check refused this receive: the first byte of a segment is not accessible, or a
- * segment reaches past its registered memory. */
+/* Why eng_desc_check refused this receive descriptor: the first byte of a segment is not
+ * accessible, or a segment reaches past its registered memory. */
 static const char *recv_denied(struct eng_vi *vi, const struct eng_desc *desc)
 {
     const struct vip_shm_seg *seg;
@@ -171,8 +172,8 @@ enum eng_step eng_place_send(struct eng_vi *vi, const struct vip_frame *frame, u
     return ENG_STEP_DONE;
 }
 
-/* May the peer write to this memory? The check comes before the first byte and is for the whole
- * range of the RDMA Write (spec 3.5), without its message. */
+/* May the peer write to this memory? vipd checks the whole range of the RDMA Write, without its
+ * message, before it places the first byte (spec 3.5). */
 static bool write_allowed(struct eng_vi *vi, const struct vip_frame *frame)
 {
     uint32_t bytes = vip_frame_bulk(frame);
@@ -187,8 +188,8 @@ static bool write_allowed(struct eng_vi *vi, const struct vip_frame *frame)
     return !bytes || vi->eng->ops.check(vi->eng->ctx, &access);
 }
 
-/* Place the message of an RDMA Write into a receive. As with a send, the message must fit into the
- * receive, and access is checked first. Returns VIP_ST_* bits of the fault, or 0. */
+/* Place the message of an RDMA Write into the memory of a receive descriptor. As with a send, it
+ * must fit, and access is checked first. Returns VIP_ST_* bits of the fault, or 0. */
 static uint32_t message_fault(struct eng_vi *vi, const struct eng_desc *desc,
                               const struct vip_frame *frame)
 {
@@ -204,10 +205,10 @@ static uint32_t message_fault(struct eng_vi *vi, const struct eng_desc *desc,
     return 0;
 }
 
-/* A fault of an RDMA Write, for each way to report it. */
+/* Codes of a fault of an RDMA Write, one for each way to report the fault. */
 struct write_fault {
-    enum vip_error_code code; /* for the error callback, if the write consumes no receive */
-    uint32_t recv_status;     /* status of the receive, if the write consumes one */
+    enum vip_error_code code; /* for the error callback, if the write consumes no descriptor */
+    uint32_t recv_status;     /* status of the receive descriptor, if the write consumes one */
     uint32_t op_status;       /* status of the initiator's operation (Reliable Reception) */
     const char *why;          /* NULL: no fault */
 };
@@ -226,9 +227,9 @@ static struct write_fault write_fault(const struct eng_vi *vi)
 }
 
 /*
- * Process the last fragment of an RDMA Write. The write consumes a receive if this fragment has
- * immediate data or a message. Then the receive gets a fault of the write as its status. Otherwise
- * the error callback reports the fault (spec 3.6, 3.9).
+ * Process the last fragment of an RDMA Write. The write consumes a receive descriptor if this
+ * fragment has immediate data or a message. Then the status of the descriptor reports a fault of
+ * the write. Otherwise the error callback reports the fault (spec 3.6, 3.9).
  */
 static enum eng_step write_end(struct eng_vi *vi, const struct vip_frame *frame)
 {
@@ -272,7 +273,7 @@ static enum eng_step write_end(struct eng_vi *vi, const struct vip_frame *frame)
 enum eng_step eng_place_write(struct eng_vi *vi, const struct vip_frame *frame, uint32_t skip)
 {
     uint32_t len = frame->length - skip;
-    /* A message is at the end of the last fragment; `bulk` bytes go to registered memory. */
+    /* A message is at the end of the last fragment. The `bulk` bytes go to registered memory. */
     uint32_t message = frame->flags & VIP_FRMF_LAST ? frame->message : 0;
     uint32_t bulk = len - message;
     struct eng_access access = {.vi = vi->index,

@@ -1,7 +1,7 @@
 /*
  * Posting: copy the descriptor and check its format (spec 3.4). A faulty descriptor completes with
- * an error status when its turn comes. Access to its segments is checked only then, because regions
- * may change before.
+ * an error status when its turn comes. Access to the segments of any descriptor is checked only
+ * when its turn comes, because regions may change before.
  */
 #include "vipd/engine/ready.h"
 
@@ -29,7 +29,7 @@ static uint32_t format_fault(const struct eng_vi *vi, const struct eng_post *pos
     if ((post->control & VIP_CTL_RESERVED) || post->reserved || extension_fault(vi, post))
         return VIP_ST_FORMAT_ERROR;
     if (post->queue == VIP_Q_RECV)
-        /* The immediate flag of a receive is ignored (spec 3.3). */
+        /* The immediate flag of a receive descriptor is ignored (spec 3.3). */
         return op != VIP_CTL_OP_SENDRECV || post->seg_count > VIP_SEGS_PER_DESC_MAX
                    ? VIP_ST_FORMAT_ERROR
                    : 0;
@@ -45,8 +45,8 @@ static uint32_t format_fault(const struct eng_vi *vi, const struct eng_post *pos
     return 0;
 }
 
-/* Set desc->sum to the bytes of the data segments. For a send it must be equal to Length and at
- * most the VI's maximum transfer size. */
+/* Set desc->sum to the bytes of the data segments. In the send queue, the sum must be equal to
+ * Length and at most the VI's maximum transfer size. */
 static uint32_t length_fault(const struct eng_vi *vi, const struct eng_post *post,
                              struct eng_desc *desc)
 {
@@ -140,7 +140,8 @@ void eng_post(struct eng *eng, const struct eng_post *post, uint64_t now_ns)
         return;
     case VIP_VIST_IDLE:
     case VIP_VIST_CONNECT_PENDING:
-        /* Receives stay posted until the VI is connected; sends are flushed (spec 3.2). */
+        /* Receive descriptors stay posted until the VI is connected; send descriptors are flushed
+         * (spec 3.2). */
         eng_send_flush(vi, &(struct eng_flush){0});
         return;
     case VIP_VIST_ERROR:

@@ -1,6 +1,6 @@
 /*
  * Work queues: completion in the order of posting (spec 3.3), and the flush. Only eng_send_complete
- * and eng_recv_complete report completions. Also: the test whether an RDMA Read is open.
+ * and eng_recv_complete report completions. This file also tests whether an RDMA Read is open.
  */
 #include "vipd/engine/internal.h"
 
@@ -76,7 +76,7 @@ void eng_send_complete(struct eng_vi *vi, uint32_t bits)
 void eng_recv_complete(struct eng_vi *vi, uint32_t bits, uint32_t length, uint64_t imm)
 {
     struct eng_desc *desc = eng_desc_at(vi, VIP_Q_RECV, vi->rq.head);
-    /* If an RDMA Write consumes the receive, `bits` has this operation already (spec 1.7). */
+    /* If an RDMA Write consumes the descriptor, `bits` has that operation already (spec 1.7). */
     uint32_t op = bits & VIP_ST_OP_MASK ? 0 : VIP_ST_OP_RECEIVE;
 
     VIP_ASSERT(vi->rq.head != vi->rq.tail);
@@ -96,7 +96,8 @@ void eng_send_advance(struct eng_vi *vi)
 
         if (!eng_before(op - VIP_MUTANT(SEND_EARLY), vi->tx.ops_acked))
             return;
-        /* A read completes when its bytes are in place, not when the peer has processed it. */
+        /* An RDMA Read completes only when its bytes are in place. The peer processes the request
+         * earlier. */
         if ((desc->control & VIP_CTL_OP_MASK) == VIP_CTL_OP_RDMAREAD &&
             desc->state != ENG_DESC_READ_DONE && !VIP_MUTANT(READ_EARLY))
             return;

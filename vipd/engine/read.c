@@ -3,8 +3,8 @@
  * answer, in a separate stream of fragments. The initiator gets the answers in the order of its
  * reads.
  *
- * At most ENG_READS_MAX reads are open, and the target has a slot for each. To free a slot it needs
- * no message: request number n + ENG_READS_MAX proves that answer n has arrived.
+ * At most ENG_READS_MAX reads are open, and the target has a slot for each. The target needs no
+ * message to free a slot: request number n + ENG_READS_MAX proves that answer n has arrived.
  */
 #include "vipd/engine/internal.h"
 
@@ -16,8 +16,8 @@ enum eng_step eng_read_request(struct eng_vi *vi, const struct vip_frame *frame)
                             .total = frame->total,
                             .addr = frame->remote_addr};
 
-    /* After a rebind the peer requests its open reads again. Take these requests first, and in
-     * order. With another order of the answers, the peer would have to hold many packets. */
+    /* After a rebind the peer requests its open reads again. Process these requests first, and in
+     * order: with the answers in another order, the peer would have to hold many packets. */
     bool again = vi->reads.again_count && frame->op == vi->reads.again[vi->reads.again_first];
 
     if (vi->reads.again_count && !again)
@@ -47,7 +47,7 @@ void eng_read_started(struct eng_vi *vi, uint32_t op)
         vi->reads.want = (struct eng_pos){op, 0};
 }
 
-/* The oldest open read has all bytes: move reads.want to the next RDMA Read of the send queue. */
+/* The oldest open read has all its bytes: move reads.want to the next read in the send queue. */
 static void read_finished(struct eng_vi *vi)
 {
     vi->reads.want.off = 0;

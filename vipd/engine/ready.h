@@ -1,4 +1,4 @@
-/* What a VI may send now. */
+/* Tests of what a VI may send now. */
 #ifndef VIPD_ENGINE_READY_H
 #define VIPD_ENGINE_READY_H
 
@@ -64,7 +64,7 @@ static inline bool eng_lost_ready(const struct eng_vi *vi)
            (vi->tx.probes || (!vi->tx.paced && eng_tx_window_open(vi)));
 }
 
-/* Would content be sent if window and pace allowed it? */
+/* Has the VI content that it would send if window and pace allowed it? */
 static inline bool eng_tx_held_back(struct eng_vi *vi)
 {
     return vi->tx.lost || eng_ops_ready(vi) || eng_answers_ready(vi);

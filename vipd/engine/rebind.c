@@ -36,7 +36,7 @@ void eng_vi_pause(struct eng *eng, uint16_t vi)
     VIP_ASSERT(of->state == VIP_VIST_CONNECTED);
     of->paused = true;
     if (!of->reliable)
-        eng_place_abandon(of); /* the rest of the message may never come */
+        eng_place_abandon(of); /* the rest of a partly received message may never come */
     of->tx.timer_ns = of->tx.loss_ns = of->rx.ack_ns = ENG_NEVER;
     eng_held_drop(of);
     eng_list_del(of, ENG_LIST_READY);
@@ -102,7 +102,7 @@ static bool counts_fit(struct eng_vi *vi, const struct vip_counts *peer)
     for (uint32_t op = oldest_op(vi), at = vi->sq.head; at != vi->sq.tail; op++, at++) {
         const struct eng_desc *desc = eng_desc_at(vi, VIP_Q_SEND, at);
 
-        /* False: the peer answered this read, but its counts say that it has not processed it. */
+        /* Impossible: the peer has answered this read, but its counts do not include the read. */
         if (desc->state == ENG_DESC_READ_DONE && !eng_before(op, peer->done))
             return false;
         open += eng_before(op, peer->done) && is_open_read(desc);
@@ -110,7 +110,7 @@ static bool counts_fit(struct eng_vi *vi, const struct vip_counts *peer)
     return open <= ENG_READS_MAX;
 }
 
-/* Request again the reads that the peer has processed and whose bytes have not arrived. */
+/* Request our reads again that the peer has processed and whose bytes have not arrived. */
 static void reads_again(struct eng_vi *vi)
 {
     uint32_t op = oldest_op(vi);

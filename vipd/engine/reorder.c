@@ -1,14 +1,15 @@
 /*
- * Held packets: packets that came ahead of their turn. The host keeps their bytes. This file keeps
- * their tokens: of those that wait, in the order of their turns, and of those to be freed.
+ * Held packets: packets that came ahead of their turn. The host keeps their bytes; this file keeps
+ * their tokens. Two lists per VI have the packets that wait, in the order of their turns. A third
+ * list has the packets that the host must free.
  */
 #include "vipd/engine/internal.h"
 
 /*
- * Limits of the search for the place of a new held packet, in comparisons of some ns each. The
- * first search goes from the tail back. The second goes forward, from the packet that was last put
- * before the tail, or from the head. With 1 % of losses, the place of a packet that is sent again
- * is some hundreds of packets behind that of the one before.
+ * Limits of the search for the place of a new held packet, in comparisons of some ns each. STEPS:
+ * the first search goes from the tail back. GAP: the second search goes forward, from the packet
+ * that was last put before the tail, or from the head. With 1 % of losses, two packets that are
+ * sent again one after the other have places some hundreds of packets apart.
  */
 #define SEARCH_STEPS 64u
 #define GAP_STEPS    1024u
@@ -38,8 +39,8 @@ static void insert_after(struct eng_vi *vi, struct eng_held_list *list, uint16_t
         vi->slot[held->next].prev = slot;
 }
 
-/* Find the slot behind which a packet belongs (ENG_NONE: at the head). Search from slot `from`
- * towards the head, in at most SEARCH_STEPS steps. False: not found. */
+/* Find the slot after which a packet belongs; ENG_NONE: it belongs at the head. Search from slot
+ * `from` towards the head, in at most SEARCH_STEPS steps. False: not found. */
 static bool search_back(const struct eng_vi *vi, struct eng_pos at, uint16_t from, uint16_t *ret)
 {
     for (unsigned i = 0; i < SEARCH_STEPS; i++) {
@@ -52,7 +53,8 @@ static bool search_back(const struct eng_vi *vi, struct eng_pos at, uint16_t fro
     return false;
 }
 
-/* The same from `from` towards the tail, in at most `steps` steps. */
+/* Find the slot after which a packet belongs; ENG_NONE: it belongs at the head. Search from slot
+ * `from` towards the tail, in at most `steps` steps. False: not found. */
 static bool search_on(const struct eng_vi *vi, struct eng_pos at, uint16_t from, unsigned steps,
                       uint16_t *ret)
 {
@@ -67,10 +69,10 @@ static bool search_on(const struct eng_vi *vi, struct eng_pos at, uint16_t from,
 }
 
 /*
- * Find the place of a packet. It is nearly always the tail, because packets behind a gap come in
- * order. Packets that are sent again also come in order: each is behind the previous one. Packets
- * in reverse order belong at the head. With another order the search may fail; then the packet is
- * not held, and the peer sends it again.
+ * Find the place of a packet. It is nearly always the tail, because packets after a gap come in
+ * order. Packets that are sent again also come in order: each belongs after the previous one.
+ * Packets in reverse order belong at the head. With another order the search may fail; then the
+ * packet is not held, and the peer sends it again.
  */
 static bool search(const struct eng_vi *vi, const struct eng_held_list *list, struct eng_pos at,
                    uint16_t *ret)
@@ -120,7 +122,7 @@ static bool due(const struct eng_vi *vi, unsigned stream)
     return !vi->reads.open || !eng_pos_before(vi->reads.want, *at);
 }
 
-/* Call this after a frame was processed: a held packet may be due now. */
+/* Call it after a frame was processed, because a held packet may be due now. */
 void eng_held_check(struct eng_vi *vi)
 {
     if (due(vi, ENG_STREAM_OPS) || due(vi, ENG_STREAM_READS))
@@ -168,7 +170,7 @@ void eng_held_orphan(struct eng_vi *vi)
     struct eng *eng = vi->eng;
 
     while (vi->dropped.head != ENG_NONE) {
-        /* There is room: after every eng_vi_destroy the host gets all orphans. */
+        /* There is room, because the host gets all orphans after every eng_vi_destroy. */
         VIP_ASSERT(eng->orphan_count < 2 * ENG_HELD_MAX);
         eng->orphan[eng->orphan_count].token = take_head(vi, &vi->dropped);
         eng->orphan[eng->orphan_count++].vi = vi->index;

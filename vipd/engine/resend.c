@@ -4,14 +4,14 @@
  */
 #include "vipd/engine/ready.h"
 
-/* A new packet has the content of `record` before `at`; the record keeps the rest. */
+/* Remove the content before `at` from `record`: a new packet has it now. */
 static void record_trim(struct eng_sent *record, struct eng_pos at)
 {
     record->ops = (uint8_t)(record->at.op + record->ops - at.op);
     record->at = at;
 }
 
-/* Need the operation not be sent again: has the peer processed it, or has it failed? */
+/* Has the peer processed the operation, or has the operation failed? Then it is not sent again. */
 static bool is_settled(struct eng_vi *vi, uint32_t op)
 {
     if (eng_before(op, vi->tx.ops_acked))
@@ -21,8 +21,8 @@ static bool is_settled(struct eng_vi *vi, uint32_t op)
 
 /*
  * The first byte of [at, end) that must be sent again. Skips operations that the peer has
- * processed, and failed ones (their memory is not registered any more). Operations behind a failed
- * one are sent again, because an earlier packet may have brought the failed one to the peer.
+ * processed, and failed operations (their memory is not registered any more). Operations after a
+ * failed one are sent again, because an earlier packet may have brought the failed one to the peer.
  */
 static struct eng_pos skip_settled(struct eng_vi *vi, struct eng_pos at, struct eng_pos end)
 {
@@ -31,8 +31,8 @@ static struct eng_pos skip_settled(struct eng_vi *vi, struct eng_pos at, struct 
     return at;
 }
 
-/* Append operations [at, end) to the packet, up to the first failed one. Returns the position
- * behind the last byte that was appended. */
+/* Append operations [at, end) to the packet, up to the first failed operation. Returns the position
+ * after the last byte that was appended. */
 static struct eng_pos rebuild_ops(struct eng_build *build, struct eng_vi *vi, struct eng_pos at,
                                   struct eng_pos end)
 {
@@ -54,7 +54,7 @@ static struct eng_pos rebuild_answers(struct eng_build *build, struct eng_vi *vi
     while (eng_pos_before(at, end)) {
         const struct eng_read *read = &vi->reads.slot[at.op % ENG_READS_MAX];
 
-        /* If the slot has a later read, this answer has arrived (struct eng_read). */
+        /* If the slot has a later read, the answer at.op has arrived (struct eng_read). */
         if (read->seq != at.op) {
             at = (struct eng_pos){at.op + 1, 0};
             continue;
@@ -66,7 +66,8 @@ static struct eng_pos rebuild_answers(struct eng_build *build, struct eng_vi *vi
     return at;
 }
 
-/* Join the oldest record, which is lost, with the next lost record, if its content follows. */
+/* Join the oldest record, which is lost, with the next lost record. False: the content of the next
+ * record does not follow directly, or the sum is too large. */
 static bool merge_oldest(struct eng_vi *vi)
 {
     const struct eng_sent *oldest = &vi->sent[vi->tx.una % ENG_SENT_SLOTS];
@@ -86,10 +87,10 @@ static bool merge_oldest(struct eng_vi *vi)
 }
 
 /*
- * Make room in a full ring. When packets have shrunk (mtu.c), each lost packet is replaced by
- * several, and their numbers can fill the ring while the oldest record still waits. Then join lost
- * records. A record that cannot be joined gets the next number, which has the same slot. False:
- * still no room.
+ * Make room in a full ring. After packets have shrunk (mtu.c), several packets replace each lost
+ * packet. Their numbers can fill the ring while the oldest lost record still waits. So join lost
+ * records. If the oldest record cannot be joined, it gets the next number, which has the same slot.
+ * False: the ring is still full.
  */
 static bool make_room(struct eng_vi *vi)
 {
@@ -113,7 +114,7 @@ bool eng_resend(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
                               .why = "more packets are lost than can be remembered"};
 
     if (!make_room(vi)) {
-        /* If the oldest packet is still under way, its acknowledgement or loss makes room. */
+        /* If the oldest packet is still under way, wait: its acknowledgement or loss makes room. */
         if (eng_oldest_lost(vi))
             eng_break(vi, &fault);
         return false;
@@ -121,7 +122,7 @@ bool eng_resend(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
     while (vi->tx.lost) {
         uint16_t index = vi->tx.lost_head;
         struct eng_sent *record = &vi->sent[index];
-        /* The number from its slot: the lowest number from una on with this remainder. */
+        /* The packet number of slot `index`: the lowest number from una on with this remainder. */
         uint64_t number = vi->tx.una + (index - vi->tx.una) % ENG_SENT_SLOTS;
         struct eng_pos at = record->at, end = eng_sent_end(record), from, to;
         enum eng_stream stream = (enum eng_stream)record->stream;

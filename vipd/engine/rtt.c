@@ -1,10 +1,10 @@
 /* Round-trip times: samples, the smallest sample, and the time after which an answer is late. */
 #include "vipd/engine/internal.h"
 
-/* The smallest round trip is that of the present and the previous period; a period has this
- * length. */
+/* Length of a period. The smallest round trip is the smallest sample of the present and the
+ * previous period. */
 #define BASE_PERIOD_NS 10000000000ull
-/* Larger samples are dropped: no path has such a round trip, so the peer's time is wrong. */
+/* Larger samples are dropped: no path has such a round trip, so the peer's time stamp is wrong. */
 #define RTT_MAX_NS 60000000000ull
 
 uint64_t eng_loss_base(const struct eng_vi *vi)

@@ -1,6 +1,6 @@
 /*
- * Packets that arrive. The steps: check that the packet is possible and no duplicate; process its
- * acknowledgement; process its frames strictly in the order of operations.
+ * Packets that arrive. First check that the packet is possible and no duplicate. Then process its
+ * acknowledgement. Then process its frames, strictly in the order of operations.
  */
 #include "vipd/engine/internal.h"
 
@@ -40,7 +40,7 @@ static void begin(struct eng_vi *vi, const struct vip_frame *frame)
     vi->rx.remote_addr = frame->remote_addr;
 }
 
-/* After a rebind: is the peer expected to request this read again? */
+/* After a rebind: must the peer still request this read again? */
 static bool is_asked_again(const struct eng_vi *vi, uint32_t op)
 {
     for (unsigned i = 0; i < vi->reads.again_count; i++)
@@ -129,7 +129,7 @@ static enum eng_step frames(struct eng_vi *vi, const struct vip_packet *packet, 
     return ENG_STEP_DONE;
 }
 
-/* Hold a packet; its frame number `i` is ahead of its turn. */
+/* Hold a packet whose frame `i` is ahead of its turn. */
 static bool hold(struct eng_vi *vi, const struct vip_packet *packet, unsigned i, uint32_t token)
 {
     const struct vip_frame *frame = &packet->frames[i];
@@ -153,7 +153,7 @@ static enum eng_rx_verdict receive(struct eng_vi *vi, const struct vip_packet *p
     case ENG_STEP_DONE:
         break;
     case ENG_STEP_AHEAD:
-        /* Before the peer has requested its reads again, hold no packet (eng_read_request). */
+        /* Hold no packet until the peer has requested its open reads again (eng_read_request). */
         if (vi->reads.again_count || !hold(vi, packet, at, token)) {
             /* The peer sends this packet again, because it gets no acknowledgement of it.
              * Acknowledge the earlier packets. */
@@ -242,8 +242,8 @@ void eng_rx_replay(struct eng *eng, uint16_t vi, const struct vip_packet *packet
     case ENG_STEP_AHEAD:
     case ENG_STEP_LATER:
     case ENG_STEP_BAD:
-        /* The packet was acknowledged, so it does not come again. A correct peer sends none
-         * such. */
+        /* The packet was acknowledged, so the peer does not repeat it. A correct peer sends no such
+         * packet. */
         cut_off(of, &fault);
         break;
     case ENG_STEP_FAULT:

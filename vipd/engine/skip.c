@@ -1,7 +1,7 @@
 /*
  * Skipped packet numbers. Now and then the engine sends no packet with the next number. A peer
- * cannot know which number is skipped. If it acknowledges this number, it acknowledges packets that
- * did not arrive, and so its acknowledgements prove nothing.
+ * cannot know which number is skipped. A peer that acknowledges this number acknowledges packets
+ * that did not arrive, and so its acknowledgements prove nothing.
  */
 #include "vipd/engine/internal.h"
 #include "proto/siphash.h"
@@ -21,7 +21,7 @@ bool eng_ack_invented(const struct eng_vi *vi, const struct vip_packet *packet)
     const struct vip_header *hdr = &packet->hdr;
     uint64_t skipped = vi->tx.skipped, base = hdr->ack_cumulative;
 
-    /* ENG_BITS numbers later, the cumulative number of a correct peer includes missing numbers. */
+    /* ENG_BITS numbers later, a correct peer's cumulative number includes missing ones (ack.c). */
     if (!(hdr->flags & VIP_PKTF_ACK) || !skipped || vi->tx.number - skipped > ENG_BITS)
         return false;
     if (base > skipped)

@@ -1,6 +1,6 @@
 /*
- * The VI state machine from Idle to Connected to Error and back (spec 3.1), and the ends of a
- * connection: broken here, closed by the peer, disconnected by the application.
+ * The VI state machine from Idle to Connected to Error and back (spec 3.1). A connection ends in
+ * one of three ways: this end breaks it, the peer closes it, or the application disconnects it.
  */
 #include "vipd/engine/internal.h"
 
@@ -84,7 +84,7 @@ void eng_vi_connect(struct eng *eng, uint16_t vi, const struct eng_conn *conn, u
     state_set(of, VIP_VIST_CONNECTED);
 }
 
-/* Part of every end of a connection: drop held packets, stop sending, stop the timers. */
+/* Call it whenever a connection ends: drop held packets, stop sending, stop the timers. */
 static void conn_over(struct eng_vi *vi)
 {
     eng_held_drop(vi);
@@ -97,8 +97,8 @@ static void conn_over(struct eng_vi *vi)
 }
 
 /*
- * Enter Error state, then flush receives once more: the application may have posted one after the
- * first flush, before it could see the state.
+ * Enter Error state, then flush the receive queue once more. After the first flush, the application
+ * may have posted a receive descriptor because it did not see the new state yet.
  */
 static void error_set(struct eng_vi *vi)
 {
@@ -157,7 +157,7 @@ void eng_vi_disconnect(struct eng *eng, uint16_t vi, uint32_t *ret_ops_done)
 
     *ret_ops_done = of->rx.at.op;
     conn_over(of);
-    /* Flush a partly filled receive like the others, without a report of a partial message. */
+    /* Flush a partly filled receive descriptor like the others; report no partial message. */
     of->rx.phase = ENG_PHASE_START;
     eng_send_flush(of, &(struct eng_flush){0});
     eng_recv_flush(of);

@@ -4,7 +4,7 @@
  */
 #include "vipd/engine/internal.h"
 
-/* Number of completions of sends that cost as much as one timer. */
+/* This many completions of sends cost as much time as one timer. */
 #define SENDS_PER_STEP 4u
 
 uint64_t eng_deadline(const struct eng *eng)
@@ -45,12 +45,12 @@ unsigned eng_tick(struct eng *eng, uint64_t now_ns)
         eng_list_del(vi, ENG_LIST_SENT);
         steps += 1 + eng_send_advance_sent(vi) / SENDS_PER_STEP;
     }
-    /* Each vi_tick moves the VI's timer into the future or stops it. Timers that the budget does
-     * not cover stay due. */
+    /* Each vi_tick moves the VI's timer into the future or stops it. Timers beyond the budget of
+     * ENG_TICK_STEPS stay due. */
     while (steps < ENG_TICK_STEPS && eng->timer_count && eng->timer[0].at_ns <= now_ns) {
         vi = eng->vi[eng->timer[0].vi];
         vi_tick(vi, now_ns);
-        /* The end of a connection costs as much as many timers. */
+        /* To end a connection costs as much time as many timers. */
         steps += vi->state == VIP_VIST_CONNECTED ? 1 : ENG_TICK_STEPS;
     }
     return steps < ENG_TICK_STEPS ? steps : ENG_TICK_STEPS;

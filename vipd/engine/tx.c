@@ -1,13 +1,13 @@
 /*
- * Packets to send. eng_tx_pull serves the ready VIs in turn. The order of the packets of a VI: lost
- * fragments, and before them an acknowledgement if it has ranges; new fragments; a probe; a plain
- * acknowledgement. New fragments are, in turn, posted operations and answers to the peer's reads.
+ * Packets to send. eng_tx_pull serves the ready VIs in turn. The order of a VI's packets is: lost
+ * fragments, new fragments, a probe, a plain acknowledgement. An acknowledgement with ranges comes
+ * before lost fragments. New fragments are, in turn, of operations and of answers to reads.
  *
  * Does not own: lost fragments (resend.c), headers and numbers (finish.c).
  */
 #include "vipd/engine/ready.h"
 
-/* Append up to `max` ranges of packet numbers that arrived. Returns their number. */
+/* Append up to `max` ranges of packet numbers that arrived. Returns how many ranges. */
 static unsigned put_ranges(struct eng_build *build, struct eng_vi *vi, unsigned max)
 {
     struct vip_range ranges[VIP_WIRE_RANGES_MAX];
@@ -21,8 +21,8 @@ static unsigned put_ranges(struct eng_build *build, struct eng_vi *vi, unsigned 
     return count;
 }
 
-/* Begin a packet of new fragments. If an acknowledgement is due and has ranges, the ranges get up
- * to an eighth of the packet. Returns the number of ranges. */
+/* Begin a packet of new fragments. If an acknowledgement with ranges is due, the ranges get up to
+ * an eighth of the packet. Returns the number of ranges. */
 static unsigned begin_fresh(struct eng_build *build, struct eng_vi *vi, struct eng_packet *ret,
                             uint64_t now_ns)
 {
@@ -42,7 +42,7 @@ static bool emit_ack(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
     struct eng_build build;
     unsigned count;
 
-    /* If the ring is nearly full, the retransmission timer soon makes room. */
+    /* If the ring is nearly full, send nothing: the retransmission timer soon makes room. */
     if (!eng_numbers_left(vi, ENG_SENT_ACK_MAX))
         return false;
     eng_build_begin(&build, vi, ret);
@@ -53,9 +53,9 @@ static bool emit_ack(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
 }
 
 /*
- * Build a probe: a packet without frames, which the peer must acknowledge at once. It does not
- * count in tx.inflight. Reason: if answers take longer than the timer, a probe is always under way.
- * In a window of one packet it would leave no room for content.
+ * Build a probe: a packet without frames, which the peer must acknowledge at once. tx.inflight does
+ * not include probes. Reason: if answers take longer than the timer, a probe is always under way.
+ * In a window of one packet, a counted probe would leave no room for content.
  */
 static bool emit_ping(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
 {
@@ -103,7 +103,7 @@ static bool emit_answers(struct eng_vi *vi, struct eng_packet *ret, uint64_t now
     return true;
 }
 
-/* The last byte of the descriptor at sq.next is in a packet: go on to the next descriptor. */
+/* The last byte of the descriptor at sq.next is in a packet: go to the next descriptor. */
 static void cut_through(struct eng_vi *vi, struct eng_desc *desc, uint32_t op)
 {
     vi->sq.next++;
@@ -138,7 +138,7 @@ static bool emit_ops(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
             desc->state = ENG_DESC_CHECKED;
             desc->op = op;
             if (desc->fault)
-                continue; /* a faulty descriptor may have to wait for those before it */
+                continue; /* it may have to wait for the descriptors before it */
         }
         if (desc->fault) {
             /* First send the operations that are in this packet already. */
@@ -186,12 +186,12 @@ static bool emit_fresh(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_n
 
 static bool emit(struct eng_vi *vi, struct eng_packet *ret, uint64_t now_ns)
 {
-    /* Repeated fragments may fill their packet, so the ranges need a packet of their own. */
+    /* Repeated fragments may fill their packet, so ranges of numbers need a packet of their own. */
     if (vi->rx.ack_now && vi->tx.lost && eng_ack_has_ranges(vi) && emit_ack(vi, ret, now_ns))
         return true;
     if (eng_lost_ready(vi) && eng_resend(vi, ret, now_ns))
         return true;
-    /* If a packet must be sent to get an answer, and none is lost, send a probe without frames. */
+    /* A packet must be sent to get an answer. If no lost packet serves, send a probe. */
     if (vi->tx.probes && !vi->tx.lost) {
         vi->tx.probes = 0;
         vi->tx.ping = true;
@@ -227,7 +227,7 @@ bool eng_tx_pull(struct eng *eng, struct eng_packet *ret, uint64_t now_ns)
         eng_list_del(vi, ENG_LIST_READY);
     } else if (eng->turn_packets >= eng->config.turn_packets ||
                eng->turn_bytes >= eng->config.turn_bytes) {
-        /* Move the VI to the end of the list. */
+        /* The VI's turn is over: move the VI to the end of the ready list. */
         eng_list_del(vi, ENG_LIST_READY);
         eng_list_add(vi, ENG_LIST_READY);
     }

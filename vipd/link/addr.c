@@ -15,11 +15,11 @@
 /* An IPv4 address (4 bytes) and a port (2 bytes), both in network order. */
 #define UDP4_ADDR_BYTES 6
 
-/* An IPv6 address (16 bytes) and a port. */
+/* An IPv6 address (16 bytes) and a port (2 bytes), both in network order. */
 #define UDP6_ADDR_BYTES 18
 #define IPV6_BYTES      16
 
-/* A port in decimal, 1..65535. Returns 0 or -EINVAL. */
+/* Parse a port in decimal, 1..65535. Returns 0 or -EINVAL. */
 static int parse_port(const char *text, uint16_t *ret)
 {
     uint32_t port = 0;
@@ -87,7 +87,7 @@ void link_addr_format(const struct link_addr *addr, char *buf, size_t buf_bytes)
         format_udp6(b, buf, buf_bytes);
         return;
     }
-    /* The length is not that of a UDP address: show the bytes. */
+    /* The length is not that of a UDP address: write the bytes in hexadecimal. */
     buf[0] = 0;
     for (size_t i = 0; i < len && 2 * i + 3 <= buf_bytes; i++)
         snprintf(buf + 2 * i, buf_bytes - 2 * i, "%02x", b[i]);
@@ -126,7 +126,7 @@ bool link_addr_is_local(const struct link_addr *addr)
            (addr->bytes[1] & 0xc0) == 0x80;
 }
 
-/* An address alone, or an address in brackets with a port behind them. */
+/* Parse an IPv6 address: without brackets and port, or in brackets with or without a port. */
 int link_udp6_parse(const char *text, uint16_t default_port, struct link_addr *ret)
 {
     char host[INET6_ADDRSTRLEN];
@@ -154,7 +154,7 @@ int link_udp6_parse(const char *text, uint16_t default_port, struct link_addr *r
     return 0;
 }
 
-/* Can this IPv4 address be the own address, to which peers send? It must belong to one host. */
+/* Can a link have this IPv4 address? Peers send to the address, so it must belong to one host. */
 static bool one_host(const struct link_addr *addr)
 {
     struct in_addr in;
@@ -240,7 +240,7 @@ bool link_host_match(const char *a, const char *b)
         return false;
     if (a_len == b_len)
         return true;
-    /* The shorter name must have no domain, and the longer one must be no address: "10" is not the
+    /* The shorter name must have no domain, and the longer name must be no address: "10" is not the
      * short form of "10.0.0.1". */
     return longer[len] == '.' && !memchr(longer, '.', len) &&
            longer[strspn(longer, "0123456789.")] != '\0';

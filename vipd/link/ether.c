@@ -1,8 +1,8 @@
 /*
  * The Ethernet link: opening and closing (vipd/link/link.h; inside: vipd/link/ether.h).
  *
- * Owns: the packet socket. vipd opens the socket once, with CAP_NET_RAW. All later actions need no
- * privilege, so vipd may drop the capability.
+ * Owns: the packet socket. vipd opens the socket once, with CAP_NET_RAW. All later actions on the
+ * socket need no privilege, so vipd may drop the capability.
  */
 #include "vipd/link/ether.h"
 
@@ -22,7 +22,7 @@
 #include "vipd/link/news.h"
 #include "vipd/link/xdp.h"
 
-/* Bytes of the ring and of the send buffer if the configuration sets none. */
+/* Size in bytes of the ring, and of the send buffer, if the configuration sets no size. */
 #define DEFAULT_BUFFER_BYTES (4u << 20)
 
 /* ---- class ------------------------------------------------------------------------------- */
@@ -121,7 +121,7 @@ static void set_options(struct ether *ether)
         setsockopt(ether->sock, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 }
 
-/* Set up questions to peers and answers to them. 0 or -ENOMEM. */
+/* Prepare for questions to peers and for questions from peers. Returns 0 or -ENOMEM. */
 static int use_peers(struct ether *ether, const struct link_ether_config *config)
 {
     if (!config->host_name)
@@ -205,7 +205,7 @@ int link_ether_open(const struct link_ether_config *config, struct link **ret, c
 static const char *const known_keys[] = {"paths",     "mtu",      "buffer", "interface",
                                          "ethertype", "announce", "vlan",   NULL};
 
-/* Checks the name of an interface by the rules of the kernel. */
+/* Set the interface of one path to `word`. false: the kernel allows no interface with this name. */
 static bool path(const char *word, struct link_keys *ret)
 {
     size_t len = strlen(word);
@@ -230,15 +230,15 @@ static const char *clash(const struct link_keys *a, const struct link_keys *b)
                : NULL;
 }
 
-/* Rivals answer in a fixed order, because peers use the first answer: so they always find the same
- * NIC. */
+/* Can both NICs answer the same question for a name? Such rivals answer in a fixed order, so that
+ * peers, which use the first answer, always find the same NIC. */
 static bool rivals(const struct link_keys *a, const struct link_keys *b)
 {
     return a->ethertype == b->ethertype && a->vlan == b->vlan &&
            strcasecmp(a->announce, b->announce) == 0;
 }
 
-/* The name that peers may ask for; NULL: none. */
+/* Returns the name to which this NIC answers; NULL: it answers to no name. */
 static const char *announced(const struct link_wish *wish, char own[HOST_NAME_MAX + 1])
 {
     char line[256];

@@ -4,8 +4,8 @@
  * Owns: the program of the filter. libpcap compiles the tests of the frame's bytes. Our own
  * instructions in front drop frames that this host sends. The filter cannot test the VLAN tag,
  * because the kernel removes the tag before the filter of a packet socket runs. So ether_frame.c
- * tests the tag. It counts frames with our EtherType in another VLAN: nearly always `vlan` is
- * wrong.
+ * tests the tag. It also counts frames with our EtherType in another VLAN, because they nearly
+ * always mean that the key `vlan` is wrong.
  */
 #include "vipd/link/ether.h"
 
@@ -15,17 +15,17 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Number of our instructions in front of those of libpcap. */
+/* Number of our instructions in front of libpcap's instructions. */
 #define FRONT_MAX 3
 
-/* Room in instructions: more than libpcap generates for the expression below. */
+/* Room for libpcap's instructions; libpcap generates fewer for the expression below. */
 #define CODE_MAX 128
 
 static unsigned front(struct sock_filter *code)
 {
     unsigned n = 0;
 
-    /* Packet types are numbered in this order: to this card, all, group, another card, outgoing. */
+    /* Drop frames that this host sends: their packet types are above PACKET_OTHERHOST. */
     code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
                                              (unsigned)(SKF_AD_OFF + SKF_AD_PKTTYPE));
     code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, PACKET_OTHERHOST, 0, 1);

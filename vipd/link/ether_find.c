@@ -1,13 +1,13 @@
 /*
- * Finding peers through the Ethernet link: passes messages between ether_peer.c (names and rates)
- * and the socket (vipd/link/ether.h). Called from the engine's thread.
+ * Finds peers through the Ethernet link: passes messages between ether_peer.c (names and rates) and
+ * the socket (vipd/link/ether.h). Called from the engine's thread.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "vipd/link/ether.h"
 
-/* Messages sent in one turn; the others follow in the next turn. */
+/* Largest number of messages sent in one turn; the other messages follow in the next turn. */
 #define MESSAGES_PER_TURN 16
 
 void ether_find_rx(struct ether *ether, const uint8_t *frame, const struct ether_content *content,
@@ -17,7 +17,7 @@ void ether_find_rx(struct ether *ether, const uint8_t *frame, const struct ether
                    content->bytes, content->len, now_ns);
 }
 
-/* Send a message. If the socket is full, the message is lost; questions are repeated. */
+/* Send a message. If the socket is full, the message is lost; ether_peer.c repeats questions. */
 static void transmit(struct ether *ether, const struct ether_peer_frame *message)
 {
     uint8_t head[ETHER_HEADS_MAX];

@@ -64,7 +64,7 @@ __attribute__((format(printf, 2, 3))) static bool reason(char why[LINK_WHY_BYTES
     return false;
 }
 
-/* No interface has the configured name any more: take no frames from the one that had this name. */
+/* No interface has the configured name: accept no frames from the interface that had the name. */
 static void leave(struct ether *ether, char why[LINK_WHY_BYTES])
 {
     char name[IF_NAMESIZE], ignored[LINK_WHY_BYTES];
@@ -81,7 +81,7 @@ static void leave(struct ether *ether, char why[LINK_WHY_BYTES])
     ether->bound = 0;
 }
 
-/* Bind to the interface as it is now. */
+/* Bind the socket to the interface as it is now. false: this failed, for the reason in why. */
 static bool enter(struct ether *ether, const struct ether_if *now, char why[LINK_WHY_BYTES])
 {
     struct sockaddr_ll addr = {
@@ -212,7 +212,7 @@ void ether_check(struct ether *ether, uint64_t now_ns)
         return;
     ether->next_ns = now_ns + ETHER_CHECK_NS;
     count_losses(ether);
-    /* Read a pending error, because the descriptor stays readable until then. */
+    /* Read a pending error, because the descriptor stays readable until the error is read. */
     if (getsockopt(ether->sock, SOL_SOCKET, SO_ERROR, &err, &len) == 0 && err)
         ether->look = true;
     if (!link_news_read(ether->watch) && !ether->look)

@@ -1,7 +1,7 @@
 /*
  * Frames: the Ethernet header, a VLAN tag, and our own four bytes (doc/wire.md, "On Ethernet").
  *
- * Owns: layout and checks of these headers. Pure functions. Does not own: the packet behind them.
+ * Owns: layout and checks of these headers. Pure functions. Does not own: the packet after them.
  */
 #include "vipd/link/ether.h"
 
@@ -9,7 +9,7 @@
 
 #include "proto/assert.h"
 
-#define MACS_BYTES 12 /* destination and source */
+#define MACS_BYTES 12 /* bytes of the destination's and the source's address */
 #define TYPE_BYTES 2
 #define TAG_BYTES  4
 #define TAG_TYPE   0x8100
@@ -64,7 +64,7 @@ static bool mac_of_all(const uint8_t mac[ETHER_MAC_BYTES])
     return memcmp(mac, all, sizeof(all)) == 0;
 }
 
-/* Check our four bytes and take the contents behind them. */
+/* Check our four bytes, and set *ret to the contents after them. */
 static enum ether_verdict get_content(const struct ether_want *want, const uint8_t *bytes,
                                       uint32_t len, bool to_all, struct ether_content *ret)
 {
@@ -82,7 +82,7 @@ static enum ether_verdict get_content(const struct ether_want *want, const uint8
         return ETHER_MAC;
     ret->len = (uint32_t)bytes[2] | (uint32_t)bytes[3] << 8;
     ret->bytes = bytes + ETHER_HEAD_BYTES;
-    /* Bytes behind the packet are padding of a short frame, or a trailer of the card. */
+    /* Bytes after the packet are allowed: padding of a short frame, or a trailer of the card. */
     if (ret->len == 0 || ret->len > len - ETHER_HEAD_BYTES || ret->len > VIP_PACKET_BYTES_MAX)
         return ETHER_LENGTH;
     return peer ? ETHER_PEER : ETHER_OK;

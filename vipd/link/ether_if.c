@@ -61,7 +61,7 @@ bool ether_if_shared(int sock, int index, uint16_t ethertype)
 
     if (!sockets)
         return false;
-    /* sk RefCnt Type Proto Iface R Rmem User Inode. The heading line does not match the format. */
+    /* Columns: sk RefCnt Type Proto Iface R Rmem User Inode. The format excludes the headings. */
     while (fstat(sock, &own) == 0 && !shared && fgets(line, sizeof(line), sockets)) {
         unsigned protocol;
         unsigned long long inode;

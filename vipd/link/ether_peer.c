@@ -48,11 +48,11 @@ static uint32_t checksum(const uint8_t *body, uint32_t len)
 
 /* ---- rates ------------------------------------------------------------------------------- */
 
-/* Shortest time between two log lines about disputes: two cards with one name. */
+/* Shortest time between two log lines about disputes (two cards with one name). */
 #define TELL_NS 10000000000ull
 
 /* Take the permission for one message from a bucket, which holds at most `burst` permissions and
- * gets `rate` in each second. false: the bucket is empty. */
+ * gets `rate` permissions in each second. false: the bucket is empty. */
 static bool allowed(struct ether_peer_bucket *bucket, unsigned burst, unsigned rate,
                     uint64_t now_ns)
 {
@@ -72,7 +72,7 @@ static bool allowed(struct ether_peer_bucket *bucket, unsigned burst, unsigned r
     return true;
 }
 
-/* The bucket of a card. Cards share few buckets, because a sender can use many addresses. */
+/* The bucket of a card. A few buckets serve all cards, because a sender can use many addresses. */
 static struct ether_peer_bucket *card_bucket(struct ether_peers *peers, const uint8_t mac[6])
 {
     return &peers->card[siphash(&peers->key, mac, MAC_BYTES) % ETHER_PEER_CARD_BUCKETS];
@@ -149,8 +149,8 @@ static struct ether_peer_entry *entry_asked(struct ether_peers *peers, const str
     return NULL;
 }
 
-/* Is a worth less than b? An entry without an answer is worth less than others. Of two others, the
- * entry whose last use is earlier is worth less. */
+/* Is entry a worth less than entry b? An entry without an answer is worth less than an answered
+ * entry. In the same state, the entry whose last use is earlier is worth less. */
 static bool worth_less(const struct ether_peer_entry *a, const struct ether_peer_entry *b)
 {
     if (a->state != b->state)
@@ -158,7 +158,7 @@ static bool worth_less(const struct ether_peer_entry *a, const struct ether_peer
     return a->used_ns < b->used_ns;
 }
 
-/* A free entry, or the one that is worth the least; NULL: too many questions are under way. */
+/* A free entry, or the entry that is worth the least; NULL: too many questions are under way. */
 static struct ether_peer_entry *entry_new(struct ether_peers *peers)
 {
     struct ether_peer_entry *least = NULL;
@@ -204,8 +204,8 @@ void ether_peers_init(struct ether_peers *peers, const char *own,
 }
 
 /*
- * Use the answer in an entry; entry may be NULL. Outcomes: 0; -EAGAIN the question is under way;
- * -ENOENT no card has answered; -ESTALE no entry, or no valid answer: ask again.
+ * Is there a valid answer in the entry? entry may be NULL. Outcomes: 0: yes; -EAGAIN the question
+ * is under way; -ENOENT no card has answered; -ESTALE no entry, or no valid answer: ask again.
  */
 static int known(struct ether_peer_entry *entry, uint64_t now_ns)
 {
@@ -219,7 +219,7 @@ static int known(struct ether_peer_entry *entry, uint64_t now_ns)
     return entry->state == ETHER_PEER_UNKNOWN ? -ENOENT : 0;
 }
 
-/* Begin a question in this entry; its name or card is set already. */
+/* Begin a question in this entry, which already has the name or the card. Returns -EAGAIN. */
 static int begin(struct ether_peers *peers, struct ether_peer_entry *entry, uint64_t now_ns)
 {
     set_state(peers, entry, ETHER_PEER_ASKING);
@@ -298,7 +298,7 @@ uint32_t ether_peers_known(const struct ether_peers *peers, uint32_t from, uint6
 
 /* ---- messages that arrive ---------------------------------------------------------------- */
 
-/* Contents of a message. */
+/* What is read from a received message. */
 struct message {
     char name[ETHER_PEER_NAME_BYTES];
     uint64_t nonce;
@@ -320,7 +320,7 @@ static bool proven(const struct ether_peers *peers, const uint8_t *body, uint32_
                               proof_len);
 }
 
-/* Check a message, in a fixed order, and take its contents. false: it is faulty, and is counted. */
+/* Check a message, in a fixed order, and read its contents. false: it is faulty, and is counted. */
 static bool parse(struct ether_peers *peers, enum ether_peer_kind kind, const uint8_t *body,
                   uint32_t len, struct message *ret)
 {
@@ -358,7 +358,7 @@ static bool parse(struct ether_peers *peers, enum ether_peer_kind kind, const ui
     return true;
 }
 
-/* Queue an ANNOUNCE with this name to this card, if the rate limits allow it. */
+/* Queue an ANNOUNCE with this name to this card, if the queue and the rate limits allow it. */
 static void answer(struct ether_peers *peers, const uint8_t to[6], const char *name, uint64_t nonce,
                    uint64_t now_ns)
 {
@@ -424,7 +424,7 @@ void ether_peers_rx(struct ether_peers *peers, enum ether_peer_kind kind, const 
     switch (kind) {
     case ETHER_PEER_SOLICIT:
         peers->stats->rx_solicits++;
-        if (link_host_match(peers->own, message.name)) /* else for another host */
+        if (link_host_match(peers->own, message.name)) /* any other question is for another host */
             answer(peers, from, message.name, message.nonce, now_ns);
         break;
     case ETHER_PEER_QUERY:
@@ -465,8 +465,8 @@ static void fill(const struct ether_peers *peers, const char *name, uint64_t non
     put_le(body + OFF_CRC, checksum(body, ret->len), 4);
 }
 
-/* Make the next message of this entry's question. false: no message now: the rate limit forbids it,
- * or the question was sent ETHER_PEER_TRIES times and the entry becomes UNKNOWN. */
+/* Make the next message of this entry's question. false: no message, because the rate limit forbids
+ * it, or the question was sent ETHER_PEER_TRIES times and the entry becomes UNKNOWN. */
 static bool ask(struct ether_peers *peers, struct ether_peer_entry *entry, uint64_t now_ns,
                 struct ether_peer_frame *ret)
 {
@@ -520,7 +520,7 @@ uint64_t ether_peers_deadline(const struct ether_peers *peers)
 {
     uint64_t deadline = UINT64_MAX;
 
-    /* All answers wait for the same time, so the first answer is due first. */
+    /* Every answer waits for the same time, so the first answer in the queue is due first. */
     if (peers->answer_count > 0)
         deadline = peers->answers[peers->answer_first].at_ns;
     for (unsigned i = 0; peers->asking > 0 && i < ETHER_PEERS_MAX; i++) {

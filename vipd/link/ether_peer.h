@@ -1,6 +1,6 @@
 /*
  * Finding peers on one Ethernet segment (doc/wire.md, "Finding peers on Ethernet"): a SOLICIT asks
- * all cards for a name, a QUERY asks one card for its name, an ANNOUNCE answers one card.
+ * all cards which one has a name, a QUERY asks one card for its name, an ANNOUNCE answers one card.
  *
  * Owns: the messages, the table of names asked for, every rate limit. Pure: no socket, no clock, no
  * allocator. Does not own: frames (ether_frame.c), sending them (ether_find.c). Messages are
@@ -26,7 +26,7 @@
 /* Bytes of a name with its terminating zero. */
 #define ETHER_PEER_NAME_BYTES LINK_NAME_BYTES
 
-/* Answers that wait to be sent. */
+/* Largest number of answers that wait to be sent. */
 #define ETHER_PEER_ANSWERS_MAX 32
 
 /* Bytes of the head of a message, of the longest proof of a sender, and of the longest message. */
@@ -69,14 +69,14 @@ enum ether_peer_kind {
 };
 
 /*
- * Optional authentication of senders; vipd passes NULL. Without it the scheme is 0 and messages
- * have no proof. A message with another scheme than ours is dropped. Both functions get the message
- * without its proof; in the message the checksum and the length of the proof are zero.
+ * Optional authentication of senders; vipd passes NULL. Without authentication the scheme is 0 and
+ * messages have no proof. A message with another scheme is dropped. `prove` and `check` get the
+ * message without its proof; the checksum and the length of the proof are zero.
  */
 struct ether_peer_auth {
     uint8_t scheme; /* not 0 */
     void *ctx;
-    /* Writes the proof to out. Returns its bytes, at most ETHER_PEER_PROOF_BYTES. */
+    /* Writes the proof to out. Returns the proof's length, at most ETHER_PEER_PROOF_BYTES bytes. */
     uint8_t (*prove)(void *ctx, const uint8_t *body, uint32_t len, uint8_t *out);
     bool (*check)(void *ctx, const uint8_t *body, uint32_t len, const uint8_t *proof,
                   uint8_t proof_len);
@@ -94,16 +94,16 @@ enum ether_peer_state {
     ETHER_PEER_FREE = 0,
     ETHER_PEER_ASKING,
     ETHER_PEER_KNOWN,
-    ETHER_PEER_UNKNOWN, /* no answer came */
+    ETHER_PEER_UNKNOWN, /* no card has answered */
 };
 
 struct ether_peer_entry {
     enum ether_peer_state state;
-    bool of_card; /* true: the question is for the name of `card`; false: for the card of `name` */
+    bool of_card; /* true: the question asks for the name of `card`; false: the card of `name` */
     char name[ETHER_PEER_NAME_BYTES];
     struct link_addr card;
     bool disputed;    /* a second card has answered the same question */
-    unsigned tries;   /* number of questions sent */
+    unsigned tries;   /* how often the question was sent */
     uint64_t nonce;   /* random number of the question; an answer repeats this number */
     uint64_t next_ns; /* when to send the question again */
     uint64_t until_ns;
@@ -121,7 +121,7 @@ struct ether_peers {
     unsigned rank;                   /* number of earlier NICs of this host with the same name */
     const struct ether_peer_auth *auth;
     struct link_stats *stats;
-    struct siphash_key key; /* for nonces, and for buckets: no card can choose its bucket */
+    struct siphash_key key; /* for nonces and buckets: no card can choose its bucket */
     uint64_t nonces;        /* number of nonces made so far */
     uint64_t tell_ns;       /* when the next dispute may be logged */
     unsigned asking;        /* number of entries in state ETHER_PEER_ASKING */
@@ -131,13 +131,13 @@ struct ether_peers {
         uint8_t to[6];
         uint64_t nonce;
         uint64_t at_ns;                   /* when the answer may leave */
-        char name[ETHER_PEER_NAME_BYTES]; /* as in the question; for a QUERY the own name */
+        char name[ETHER_PEER_NAME_BYTES]; /* name in the question; for a QUERY the own name */
     } answers[ETHER_PEER_ANSWERS_MAX];
     unsigned answer_first, answer_count;
 };
 
-/* own: the name of this host; if NULL or not a good name, questions are not answered. stats
- * outlives peers. The rank is 0 until the caller sets it. */
+/* own: the name of this host. If own is NULL or not a good name, this host answers no questions.
+ * stats must outlive peers. The rank is 0 until the caller sets it. */
 void ether_peers_init(struct ether_peers *peers, const char *own,
                       const struct ether_peer_auth *auth, struct link_stats *stats, uint64_t seed);
 
@@ -160,7 +160,7 @@ int ether_peers_name(struct ether_peers *peers, const struct link_addr *card, ui
                      char ret[ETHER_PEER_NAME_BYTES]);
 
 /*
- * Calls back for each card that is known now, from entry `from` on, until visit returns false. The
+ * Call visit for each card that is known now, from entry `from` on, until visit returns false. The
  * address is valid until the next call of ether_peers_*. Returns the entry for the next call;
  * UINT32_MAX: no more.
  */
@@ -171,10 +171,10 @@ uint32_t ether_peers_known(const struct ether_peers *peers, uint32_t from, uint6
 void ether_peers_rx(struct ether_peers *peers, enum ether_peer_kind kind, const uint8_t from[6],
                     const uint8_t *body, uint32_t len, uint64_t now_ns);
 
-/* The next message to send now; one message with each call. false: no message is due. */
+/* Get the next message that is due; each call gets one message. false: no message is due. */
 bool ether_peers_next(struct ether_peers *peers, uint64_t now_ns, struct ether_peer_frame *ret);
 
-/* When ether_peers_next has a message; UINT64_MAX = never, unless another call changes that. */
+/* The time when ether_peers_next has a message; UINT64_MAX: none, unless another call makes one. */
 uint64_t ether_peers_deadline(const struct ether_peers *peers);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * The ring of frames that the kernel fills (PACKET_RX_RING, version 2; man 7 packet).
  *
- * Owns: making the ring, its size, removing it. Does not own: taking frames out of it (ether_rx.c).
+ * Owns: making and removing the ring, and its size. Does not own: reading its frames (ether_rx.c).
  */
 #include "vipd/link/ether.h"
 
@@ -16,7 +16,7 @@
 #define FRONT_BYTES                                                                                \
     (TPACKET_ALIGN(TPACKET2_HDRLEN) + TPACKET_ALIGN(ETHER_HEADS_MAX) + TPACKET_ALIGNMENT)
 
-/* Frames begin at cache lines. */
+/* Bytes of a cache line. Each frame begins at a cache line. */
 #define CACHE_LINE 64u
 
 /* Bytes of a block: the kernel allocates the ring in blocks. Large blocks waste less memory. */

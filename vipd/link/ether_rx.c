@@ -19,7 +19,7 @@
 #include "proto/assert.h"
 #include "vipd/link/xdp.h"
 
-/* Limit of frames without a packet that a recv call drops, for each packet that it may return. */
+/* For each packet it may return, ether_recv drops at most this many frames without a packet. */
 #define BAD_PER_PACKET 2
 
 static struct tpacket2_hdr *frame_at(const struct ether_ring *ring, uint32_t i)
@@ -57,7 +57,7 @@ static bool is_foreign(const struct ether *ether, const struct tpacket2_hdr *hdr
     return ether->want.vlan == 0 && from->sll_pkttype == PACKET_OTHERHOST;
 }
 
-/* Process one filled frame. Returns whether it has a packet; any other frame is counted. */
+/* Process one filled frame. true: *ret is its packet; false: it has no packet, and is counted. */
 static bool frame_take(struct ether *ether, struct tpacket2_hdr *hdr, uint32_t status,
                        uint64_t now_ns, struct link_rx *ret)
 {

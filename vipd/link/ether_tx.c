@@ -1,5 +1,5 @@
 /*
- * Sending: frames gathered from our headers and the registered pages, one sendmmsg call per batch.
+ * Sends frames, made of our headers and the registered pages: one sendmmsg call per batch.
  *
  * Owns: the meaning of socket errors. A frame that the medium refuses for good counts as lost; the
  * engine recovers from loss. Called from the engine's thread.
@@ -55,13 +55,13 @@ static bool full(struct ether *ether, uint64_t now_ns)
     return now_ns - ether->full_ns < ETHER_FULL_NS;
 }
 
-/* The kernel refused the first frame with errno `err`. true: the frame is lost, go on; false: try
- * the frame later. */
+/* The kernel refused the first frame with errno `err`. true: the frame is lost, so continue with
+ * the next frame; false: try the frame later. */
 static bool refused(struct ether *ether, int err, uint64_t now_ns)
 {
     switch (err) {
     case EAGAIN:
-    case ENOBUFS: /* dropped by a queue of the device; nothing has left */
+    case ENOBUFS: /* a queue of the device dropped the frame; no frame was sent */
     case ENOMEM:
         if (full(ether, now_ns))
             return false;
@@ -80,7 +80,7 @@ static bool refused(struct ether *ether, int err, uint64_t now_ns)
     return true;
 }
 
-/* Send messages 0..count-1. Returns the number of packets that are sent or lost. */
+/* Send the first `count` of tx_msgs. Returns the number of packets that are sent or lost. */
 static unsigned transmit(struct ether *ether, unsigned count, const struct link_tx *packets,
                          uint64_t now_ns)
 {

@@ -1,6 +1,6 @@
 /*
- * Use of XDP beside the packet socket of an Ethernet link (vipd/link/xdp.h does the work). Called
- * from the engine's thread.
+ * Uses XDP in addition to the packet socket of an Ethernet link (vipd/link/xdp.h does the work).
+ * Called from the engine's thread.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,8 +12,8 @@
 /* Time until the next call of xdp_kick if the kernel did not take all frames. */
 #define KICK_NS 20000u
 
-/* Must XDP be opened (again)? Yes if the interface or its MAC address has changed. While XDP is
- * open: yes if the MTU does not fit the buffers. After a refusal: yes if the MTU has changed. */
+/* Must XDP be opened (again)? Yes if the interface or its MAC address has changed. If XDP is open:
+ * yes if the MTU does not fit the buffers. If XDP was refused: yes if the MTU has changed. */
 static bool another(const struct ether *ether, const struct ether_if *now)
 {
     const struct ether_if *on = &ether->xdp_on;
@@ -97,7 +97,7 @@ unsigned ether_xdp_send(struct ether *ether, const struct link_tx *packets, unsi
 
 void ether_xdp_run(struct ether *ether, uint64_t now_ns)
 {
-    /* Frames that wait while the interface is down leave when the interface is up. */
+    /* Frames that wait while the interface is down are sent when the interface is up again. */
     if (ether->xdp && !ether->link.down && ether->xdp_kick_ns <= now_ns)
         ether->xdp_kick_ns = xdp_kick(ether->xdp, ether) ? now_ns + KICK_NS : UINT64_MAX;
 }

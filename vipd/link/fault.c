@@ -16,7 +16,7 @@
 
 #include "proto/assert.h"
 
-/* Bounds of delayed packets: beyond them the link is full. */
+/* Limits of the delayed packets: when they reach a limit, the link is full. */
 #define DELAYED_PACKETS_MAX 16384u
 #define DELAYED_BYTES_MAX   (64u << 20)
 
@@ -39,7 +39,7 @@ struct fault {
     struct link link;
     struct link *inner;
     struct link_faults faults;
-    uint64_t random;       /* state of the generator */
+    uint64_t random;       /* state of the random number generator */
     uint64_t number;       /* number of the next delayed packet */
     struct delayed **heap; /* binary heap; the first packet has the smallest (due_ns, number) */
     uint32_t heap_count, heap_room;
@@ -64,18 +64,18 @@ static uint64_t draw(struct fault *fault)
 
 static bool happens(struct fault *fault, double probability)
 {
-    /* A double holds 53 bits exactly: the left side is below 1.0. So probability 1.0 is certain. */
+    /* The left side is below 1.0 (a double holds 53 bits exactly): probability 1.0 always hits. */
     return (double)(draw(fault) >> 11) * 0x1p-53 < probability;
 }
 
-/* Decisions for one packet. */
+/* The faults that hit one packet. */
 struct fate {
     bool lost, doubled, corrupt;
     uint64_t delay_ns[2]; /* delays of the packet and its duplicate */
 };
 
-/* This function draws the same number of random values for each packet. So a setting does not
- * change the decisions for other faults. Only damage does: it takes one more value (keep_copy). */
+/* This function draws equally many values for each packet, so one setting does not change decisions
+ * for other faults. But a damaged packet changes them: keep_copy draws one more value. */
 static struct fate decide(struct fault *fault)
 {
     const struct link_faults *faults = &fault->faults;
@@ -159,7 +159,7 @@ static void heap_pop(struct fault *fault)
     fault->heap[i] = last;
 }
 
-/* Keep a copy until due_ns. false: no memory, the packet is lost. */
+/* Keep a copy until due_ns, damaged if `corrupt`. false: no memory, so the packet is lost. */
 static bool keep_copy(struct fault *fault, const struct link_tx *packet, uint64_t due_ns,
                       bool corrupt)
 {
@@ -193,7 +193,7 @@ static bool keep_copy(struct fault *fault, const struct link_tx *packet, uint64_
     return true;
 }
 
-/* Send packets that are due. Packets due at the same time leave in the order of sending. */
+/* Send packets that are due. Packets due at the same time leave in the order in which they came. */
 static void flush(struct fault *fault, uint64_t now_ns)
 {
     if (fault->retry_ns > now_ns)
@@ -223,7 +223,7 @@ static void follow(struct fault *fault)
     fault->link.class = &fault_class;
 }
 
-/* Carry out the decisions for a packet that a fault hits. */
+/* Apply the decisions in `fate` to a packet. */
 static void suffer(struct fault *fault, const struct link_tx *packet, const struct fate *fate,
                    uint64_t now_ns)
 {
@@ -246,14 +246,14 @@ static void suffer(struct fault *fault, const struct link_tx *packet, const stru
     }
 }
 
-/* Send packets that no fault hits to the inner link in one call, as a batch. Keep packets that the
- * inner link does not take: if the caller repeated them, faults could hit them after all. */
+/* Send packets without a fault to the inner link, in one call. Keep copies of the packets that the
+ * inner link does not take: if the caller sent these packets again, faults could hit them. */
 static void pass(struct fault *fault, const struct link_tx *packets, unsigned count,
                  uint64_t now_ns)
 {
     unsigned n = 0;
 
-    /* No packet may overtake a due packet that waits for a full inner link. */
+    /* A due packet may wait because the inner link was full. No packet may overtake it. */
     if (count > 0 && (fault->heap_count == 0 || fault->heap[0]->due_ns > now_ns))
         n = fault->inner->class->send(fault->inner, packets, count, now_ns);
     for (; n < count; n++)
@@ -265,8 +265,8 @@ static unsigned fault_send(struct link *link, const struct link_tx *packets, uns
                            uint64_t now_ns)
 {
     struct fault *fault = (struct fault *)link;
-    unsigned i, passing = 0; /* packets before i that no fault hits and that are not sent yet */
-    uint64_t reserved = 0;   /* bytes of these packets, in case all of them must wait */
+    unsigned i, passing = 0; /* number of unsent packets without a fault directly before i */
+    uint64_t reserved = 0;   /* bytes of the `passing` packets, in case they must all wait */
 
     follow(fault);
     flush(fault, now_ns);
@@ -274,7 +274,7 @@ static unsigned fault_send(struct link *link, const struct link_tx *packets, uns
         uint32_t bytes = packets[i].bytes;
         struct fate fate;
 
-        /* Stop if the packet and its duplicate have no room when all packets before it wait. */
+        /* Stop if packet and duplicate would have no room once all packets before them wait. */
         if (fault->heap_count + passing + 2 > DELAYED_PACKETS_MAX ||
             fault->heap_bytes + reserved + 2ull * bytes > DELAYED_BYTES_MAX)
             break;

@@ -2,7 +2,7 @@
  * The format of faults in the configuration (vipd/link/link.h).
  *
  * Owns: "loss=1%,dup=0.1%,reorder=0.5%,corrupt=0.01%,delay=50us,jitter=10us,blackhole,seed=42".
- * It reads decimal numbers itself, because strtod depends on the locale.
+ * This file reads decimal numbers without strtod, because strtod depends on the locale.
  */
 #include "vipd/link/link.h"
 
@@ -21,8 +21,8 @@ struct word {
     size_t value_len;
 };
 
-/* Parse digits with an optional point at the start of text. Returns the number of characters; 0 if
- * the text does not begin with a number. */
+/* Parse a number (digits with an optional point) at the start of text. Returns the number of
+ * characters; 0 if the text does not begin with a number. */
 static size_t parse_decimal(const char *text, size_t len, double *ret)
 {
     double value = 0, scale = 1;
@@ -112,8 +112,8 @@ static bool parse_seed(const struct word *word, uint64_t *ret)
     return true;
 }
 
-/* Set the fault that the word names. Outcomes: NULL: understood; else a text that says what was
- * expected. */
+/* Set the fault that the word names. Outcomes: NULL: the fault is set; else a text that says what
+ * was expected. */
 static const char *parse_word(const struct word *word, struct link_faults *faults)
 {
     static const char probability[] = "a probability such as 1% or 0.01";

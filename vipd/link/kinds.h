@@ -10,9 +10,9 @@
 #include "proto/wire_path.h"
 #include "vipd/link/link.h"
 
-/* Values of the keys of [nic:NAME] that only some kinds have. */
+/* Values of the keys of [nic:NAME] that only some kinds of links have. */
 struct link_keys {
-    bool variant; /* `link =` has the other word of the row (xdp), see link_kind_row.variant */
+    bool variant; /* `link =` is the second word for the kind, link_kind_row.variant ("xdp") */
 #define LINK_KEY(name, member, declaration, type, min, max, standard, help)      declaration;
 #define LINK_KEY_LATE(name, member, declaration, type, min, max, standard, help) declaration;
 #include "vipd/link/keys.def"
@@ -23,7 +23,7 @@ struct link_wish {
     const char *nic; /* name of the NIC, for log lines */
     const struct link_keys *keys;
     unsigned rank; /* number of earlier NICs that are rivals of this NIC (link_kind_row.rivals) */
-    bool (*random)(uint64_t *ret);  /* false: the kernel gives no random numbers */
+    bool (*random)(uint64_t *ret);  /* makes a random number; false: the kernel gives none */
     void (*warn)(const char *line); /* writes one line to the log */
     bool in_use;   /* the vipd from which this one takes over still uses the medium */
     int inherited; /* a kept socket, as in struct link_udp_config; 0 = none */
@@ -33,13 +33,13 @@ struct link_wish {
 
 /* One kind. The file of the kind sets the members that apply; the others are zero. */
 struct link_kind_row {
-    const char *name;  /* in the configuration and in views: "udp" */
+    const char *name;  /* name in the configuration and in views: "udp" */
     uint32_t overhead; /* bytes of the MTU that headers use; 0: the kind has no interface */
     /* Number of leading bytes of a host address that identify a source (a holder of a share): the
      * address without its port. */
     uint8_t source_bytes;
-    /* Number of leading bytes of a source that name its network; a host can choose the others. 0: a
-     * host can choose none. */
+    /* Number of leading bytes of a source that name its network; a host can choose the other bytes.
+     * 0: a host can choose no byte. */
     uint8_t network_bytes;
     /* Number of bytes at the end of a host address that hold the port; 0 if the address has no
      * port. */
@@ -59,36 +59,36 @@ struct link_kind_row {
     unsigned ip_version;
 
     const char *const *keys; /* names of the keys that this kind has; the last entry is NULL */
-    /* vipd --print-config prints the keys that only this kind has in a section [nic:NAME] of their
-     * own, below this sentence. NULL: it prints them in the section of the first NIC. */
+    /* The sentence that vipd --print-config prints before a separate section [nic:NAME] with the
+     * keys that only this kind has. NULL: these keys are in the section of the first NIC. */
     const char *sample;
-    /* Set the key path_key, the address of one path, to a word of `paths`. false: the word is no
-     * such address. NULL: NICs of this kind have one path. */
+    /* Set the key path_key to `word`, the address (or interface) of one path. false: the word is
+     * not valid. The member is NULL if NICs of this kind have one path. */
     bool (*path)(const char *word, struct link_keys *ret);
     const char *path_key; /* "address" or "interface" */
     /* Another word for the kind, which sets keys->variant: "xdp"; NULL: there is none. */
     const char *variant;
-    /* Returns the kind that `link =` means, by the other keys (IPv4, IPv6). NULL: always this. */
+    /* Returns the kind that `link =` means: other keys choose IPv4 or IPv6. NULL: always this. */
     enum link_kind (*settle)(const struct link_keys *keys);
     /* Returns a missing key that must be set, as in "interface = NAME"; NULL if there is none.
      * The member is NULL if the kind needs no key. */
     const char *(*lacks)(const struct link_keys *keys);
-    /* Two NICs of this kind must not share some values. Returns the values that a and b share, such
-     * as "the same address and port"; NULL: none. The member is NULL if there is no such rule. */
+    /* Returns the values that a and b share although two NICs must not share them, such as "the
+     * same address and port"; NULL: none. The member is NULL if two NICs may share all values. */
     const char *(*clash)(const struct link_keys *a, const struct link_keys *b);
 
-    bool keeps_socket; /* its socket may stay open until the next vipd starts (vipd/fd_store.h) */
-    /* Are two NICs of this kind rivals: does a question for one name on a segment reach both? NULL:
-     * NICs of this kind are never rivals. */
+    bool keeps_socket; /* the link's socket may stay open for the next vipd (vipd/fd_store.h) */
+    /* Are two NICs of this kind rivals: can both answer the same question for a name? The member is
+     * NULL if NICs of this kind are never rivals. */
     bool (*rivals)(const struct link_keys *a, const struct link_keys *b);
-    /* Outcomes: 0 and *ret; negative errno with a sentence for people in err. */
+    /* Open a link. Outcomes: 0 and *ret; negative errno with a sentence for people in err. */
     int (*open)(const struct link_wish *wish, struct link **ret, char *err, size_t err_bytes);
 };
 
 /*
- * Make the keys of each path of a NIC: those of a NIC with this path only. Returns the number of
- * paths, which is 1 without `paths`. Returns 0 if `paths` has too many words; also if a word is no
- * address of the kind, then ret_bad has the word.
+ * Make the keys of each path of a NIC: ret[i] has the keys of a NIC with path i + 1 only. Returns
+ * the number of paths, which is 1 without `paths`. Returns 0 if `paths` has too many words (ret_bad
+ * is empty) or a word is no address of the kind (ret_bad is this word).
  */
 unsigned link_kind_paths(enum link_kind kind, const struct link_keys *keys,
                          struct link_keys ret[VIP_PATHS_MAX], char ret_bad[LINK_NAME_BYTES]);
@@ -113,7 +113,7 @@ unsigned link_key_kinds(const char *key, char ret[LINK_WORDS_BYTES]);
 #define LINK_KIND(number, row, help) extern const struct link_kind_row row;
 #include "vipd/link/kinds.def"
 
-/* Functions for addresses, for several rows (addr.c): IPv6 with a port; MAC without a port. */
+/* Functions of addr.c for the addresses of several kinds: IPv6 with a port; MAC without a port. */
 #define LINK_MAC_BYTES 6
 int link_udp6_parse(const char *text, uint16_t default_port, struct link_addr *ret);
 int link_mac_parse(const char *text, uint16_t default_port, struct link_addr *ret);

@@ -32,8 +32,8 @@ const char *link_kind_name(enum link_kind kind);
 void link_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * Host part of a VIPL address. udp: the address (4 bytes of IPv4 or 16 bytes of IPv6), then 2 bytes
- * port, both in network order. The bytes do not have the scope of a link-local address
+ * Host part of a VIPL address. udp: the address (4 bytes of IPv4 or 16 bytes of IPv6), then the
+ * port (2 bytes), both in network order. The bytes do not contain the scope of a link-local address
  * (fe80::1%eth0), because each host numbers its interfaces itself. All link-local addresses of a
  * NIC are on the interface that has the NIC's own address.
  * ether: the 6 bytes of the MAC address. loop: always 00:00:00:00:00:01.
@@ -51,12 +51,12 @@ struct link_tx {
     uint32_t bytes;
 };
 
-/* One received packet. The caller may use its buffer until link_class.release. */
+/* One received packet. The caller may use its buffer until it calls link_class.release. */
 struct link_rx {
     const struct link_addr *from; /* valid until the buffer is released */
     const uint8_t *bytes;
     uint32_t len;
-    void *buffer; /* reference for release; several packets may share a buffer (GRO) */
+    void *buffer; /* argument of link_class.release; several packets may share a buffer (GRO) */
     bool scarce;  /* few buffers are free: release this buffer at once, do not keep it */
 };
 
@@ -70,28 +70,28 @@ struct link;
 
 /* The paths of packets to one host. */
 struct link_path_view {
-    unsigned paths;    /* number of paths of this host; 1: the members below are 0 */
+    unsigned paths;    /* number of paths of the NIC; 1: the members below are 0 */
     unsigned path;     /* number of the path that packets take; the first path has number 1 */
-    uint64_t since_ns; /* time since which packets take this path; 0: nothing was sent yet */
+    uint64_t since_ns; /* when packets began to take this path; 0: no packet was sent yet */
     unsigned answer;   /* bit i - 1: path i has answered, and is not silent now */
 };
 
 /* Bytes of the longest host name on a medium, with its terminating zero. */
 #define LINK_NAME_BYTES 64
 
-/* Called for each host. Returns false to end the calls. */
+/* Called once for each host. Returns false to end the calls. */
 typedef bool link_visit_fn(void *ctx, const struct link_addr *host);
 
 /* Called with the address `addr` of `host` on a path other than 0. */
 typedef void link_path_fn(void *ctx, const struct link_addr *host, unsigned path,
                           const struct link_addr *addr);
 
-/* Implementation table; `struct link` is the first member of each implementation. */
+/* The functions of one implementation, whose first member is a `struct link`. */
 struct link_class {
     const char *name; /* "udp", "ether", "loop", "fault", "paths" */
     /*
      * Send count packets, in order. Returns the number of packets taken: sent, or dropped by the
-     * medium (loss is allowed, and counted). Fewer than count: the medium is full, try again later.
+     * medium (loss is allowed, and counted). If below count, the medium is full: try again later.
      */
     unsigned (*send)(struct link *link, const struct link_tx *packets, unsigned count,
                      uint64_t now_ns);
@@ -114,11 +114,11 @@ struct link_class {
      */
     int (*find)(struct link *link, const char *name, uint64_t now_ns, struct link_addr *ret);
     /* Ask a host for its name by its address; NULL: this link cannot ask. Outcomes: 0 and ret; else
-     * as those of find (-EINVAL: not an address of this medium). */
+     * the outcomes of find (-EINVAL: not an address of this medium). */
     int (*name_of)(struct link *link, const struct link_addr *host, uint64_t now_ns,
                    char ret[LINK_NAME_BYTES]);
     /*
-     * Calls back for each host with a valid answer to `find` or `name_of`, from index `from` on,
+     * Call visit for each host with a valid answer to `find` or `name_of`, from index `from` on,
      * until visit returns false. The address is valid until the next call of the link. Returns the
      * index for the next call; UINT32_MAX: no more hosts. NULL: this link cannot ask.
      */
@@ -127,8 +127,8 @@ struct link_class {
     /* Fill in *ret for a host. NULL: the link has one path. */
     void (*see_path)(const struct link *link, const struct link_addr *host,
                      struct link_path_view *ret);
-    /* For the next vipd. visit_paths: call back for each address of a host on a path other than 0
-     * that has answered. remember_path: take such an address of an earlier vipd. NULL: one path. */
+    /* For the next vipd. visit_paths: call visit for each address that has answered on a path other
+     * than 0. remember_path: learn such an address from an earlier vipd. NULL: one path. */
     void (*visit_paths)(const struct link *link, link_path_fn *visit, void *ctx);
     void (*remember_path)(struct link *link, const struct link_addr *host, unsigned path,
                           const struct link_addr *addr);
@@ -144,18 +144,18 @@ struct link {
     const struct link_class *class;
     enum link_kind kind;
     struct link_addr self; /* own address; len 0: not known yet */
-    uint32_t packet_bytes; /* largest packet to be sent or received */
+    uint32_t packet_bytes; /* bytes of the largest packet to be sent or received */
     uint32_t window_bytes; /* bytes from one peer that may be under way to this host without loss */
     bool down;             /* packets sent now are usually lost */
     bool behind;           /* the last recv may have left packets; not counted in `changes` */
-    char why_down[LINK_WHY_BYTES]; /* "no such interface"; empty if not down */
-    const char *how;               /* "xdp"; static; NULL: the usual way of this kind of link */
+    char why_down[LINK_WHY_BYTES]; /* the reason: "no such interface"; empty if not down */
+    const char *how;               /* "xdp", static; NULL: packets go the usual way of this kind */
     /* "xdp (reason)": configured but not available; empty: nothing is missing */
     char without[LINK_WITHOUT_BYTES];
     uint32_t changes; /* number of changes of the fields above since the link was opened */
 };
 
-/* The paths to a host, for any link. */
+/* Fill in *ret for a host, for any link. */
 static inline void link_see_path(const struct link *link, const struct link_addr *host,
                                  struct link_path_view *ret)
 {
@@ -174,8 +174,8 @@ struct link_udp_config {
     uint32_t buffer_bytes; /* wanted SO_RCVBUF/SO_SNDBUF; a smaller receive buffer is logged */
     bool gso, gro;         /* use UDP_SEGMENT / UDP_GRO where the kernel has them */
     int inherited;         /* socket of an earlier vipd, which the link then owns; 0 = none */
-    /* Called for each socket that the link binds, and with -1 before its close, or before the close
-     * of an inherited socket that does not fit; may be NULL. */
+    /* Called with each socket that the link binds. Called with -1 when the link closes such a
+     * socket, or an inherited socket that does not fit. May be NULL. */
     void (*opened)(void *ctx, int sock);
     void *opened_ctx;
 };
@@ -224,7 +224,7 @@ struct link_faults {
     bool blackhole;                     /* all packets sent are lost */
     uint64_t seed;
 };
-/* Parse; outcomes: 0; -EINVAL with a sentence in err that names the bad word. */
+/* Parse the text of faults. Outcomes: 0; -EINVAL with a sentence in err that names the bad word. */
 int link_faults_parse(const char *text, struct link_faults *ret, char *err, size_t err_bytes);
 
 /* Put the fault decorator in front of `inner`; the decorator then owns `inner`. 0 or -ENOMEM. */
@@ -249,9 +249,9 @@ bool link_host_match(const char *a, const char *b);
 #define LINK_TEXT_BYTES 80
 
 /*
- * Divide "fe80::1%eth0" or "[fe80::1%eth0]:4794" into the address and the interface behind the
+ * Divide "fe80::1%eth0" or "[fe80::1%eth0]:4794" into the address and the interface after the
  * percent sign; without a percent sign ret_scope is empty. Outcomes: 0; -EINVAL the text is too
- * long, or has no interface behind the sign.
+ * long, or has no interface after the sign.
  */
 int link_addr_scope(const char *text, char ret_text[LINK_TEXT_BYTES],
                     char ret_scope[LINK_SCOPE_BYTES]);
@@ -264,7 +264,7 @@ int link_addr_scope(const char *text, char ret_text[LINK_TEXT_BYTES],
 int link_addr_parse_own(const char *text, uint16_t port, enum link_kind *ret_kind,
                         struct link_addr *ret, char ret_scope[LINK_SCOPE_BYTES]);
 
-/* Is it an IPv6 address that is valid on one interface only (fe80::/10)? */
+/* Is addr an IPv6 address that is valid on one interface only (fe80::/10)? */
 bool link_addr_is_local(const struct link_addr *addr);
 
 /*

@@ -2,7 +2,8 @@
  * The link without a medium (vipd/link/link.h): for programs of one host without a network.
  *
  * vipd/nic passes packets between sessions of one NIC without a link. So this link carries packets
- * only behind the fault decorator. Packets to the own address come back; all others are lost.
+ * only behind a fault decorator. It returns packets to its own address, and drops all other
+ * packets.
  *
  * Owns: copies of the packets under way. Called from the engine's thread.
  */
@@ -16,7 +17,7 @@
 #include "proto/assert.h"
 #include "vipd/link/kinds.h"
 
-/* Bounds of packets under way: beyond them the medium is full. */
+/* Limits of the packets under way: when they reach a limit, the link is full. */
 #define PACKETS_MAX 8192u
 #define BYTES_MAX   (32u << 20)
 
@@ -35,7 +36,7 @@ struct packet {
 struct loop {
     struct link link;
     struct packet *first, **end; /* packets under way, in order */
-    uint32_t count, bytes;       /* packets not released yet, also those handed out */
+    uint32_t count, bytes;       /* sums of the packets not released yet, also those handed out */
     struct link_stats stats;
 };
 

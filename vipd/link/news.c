@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Messages taken in one call; further messages stay for the next call. */
+/* Largest number of messages read in one call; further messages stay for the next call. */
 #define NEWS_MAX 64
 
 int link_news_open(bool addresses)

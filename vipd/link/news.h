@@ -10,7 +10,7 @@
 #include <stdbool.h>
 
 /*
- * A socket that becomes readable when any interface changes, with `addresses` also when an IP
+ * A socket that becomes readable when any interface changes; if `addresses`, also when an IP
  * address comes or goes. Outcomes: the descriptor, which the caller closes; negative errno.
  */
 int link_news_open(bool addresses);

@@ -11,31 +11,32 @@
 #define MS_NS     1000000ull
 #define SECOND_NS 1000000000ull
 
-/* Time between two ticks. Also between two questions on a path in use, or with a missing answer. */
+/* Time between two ticks, and between two questions on a path in use or with a missing answer. */
 #define ASK_NS (50 * MS_NS)
 
 /* Time between two questions on a path that is silent, not proved, or not in use. */
 #define SPARE_NS SECOND_NS
 
-/* A path is silent after SILENT_NS and SILENT_RTOS retransmission time-outs without an answer, and
- * not before SILENT_ASKED questions: if this host stood still, answers may wait in its sockets. */
+/* A path is silent if SILENT_ASKED questions have no answer after SILENT_NS and SILENT_RTOS
+ * retransmission time-outs. Time alone does not count: answers may wait in this host's sockets. */
 #define SILENT_NS    (200 * MS_NS)
 #define SILENT_RTOS  3u
 #define SILENT_ASKED 3u
-#define RTO_FIRST_NS SECOND_NS /* until the round trip is measured */
+#define RTO_FIRST_NS SECOND_NS /* the retransmission time-out until the round trip is measured */
 
-/* Packets return to a path with a lower number when that path has answered for this time. */
+/* Packets return to a path with a lower number when this path has answered for RETURN_NS. */
 #define RETURN_NS (10 * SECOND_NS)
 
-/* A host with one path never answers: ask a host STRANGER_ASKED times, then once in STRANGER_NS. */
+/* A host with one path never answers. So until a host answers, ask it STRANGER_ASKED times, then
+ * once in STRANGER_NS. */
 #define STRANGER_ASKED 4u
 #define STRANGER_NS    (60 * SECOND_NS)
-/* Questions per second to all such hosts together: a program can send to many addresses. */
+/* Questions per second to all hosts that never answered: a program can send to many addresses. */
 #define STRANGER_RATE 100u
 
 #define REMEMBERED_RTT_NS (50 * MS_NS) /* round trip of a remembered host until its first answer */
 
-#define TELL_NS SECOND_NS /* shortest time between two reports in the log */
+#define TELL_NS SECOND_NS /* shortest time between two reports of changed paths in the log */
 
 /* ---- the tables -------------------------------------------------------------------------- */
 
@@ -92,7 +93,7 @@ static bool has_answered(const struct path_hosts *hosts, const struct path_host 
     return any;
 }
 
-/* Remove a host that has never answered from the table, and return its memory for another host. The
+/* Remove from the table a host that has never answered, and return its memory for another host. The
  * search begins where the last search ended, and looks at 8 hosts at most. */
 static struct path_host *take_place(struct path_hosts *hosts)
 {
@@ -211,7 +212,7 @@ static void move(struct path_hosts *hosts, struct path_host *host, unsigned path
     host->since_ns = now_ns;
 }
 
-/* Forget an address of a host on a path other than 0: packets do not go there any more. */
+/* Forget the host's address on a path other than 0: packets no longer go to this address. */
 static void forget(struct path_hosts *hosts, struct path_host *host, unsigned path, uint64_t now_ns)
 {
     struct path_way *way = &host->way[path];
@@ -230,7 +231,7 @@ static void forget(struct path_hosts *hosts, struct path_host *host, unsigned pa
     *way = (struct path_way){0};
 }
 
-/* Has the table PATH_HOSTS_SOURCE proved hosts of the machine with this address already? */
+/* Does the table already have PATH_HOSTS_SOURCE proved hosts of the machine with this address? */
 static bool source_is_full(const struct path_hosts *hosts, const struct link_addr *name)
 {
     unsigned count = 0;
@@ -241,7 +242,7 @@ static bool source_is_full(const struct path_hosts *hosts, const struct link_add
     return count >= PATH_HOSTS_SOURCE;
 }
 
-/* The host has answered from this address: now the address belongs to no other host. */
+/* The host has answered from its address on this path: now the address belongs to no other host. */
 static void prove(struct path_hosts *hosts, struct path_host *host, unsigned path, uint64_t now_ns)
 {
     struct path_way *way = &host->way[path];
@@ -279,7 +280,7 @@ static void measure(struct path_way *way, uint64_t rtt_ns)
     way->rtt_ns = (7 * way->rtt_ns + rtt_ns) / 8 + 1;
 }
 
-/* Take the host's addresses on its other paths from its answer. */
+/* Copy the host's addresses on its other paths from its answer. */
 static void learn(struct path_hosts *hosts, struct path_host *host,
                   const struct vip_path_message *message, uint64_t now_ns)
 {
@@ -312,7 +313,7 @@ bool path_hosts_answered(struct path_hosts *hosts, const struct vip_path_message
     if (way->asked == 0 || message->nonce != way->nonce || !link_addr_equal(&way->addr, from))
         return false;
     if (!host->way[0].proved && source_is_full(hosts, &name))
-        return true; /* packets to this host always take path 0 */
+        return true; /* packets to this host, which stays unproved, always take path 0 */
     way->asked = 0;
     measure(way, (uint64_t)(clock_us(now_ns) - message->ts) * US_NS);
     if (!way->proved)
@@ -359,7 +360,7 @@ static void ask(struct path_hosts *hosts, struct path_host *host, unsigned path,
     send(ctx, path, &way->addr, &message);
 }
 
-/* May one more question go to a host that has never answered? */
+/* Does STRANGER_RATE allow one more question to a host that has never answered? */
 static bool stranger_may(struct path_hosts *hosts, uint64_t now_ns)
 {
     if (hosts->stranger_ns < now_ns)
@@ -370,19 +371,19 @@ static bool stranger_may(struct path_hosts *hosts, uint64_t now_ns)
     return true;
 }
 
-/* Is it time for a question by this path? */
+/* Is it time for a question to the host on this path? */
 static bool is_due(struct path_hosts *hosts, const struct path_host *host, unsigned path,
                    uint64_t now_ns)
 {
     const struct path_way *way = &host->way[path];
     uint64_t gap_ns = now_ns - way->last_ns;
 
-    if (!host->way[0].proved) /* the host has never answered: only its name is known */
+    if (!host->way[0].proved) /* the host has never answered */
         return gap_ns >= (way->asked < STRANGER_ASKED ? ASK_NS : STRANGER_NS) &&
                stranger_may(hosts, now_ns);
     if (way->silent || !way->proved)
         return gap_ns >= SPARE_NS || way->last_ns == 0;
-    /* While an answer is missing on the current path, ask on all paths: does the host still run? */
+    /* If an answer is missing on the current path, ask on all paths: does the host still run? */
     return gap_ns >= (way->asked > 0 || host->way[host->current].asked > 0 || path == host->current
                           ? ASK_NS
                           : SPARE_NS);
@@ -396,7 +397,7 @@ static bool is_silent(const struct path_way *way, uint64_t now_ns)
     return way->asked >= SILENT_ASKED && now_ns - way->first_ns >= limit_ns;
 }
 
-/* Packets take a silent path again only after a new answer. */
+/* Mark a path as silent. Packets take this path again only after a new answer on it. */
 static void silence(struct path_way *way)
 {
     way->silent = true;
@@ -414,7 +415,7 @@ static void choose(struct path_hosts *hosts, struct path_host *host, const bool 
                    uint64_t now_ns)
 {
     const struct path_way *current = &host->way[host->current];
-    /* On path 0 each host accepts packets, even if it has not answered. */
+    /* On path 0 each host accepts packets, even a host that has not answered. */
     bool good =
         up[host->current] && !current->silent && (host->current == 0 || path_way_answers(current));
 
@@ -428,10 +429,10 @@ static void choose(struct path_hosts *hosts, struct path_host *host, const bool 
         }
         if (!up[path] || !path_way_answers(way))
             continue;
-        /* If this path has not answered since the current path fell silent, it is no better. */
+        /* A path that has not answered since the current path fell silent is no better. */
         if (up[host->current] && current->silent && way->heard_ns < current->first_ns)
             continue;
-        /* Return from a good path to a lower number only after RETURN_NS of answers there. */
+        /* Leave a good path only for a path with a lower number that has answered for RETURN_NS. */
         if (good && now_ns - way->good_ns < RETURN_NS)
             continue;
         move(hosts, host, path,
@@ -464,8 +465,8 @@ static bool tick_host(struct path_hosts *hosts, struct path_host *host,
         }
         if (way->proved && !way->silent && is_silent(way, now_ns))
             silence(way);
-        /* Repeat a question until the host answers or the path is silent. Ask new questions only
-         * while the NIC sends to the host. */
+        /* Repeat a question until the host answers or the path is silent. Ask a new question only
+         * if the NIC has sent to the host. */
         waits = waits || (way->proved && way->asked > 0 && !way->silent);
         if ((sent || (way->proved && way->asked > 0 && !way->silent)) &&
             is_due(hosts, host, path, now_ns)) {
@@ -477,7 +478,7 @@ static bool tick_host(struct path_hosts *hosts, struct path_host *host,
     return sent || waits;
 }
 
-/* Log changes of paths, at most once in TELL_NS. Returns whether some must be logged later. */
+/* Log changes of paths, at most once in TELL_NS. Returns whether there are changes to log later. */
 static bool tell_moves(struct path_hosts *hosts, uint64_t now_ns, path_tell_fn *tell, void *ctx)
 {
     bool soon = hosts->told_ns != 0 && now_ns - hosts->told_ns < TELL_NS, any = false;

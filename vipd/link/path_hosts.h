@@ -3,7 +3,7 @@
  * which of its paths answer, and which path packets to it take (doc/wire.md, "Several paths").
  *
  * Owns: the table of hosts, questions and answers, the choice of the path. Does not own: sockets;
- * time comes from the caller, messages leave by a callback. Called by paths.c, with one thread.
+ * time comes from the caller, messages leave by a callback. Called by paths.c, from one thread.
  *
  * The address of a host on path 0 is its name. Path i of this host talks to path i of others only.
  * Until a host has proved other addresses, packets to it take path 0. The table gets a host when
@@ -16,29 +16,31 @@
 #include "proto/wire_path.h"
 #include "vipd/link/link.h"
 
-/* Hosts of the table. Packets to further hosts always take path 0. */
+/* Largest number of hosts in the table. Packets to other hosts always take path 0. */
 #define PATH_HOSTS_MAX 4096u
 
 /* One path to one host. */
 struct path_way {
-    struct link_addr addr;      /* len 0: not known */
-    bool remembered;            /* this address has answered an earlier vipd of this host */
-    bool proved;                /* an answer has come from this address */
-    bool silent;                /* the host no longer answers here */
-    unsigned asked;             /* questions since the last answer */
-    uint64_t nonce;             /* of the questions since the last answer */
-    uint64_t first_ns, last_ns; /* the first question since the last answer; the last question */
-    uint64_t heard_ns; /* the last answer; on path 0 also the last packet of a host not proved */
-    uint64_t good_ns;  /* since when the path answers and accepts packets; 0: it does not */
-    uint64_t rtt_ns, deviation_ns; /* smoothed; 0: not measured */
-    struct path_host *next;        /* in by_addr of this path, if proved; not used for path 0 */
+    struct link_addr addr; /* len 0: not known */
+    bool remembered;       /* this address has answered an earlier vipd of this host */
+    bool proved;    /* an answer has come from this address; on path 0 perhaps to an earlier vipd */
+    bool silent;    /* the host no longer answers on this path, or the path is down here */
+    unsigned asked; /* number of questions since the last answer */
+    uint64_t nonce; /* the nonce of all questions since the last answer */
+    /* time of the first question since the last answer; time of the last question */
+    uint64_t first_ns, last_ns;
+    /* time of the last answer; on path 0, of the last packet until the host's address is proved */
+    uint64_t heard_ns;
+    uint64_t good_ns; /* time since which the path answers and accepts packets; 0: it does not */
+    uint64_t rtt_ns, deviation_ns; /* round trip, smoothed; 0: not measured */
+    struct path_host *next;        /* in a bucket of by_addr, if `proved`; not used for path 0 */
 };
 
 struct path_host {
     struct link_addr first; /* address on path 0, which is the host's name */
     struct path_host *next; /* in by_name */
     unsigned current;       /* the path that packets to this host take */
-    uint64_t since_ns;      /* time since which packets take this path */
+    uint64_t since_ns;      /* time since which packets take the path `current` */
     bool sent;              /* the NIC has sent to this host since the last tick */
     struct path_way way[VIP_PATHS_MAX];
 };
@@ -67,14 +69,15 @@ struct path_hosts {
     struct siphash_key key; /* for nonces and tables */
     uint64_t drawn;         /* number of nonces drawn so far */
     uint64_t tick_ns;       /* next call of path_hosts_tick; UINT64_MAX: none is due */
-    unsigned count, hand;   /* number of hosts; number of the host that may lose its place next */
+    unsigned count, hand;   /* number of hosts; index of the host that may lose its place next */
     struct path_host *host[PATH_HOSTS_MAX];
     struct path_host *by_name[PATH_BUCKETS];
     struct path_host *by_addr[VIP_PATHS_MAX][PATH_BUCKETS]; /* proved addresses of each path */
     struct path_moves moves[VIP_PATHS_MAX][VIP_PATHS_MAX];  /* [from path][to path] */
     uint64_t told_ns;                                       /* time of the last line of the log */
-    uint64_t stranger_ns;   /* each question to a host without an answer adds 1 s / STRANGER_RATE */
-    uint64_t probes, moved; /* counters of questions, and of changes of paths */
+    /* each question to a host that has never answered adds 1 s / STRANGER_RATE */
+    uint64_t stranger_ns;
+    uint64_t probes, moved; /* number of questions; number of changes of paths */
     bool learned;           /* an address was proved or forgotten; the caller sets this to false */
 };
 
@@ -84,8 +87,8 @@ typedef void path_send_fn(void *ctx, unsigned path, const struct link_addr *to,
 /* Write to the log that packets to these hosts take path `to` in place of path `from`. */
 typedef void path_tell_fn(void *ctx, const struct path_moves *moves, unsigned from, unsigned to);
 
-/* Largest number of proved hosts whose names have the same source_bytes: one machine must not fill
- * the table. */
+/* Largest number of proved hosts whose names have the same source_bytes, so that one machine cannot
+ * fill the table. */
 #define PATH_HOSTS_SOURCE 64u
 
 /* paths: 2..VIP_PATHS_MAX. source_bytes: as in link_kind_row. seed: two random numbers, which no
@@ -99,12 +102,12 @@ struct path_host *path_hosts_to(struct path_hosts *hosts, const struct link_addr
                                 uint64_t now_ns);
 
 /* An earlier vipd knew this address of the host `name` on a path other than 0. As soon as the NIC
- * sends to the host, this address is asked, too, even if path 0 does not answer. */
+ * sends to the host, path_hosts_tick asks this address, too, even if path 0 does not answer. */
 void path_hosts_remember(struct path_hosts *hosts, const struct link_addr *name, unsigned path,
                          const struct link_addr *addr);
 
-/* A packet came from this host on path 0. If the host has not answered questions, it is asked anew:
- * perhaps its vipd has started meanwhile. */
+/* A packet came from this host on path 0. If the host has never answered, questions to it begin
+ * anew, because its vipd may have started meanwhile. */
 void path_hosts_heard(struct path_hosts *hosts, const struct link_addr *name, uint64_t now_ns);
 
 /* The NIC sends to this host, whose entry the caller has already. */

@@ -12,19 +12,20 @@
 #include "vipd/link/kinds.h"
 #include "vipd/link/path_hosts.h"
 
-/* recv looks at a path without packets for QUIET_NS only once in LOOK_NS: to save system calls. */
+/* If no packet has come by a path for QUIET_NS, recv looks at the path only once in LOOK_NS. This
+ * saves system calls. */
 #define QUIET_NS 1000000u
 #define LOOK_NS  20000u
 
-/* Packets given to one path in one call. */
+/* Largest number of packets that one call gives to a path. */
 #define BATCH 64u
 
-/* The number of a packet's path stands in the highest byte of its buffer's address. */
+/* The highest byte of the address of a packet's buffer holds the number of the packet's path. */
 #define BUFFER_SHIFT 56
 
 struct path {
     struct link *link;
-    uint64_t heard_ns, looked_ns; /* times of the last packet and of the last look */
+    uint64_t heard_ns, looked_ns; /* times of the last packet and of recv's last look */
     uint32_t changes;             /* link->changes at the last call of follow() */
 };
 
@@ -37,7 +38,7 @@ struct paths {
     struct path_host *last;  /* the host of the last packet to send; NULL: none */
     struct link_addr heard;  /* the host of the last packet that came by path 0 */
     unsigned first;          /* the path that the next recv looks at first */
-    struct link_stats stats; /* own counters only */
+    struct link_stats stats; /* without the counters of the paths' links */
     link_paths_learned_fn *learned;
     void *learned_ctx;
     uint64_t now_ns; /* time of the present call of send or recv */
@@ -66,8 +67,8 @@ static void paths_release(struct link *link, void *buffer)
 
 /* ---- state -------------------------------------------------------------------------------- */
 
-/* Write "path 2 (no carrier on eth1)" for each path that is down. `missing`: also what each path
- * that is up lacks (struct link, without). */
+/* Write "path 2 (no carrier on eth1)" for each path that is down. If `missing` is true, also write
+ * what each path that is up lacks (`without` of struct link). */
 static void say_down(const struct paths *paths, bool missing, char *ret, size_t ret_bytes)
 {
     size_t used = 0;
@@ -131,7 +132,7 @@ static void send_message(void *ctx, unsigned path, const struct link_addr *to,
     struct link_tx tx = {to, &iov, 1, sizeof(bytes)};
 
     vip_wire_put_path(bytes, message);
-    /* If the link has no room, the message is lost; a question is repeated. */
+    /* If the link has no room, the message is lost. A lost question is repeated later. */
     (void)inner->class->send(inner, &tx, 1, paths->now_ns);
 }
 
@@ -141,7 +142,7 @@ static void put_addr(struct vip_path_addr *ret, const struct link_addr *addr)
     memcpy(ret->bytes, addr->bytes, addr->len);
 }
 
-/* Answer a question on the path on which it came. false: the question is not for this path. */
+/* Answer a question on the path on which it came. false: it is not for this path of this host. */
 static bool answer(struct paths *paths, unsigned path, const struct link_addr *from,
                    const struct vip_path_message *question)
 {
@@ -248,7 +249,7 @@ static unsigned paths_send(struct link *link, const struct link_tx *packets, uns
     return sent;
 }
 
-/* A packet came on path 0, and the packet before it came from another host. */
+/* A packet came on path 0, and the previous packet on path 0 came from another host. */
 static void hear(struct paths *paths, const struct link_addr *from)
 {
     paths->heard = *from;
@@ -310,7 +311,7 @@ static unsigned paths_recv(struct link *link, struct link_rx *packets, unsigned 
         path->heard_ns = now_ns;
         kept += sift(paths, i, packets + kept, n);
     }
-    /* The next call begins with the next path: a flood on one path must not block the others. */
+    /* The next call begins with the next path, so a flood on one path does not block others. */
     paths->first = (paths->first + 1) % paths->count;
     follow(paths);
     if (now_ns >= paths->hosts->tick_ns)
@@ -360,7 +361,7 @@ static void paths_stats(const struct link *link, struct link_stats *ret)
     }
 }
 
-/* Ask on the segment of path 0: programs know a host by its address there. */
+/* Ask on the segment of path 0, because programs know a host by its address on path 0. */
 static int paths_find(struct link *link, const char *name, uint64_t now_ns, struct link_addr *ret)
 {
     struct link *first = ((struct paths *)link)->path[0].link;

@@ -1,6 +1,6 @@
 /*
  * Several links as one: the paths of a NIC (doc/wire.md, "Several paths"). Packets to a host take
- * one path. If this path falls silent, they take another.
+ * one path. If this path falls silent, the packets take another path.
  *
  * Owns: the links of the paths, sending and receiving of questions and answers about paths. Does
  * not own: the choice of a path (vipd/link/path_hosts.h).
@@ -16,9 +16,10 @@
 typedef void link_paths_learned_fn(void *ctx);
 
 /*
- * Make one link of count (2..VIP_PATHS_MAX) links of one kind. The first is path 0; the NIC has its
- * address. seed: two random numbers. learned: may be NULL. Outcomes: 0 and *ret, which now owns the
- * links; -ENOMEM or another negative errno: the caller still owns the links.
+ * Join `count` (2..VIP_PATHS_MAX) links of one kind to one link. The first link is path 0, whose
+ * address becomes the address of the NIC. seed: two random numbers. learned: may be NULL. Outcomes:
+ * 0 and *ret, which now owns the links; -ENOMEM or another negative errno: the caller still owns
+ * the links.
  */
 int link_paths_join(struct link *const *inner, unsigned count, const uint64_t seed[2],
                     link_paths_learned_fn *learned, void *ctx, struct link **ret);

@@ -1,4 +1,4 @@
-/* Log lines of links for the administrator: changes of an interface, features that are missing. */
+/* Lines that links log for the administrator: changes of an interface, missing features. */
 #include <stdarg.h>
 #include <stdio.h>
 

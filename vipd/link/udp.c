@@ -14,7 +14,7 @@
 #include "vipd/link/kinds.h"
 #include "vipd/link/news.h"
 
-/* Bytes of the socket buffers if the configuration sets none. */
+/* Bytes of a socket buffer if the configuration sets no size. */
 #define DEFAULT_BUFFER_BYTES (4u << 20)
 
 #define FALLBACK_ADDRESS "127.0.0.1" /* address of a host without a network */
@@ -28,7 +28,7 @@ static uint64_t udp_deadline(const struct link *link)
 {
     const struct udp *udp = (const struct udp *)link;
 
-    /* Packets that are already in memory do not make the descriptor readable. */
+    /* Packets that are already in memory need recv now, but do not make the descriptor readable. */
     return udp_rx_pending(udp) ? 0 : udp->look_ns;
 }
 
@@ -81,7 +81,7 @@ __attribute__((format(printf, 4, 5))) static int failed(int rc, char *err, size_
     return rc;
 }
 
-/* Use the address of the default route, because the configuration has no address. */
+/* Use the address of the default route's interface: the configuration has no address. */
 static int choose_default(struct udp *udp, uint16_t port, char *err, size_t err_bytes)
 {
     struct in_addr in;
@@ -97,7 +97,7 @@ static int choose_default(struct udp *udp, uint16_t port, char *err, size_t err_
     return 0;
 }
 
-/* Take the own address from the configuration or from the default route. */
+/* Set the link's own address from the configuration or from the default route. */
 static int choose_address(struct udp *udp, const struct link_udp_config *config, char *err,
                           size_t err_bytes)
 {
@@ -277,7 +277,7 @@ const struct link_kind_row link_udp6_row = {
     .clash = clash,
     .keeps_socket = true,
     .open = open_wish,
-    .local = 0, /* IPv6 has one loopback address */
+    .local = 0, /* IPv6 has no range of loopback addresses, only ::1 */
     .parse = link_udp6_parse,
     .format = link_addr_format,
 };

@@ -2,7 +2,7 @@
  * The UDP link follows the interface that has its address.
  *
  * Owns: the state of the link. If the interface is down or has no carrier, the state shows this.
- * The kernel still gets the packets, because it may have another route.
+ * The link still gives packets to the kernel, because the kernel may have another route.
  */
 #include "vipd/link/udp.h"
 
@@ -36,7 +36,7 @@ static void say_missing(const struct udp *udp, char why[LINK_WHY_BYTES])
         reason(why, "%s does not have the address of %s", udp->scope, own);
 }
 
-/* Open a socket that fits the interface. Outcomes: 0; negative errno with the reason in why. */
+/* Make the socket and the sizes fit the interface. Outcomes: 0; negative errno, reason in why. */
 static int enter(struct udp *udp, const struct udp_if *now, char why[LINK_WHY_BYTES])
 {
     bool local = link_addr_is_local(&udp->own);
@@ -61,8 +61,8 @@ static int enter(struct udp *udp, const struct udp_if *now, char why[LINK_WHY_BY
     return 0;
 }
 
-/* Read the state of the interface. Sets why to the reason that the link cannot be up, or to an
- * empty string. Returns the same values as enter(). */
+/* Read the state of the interface. Sets why to the reason why the link is down; if the link is up,
+ * to an empty string. Returns the same values as enter(). */
 static int look(struct udp *udp, char why[LINK_WHY_BYTES])
 {
     struct udp_if now;

@@ -17,7 +17,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* Name of the interface with the default route of the lowest metric. */
+/* Find the interface that has the default route with the lowest metric. */
 static int default_interface(char name[IF_NAMESIZE])
 {
     FILE *routes = fopen("/proc/net/route", "re");
@@ -32,7 +32,7 @@ static int default_interface(char name[IF_NAMESIZE])
         unsigned destination, flags, metric, mask;
 
         _Static_assert(IF_NAMESIZE == 16, "the width in the format below");
-        /* The heading line does not match the format. */
+        /* This skips the heading line, which does not match the format. */
         if (sscanf(line, "%15s %x %*x %x %*u %*u %u %x", iface, &destination, &flags, &metric,
                    &mask) != 5)
             continue;
@@ -68,7 +68,7 @@ int udp_if_default_address(struct in_addr *ret)
     return rc;
 }
 
-/* Has the interface the address? The loopback interface has all addresses of its IPv4 subnet. */
+/* Has the interface the link's own address? The loopback interface has its whole IPv4 subnet. */
 static bool has4(const struct ifaddrs *i, const struct udp *udp)
 {
     struct in_addr own, mask, wanted;

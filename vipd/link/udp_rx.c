@@ -1,8 +1,8 @@
 /*
  * Receiving over UDP: recvmmsg batches, splitting of coalesced messages (vipd/link/udp.h).
  *
- * Owns: the way from a socket to struct link_rx. Does not own: the meaning of a packet; only its
- * length is used. Called from the engine's thread.
+ * Owns: the conversion of messages of a socket to struct link_rx. Does not own: the meaning of a
+ * packet; this file uses only its length. Called from the engine's thread.
  */
 #include "vipd/link/udp.h"
 
@@ -12,7 +12,7 @@
 
 #include "proto/assert.h"
 
-/* Attach buffers to message i of the next batch. Returns whether the message has buffers. */
+/* Attach two buffers to message i of the next batch. false: a buffer is missing. */
 static bool attach(struct udp *udp, unsigned i)
 {
     if (!udp->rx_small[i])
@@ -34,8 +34,9 @@ static bool attach(struct udp *udp, unsigned i)
 }
 
 /*
- * Make the messages ready for the next batch; returns the number of ready messages. Only messages
- * that the last batch used need buffers, so polling an idle socket costs only the system call.
+ * Attach buffers to the messages of the next batch; returns the number of messages with buffers.
+ * Only messages that the last batch used need new ones, so polling an idle socket costs only the
+ * system call.
  */
 static unsigned attach_used(struct udp *udp)
 {
@@ -46,7 +47,7 @@ static unsigned attach_used(struct udp *udp)
     return UDP_RX_BATCH;
 }
 
-/* Length of the packets that the kernel has joined in this message; 0 if it has one packet. */
+/* Length of each packet that the kernel has joined in this message; 0: it has only one packet. */
 static uint32_t segment_bytes(const struct msghdr *msg)
 {
     for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg); cmsg;
@@ -62,7 +63,7 @@ static uint32_t segment_bytes(const struct msghdr *msg)
     return 0;
 }
 
-/* Make message i of a batch ready to hand out, or drop and count it. */
+/* Append received message i of a batch to udp->ready, or drop and count it. */
 static void take_message(struct udp *udp, unsigned i)
 {
     const struct mmsghdr *mmsg = &udp->rx_msgs[i];
@@ -90,7 +91,7 @@ static void take_message(struct udp *udp, unsigned i)
         memcpy(buf->bytes, udp->rx_small[i]->bytes, UDP_SMALL_BYTES);
     }
     buf->from = from;
-    buf->refs = 1; /* the reference of the ready message itself */
+    buf->refs = 1; /* the reference that the message in udp->ready has */
     ready = &udp->ready[udp->ready_count++];
     *ready = (struct udp_msg){.buf = buf, .at = buf->bytes, .left = len, .segment = segment};
 }
@@ -106,8 +107,8 @@ static void discard(struct udp *udp)
     }
 }
 
-/* One recvmmsg call of up to `want` messages into the empty udp->ready. Returns whether more
- * messages may wait. */
+/* Receive at most `want` messages into the empty udp->ready, by one recvmmsg call. Returns whether
+ * more messages may wait in the socket. */
 static bool receive_batch(struct udp *udp, unsigned want)
 {
     unsigned room = attach_used(udp);
@@ -138,7 +139,7 @@ static bool receive_batch(struct udp *udp, unsigned want)
     return (unsigned)n == room;
 }
 
-/* Hand out the next packet of a ready message. Returns false when the message is used up. */
+/* Hand out the next packet of a received message. false: the message has no more packets. */
 static bool next_packet(struct udp *udp, struct udp_msg *msg, struct link_rx *ret)
 {
     uint32_t len = msg->left < msg->segment ? msg->left : msg->segment;
@@ -177,7 +178,7 @@ unsigned udp_recv(struct link *link, struct link_rx *packets, unsigned count, ui
             }
             continue;
         }
-        /* One system call per turn; the next turn takes later messages. */
+        /* Each call of udp_recv makes one recvmmsg call. Later messages wait for the next call. */
         if (asked || udp->sock < 0)
             break;
         more = receive_batch(udp, count - n);
@@ -199,7 +200,7 @@ void udp_release(struct link *link, void *buffer)
 
 bool udp_rx_pending(const struct udp *udp)
 {
-    /* All packets of the first message may have been handed out already. */
+    /* The first message may have no packet left, so look at the later messages, too. */
     for (unsigned i = udp->ready_at; i < udp->ready_count; i++)
         if (udp->ready[i].left > 0)
             return true;

@@ -2,8 +2,8 @@
  * The socket of the UDP link: making and binding it, its options, and the sizes that follow from
  * the kernel's receive buffer (vipd/link/udp.h).
  *
- * Owns: all options of the socket. They need no privilege. With CAP_NET_ADMIN buffers may exceed
- * the bounds of the system. Called from the engine's thread.
+ * Owns: all options of the socket. They need no privilege. With CAP_NET_ADMIN, socket buffers may
+ * exceed the system's bounds. Called from the engine's thread.
  */
 #include "vipd/link/udp.h"
 
@@ -13,10 +13,10 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-/* Ask for a socket buffer of this size, beyond the system's bound if vipd may. */
+/* Ask for a socket buffer of this size. With a privilege, it may exceed the system's bound. */
 static void set_buffer(int sock, int force_option, int option, uint32_t bytes)
 {
-    /* The argument is an int, and the kernel doubles it: 1 GiB is the largest size. */
+    /* The argument is an int, and the kernel doubles it, so 1 GiB is the largest size. */
     int value = bytes < (1u << 30) ? (int)bytes : 1 << 30;
 
     if (setsockopt(sock, SOL_SOCKET, force_option, &value, sizeof(value)) < 0)
@@ -34,9 +34,9 @@ static uint32_t get_buffer(int sock, int option)
 }
 
 /*
- * Packets are never fragmented: one lost fragment loses the whole packet. The kernel must not
+ * Forbid fragments, because one lost fragment loses the whole packet. The kernel must not
  * believe ICMP messages about the MTU of the path, because any host can forge them. The engine
- * probes the path itself.
+ * finds the MTU of the path itself.
  */
 static void set_no_fragments(const struct udp *udp)
 {
@@ -60,7 +60,7 @@ static void set_options(struct udp *udp)
     set_no_fragments(udp);
     set_buffer(udp->sock, SO_RCVBUFFORCE, SO_RCVBUF, wanted);
     set_buffer(udp->sock, SO_SNDBUFFORCE, SO_SNDBUF, wanted);
-    /* getsockopt returns twice the number that was set. */
+    /* getsockopt returns twice the size that was set. */
     if (get_buffer(udp->sock, SO_RCVBUF) / 2 < wanted && !udp->buffer_logged) {
         udp->buffer_logged = true;
         link_addr_format(&udp->own, self, sizeof(self));
@@ -68,7 +68,7 @@ static void set_options(struct udp *udp)
                  "vipd with CAP_NET_ADMIN",
                  self, (unsigned)get_buffer(udp->sock, SO_RCVBUF) / 2, (unsigned)wanted);
     }
-    /* Set GRO in any case: an inherited socket may have GRO switched on. */
+    /* Set GRO even if it is not wanted, because an inherited socket may have it switched on. */
     udp->gro =
         setsockopt(udp->sock, SOL_UDP, UDP_GRO, udp->want_gro ? &one : &zero, sizeof(one)) == 0 &&
         udp->want_gro;
@@ -76,8 +76,8 @@ static void set_options(struct udp *udp)
         udp->want_gso && setsockopt(udp->sock, SOL_UDP, UDP_SEGMENT, &zero, sizeof(zero)) == 0;
 }
 
-/* Use the inherited socket if it is bound to the own address; else close it. Returns whether it is
- * used. */
+/* Use the inherited socket if it is bound to the own address; else close it. true: udp->sock is
+ * the inherited socket. */
 static bool use_inherited(struct udp *udp)
 {
     union udp_name name = {0};
@@ -138,9 +138,9 @@ void udp_sock_close(struct udp *udp)
 }
 
 /*
- * Bytes of the receive buffer that one packet of the largest size uses: the kernel charges the
- * memory that holds the packet. For a small packet this is a power of two, on real devices often a
- * whole page. For a large packet it is a number of pages.
+ * Bytes of the receive buffer that a packet of this size uses: the kernel counts all memory that
+ * holds the packet. For a small packet this memory is a power of two, on real devices often a whole
+ * page. For a large packet it is a number of pages.
  */
 static uint32_t packet_truesize(uint32_t packet_bytes)
 {
@@ -160,7 +160,7 @@ static void set_window(struct udp *udp)
     uint64_t packet = udp->link.packet_bytes;
     uint64_t packets;
 
-    /* The kernel frees up to a quarter of the buffer late. */
+    /* The kernel may free a quarter of the buffer late, so count on three quarters. */
     packets = buffer * 3 / 4 / packet_truesize(udp->link.packet_bytes);
     /* A window below two packets would stall each sender, which is worse than lost packets. */
     if (packets < 2)

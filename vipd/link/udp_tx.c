@@ -13,8 +13,8 @@
 
 #include "proto/assert.h"
 
-/* Number of packets that may travel in one message: same destination, equal length, only the last
- * packet may be shorter. *ret_iovs: gather entries that these packets need. */
+/* Returns how many of the first packets may share one message. They have one destination and equal
+ * lengths; only the last packet may be shorter. *ret_iovs: gather entries that they need. */
 static unsigned coalesce(const struct udp *udp, const struct link_tx *packets, unsigned count,
                          unsigned iov_room, unsigned *ret_iovs)
 {
@@ -55,7 +55,7 @@ static void set_segment(struct udp *udp, unsigned m, uint16_t segment)
     memcpy(CMSG_DATA(cmsg), &segment, sizeof(segment));
 }
 
-/* Build message m from the first packets; advance *iovs_used. Returns the number of packets. */
+/* Build message m from the first packets; advance *iovs_used. Returns how many packets it has. */
 static unsigned build_message(struct udp *udp, unsigned m, const struct link_tx *packets,
                               unsigned count, unsigned *iovs_used)
 {
@@ -103,8 +103,8 @@ static void log_oversize(struct udp *udp, uint32_t bytes)
 }
 
 /*
- * The first message was refused with errno `err`. Outcomes: number of lost packets to skip (0: try
- * the same message again); -EAGAIN the socket is full.
+ * The kernel has refused the first message with errno `err`. Outcomes: number of lost packets to
+ * skip (0: send the same packets again); -EAGAIN: the socket is full.
  */
 static int refused(struct udp *udp, int err, const struct link_tx *packets)
 {
@@ -114,14 +114,14 @@ static int refused(struct udp *udp, int err, const struct link_tx *packets)
         udp->stats.tx_again++;
         return -EAGAIN;
     }
-    /* The device or the path does not accept joined packets: send them one by one. */
+    /* The device or the path may not accept joined packets: send the packets one by one. */
     if (joined && (err == EIO || err == EINVAL || err == EOPNOTSUPP || err == EMSGSIZE)) {
         udp->gso = false;
         udp->gso_doubt = err;
         return 0;
     }
-    /* A single packet is refused with the same error (our address may have been removed). Joining
-     * was not the cause, so join packets again. */
+    /* If a single packet is refused with the same error, join packets again: joining was not the
+     * cause. The interface may have lost our address, for instance. */
     if (udp->gso_doubt == err)
         udp->gso = true;
     udp->gso_doubt = 0;
@@ -174,7 +174,8 @@ unsigned udp_send(struct link *link, const struct link_tx *packets, unsigned cou
         unsigned m = 0, planned = done, iovs_used = 0;
 
         while (m < UDP_TX_BATCH && planned < count) {
-            /* Drop a packet to an address of another kind of link. */
+            /* An address of another kind of link: end the batch before this packet. A batch without
+             * messages means that its first packet is dropped. */
             if (packets[planned].to->len != udp->own.len)
                 break;
             planned += build_message(udp, m, &packets[planned], count - planned, &iovs_used);

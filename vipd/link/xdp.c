@@ -1,4 +1,4 @@
-/* Frames past the network stack: sockets, shared buffers, rings (vipd/link/xdp.h). */
+/* Frames that bypass the network stack: sockets, shared buffers, rings (vipd/link/xdp.h). */
 #include "vipd/link/xdp.h"
 
 #include <errno.h>
@@ -15,14 +15,14 @@
 #include "proto/assert.h"
 #include "vipd/link/xdp_prog.h"
 
-/* Bytes of a buffer, for one frame behind the kernel's headroom; a page is the largest size. */
+/* Bytes of a buffer: the kernel's headroom, then one frame. A page is the largest size. */
 #define CHUNK_BYTES 4096u
 
-/* Bytes for the kernel: before a frame (XDP_PACKET_HEADROOM), and behind it for kernel records. */
+/* Bytes of a buffer for the kernel: XDP_PACKET_HEADROOM before a frame, records after the frame. */
 #define CHUNK_SPARE 640u
 #define MTU_MAX     (CHUNK_BYTES - CHUNK_SPARE)
 
-/* Buffers for receiving and for sending. Together 8 MiB, which users may lock by default. */
+/* Buffers for receiving and for sending, together 8 MiB, which users may lock by default. */
 #define RX_CHUNKS XDP_RX_BUFFERS
 #define TX_CHUNKS 512u
 #define CHUNKS    (RX_CHUNKS + TX_CHUNKS)
@@ -30,7 +30,7 @@
 /* Entries of each ring: a power of two with room for every buffer. */
 #define ENTRIES 2048u
 
-/* Largest number of frames without a packet that one call takes from one queue. */
+/* Largest number of frames without a packet that one call of xdp_recv takes from one queue. */
 #define BAD_MAX 64u
 
 _Static_assert(RX_CHUNKS <= ENTRIES && TX_CHUNKS <= ENTRIES, "rings");
@@ -38,10 +38,10 @@ _Static_assert(RX_CHUNKS <= ENTRIES && TX_CHUNKS <= ENTRIES, "rings");
 /* A ring in the kernel's layout. An index only grows; its entry is at index % ENTRIES. */
 struct ring {
     uint32_t *producer, *consumer, *flags;
-    void *entries; /* struct xdp_desc of rx and tx, uint64_t of fill and completion */
+    void *entries; /* in rx and tx: struct xdp_desc; in fill and completion: uint64_t */
     void *map;
     size_t map_bytes;
-    uint32_t own; /* index of our end; the kernel sees the index after publish() */
+    uint32_t own; /* our own index; publish() shows it to the kernel */
 };
 
 /* One receive queue of the card. The socket of the first queue owns the buffers and sends all
@@ -54,20 +54,20 @@ struct queue {
 
 struct xdp {
     struct xdp_prog prog;
-    uint8_t *area; /* CHUNKS buffers: receiving, then sending */
+    uint8_t *area; /* CHUNKS buffers: those for receiving, then those for sending */
     struct queue queue[XDP_QUEUES_MAX];
     unsigned queues;
     unsigned first;       /* queue with which the next xdp_recv begins */
     bool zero_copy;       /* the driver uses the buffers without copies */
     uint32_t packet_max;  /* largest packet that the MTU ever allowed since the link was opened */
-    struct xdp_pool pool; /* receiving buffers by number */
-    uint32_t tx_free[TX_CHUNKS]; /* numbers of sending buffers */
+    struct xdp_pool pool; /* distribution of the receiving buffers, by number */
+    uint32_t tx_free[TX_CHUNKS]; /* numbers of the free sending buffers */
     uint32_t tx_free_count;
     bool held[RX_CHUNKS]; /* receiving buffers given to the NIC */
     struct link_addr from[RX_CHUNKS];
 };
 
-/* The queue that has a receiving buffer, or had it last. */
+/* Returns the queue that has this receiving buffer, or had it last. */
 static struct queue *queue_of(struct xdp *xdp, uint32_t chunk)
 {
     return &xdp->queue[xdp->pool.queue[chunk]];
@@ -83,7 +83,7 @@ static void publish(uint32_t *at, uint32_t value)
     __atomic_store_n(at, value, __ATOMIC_RELEASE);
 }
 
-/* Put a receiving buffer into the fill ring, which has an entry for each buffer. */
+/* Put a receiving buffer into the queue's fill ring, which has an entry for each buffer. */
 static void put(struct queue *queue, uint32_t chunk)
 {
     ((uint64_t *)queue->fill.entries)[queue->fill.own++ % ENTRIES] = (uint64_t)chunk * CHUNK_BYTES;
@@ -177,7 +177,7 @@ static int make_buffers(struct xdp *xdp, char why[LINK_WHY_BYTES])
     return 0;
 }
 
-/* Make socket and rings of a queue; give the kernel its first buffers. Outcomes as make_buffers. */
+/* Make the socket and the rings of a queue; lend it its first buffers. Outcomes as make_buffers. */
 static int make_queue(struct xdp *xdp, unsigned n, char why[LINK_WHY_BYTES])
 {
     struct queue *queue = &xdp->queue[n];
@@ -215,7 +215,7 @@ static int bind_queue(struct xdp *xdp, unsigned n, const struct ether_if *interf
     return xdp_prog_add(&xdp->prog, n, xdp->queue[n].sock, why);
 }
 
-/* Number of receive queues that get a socket; 1 if the card does not report its queues. */
+/* Returns how many receive queues get a socket; 1 if the card does not report its queues. */
 static unsigned count_queues(const struct ether *ether)
 {
     struct ethtool_channels channels = {.cmd = ETHTOOL_GCHANNELS};
@@ -232,7 +232,7 @@ static unsigned count_queues(const struct ether *ether)
     return count == 0 ? 1 : count > XDP_QUEUES_MAX ? XDP_QUEUES_MAX : count;
 }
 
-/* Does the driver use our buffers? If not, the kernel copies. */
+/* Does the driver use our buffers? If not, the kernel copies the frames. */
 static bool asks_no_copies(const struct xdp *xdp)
 {
     struct xdp_options options = {0};
@@ -333,13 +333,13 @@ bool xdp_resize(struct xdp *xdp, const struct ether *ether, uint32_t mtu)
     if (mtu > MTU_MAX)
         return false;
     packet_max = packet_max > ETHER_HEAD_BYTES ? packet_max - ETHER_HEAD_BYTES : 0;
-    /* Packets sent before the MTU became smaller may still arrive. */
+    /* packet_max never becomes smaller: packets from before a smaller MTU may still arrive. */
     if (packet_max > xdp->packet_max)
         xdp->packet_max = packet_max;
     return true;
 }
 
-/* Three quarters of the buffers that a queue can have; the others are for acknowledgements. */
+/* Use three quarters of the buffers that a queue can have; the rest is for acknowledgements. */
 uint32_t xdp_window_packets(const struct xdp *xdp)
 {
     return xdp_pool_most(&xdp->pool) * 3 / 4;
@@ -379,8 +379,8 @@ static void give_back(struct xdp *xdp, uint32_t chunk)
     publish(queue->fill.producer, queue->fill.own);
 }
 
-/* Take one frame. Returns whether it has a packet; a frame without a packet is counted, and its
- * buffer is given back. */
+/* Take one frame. true: the frame has a packet, which is in *ret. false: it has no packet. Then it
+ * is counted, and its buffer is given back. */
 static bool take(struct xdp *xdp, struct ether *ether, const struct xdp_desc *desc,
                  struct link_rx *ret)
 {
@@ -393,7 +393,7 @@ static bool take(struct xdp *xdp, struct ether *ether, const struct xdp_desc *de
     VIP_ASSERT(chunk < RX_CHUNKS && !xdp->held[chunk]);
     queue = queue_of(xdp, chunk);
     if (verdict != ETHER_OK || content.len > xdp->packet_max) {
-        /* A message among hosts counts as a bad header: such messages come by the packet socket. */
+        /* A message among hosts counts as a bad header: it must come by the packet socket. */
         if (verdict == ETHER_OK)
             ether->stats.rx_truncated++;
         else
@@ -409,7 +409,7 @@ static bool take(struct xdp *xdp, struct ether *ether, const struct xdp_desc *de
                             .bytes = content.bytes,
                             .len = content.len,
                             .buffer = xdp->area + (size_t)chunk * CHUNK_BYTES,
-                            /* vipd/nic may keep half of the queue's buffers. */
+                            /* The NIC may keep packets in half of the queue's buffers. */
                             .scarce = queue->out > xdp->pool.lent[xdp->pool.queue[chunk]] / 2};
     ether->stats.rx_packets++;
     ether->stats.rx_bytes += content.len;
@@ -434,7 +434,7 @@ static unsigned recv_queue(struct xdp *xdp, unsigned which, struct ether *ether,
         else
             bad++;
     }
-    /* A busy queue gets more buffers if some are free: twice the number that it has filled. */
+    /* If buffers are free, a busy queue gets twice as many buffers as it has just filled. */
     if (n + bad > 0) {
         publish(queue->rx.consumer, queue->rx.own);
         lend(xdp, which, 2 * (n + bad));
@@ -484,7 +484,7 @@ uint32_t xdp_out(const struct xdp *xdp)
 
 /* ---- sending ------------------------------------------------------------------------------- */
 
-/* Take back buffers of frames that have left. */
+/* Take back the buffers of frames that the kernel has sent. */
 static void reclaim(struct xdp *xdp)
 {
     struct ring *completion = &xdp->queue[0].completion;
@@ -509,7 +509,7 @@ bool xdp_send(struct xdp *xdp, struct ether *ether, const struct link_tx *packet
     uint32_t chunk, len;
     uint8_t *frame;
 
-    /* If the MTU grew while buffers were handed out, a packet may be too large for a buffer. */
+    /* If the MTU grew while the NIC had buffers, a packet may be too large for a buffer. */
     if (packet->bytes > xdp->packet_max)
         return false;
     if (xdp->tx_free_count == 0)
@@ -540,7 +540,7 @@ bool xdp_kick(struct xdp *xdp, struct ether *ether)
 
     if (load(tx->consumer) != tx->own) {
         ether->stats.tx_syscalls++;
-        /* An error means that the device is full or down: the caller kicks again later. */
+        /* An error means that the device is full or down. The caller calls xdp_kick again later. */
         if (sendto(xdp->queue[0].sock, NULL, 0, MSG_DONTWAIT, NULL, 0) < 0) {
             ether->stats.tx_again++;
             if (errno == ENETDOWN || errno == ENXIO)

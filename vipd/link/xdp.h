@@ -1,12 +1,12 @@
 /*
- * Frames past the network stack (AF_XDP), for an Ethernet link with link = xdp.
+ * Frames that bypass the network stack (AF_XDP), for an Ethernet link with link = xdp.
  *
  * A small program at the interface gives our frames to sockets, one for each receive queue of the
  * card; all other frames go on to the kernel untouched. The sockets share buffers with the kernel
- * and with each other. The packet socket of the Ethernet link stays open beside them. It receives
- * frames that come another way: messages among hosts, frames of further queues, frames from which
- * the card has removed the VLAN tag. The packet socket also sends long batches. Without XDP the
- * packet socket receives and sends all frames.
+ * and with each other. The packet socket of the Ethernet link stays open. It receives the other
+ * frames: messages among hosts, frames of queues without an XDP socket, frames whose VLAN tag the
+ * card has removed. The packet socket also sends long batches. Without XDP, the packet socket
+ * receives and sends all frames.
  *
  * Owns: program, map, sockets, shared buffers and rings. Does not own: contents of a frame
  * (ether_frame.c), states of the interface (ether_follow.c). Called from the engine's thread.
@@ -31,10 +31,10 @@ struct xdp;
  */
 int xdp_open(const struct ether *ether, const struct ether_if *interface, struct xdp **ret,
              char why[LINK_WHY_BYTES]);
-/* All buffers must have been released. NULL is allowed. */
+/* All received packets must have been released. NULL is allowed. */
 void xdp_close(struct xdp *xdp);
 
-/* Descriptors; one of them is readable when frames wait. Returns their number. */
+/* Gives the descriptors of the sockets; one is readable when frames wait. Returns their number. */
 unsigned xdp_fds(const struct xdp *xdp, int ret[XDP_QUEUES_MAX]);
 /* The interface has this MTU now. false: its frames do not fit the buffers, so close and reopen. */
 bool xdp_resize(struct xdp *xdp, const struct ether *ether, uint32_t mtu);
@@ -42,20 +42,21 @@ bool xdp_resize(struct xdp *xdp, const struct ether *ether, uint32_t mtu);
 uint32_t xdp_window_packets(const struct xdp *xdp);
 /* Frames lost since xdp_open, because the kernel had no buffer or no room in the receive ring. */
 uint64_t xdp_losses(const struct xdp *xdp);
-/* "native without copies", "native with copies" or "generic with copies"; static. */
+/* Returns "native without copies", "native with copies" or "generic with copies"; static. */
 const char *xdp_mode(const struct xdp *xdp);
 
-/* As link_class.recv and release; frames are checked like those of the packet socket. */
+/* xdp_recv and xdp_release do the work of link_class.recv and release. xdp_recv checks frames as
+ * the packet socket does. */
 unsigned xdp_recv(struct xdp *xdp, struct ether *ether, struct link_rx *packets, unsigned count);
 bool xdp_owns(const struct xdp *xdp, const void *buffer);
 void xdp_release(struct xdp *xdp, void *buffer);
-/* Number of buffers that were given out and not released. */
+/* Number of receiving buffers that were given out and not released. */
 uint32_t xdp_out(const struct xdp *xdp);
 
 /* Send one packet. false: no buffer is free, or the packet is too large: use the packet socket. */
 bool xdp_send(struct xdp *xdp, struct ether *ether, const struct link_tx *packet);
 /* Let the kernel send the packets given to xdp_send. true: some packets still wait, so call again
- * soon if the interface is up. If the kernel reports a down interface, this sets ether->look. */
+ * soon if the interface is up. If the kernel reports that it is down, this sets ether->look. */
 bool xdp_kick(struct xdp *xdp, struct ether *ether);
 
 #endif

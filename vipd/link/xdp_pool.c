@@ -16,8 +16,8 @@ uint32_t xdp_pool_first(const struct xdp_pool *pool)
     return pool->queues == 1 ? XDP_RX_BUFFERS : XDP_QUEUE_BUFFERS;
 }
 
-/* Buffers of each queue if all have the same number. A queue with fewer may take spare buffers. A
- * queue with more gives buffers back until XDP_SPARE_BUFFERS are free. */
+/* Returns an equal share of the buffers for each queue. A queue with fewer buffers may take spare
+ * ones. A queue with more buffers gives some back until XDP_SPARE_BUFFERS are free. */
 static uint32_t share(const struct xdp_pool *pool)
 {
     return XDP_RX_BUFFERS / pool->queues;

@@ -37,21 +37,21 @@ static struct bpf_insn insn(uint8_t code, uint8_t dst, uint8_t src, int16_t off,
     return (struct bpf_insn){.code = code, .dst_reg = dst, .src_reg = src, .off = off, .imm = imm};
 }
 
-/* Instructions: unless r5 is `want`, pass the frame on to the kernel. */
+/* Add instructions: unless r5 is `want`, pass the frame on to the kernel. */
 static unsigned must_be(struct bpf_insn *code, unsigned n, int32_t want)
 {
     code[n++] = insn(BPF_JMP32 | BPF_JNE | BPF_K, BPF_REG_5, 0, TO_PASS, want);
     return n;
 }
 
-/* Instructions: r5 = the bytes of the frame at `at`; unless they are `want`, pass the frame on. */
+/* Add instructions: load the frame's bytes at `at` into r5; unless they are `want`, pass it on. */
 static unsigned compare(struct bpf_insn *code, unsigned n, uint8_t size, int16_t at, int32_t want)
 {
     code[n++] = insn(BPF_LDX | BPF_MEM | size, BPF_REG_5, BPF_REG_2, at, 0);
     return must_be(code, n, want);
 }
 
-/* Two or four bytes in the processor's byte order. */
+/* Read `count` bytes (2 or 4) as a number in the processor's byte order. */
 static int32_t word(const uint8_t *bytes, unsigned count)
 {
     uint32_t value = 0;
@@ -65,7 +65,7 @@ static int32_t word(const uint8_t *bytes, unsigned count)
     return half;
 }
 
-/* Instructions: compare the number of the VLAN; ignore the priority in the same 16 bits. */
+/* Add instructions: compare the VLAN's number; ignore the priority in the same 16 bits. */
 static unsigned compare_vlan(struct bpf_insn *code, unsigned n, int16_t at, uint16_t vlan)
 {
     code[n++] = insn(BPF_LDX | BPF_MEM | BPF_H, BPF_REG_5, BPF_REG_2, at, 0);
@@ -74,6 +74,8 @@ static unsigned compare_vlan(struct bpf_insn *code, unsigned n, int16_t at, uint
 }
 
 /*
+ * Write the program. In C it is:
+ *
  * if (frame is long enough && to our card && [our VLAN's tag &&] our EtherType && our magic &&
  *     kind "packet")
  *     return bpf_redirect_map(map, queue, XDP_PASS);
@@ -104,7 +106,7 @@ static unsigned assemble(struct bpf_insn *code, const struct ether_want *want, i
     n = compare(code, n, BPF_H, at, htons(want->ethertype));
     n = compare(code, n, BPF_H, at + 2, word(head, 2));
     code[n++] = insn(BPF_LD | BPF_IMM | BPF_DW, BPF_REG_1, BPF_PSEUDO_MAP_FD, 0, map);
-    code[n++] = insn(0, 0, 0, 0, 0); /* upper half of `map` */
+    code[n++] = insn(0, 0, 0, 0, 0); /* second half of the load: the upper 32 bits of `map` */
     code[n++] = insn(BPF_LDX | BPF_MEM | BPF_W, BPF_REG_2, BPF_REG_6,
                      offsetof(struct xdp_md, rx_queue_index), 0);
     code[n++] = insn(BPF_ALU64 | BPF_MOV | BPF_K, BPF_REG_3, 0, 0, XDP_PASS);

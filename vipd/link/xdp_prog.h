@@ -8,7 +8,7 @@
 
 #include "vipd/link/ether.h"
 
-/* Descriptors; a member is -1 if there is no such descriptor. */
+/* The program's descriptors. A descriptor is -1 while it is not open. */
 struct xdp_prog {
     int map;     /* map from queue to socket */
     int program; /* the loaded program */
@@ -22,7 +22,7 @@ struct xdp_prog {
         .map = -1, .program = -1, .link = -1                                                       \
     }
 
-/* Load the program for frames of `want`. Outcomes: 0; negative errno with the reason in why. */
+/* Load the program that selects frames by `want`. Outcomes: 0; negative errno, reason in why. */
 int xdp_prog_load(struct xdp_prog *prog, const struct ether_want *want, char why[LINK_WHY_BYTES]);
 /* Direct our frames of a queue to this socket. Outcomes as xdp_prog_load. */
 int xdp_prog_add(struct xdp_prog *prog, unsigned queue, int sock, char why[LINK_WHY_BYTES]);

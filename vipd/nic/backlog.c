@@ -1,7 +1,8 @@
 /*
  * The backlog of a CQ: entries for which the CQ's ring has no room, in order. The entries lie in
- * blocks, so a backlog grows and shrinks without copies. A VI may be destroyed while it has entries
- * here. vipd drops these entries when their turn comes, so it need not search for them.
+ * blocks, so a backlog grows and shrinks without copies. A VI may be destroyed while the backlog
+ * has entries of it. vipd drops these entries when their turn comes, so it need not search for
+ * them.
  */
 #include <stdlib.h>
 
@@ -10,7 +11,7 @@
 
 #define BLOCK_ENTRIES 511
 
-/* A block of entries; memory from kept_bytes.c. */
+/* A block of entries. Its memory comes from kept_bytes.c. */
 struct nic_backlog_block {
     struct nic_kept_block link; /* must be the first member */
     struct nic_cqe entry[BLOCK_ENTRIES];

@@ -18,8 +18,8 @@
 #include "vipd/engine/mutant.h"
 #include "vipd/nic/internal.h"
 
-#define CQ_UNREAD_MAX (2ull * VIP_DESC_PER_QUEUE_MAX) /* most unread entries of one queue */
-#define BACKLOG_SERVE 256 /* entries moved out of one backlog before the next backlog's turn */
+#define CQ_UNREAD_MAX (2ull * VIP_DESC_PER_QUEUE_MAX) /* most unread CQ entries of one queue */
+#define BACKLOG_SERVE 256 /* most entries that one call moves out of a backlog */
 
 static const struct vip_app_cq *app_cq(const struct nic_session *session, uint32_t number)
 {
@@ -84,10 +84,10 @@ static void wake_one(struct nic *nic, const struct nic_wake *wake)
 }
 
 /*
- * Make the socket of VipxCQGetFd readable if the application has armed the CQ since the last time.
- * The word `signaled` is stored before the message is sent: a thread that the message wakes must
+ * If the application has armed the CQ since the last message, send a message, so that the socket of
+ * VipxCQGetFd is readable. First store the word `signaled`: a thread that the message wakes must
  * find the new word, so that it arms the CQ again. Errors of send do not matter: a full socket is
- * readable already, and after a close of the other end there is no reader.
+ * readable already, and a closed one has no reader.
  */
 static void cq_signal(struct nic_session *session, uint16_t number)
 {
@@ -116,7 +116,7 @@ enum vip_rc nic_cq_set_socket(struct nic_session *session, uint32_t number, int 
     }
     session->cq_socks++;
     cq->sock = sock;
-    /* The control request is a barrier: vipd sees all earlier reads and arming by the program. */
+    /* The control request is a barrier: vipd sees what the program has read and armed before. */
     vip_fetch_begin();
     arm = vip_load32(nic_layout_arm(session->layout, session->app_base, number));
     cons = vip_load32(&app_cq(session, number)->cons);
@@ -189,8 +189,8 @@ static void cq_put(struct nic_session *session, uint32_t number, const struct ni
 /*
  * The ring is full: keep the entry in the backlog. A queue has at most VIP_DESC_PER_QUEUE_MAX
  * descriptors that are not reaped, and the backlog has room for twice that number per queue. So a
- * correct program never fills the backlog. A program that posts without reading its CQ gets an
- * error and loses entries. So does a program whose memory limit is reached (kept_bytes.c).
+ * correct program never fills the backlog. A program that posts without reading its CQ, or that
+ * reaches its memory limit (kept_bytes.c), gets an error and loses entries.
  */
 static void cq_keep(struct nic_session *session, uint32_t number, const struct nic_cqe *entry)
 {
@@ -250,7 +250,7 @@ bool nic_backlog_serve(struct nic_session *session)
         item = session->backlogs.next;
         cq = NIC_ITEM(item, struct nic_cq, in_backlogs);
         number = (uint32_t)(cq - session->cqs);
-        /* This CQ becomes the last one, so that the next call serves the other CQs first. */
+        /* Move this CQ to the end of the list, so that the next call serves the other CQs first. */
         nic_list_del(item);
         nic_list_add_tail(&session->backlogs, item);
         looked++;
@@ -267,7 +267,8 @@ bool nic_backlog_serve(struct nic_session *session)
     return moved > 0;
 }
 
-/* A VI is destroyed: discount its entries. Entries of other VIs keep their order (spec 3.8). */
+/* A VI is destroyed: its entries do not count any more. Other VIs' entries keep their order
+ * (spec 3.8). */
 void nic_cq_forget_vi(struct nic_session *session, struct nic_vi *vi, enum vip_queue queue)
 {
     struct nic_cq *cq = &session->cqs[vi->cq[queue]];
@@ -281,7 +282,7 @@ void nic_cq_forget_vi(struct nic_session *session, struct nic_vi *vi, enum vip_q
 
 void nic_cq_deinit(struct nic_session *session, struct nic_cq *cq)
 {
-    if (cq->wake) /* nic->wakes has the number of this CQ, which another CQ may get */
+    if (cq->wake) /* nic->wakes has this CQ's number, which a new CQ may get */
         nic_wake_flush(session->nic);
     if (cq->backlog.live)
         backlog_done(session, cq);
@@ -341,9 +342,9 @@ static void complete_now(const struct nic_deferred *done)
     }
 }
 
-/* Change the futex words, so that a thread that has looked but does not sleep yet stays awake. The
- * word of a send queue does not change: libvipl compares this word with its posts, and no thread
- * sleeps on this word. */
+/* Change the futex words and wake sleepers. The change keeps a thread awake that has looked at the
+ * queue but does not sleep yet. The word of a send queue does not change: libvipl compares this
+ * word with its posts, and no thread sleeps on this word. */
 void nic_wake_also(struct nic_session *session, uint16_t number, enum vip_queue queue)
 {
     struct nic_vi *vi = &session->vis[number];
@@ -365,7 +366,7 @@ void nic_commit_begin(struct nic_session *session, uint16_t number)
 {
     struct nic_vi *vi = &session->vis[number];
 
-    nic_deferred_publish_of(session, number); /* sends flushed before this connection */
+    nic_deferred_publish_of(session, number); /* publish sends flushed before this connection */
     vip_store32_release(&vi->head->send_base,
                         eng_vi_completed(session->eng, number) - vi->position[VIP_Q_SEND]);
     vip_commit_write(&vi->head->commit,
@@ -373,7 +374,7 @@ void nic_commit_begin(struct nic_session *session, uint16_t number)
                                          .received = vi->position[VIP_Q_RECV]});
 }
 
-/* The positions of a new VI continue those of an earlier VI with its number. */
+/* The positions of a new VI continue those of an earlier VI with the same number. */
 void nic_comps_begin(struct nic_session *session, uint16_t number)
 {
     struct nic_vi *vi = &session->vis[number];
@@ -382,7 +383,7 @@ void nic_comps_begin(struct nic_session *session, uint16_t number)
         vip_comps_begin(&vi->comps[queue], session->vipd_base, number, queue, vi->position[queue]);
 }
 
-/* Sessions with an ABI that has long rings only do not outlive vipd. */
+/* Set up the rings of an ABI that has only long rings. Its sessions do not outlive vipd. */
 static void comps_long_only(struct nic_vi *vi)
 {
     for (unsigned queue = 0; queue < 2; queue++)
@@ -393,8 +394,8 @@ static void comps_long_only(struct nic_vi *vi)
 }
 
 /*
- * vipd may have been killed between any two stores. A receive that was committed and not stamped
- * gets its stamp; a send that was stamped and not counted counts.
+ * vipd may have been killed between any two stores. A receive's completion that was committed but
+ * not stamped gets its stamp. A send's completion that was stamped but not counted is counted now.
  */
 void nic_positions_read(struct nic_session *session, uint16_t number)
 {
@@ -418,7 +419,7 @@ void nic_positions_read(struct nic_session *session, uint16_t number)
     vip_comps_show(&vi->comps[VIP_Q_RECV], received - 1);
     vi->pokes = pokes > 0 ? (uint32_t)pokes : 0; /* `prod` must not decrease */
     vi->generation =
-        vip_load32_own(&head->generation); /* CQ entries of an earlier VI have another */
+        vip_load32_own(&head->generation); /* CQ entries of an earlier VI have another one */
     vip_store32_release(&head->prod[VIP_Q_SEND], vi->position[VIP_Q_SEND]);
     vip_store32_release(&head->prod[VIP_Q_RECV], received + vi->pokes);
 }
@@ -471,8 +472,8 @@ void nic_deferred_publish(struct nic *nic)
 }
 
 /*
- * A VI ends, or (vi < 0) a whole session: publish its completions, in order. Completions of other
- * VIs still wait for their packets.
+ * A VI ends, or the whole session if vi < 0: publish its deferred completions, in order.
+ * Completions of other VIs still wait for their packets.
  */
 void nic_deferred_publish_of(struct nic_session *session, int32_t vi)
 {

@@ -1,6 +1,6 @@
 /*
- * The table of connection ids. An id is random with the table index in its low bits. So a packet
- * finds its connection in O(1), and a guessed or old id finds nothing.
+ * The table of connection ids. The low bits of an id are its table index; the other bits are
+ * random. So a packet finds its connection in O(1), and a guessed or old id finds nothing.
  *
  * Owns: allocation of connections, ids, the lists by peer. Does not own: events and packets of a
  * connection (connect.c, rx.c).
@@ -10,7 +10,7 @@
 #include "proto/assert.h"
 #include "vipd/nic/internal.h"
 
-/* Make one more connection. The table of pointers may move; the objects never move. */
+/* Make one more connection object. The table of pointers may move; the objects never move. */
 static struct nic_conn *conn_grow(struct nic *nic)
 {
     if (nic->conns_used == nic->conns_cap) {
@@ -51,7 +51,7 @@ void nic_conn_renew(struct nic_conn *conn)
     conn->local_id = nic_conn_id(conn);
 }
 
-/* A new connection end of a VI, with a fresh id. NULL: no memory, or NIC_CONNS_MAX exist. */
+/* Make a connection object for a VI, with a fresh id. NULL: no memory, or NIC_CONNS_MAX exist. */
 struct nic_conn *nic_conn_new(struct nic_session *session, uint16_t vi, enum nic_conn_state state)
 {
     struct nic *nic = session->nic;
@@ -150,7 +150,7 @@ void nic_conn_set_peer(struct nic_conn *conn, uint32_t peer)
     struct nic *nic = conn->session->nic;
 
     conn->peer = peer;
-    nic_list_del(&conn->by_peer); /* if it is bound anew, its peer number changes */
+    nic_list_del(&conn->by_peer); /* a connection that is bound anew leaves an old list */
     nic_list_add_tail(&nic->peers[peer % NIC_PEER_BUCKETS], &conn->by_peer);
 }
 

@@ -1,7 +1,7 @@
 /*
- * The end of connections: by a program here, by the engine, by the peer or by an administrator. One
- * rule holds: a connection is NIC_CONN_ESTABLISHED or NIC_CONN_REBINDING exactly while the engine's
- * VI is Connected.
+ * How connections end: a program here, the engine, the peer or an administrator ends them. A
+ * connection is NIC_CONN_ESTABLISHED or NIC_CONN_REBINDING exactly while the engine's VI is
+ * Connected.
  */
 #include "proto/assert.h"
 #include "vipd/nic/internal.h"
@@ -29,7 +29,7 @@ void nic_conn_close(struct nic_conn *conn, enum vip_close_reason reason, bool op
     struct cm_close_args args = close_args(conn, reason);
     enum nic_conn_state state = conn->state;
 
-    if (conn->session->stays && nic_conn_goes_on(conn)) { /* the manager needs it in nic_leave */
+    if (conn->session->stays && nic_conn_goes_on(conn)) { /* nic_leave will tell the peer */
         nic_conn_free(conn);
         return;
     }
@@ -44,7 +44,7 @@ void nic_conn_close(struct nic_conn *conn, enum vip_close_reason reason, bool op
     case NIC_CONN_REQUESTED:
         (void)cm_request_cancel(nic->cm, args.local_id, nic->now_ns);
         break;
-    case NIC_CONN_ACCEPTING: /* no accept_done follows; the CLOSE tells the client at once */
+    case NIC_CONN_ACCEPTING: /* no op_accept_done follows; CLOSE tells the client at once */
         cm_close(nic->cm, &args, nic->now_ns);
         break;
     case NIC_CONN_REBINDING:
@@ -85,7 +85,7 @@ enum vip_rc nic_vi_sever(struct nic_session *session, uint32_t number, const cha
         return VIP_RC_INVALID_STATE;
     nic_session_fetch(session);
     if (!vi->conn || vi->conn->state != NIC_CONN_ESTABLISHED)
-        return VIP_RC_INVALID_STATE; /* a posting broke the connection */
+        return VIP_RC_INVALID_STATE; /* a fetched posting broke the connection */
     args = close_args(vi->conn, VIP_CLOSE_ERROR);
     nic_close_send(session->nic, &args);
     nic_conn_free(vi->conn);

@@ -1,9 +1,9 @@
 /*
  * Connections: calls between sessions, the connection manager and the engine.
  *
- * Owns: the beginning of connections; what the connection manager calls. Does not own: the end of
- * connections (conn_end.c), connections of an earlier life (rebind.c), requests that come in
- * (wait.c), the exchange between daemons (vipd/engine/cm.c), connection ids (conn.c).
+ * Owns: the beginning of connections; the functions that the connection manager calls. Does not
+ * own: the end of connections (conn_end.c), connections of an earlier life (rebind.c), requests
+ * that come in (wait.c), the exchange between daemons (vipd/engine/cm.c), connection ids (conn.c).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -51,7 +51,7 @@ static void result_tell(struct nic_session *session, uint16_t vi, enum vip_rc rc
                               rc == VIP_RC_SUCCESS ? attrs : NULL, data, why ? why : "");
 }
 
-/* The end of cm_request or cm_accept. Their argument `user` is the connection's local_id. */
+/* cm_request or cm_accept has ended. Its argument `user` was the connection's local_id. */
 static void conn_done(struct nic *nic, uint64_t local_id, enum nic_conn_state expected,
                       enum vip_rc rc, const struct cm_conn *result, const struct vip_private *data,
                       const char *why)
@@ -245,7 +245,7 @@ enum vip_rc nic_vi_disconnect(struct nic_session *session, uint32_t number, uint
         return VIP_RC_INVALID_PARAMETER;
     nic_begin(session, now_ns);
     eng_vi_disconnect(session->eng, (uint16_t)number, &ops_done);
-    nic_direct_asked(vi); /* the program's requests concern this connection only */
+    nic_direct_asked(vi); /* the program's requests were for this connection only */
     if (vi->conn) {
         bool connected = vi->conn->state == NIC_CONN_ESTABLISHED;
         bool asked = !connected && vi->conn->state != NIC_CONN_REBINDING;
@@ -265,9 +265,9 @@ enum vip_rc nic_vi_disconnect(struct nic_session *session, uint32_t number, uint
 #define NO_USER UINT32_MAX /* no user has this number */
 
 /*
- * The user for whom a CM message of this NIC to itself counts: the user that asks for the
- * connection (for messages of both sides), else the user that has the connection. Other messages
- * count for NO_USER: answers to CLOSE and repeated CLOSE messages, few in a turn.
+ * The user for whom a CM message of this NIC to itself counts. Messages of both sides of an attempt
+ * count for the user that asks for the connection. Messages of a connection count for the user that
+ * has it. Other messages (answers to CLOSE, repeated CLOSE; few in a turn) count for NO_USER.
  */
 static uint32_t loop_uid(const struct nic *nic, const uint8_t *packet, size_t len_bytes)
 {
@@ -332,8 +332,8 @@ static void op_send(void *ctx, const struct cm_host *to, const uint8_t *packet, 
         nic->counts.tx_cm_lost++;
 }
 
-/* CM packets of this NIC to itself wait for the next turn, so that no call enters the connection
- * manager while another call is in it. */
+/* Process the CM packets of this NIC to itself. They have waited for this turn, so that the
+ * connection manager is not entered while it runs. */
 bool nic_cm_loop_run(struct nic *nic)
 {
     uint32_t count = nic->cm_loop_count;
@@ -461,7 +461,7 @@ static void op_owned(void *ctx, uint32_t *record, uint32_t uid, const uint8_t *d
         nic->config.owners->owned(nic->config.owners_ctx, nic->name, record, uid, disc, len);
 }
 
-/* While vipd stops, the records stay: the next vipd needs the present owners. */
+/* While vipd stops, the records of owners stay: the next vipd needs the present owners. */
 static void op_disowned(void *ctx, uint32_t record)
 {
     const struct nic *nic = ctx;

@@ -1,14 +1,14 @@
 /*
  * vipd's part of the direct path between two programs of this NIC. vipd makes the ring when both
- * ends of a connection are on this NIC. It takes receives out of a program's table when a message
- * through vipd needs one. It decides which messages of a ring count when the connection ends. It
- * wakes sleepers. It never moves a message of a ring and never looks into a message.
+ * ends of a connection are on this NIC. vipd takes a receive descriptor out of a program's table
+ * when a message through vipd needs one. It decides which messages of a ring count when the
+ * connection ends. It wakes sleepers. It never moves a message of a ring or looks into one.
  *
- * The next receive: a VI's receives are consumed in the order posted. Messages of the ring consume
- * receives (libvipl counts these messages; vipd can count them, too: ring_sync). Messages through
- * vipd also consume receives (vipd counts these messages here). While a message through vipd is
- * under way, no message of the ring is sent in that direction. So the sum of both counts is exact
- * whenever vipd needs it.
+ * The next receive descriptor: a VI's receive descriptors are consumed in the order posted.
+ * Messages of the ring consume some; libvipl counts these messages, and ring_sync can count them,
+ * too. Messages through vipd consume the others; this file counts these messages. While a message
+ * through vipd is under way, no message of the ring is sent in the same direction. So the sum of
+ * both counts is exact whenever vipd needs it.
  *
  * Owns: rings, the position in the table. Does not own: when a ring is used (libvipl/direct.c).
  */
@@ -43,10 +43,10 @@ static struct vip_vipd_vi *block_of(const struct nic_session *session, uint16_t 
 /* ---- receives --------------------------------------------------------------------------- */
 
 /*
- * Count the messages that the ring has brought to this VI: the sender's count, plus later messages
- * found in the ring, up to the number of posted receives. If the sender's count is impossible, vipd
- * uses the receiver's count of taken messages. A false count of either program damages this VI
- * only. Returns whether a receive is left.
+ * Count the messages that the ring has brought to this VI. The count is the sender's count, plus
+ * later messages found in the ring, and at most the number of posted receive descriptors. If the
+ * sender's count is impossible, vipd uses the receiver's count of taken messages. A false count of
+ * either program damages this VI only. Returns whether a receive descriptor is left.
  */
 static bool ring_sync(struct nic_session *session, uint16_t number)
 {
@@ -63,7 +63,7 @@ static bool ring_sync(struct nic_session *session, uint16_t number)
         n++;
     taken = (uint32_t)vip_load64(&head->taken);
     most = posted - first;
-    /* A message may use a receive posted after vipd loaded `posted`. A receiver that sees this
+    /* A message may use a descriptor posted after vipd loaded `posted`. A receiver that sees this
      * message also sees that the ring is closing, and takes the message only if vipd counts it. */
     if (n == most + 1) /* [ring_end RULE_CLAMP] */
         n = most;
@@ -76,8 +76,8 @@ static bool ring_sync(struct nic_session *session, uint16_t number)
     return n != most;
 }
 
-/* Copy the segments of a receive, from at most *left continuations; reduces *left by their number.
- * false: no libvipl can have written this receive. */
+/* Copy the segments of a receive descriptor. They may be in up to *left continuations; each one
+ * used reduces *left by 1. false: no libvipl can have written this descriptor. */
 static bool take_segs(struct nic_session *session, uint16_t number, const struct vip_sq_slot *slot,
                       struct nic_post_parts *parts, uint32_t *left)
 {
@@ -106,9 +106,9 @@ static bool take_segs(struct nic_session *session, uint16_t number, const struct
 }
 
 /*
- * For a VI without a ring: is the next receive in the table? The slot alone does not prove it: the
- * stamp may be that of an earlier VI with this number, and the generation that of a slot that is
- * only half written.
+ * For a VI without a ring: is the next receive descriptor in the table? Its slot alone does not
+ * prove this: the stamp may be of an earlier VI with this number, and a slot with the right
+ * generation may be only half written.
  */
 static bool table_holds(const struct nic_session *session, uint16_t number)
 {
@@ -118,7 +118,8 @@ static bool table_holds(const struct nic_session *session, uint16_t number)
     return (int32_t)(posted - session->vis[number].recv_next) > 0;
 }
 
-/* Give the engine the next receive of the VI; left: as take_segs. false: no receive is posted. */
+/* Give the engine the next receive descriptor of the VI. left: see take_segs. false: none is
+ * posted. */
 static bool take_one(struct nic_session *session, uint16_t number, uint32_t *left)
 {
     struct nic_vi *vi = &session->vis[number];
@@ -139,7 +140,7 @@ static bool take_one(struct nic_session *session, uint16_t number, uint32_t *lef
         parts.seg_count = 0;
         parts.message_bytes = 0;
         if (!take_segs(session, number, &slot, &parts, left))
-            control |= VIP_CTL_RESERVED; /* the receive fails in its turn as malformed */
+            control |= VIP_CTL_RESERVED; /* it will fail as malformed in its turn */
         vi->recv_next++;
         session->slots += 1 + before - *left;
         if (vi->ring) {
@@ -160,14 +161,15 @@ static bool take_one(struct nic_session *session, uint16_t number, uint32_t *lef
 
 /* ---- rings ------------------------------------------------------------------------------ */
 
-/* Read the program's own counts, from memory that its peer cannot write. They never decrease. */
+/* Read the program's own counts of messages and bytes, from memory that its peer cannot write.
+ * Ignore a count that decreases. */
 static void look_stats(struct nic_session *session, uint16_t number)
 {
     struct nic_vi *vi = &session->vis[number];
     const struct vip_recv_head *head;
     uint64_t word[4];
 
-    if (!vi->had_ring) /* the session may have no table */
+    if (!vi->had_ring) /* the session may have no table of receives */
         return;
     head = vip_recv_head(session->recv_base, number);
     vip_fetch_begin();
@@ -226,7 +228,7 @@ void nic_ring_free(struct nic_session *session, struct nic_ring *ring)
     free(ring);
 }
 
-/* Drop vipd's mapping of this end of the ring. */
+/* This end leaves its ring. When both ends have left, free the ring. */
 static void end_leave(struct nic_session *session, uint16_t number)
 {
     struct nic_vi *vi = &session->vis[number];
@@ -274,7 +276,7 @@ void nic_op_fetch_receives(void *ctx, uint16_t number, bool all)
 {
     struct nic_session *session = ctx;
     struct nic_vi *vi = &session->vis[number];
-    /* The most continuations that can be outstanding; a receive that names more is malformed. */
+    /* The most continuations that can be in use; a descriptor that names more is malformed. */
     uint32_t left = VIP_SQ_SLOTS;
 
     if (!session->recv_base)
@@ -285,7 +287,7 @@ void nic_op_fetch_receives(void *ctx, uint16_t number, bool all)
     }
     if (vi->ring)
         ring_over(session, number);
-    /* Receives of a session that ends are not reported. */
+    /* If the session ends, do not report its receive descriptors. */
     for (unsigned i = 0; i < VIP_DESC_PER_QUEUE_MAX && !session->closing; i++) {
         uint32_t before = left;
 
@@ -315,7 +317,7 @@ void nic_direct_reset(struct nic_session *session, uint16_t number, enum vip_rin
     look_stats(session, number);
     memcpy(vi->ring_before, vi->ring_seen, sizeof(vi->ring_before));
     if (state == VIP_RING_OPEN)
-        return; /* the programs are using these words */
+        return; /* the programs are using the words below */
     block->ring_end = block->ring_vipd = block->ring_mute = 0;
     vip_store32_release(&block->ring, state);
 }
@@ -326,8 +328,8 @@ void nic_direct_drop(struct nic_session *session, uint16_t number)
         ring_over(session, number);
 }
 
-/* May this end have a ring? Not with Reliable Reception: a completion promises that the bytes are
- * in the receiver's memory. Without a call of the receiver, only vipd can put them there. */
+/* May this end have a ring? Not with Reliable Reception, where a completion promises that the bytes
+ * are in the receiver's memory. If the receiver makes no call, only vipd can put them there. */
 static bool may_have_ring(const struct nic_session *session, const struct nic_vi *vi)
 {
     const struct nic_pool pool = {.have = session->user->rings,
@@ -398,9 +400,10 @@ static bool end_begin(struct nic_ring *ring, unsigned half, const struct nic_con
 }
 
 /*
- * The program at one end has not taken the ring, so it offers no receives for the ring, and the
- * other program cannot send by the ring. Remove the ring, because the next life of vipd does not go
- * on with a ring that lacks an end. false: a program has written messages anyway; the ring stays.
+ * The program at one end has not taken the ring. So it offers no receive descriptors for the ring,
+ * and the other program cannot send by the ring. Remove the ring, because the next life of vipd
+ * does not go on with a ring that lacks an end. false: a program has written messages anyway; the
+ * ring stays.
  */
 static bool ring_unused(struct nic_ring *ring)
 {
@@ -446,7 +449,7 @@ void nic_direct_begin(struct nic_conn *conn)
         both = end_begin(ring, 1, peer, fd) && both;
         if (!both)
             (void)ring_unused(ring);
-    } /* else all messages go through vipd */
+    } /* without a ring, all messages go through vipd */
     if (fd >= 0)
         close(fd);
 }

@@ -6,8 +6,8 @@
  * vipd refuses files that no vipd of the same user has made. So programs cannot make rings by
  * bringing files, and the quotas of the earlier life hold: here only the limits of the NIC and of a
  * session are checked. What the programs say about a ring can be false: then their connection ends,
- * or its messages are lost. A receive that the earlier life had taken but not committed is taken
- * again.
+ * or its messages are lost. A receive descriptor that the earlier life had taken but not committed
+ * is taken again.
  *
  * Owns: the checks of such a ring. Does not own: rings (direct.c), the connection (rebind.c).
  */
@@ -35,7 +35,7 @@ bool nic_direct_was_open(const struct nic_session *session, uint16_t vi)
 /* What is wrong with the file; NULL: nothing. */
 static const char *file_fault(int fd, struct stat *ret)
 {
-    int seals = fcntl(fd, F_GET_SEALS); /* first: other calls may block on FUSE or NFS */
+    int seals = fcntl(fd, F_GET_SEALS); /* first, as other calls may block on FUSE or NFS */
 
     if (seals < 0 || fstat(fd, ret) < 0 || !memfile_is_like(fd, ret))
         return "the ring of the connection is not a memfd";
@@ -47,7 +47,7 @@ static const char *file_fault(int fd, struct stat *ret)
     return NULL;
 }
 
-/* May this VI have the ring that its program has brought? NULL: yes. */
+/* Why this VI must not have the ring that its program has brought. NULL: it may have the ring. */
 static const char *told_fault(const struct nic_session *session,
                               const struct nic_vi_checkpoint *past,
                               const struct nic_past_ring *told)
@@ -75,16 +75,17 @@ static struct nic_ring *ring_of(const struct nic *nic, const struct stat *st)
 }
 
 /*
- * noted: number of receives of one end that the earlier life had taken; it had published this
- * number to the other end. now: how many of these receives it had committed. At most the receives
- * of one queue were taken and not committed.
+ * Do two counts of one end's receive descriptors fit? noted: how many of them the earlier life had
+ * taken; it published this count to the other end. now: how many of them it had committed. At most
+ * the descriptors of one queue were taken and not committed.
  */
 static bool counts_fit(uint32_t noted, uint32_t now)
 {
     return noted - now <= VIP_DESC_PER_QUEUE_MAX;
 }
 
-/* May a VI join the ring at this half? NULL: yes. received: its committed receives in the ring. */
+/* Why a VI must not join the ring at this half. NULL: it may join. received: how many of its
+ * receive descriptors vipd has committed since the ring began. */
 static const char *join_fault(const struct nic_session *session,
                               const struct nic_vi_checkpoint *past, const struct nic_ring *ring,
                               unsigned half, uint32_t received)

@@ -10,8 +10,8 @@
 
 struct nic_session;
 
-/* Adjacent fragments of one RDMA Write to staged memory. vipd collects them, and asks libvipl at
- * the end of the turn at the latest to place them all. */
+/* Adjacent fragments of one RDMA Write to staged memory. vipd collects them. At the latest at the
+ * end of the turn, it asks libvipl to place them all. */
 struct nic_place {
     struct nic_session *session; /* NULL: no fragment is collected */
     uint64_t number;             /* number of the last fragment, for sink.place */
@@ -27,13 +27,13 @@ struct nic_held {
     const uint8_t *bytes; /* the packet, in `buffer` or in `own` */
     uint32_t len;
     bool used, replay; /* replay: the engine held this packet before vipd parked it */
-    uint32_t staged;   /* of a parked packet: one bit for each frame that libvipl must place */
-    uint32_t spoiled;  /* of a parked packet: one bit for each frame that libvipl failed to place */
+    uint32_t staged;   /* of a parked packet: frames that libvipl must place, one bit each */
+    uint32_t spoiled;  /* of a parked packet: frames that libvipl failed to place, one bit each */
     uint64_t conn_id;  /* local id of the connection, which may have ended meanwhile */
     uint64_t number;   /* of a parked packet: number of the last range that libvipl must place */
     struct nic_session *session;
     struct nic_list link; /* in session->held or session->parked */
-    uint32_t next_free;   /* index + 1 of the next free slot */
+    uint32_t next_free;   /* index + 1 of the next free slot; 0: none */
 };
 
 /* The bytes of the packet that an engine processes. */

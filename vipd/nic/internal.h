@@ -1,15 +1,15 @@
 /*
  * Declarations that the files of vipd/nic share. No other file includes this.
  *
- * The files (ORDER has them from bottom to top): nic.c opening, closing, the turn; share.c time of
- * users; session.c sessions; sq.c submission rings; post.c a posting; vi.c VIs and CQs; conn.c
- * connection ids; connect.c calls to and from the connection manager; conn_end.c the end of
- * connections; rebind.c connections that are bound anew; wait.c waits and listeners; tx.c, self.c
- * packets that leave; rx.c packets that arrive; source.c, held.c bytes of packets; place_ask.c,
- * place.c copying payload to memory; resolve.c payload of packets that leave; direct.c,
- * direct_again.c rings of two programs; complete.c completions and wake-ups; backlog.c entries of
- * full CQs; kept_bytes.c memory for descriptors; see.c captures; view.c, view_objects.c, stats.c
- * views; map.c pages; random.c random numbers.
+ * The files, with their contents (ORDER has them from bottom to top). nic.c: opening, closing, the
+ * turn; share.c: time of users; session.c: sessions; sq.c: submission rings; post.c: a posting;
+ * vi.c: VIs and CQs; conn.c: connection ids; connect.c: the beginning of connections; conn_end.c:
+ * the end of connections; rebind.c: connections that are bound anew; wait.c: waits and listeners;
+ * tx.c, self.c: packets that leave; rx.c: packets that arrive; source.c, held.c: bytes of packets;
+ * place_ask.c, place.c: copying payload to memory; resolve.c: payload of packets that leave;
+ * direct.c, direct_again.c: rings of two programs; complete.c: completions and wake-ups; backlog.c:
+ * entries of full CQs; kept_bytes.c: memory for descriptors; see.c: captures; view.c,
+ * view_objects.c, stats.c: views; map.c: pages; random.c: random numbers.
  */
 #ifndef VIPD_NIC_INTERNAL_H
 #define VIPD_NIC_INTERNAL_H
@@ -20,29 +20,30 @@
 #include "vipd/nic/ring.h"
 #include "vipd/nic/state.h"
 
-/* Reason why a session may not wait, or connect peer to peer, at a discriminator. */
+/* Error text: another user owns the discriminator at which a session wants to wait, or to connect
+ * peer to peer. */
 #define NIC_WHY_OWNER                                                                              \
     "the discriminator belongs to another user, whose program waits on it or did a moment ago: "   \
     "choose another one"
 
-/* random.c: next random number. */
+/* random.c: returns the NIC's next random number. */
 uint64_t nic_random(struct nic *nic);
 
-/* share.c: processor time. begin: call it when a turn begins; it finds the sessions that have work.
- * end: call it when the turn ends. */
+/* share.c: processor time. Call nic_share_begin when a turn begins: it finds the sessions that have
+ * work. Call nic_share_end when the turn ends. */
 void nic_share_begin(struct nic *nic);
 void nic_share_end(struct nic *nic);
 /* Slow path of nic_share_due, for turns in which several sessions have work. */
 bool nic_share_first(struct nic_session *session);
 /*
- * Has this turn passed over a session, although a session that it served still has work? Then the
- * turn serves the second session again, because a new turn costs much more than a few slots.
+ * Has this turn passed over a session, and does a session that was served still have work? Then the
+ * caller serves the sessions once more: a new turn would cost much more than a few slots.
  */
 bool nic_share_ahead(const struct nic *nic);
-/* Let the sessions that were passed over use the rest of the turn, if the sessions served so far
- * have no work left, or the turn did nothing (`did` is false). Returns whether they may. */
+/* Let the sessions that were passed over use the rest of the turn, if no session that was served
+ * has work left, or if the turn did nothing (`did` is false). Returns whether they may use it. */
 bool nic_share_open(struct nic *nic, bool did);
-/* Slow paths of nic_share_switch and nic_share_worked below. */
+/* Slow path of nic_share_switch (nic_share_pass) and of nic_share_worked (nic_share_look). */
 void nic_share_pass(struct nic *nic, struct nic_session *session);
 bool nic_share_look(struct nic *nic);
 
@@ -52,7 +53,7 @@ static inline bool nic_share_due(struct nic_session *session)
     return !session->nic->meter.contended || nic_share_first(session);
 }
 
-/* Did the session have work when the turn began? Always true if it is the only session. */
+/* Did the session have work when the turn began? Always true for the only session of a NIC. */
 static inline bool nic_share_had_work(const struct nic_session *session)
 {
     const struct nic *nic = session->nic;
@@ -60,7 +61,8 @@ static inline bool nic_share_had_work(const struct nic_session *session)
     return nic->sessions.next == nic->sessions.prev || session->share.turn == nic->counts.turns;
 }
 
-/* From now on, vipd's time counts for this session; NULL: for none. Returns the session before. */
+/* From now on, charge vipd's processor time to this session; NULL: to no session. Returns the
+ * session that was charged before. */
 static inline struct nic_session *nic_share_switch(struct nic *nic, struct nic_session *session)
 {
     struct nic_session *before = nic->meter.session;
@@ -76,52 +78,52 @@ static inline bool nic_share_worked(struct nic *nic, unsigned units)
     nic->meter.units += units;
     return nic->meter.units < NIC_UNITS ? nic->meter.over : nic_share_look(nic);
 }
-/* join: the user of a new session; NULL: no memory. leave: this session ends. */
+/* nic_user_join: the user of a new session; NULL: no memory. nic_user_leave: this session ends. */
 struct nic_user *nic_user_join(struct nic *nic, uint32_t uid);
 void nic_user_leave(struct nic_session *session);
 void nic_users_deinit(struct nic *nic);
-/* A pool that users share. have: amount of this user; used: of all users; max: size of the pool. */
+/* A pool that users share. have: the amount that this user has; used: the amount that all users
+ * have together; max: the size of the pool. */
 struct nic_pool {
     uint64_t have, used, max;
     uint64_t small;   /* a user with at most this amount is small */
-    uint64_t reserve; /* the last free part, only for small users */
+    uint64_t reserve; /* the last free part of the pool, only for small users */
     unsigned times;   /* a user above `small` has at most `times` * (free part - reserve) */
 };
-/* May the user take `more`? The rule leaves a part of the pool for users that come later. */
+/* May the user take `more` of the pool? The rule leaves a part for users that come later. */
 bool nic_pool_room(const struct nic_pool *pool, uint64_t more);
 
 /* conn.c: the table of connection ids. */
 struct nic_conn *nic_conn_new(struct nic_session *session, uint16_t vi, enum nic_conn_state state);
 void nic_conn_free(struct nic_conn *conn);
-/* Make a new random id, which the caller may give to the connection. Changes nothing. */
+/* Make a random id, which the caller may give to the connection. Does not change the connection. */
 uint64_t nic_conn_id(const struct nic_conn *conn);
-/* Give the connection a new id; the old id finds nothing from now on. */
+/* Give the connection a new id. From now on, nic_conn_find does not find it by the old id. */
 void nic_conn_renew(struct nic_conn *conn);
 struct nic_conn *nic_conn_find(const struct nic *nic, uint64_t local_id);
 /* Can the next life of vipd go on with the connection? */
 bool nic_conn_goes_on(const struct nic_conn *conn);
 /* Report to the session's owner whether a connection of an earlier life goes on (sink.rebound). */
 void nic_rebound_tell(const struct nic_conn *conn, const char *why);
-/* For views; conn may be NULL. */
+/* Returns how a connection is bound, for views; conn may be NULL. */
 struct nic_binding_view nic_conn_binding(const struct nic_conn *conn);
 void nic_conn_set_peer(struct nic_conn *conn, uint32_t peer);
 void nic_conns_deinit(struct nic *nic);
 
 /* connect.c */
 extern const struct cm_ops nic_cm_ops;
-/* Deliver packets that the connection manager has sent to its own NIC. Returns whether there were
- * any. */
+/* Deliver packets that the connection manager has sent to its own NIC. false: there were none. */
 bool nic_cm_loop_run(struct nic *nic);
 /* conn_end.c */
-/* Send a CLOSE. Call it before nic_conn_free: op_send finds the user by the connection. */
+/* Send a CLOSE. Call this before nic_conn_free: op_send finds the user by the connection. */
 void nic_close_send(struct nic *nic, const struct cm_close_args *args);
 /* The other end of the connection has ended: the VI enters Error, the program gets CONN_LOST. */
 void nic_conn_lost(struct nic_conn *conn, const struct eng_close *close);
 /* rebind.c */
 /* Is `host` the address of this NIC? */
 bool nic_is_self(const struct nic *nic, const struct cm_host *host);
-/* The connection is established with the peer of `result`, under its present local_id. Returns the
- * arguments for the engine. */
+/* Establish the connection with the peer of `result`; the connection keeps its local_id. Returns
+ * the arguments for the engine. */
 struct eng_conn nic_conn_bind(struct nic_conn *conn, const struct cm_conn *result);
 /* Operations that the connection manager calls (cm_ops). */
 void nic_op_away(void *ctx, uint64_t local_id);
@@ -130,59 +132,60 @@ bool nic_op_rebind(void *ctx, uint64_t local_id, const struct cm_conn *result,
                    const struct vip_counts *theirs, struct vip_counts *ours);
 void nic_op_rebound(void *ctx, uint64_t local_id, enum vip_rc rc, const struct cm_conn *result,
                     const struct vip_counts *theirs, const char *why);
-/* vi.c: make a VI of an earlier life again, with its number, generation and positions. ring: it
- * goes on with its ring. As nic_vi_create; INVALID_PARAMETER, too: number in use or too large. */
+/* vi.c: make a VI of an earlier life again, with the same number, generation and positions. ring:
+ * the VI goes on with its ring. Outcomes: as nic_vi_create; INVALID_PARAMETER also if the number is
+ * in use or too large. */
 enum vip_rc nic_vi_create_as(struct nic_session *session, const struct nic_vi_checkpoint *past,
                              bool ring, char *why, size_t why_bytes);
-/* VIP_FEATURE_* of this NIC. */
+/* The features (VIP_FEATURE_*) of this NIC. */
 static inline uint64_t nic_features(const struct nic *nic)
 {
     return (VIP_FEATURES | nic->config.more) & ~(uint64_t)nic->config.without;
 }
 
-/* End a connection in any state: tell the peer, free the connection. ops_done: from
- * eng_vi_disconnect, if ops_valid. */
+/* End a connection in any state: tell the peer, free the connection. If ops_valid is true, ops_done
+ * is the result of eng_vi_disconnect. */
 void nic_conn_close(struct nic_conn *conn, enum vip_close_reason reason, bool ops_valid,
                     uint32_t ops_done);
 /* The engine has broken the connection (ENG_EVENT_BROKEN). */
 void nic_conn_broken(struct nic_conn *conn, const struct eng_event *event);
 
 /* wait.c */
-/* The unanswered request with that handle, or NULL. */
+/* The unanswered request with this handle, or NULL. */
 struct nic_waiter *nic_waiter_of_handle(const struct nic_session *session, uint64_t handle);
 void nic_waiter_remove(struct nic_session *session, struct nic_waiter *wait);
-/* Withdraw the waits of a session that ends, and reject at most *ends requests (nic_session_end).
- * false: requests are left. */
+/* Withdraw the waits of a session that ends, and reject at most *ends requests, as nic_session_end
+ * does. false: requests are left. */
 bool nic_waiters_end(struct nic_session *session, unsigned *ends);
-/* cm_ops.incoming */
+/* Implements cm_ops.incoming. */
 void nic_op_incoming(void *ctx, uint64_t wait_id, uint64_t handle, const struct vip_addr *remote,
                      const struct vip_cm_attrs *attrs, const struct vip_private *data);
 
-/* sq.c: take at most `budget` slots; all calls of one turn together take at most as many slots as
- * the ring has. Returns the number of slots taken. cut: stop when the turn's time is over, because
- * one slot can cost much: it can make vipd take all receives of a queue. */
+/* sq.c: take at most `budget` slots of the submission ring. All calls of one turn together take
+ * at most as many slots as the ring has. Returns the number of slots taken. cut: stop when the
+ * turn's time is over. One slot can cost much: it can make vipd take all receive descriptors of
+ * a queue. */
 unsigned nic_session_drain(struct nic_session *session, unsigned budget, bool cut);
-/* Take all postings so far; a turn calls this before an event that must come after them. All calls
- * of one turn together take at most as many slots as the ring has. Does nothing while the session
- * is throttled. */
+/* Take all postings that the program has made so far. A turn calls this before it processes an
+ * event that must come after them. All calls of one turn together take at most as many slots as the
+ * ring has. Does nothing while the session is throttled. */
 void nic_session_fetch(struct nic_session *session);
 /*
  * A control request of the program begins: take all postings made before the request, even if the
  * session is throttled. (The program waits for the answer, so it cannot make many requests in a
- * turn.) The end of a request needs no call: the next turn wakes sleepers and replays packets.
+ * turn.) No function marks the end of a request: the next turn wakes sleepers and replays packets.
  */
 void nic_begin(struct nic_session *session, uint64_t now_ns);
-/* session.c: publish to the library how long VipDisconnect lingers, from the NIC's present
- * configuration. */
+/* session.c: publish to libvipl how long VipDisconnect lingers (the NIC's present linger_ns). */
 void nic_session_set_linger(struct nic_session *session);
-/* post.c: is the next slot of the submission ring written? */
+/* post.c: has the program written the next slot of the submission ring? */
 bool nic_session_has_posts(const struct nic_session *session);
 /* A posting failed: charge the session NIC_FAULT_NS (nic_session_throttled). */
 void nic_session_fault(struct nic_session *session);
-/* post.c: may vipd report one more error to the program? true: this report is counted. */
+/* post.c: may vipd report one more error to the program? If so, this function counts the report. */
 bool nic_session_may_tell(struct nic_session *session);
-/* Segments and message of one descriptor. nic_session_post gives them and `slot`, which is a copy,
- * to the engine. */
+/* Segments and message of one descriptor. nic_session_post gives the engine these parts and `slot`,
+ * which is a copy of the descriptor's slot. */
 struct nic_post_parts {
     struct vip_shm_seg segs[VIP_SEGS_PER_DESC_MAX + 1];
     uint16_t seg_count;
@@ -191,7 +194,7 @@ struct nic_post_parts {
 };
 void nic_session_post(struct nic_session *session, const struct vip_sq_slot *slot,
                       const struct nic_post_parts *parts, uint16_t control);
-/* Time at which vipd again takes postings of a throttled session; 0: now. */
+/* The time at which vipd takes postings of a throttled session again; 0: now. */
 uint64_t nic_session_resumes_ns(const struct nic_session *session);
 
 /* The VI with this number; NULL if there is none. */
@@ -206,42 +209,45 @@ static inline struct nic_vi *nic_vi_get(const struct nic_session *session, uint3
 /* Latency histograms of a VI; NULL: this VI is not measured, or does not exist. */
 struct eng_latency *nic_vi_latency(const struct nic_session *session, uint16_t number);
 void nic_vi_drop(struct nic_session *session, uint16_t vi);
-/* Report CONN_LOST to the application, once per connection. */
+/* Report CONN_LOST to the application; only the first call for a connection reports it. */
 void nic_vi_lost(struct nic_session *session, uint16_t vi, const char *why);
 
-/* map.c: zeroed pages, which take no memory until they are used; NULL: failure. registry_unmap
+/* map.c: map zeroed pages, which take no memory until they are used; NULL: failure. registry_unmap
  * frees them. */
 void *nic_map(size_t bytes);
 
 /* stats.c */
 void nic_stats_add(struct eng_vi_stats *sum, const struct eng_vi_stats *one);
 
-/* kept_bytes.c: memory for descriptors; NULL: a limit of the session or user, or no memory. */
+/* kept_bytes.c: allocate memory for descriptors. NULL: the session or its user has reached a limit,
+ * or there is no memory. */
 void *nic_kept_alloc(struct nic_session *session, size_t bytes);
 void nic_kept_free(struct nic_session *session, void *memory, size_t bytes);
-/* A block of NIC_KEPT_BLOCK bytes; a spare block, if there is one. NULL: as nic_kept_alloc. */
+/* Get a block of NIC_KEPT_BLOCK bytes, if possible a spare block. NULL: as nic_kept_alloc. */
 void *nic_kept_block(struct nic_session *session);
-/* A chain of blocks becomes spare, in O(1). The blocks count in the limits until they are freed. */
+/* Add a chain of blocks to the spare blocks, in O(1). The limits count blocks until they are
+ * freed. */
 void nic_kept_spare(struct nic_session *session, struct nic_kept_block *first,
                     struct nic_kept_block *last);
-/* Free at most `most` spare blocks. Returns their number. */
+/* Free at most `most` spare blocks. Returns the number of blocks that it has freed. */
 unsigned nic_kept_spares_free(struct nic_session *session, unsigned most);
 
-/* backlog.c. add: append an entry; false: no memory. take: remove the first entry; false: its VI
- * was destroyed, so drop the entry. */
+/* backlog.c. nic_backlog_add appends an entry; false: no memory. nic_backlog_take removes the first
+ * entry; false: the VI of this entry was destroyed, so drop the entry. */
 bool nic_backlog_add(struct nic_session *session, struct nic_backlog *backlog,
                      const struct nic_cqe *entry);
 bool nic_backlog_take(struct nic_session *session, struct nic_backlog *backlog,
                       struct nic_cqe *ret);
-/* The VI is destroyed: its entries no longer count in `live`. */
+/* The VI is destroyed: its entries no longer count in backlog->live. */
 void nic_backlog_forget(struct nic_backlog *backlog, struct nic_vi *vi, unsigned queue);
-/* Empty the backlog: its blocks become spare. */
+/* Empty the backlog: all its blocks become spare. */
 void nic_backlog_free(struct nic_session *session, struct nic_backlog *backlog);
 
 /* complete.c */
 /* The VI is connected: write what the next life of vipd must know of its operations. */
 void nic_commit_begin(struct nic_session *session, uint16_t vi);
-/* First use of a VI number in this life: read head, rings and positions from the segment. */
+/* First use of a VI number in this life: read the VI's head, rings and positions from the
+ * segment. */
 void nic_positions_read(struct nic_session *session, uint16_t vi);
 /* Prepare the completion rings of a new VI. */
 void nic_comps_begin(struct nic_session *session, uint16_t vi);
@@ -251,14 +257,14 @@ void nic_op_complete(void *ctx, uint16_t vi, enum vip_queue queue, uint32_t stat
                      uint64_t imm);
 void nic_deferred_publish(struct nic *nic);
 void nic_deferred_publish_of(struct nic_session *session, int32_t vi);
-/* Wake the sleepers of the queue without a completion of vipd, for example for a direct ring. */
+/* Wake the sleepers of the queue although vipd wrote no completion, e.g. for a direct ring. */
 void nic_wake_also(struct nic_session *session, uint16_t vi, enum vip_queue queue);
 /* Ask libvipl to place the collected bytes (place_ask.c). Then execute a full barrier, and wake the
- * sleepers of all queues and CQs that got completions since the last call. Call it in each turn,
- * when the list of queues to wake is full, and before the end of a CQ or session. */
+ * sleepers of all queues and CQs that got completions since the last call. Call this in each turn,
+ * when the list of queues to wake is full, and before a CQ or a session ends. */
 void nic_wake_flush(struct nic *nic);
-/* Move the entries that fit from the backlog of one CQ into its ring. false: no entry of any CQ of
- * the session fits. */
+/* Move some entries from the backlog of one CQ of the session into the ring of this CQ. false: no
+ * ring of the session has room for an entry. */
 bool nic_backlog_serve(struct nic_session *session);
 void nic_cq_forget_vi(struct nic_session *session, struct nic_vi *vi, enum vip_queue queue);
 void nic_cq_deinit(struct nic_session *session, struct nic_cq *cq);
@@ -267,8 +273,9 @@ void nic_cq_deinit(struct nic_session *session, struct nic_cq *cq);
 /* Ask libvipl to place the bytes that were collected in nic->place. */
 void nic_place_flush(struct nic *nic);
 /*
- * Ask libvipl to copy bytes of a staged region: from its "in" half to the program's memory, or from
- * there to its "out" half. frame: NULL: the bytes are placed late, after their acknowledgement.
+ * Ask libvipl to copy bytes of a staged region. For an RDMA Write: from the region's "in" half to
+ * the program's memory. For an RDMA Read: from the program's memory to the region's "out" half.
+ * frame: NULL: libvipl places the bytes late, after their acknowledgement.
  */
 void nic_place_ask(struct nic_session *session, const struct eng_access *access,
                    const struct vip_frame *frame);
@@ -280,75 +287,79 @@ bool nic_op_place(void *ctx, const struct eng_access *access, uint32_t payload_o
 bool nic_placed_any(const struct nic_session *session);
 struct registry_vi nic_registry_vi(const struct nic_vi *vi);
 enum nic_stage {
-    NIC_STAGE_NO = 0, /* nothing to prepare: give the packet to the engine */
-    NIC_STAGE_PARKED, /* the packet is kept; its bytes belong to the session now */
+    NIC_STAGE_NO = 0, /* nothing to do first: give the packet to the engine */
+    NIC_STAGE_PARKED, /* vipd keeps the packet; its bytes belong to the session now */
     NIC_STAGE_DROP,   /* drop the packet; the peer sends it again */
 };
-/* replay: the held packet that eng_replay named (its entry is parked); NULL: a new packet. */
+/* Park the packet if libvipl must copy bytes for it. replay: the held packet that eng_replay has
+ * named, which this function parks; NULL: the packet is new. */
 enum nic_stage nic_stage(struct nic_conn *conn, const struct vip_packet *packet,
                          struct nic_src *src, struct nic_held *replay);
-/* Sums of the engine's counters of a VI and the counters of its ring. nic_vi_counts leaves out
- * receives that wait in the program's table, so that it reads no page of the table for a VI that
+/* Sums of the engine's counters of a VI and the counters of its ring. nic_vi_counts does not count
+ * the receive descriptors in the program's table. So it reads no page of the table for a VI that
  * never had a ring. */
 void nic_vi_counts(const struct nic_session *session, uint16_t vi, struct eng_vi_stats *ret);
 void nic_vi_stats(const struct nic_session *session, uint16_t vi, struct eng_vi_stats *ret);
 
 /* source.c */
-/* Give the bytes of a packet back: to the link, or to the heap. */
+/* Give the bytes of a packet back to the link, or to the heap. */
 void nic_src_release(struct nic *nic, const struct nic_src *src);
 /*
- * Copy `len` bytes at `offset` of the packet; loopback source and target may overlap. Outcomes:
- * true; false: a page was missing (vipd/registry/guard.h), the copied bytes are not valid.
+ * Copy `len` bytes at `offset` of the packet. With loopback, source and target may overlap.
+ * Outcomes: true; false: a page was missing (vipd/registry/guard.h), so the copy is not valid.
  */
 bool nic_src_copy(const struct nic_src *src, uint32_t offset, void *to, uint32_t len);
-/* Must vipd copy the bytes to keep them? True for a loopback packet and for scarce buffers. */
+/* Must vipd copy the bytes in order to keep them? True for a loopback packet, and for a packet in a
+ * scarce buffer of the link. */
 bool nic_src_must_copy(const struct nic_src *src);
-/* Make the source own a copy of its bytes. false: no memory, or a missing page; nothing changed. */
+/* Copy the bytes of src to memory that src owns. false: no memory, or a missing page: src is as
+ * before. */
 bool nic_src_own(struct nic *nic, struct nic_src *src);
 
 /* held.c */
-/* Keep src's bytes; NULL: no free slot, or no memory for a loopback copy. */
+/* Keep src's bytes in a slot. NULL: no slot is free, or no memory to copy a loopback packet. */
 struct nic_held *nic_held_new(struct nic_conn *conn, struct nic_src *src);
 void nic_held_free(struct nic *nic, struct nic_held *held);
 /* May the session keep one more packet of `len` bytes that is ahead of its turn, or parked? */
 bool nic_held_room(const struct nic_session *session, uint32_t len);
-/* Free the slot but not the bytes. */
+/* Free the slot but not the packet's bytes. */
 void nic_held_slot_free(struct nic *nic, struct nic_held *held);
 struct nic_src nic_held_src(const struct nic_held *held);
 
 /* resolve.c */
-/* Resolve the pieces of a packet to addresses. false: the registry does not allow a piece. */
+/* Resolve the pieces of a packet to addresses. false: the registry allows no access to a piece. */
 bool nic_tx_resolve(struct nic_session *session, struct nic_tx *tx);
 
 /* rx.c */
-/* Take packets from the link, if none of the last batch is left. Returns whether there are any. */
+/* If no packet of the last batch is left, take the next batch from the link. Returns whether there
+ * are packets to process. */
 bool nic_rx_take(struct nic *nic);
-/* Process these packets until the turn's time is over. */
+/* Process the packets that nic_rx_take has taken, until the turn's time is over. */
 void nic_rx_process(struct nic *nic);
-/* The NIC ends: give back the packets that were not processed. */
+/* The NIC ends: give the packets that were not processed back to the link. */
 void nic_rx_forget(struct nic *nic);
-/* Give a decoded packet to the engine. true: it keeps src's bytes; false: the caller frees them. */
+/* Give a decoded packet to the engine. true: src's bytes are kept; false: the caller frees them. */
 bool nic_rx_feed(struct nic_conn *conn, const struct vip_packet *packet, struct nic_src *src);
-/* Replay some held packets whose turn has come; none when the turn's time is over. nic_rx_feed
- * calls this after each packet; otherwise the engine would have to hold the next packets, too. A
- * stage of the turn replays the remaining held packets. */
+/* Replay some of the held packets that the engine can process now; none if the time of the NIC's
+ * turn is over. nic_rx_feed calls this after each packet; otherwise the engine would have to hold
+ * the next packets, too. A stage of the turn replays the remaining held packets. */
 void nic_rx_replay(struct nic_session *session);
 void nic_rx_orphans(struct nic_session *session); /* forget held packets of a destroyed VI */
-/* All ranges of a parked packet are placed: give the packet to the engine, and free its slot. */
+/* libvipl has placed all ranges of a parked packet: give it to the engine, and free its slot. */
 void nic_rx_resume(struct nic_held *held);
 
-/* tx.c: pull packets from the engines and send them. Returns whether there were any. */
+/* tx.c: pull packets from the engines and send them. Returns whether there were any packets. */
 bool nic_tx_run(struct nic *nic);
 void nic_tx_forget(struct nic *nic, const struct nic_session *session);
-/* self.c: hand a pulled packet to a session of this nic. */
+/* self.c: deliver a pulled packet to the connection's other end, in a session of this NIC. */
 void nic_loop_deliver(struct nic *nic, struct nic_conn *from, struct nic_tx *tx);
 
 /* ---- see.c: events for vipctl capture; only while nic->see is set ---- */
 
 void nic_see_packet(struct nic *nic, enum vip_capture_kind kind, const struct nic_tx *tx);
-/* conn: NULL for a CM packet. */
+/* The NIC received a packet. conn: its connection; NULL: the packet is a CM packet. */
 void nic_see_received(struct nic *nic, const struct nic_conn *conn, const struct link_rx *rx);
-/* Uses vi, queue, length and status of desc. */
+/* Report an event of a descriptor: the vi, queue, length and status of `desc`. */
 void nic_see_descriptor(const struct nic_session *session, enum vip_capture_kind kind,
                         const struct nic_deferred *desc);
 

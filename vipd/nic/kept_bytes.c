@@ -1,10 +1,10 @@
 /*
- * Memory of vipd that the descriptors of a program take: segments of long descriptors, and entries
- * of CQs that the program does not read. A session has at most NIC_KEPT_BYTES of this memory; all
- * sessions of a user together have at most nic_config.kept_bytes_user, if this is not 0.
+ * Memory of vipd for the descriptors of a program: for the segments of long descriptors, and for CQ
+ * entries that the program has not read. A session has at most NIC_KEPT_BYTES of this memory. All
+ * sessions of a user together have at most nic_config.kept_bytes_user; 0: no such limit.
  *
- * Entries of CQs lie in blocks. Thousands of blocks may become spare at once; to free all of them
- * takes 1 ms. So vipd frees only a few spare blocks at a time, or uses them again.
+ * The entries of CQs lie in blocks. Thousands of blocks may become spare at once, and it takes 1 ms
+ * to free them all. So vipd frees only a few spare blocks at a time, or uses them again.
  */
 #include <stdlib.h>
 

@@ -1,11 +1,11 @@
-/* The lists of vipd/nic: links inside the objects, so that adding and removing cannot fail. */
+/* The lists of vipd/nic. The links are inside the objects, so adding and removing cannot fail. */
 #ifndef VIPD_NIC_LIST_H
 #define VIPD_NIC_LIST_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Doubly linked list with a head; a head points to itself when empty. */
+/* Doubly linked list with a head. The head of an empty list points to itself. */
 struct nic_list {
     struct nic_list *next, *prev;
 };

@@ -1,4 +1,4 @@
-/* Memory that takes no pages until it is used. */
+/* Maps memory that takes no pages until it is used. */
 #include <sys/mman.h>
 
 #include "vipd/nic/internal.h"

@@ -42,7 +42,7 @@ static int cm_open(struct nic *nic, uint64_t now_ns)
     return 0;
 }
 
-/* Copy the link's present address and sizes. */
+/* Copy the link's present address, and give its address and sizes to the connection manager. */
 static void link_look(struct nic *nic)
 {
     nic->link_changes = nic->link->changes;
@@ -55,7 +55,7 @@ static void link_look(struct nic *nic)
 #define TX_COPIES_BYTES ((size_t)NIC_TX_BATCH * NIC_TX_COPY_STRIDE)
 _Static_assert(NIC_TX_COPY_STRIDE >= VIP_PACKET_BYTES_MAX, "a packet fits");
 
-/* Free everything but the link; legal on a half-built nic. */
+/* Free everything except the link. The nic may be only half built. */
 static void nic_free(struct nic *nic)
 {
     if (nic->cm)
@@ -105,7 +105,8 @@ int nic_open(const struct nic_config *config, struct link *link, uint64_t now_ns
     nic->link = link;
     nic->now_ns = now_ns;
     nic->random_key = (struct siphash_key){config->seed, config->secret ^ ~config->epoch};
-    /* A program may name a wait of an earlier life, so no wait of this life may have its number. */
+    /* A program may name a wait of an earlier life, so the waits of this life have other
+     * numbers. */
     nic->next_wait = siphash(&nic->random_key, "waits", 5) / (2 * NIC_SESSIONS_MAX);
     link_look(nic);
     nic->loop_by_link =
@@ -215,7 +216,7 @@ static bool has_work(const struct nic *nic)
     return false;
 }
 
-/* Is there nothing to do? While programs compute, a polling vipd has many such turns. */
+/* Is there nothing to do? While programs compute, a polling vipd has many turns without work. */
 static bool is_quiet(const struct nic *nic)
 {
     return !nic->backlog_cqs && !has_work(nic) && nic_deadline(nic) > nic->now_ns;
@@ -223,10 +224,11 @@ static bool is_quiet(const struct nic *nic)
 
 /* ---- the turn -------------------------------------------------------------------------- */
 
-/* Slots that vipd takes from one session before the next session, if there are several. */
+/* If there are several sessions: slots that vipd takes from one session before the next session. */
 #define POSTS_SHARED 16
 
-/* Take postings of one session, if it is due: at most `most` slots. Returns their number. */
+/* If the session is due, take at most `most` slots of its ring. Returns the number of slots
+ * taken. */
 static unsigned session_posts(struct nic_session *session, unsigned most)
 {
     unsigned taken;
@@ -245,10 +247,9 @@ static unsigned session_posts(struct nic_session *session, unsigned most)
     return taken;
 }
 
-/*
- * Take postings of all sessions, beginning where the last turn's budget ended. So a turn stays
- * short and each session has its share, even if sessions refill their rings without end.
- */
+/* Take postings of all sessions, within a budget. The next turn begins where the budget ended.
+ * So a turn stays short and each session gets its part, even if sessions refill their rings
+ * without end. */
 static bool sessions_drain(struct nic *nic)
 {
     struct nic_list *item = nic->post_next ? nic->post_next : nic->sessions.next;
@@ -325,7 +326,7 @@ static bool timers_run(struct nic *nic)
     return round_run(nic, NIC_ROUND_TIMERS, timers_serve);
 }
 
-/* Placed packets that vipd processes for one session before it serves the next session. */
+/* Placed packets of one session that vipd processes before it serves the next session. */
 #define PLACED_SERVE 4
 
 static bool placed_serve(struct nic_session *session)
@@ -360,11 +361,11 @@ static bool spares_run(struct nic *nic)
     if (!nic->spares)
         return false;
     did = round_run(nic, NIC_ROUND_SPARES, spares_serve);
-    nic->spares = nic->meter.over; /* if over, vipd did not look at all sessions */
+    nic->spares = nic->meter.over; /* if over, vipd has not looked at all sessions */
     return did;
 }
 
-/* Replay held packets of a session whose turn has come. */
+/* Replay held packets of a session that its engine can process now. */
 static bool replay_serve(struct nic_session *session)
 {
     if (!eng_replay_waits(session->eng))
@@ -382,7 +383,8 @@ static bool backlogs_run(struct nic *nic)
         (nic->now_ns < nic->backlog_look_ns && nic->now_ns < nic->backlog_next_ns))
         return false;
     did = round_run(nic, NIC_ROUND_BACKLOGS, nic_backlog_serve);
-    /* Reading a CQ rings no bell, so a sleeping vipd looks by a timer, at growing intervals. */
+    /* A program that reads a CQ rings no bell. So a sleeping vipd looks at full CQ rings by a
+     * timer, at growing intervals. */
     if (did)
         nic->backlog_wait_ns = NIC_BACKLOG_POLL_MIN_NS;
     else if (nic->now_ns >= nic->backlog_next_ns && nic->backlog_wait_ns < NIC_BACKLOG_POLL_MAX_NS)
@@ -393,7 +395,8 @@ static bool backlogs_run(struct nic *nic)
     return did;
 }
 
-/* Serve the program's requests for this VI. This may take and complete 1,024 receives. */
+/* Serve the program's requests for this VI. This may take and complete 1,024 receive
+ * descriptors. */
 static void ask_serve(struct nic_session *session, struct nic_vi *vi)
 {
     static const char why[] = "a message from a program of this host met a receive that it could "
@@ -406,7 +409,7 @@ static void ask_serve(struct nic_session *session, struct nic_vi *vi)
     nic_direct_asked(vi);
     if (no_ring)
         nic_direct_not_taken(session, number);
-    vi->ask_break = breaks && rebinds; /* kept until nic_direct_ask_again */
+    vi->ask_break = breaks && rebinds; /* nic_direct_ask_again serves a kept request */
     if (breaks && !rebinds && nic_vi_sever(session, number, why, nic->now_ns) == VIP_RC_SUCCESS)
         nic->counts.ring_breaks++;
     if (flushes && vi->used && eng_vi_state(session->eng, number) == VIP_VIST_ERROR)
@@ -420,7 +423,7 @@ static bool asks_serve(struct nic_session *session)
 
     if (nic_list_empty(&session->asks))
         return false;
-    nic->asks = true; /* look again in the next turn */
+    nic->asks = true; /* the next turn looks at the requests again */
     if (nic_session_throttled(session))
         return false;
     nic_share_switch(nic, session);
@@ -438,7 +441,7 @@ static bool asks_run(struct nic *nic)
     nic->asks = false;
     did = round_run(nic, NIC_ROUND_ASKS, asks_serve);
     if (nic->meter.over)
-        nic->asks = true; /* vipd did not look at all sessions */
+        nic->asks = true; /* vipd has not looked at all sessions */
     return did;
 }
 
@@ -460,18 +463,18 @@ static bool transmit(struct nic *nic)
 {
     if (!nic_tx_run(nic))
         return false;
-    /* Unreliable sends complete at the tick after they have left. */
+    /* An unreliable send completes in the first tick after its packets have left: tick now. */
     (void)timers_run(nic);
     return true;
 }
 
 enum stage {
     STAGE_POSTS,
-    STAGE_PLACED, /* packets whose bytes a library has placed */
+    STAGE_PLACED, /* parked packets whose bytes libvipl has placed */
     STAGE_PACKETS,
     STAGE_REPLAY, /* held packets that waited for a missing packet */
     STAGE_TIMERS,
-    STAGE_ASKS, /* requests of programs by their submission rings */
+    STAGE_ASKS, /* requests that programs make through their submission rings */
     STAGE_CONNECTIONS,
     STAGE_SEND,
     STAGE_BACKLOGS,
@@ -512,8 +515,9 @@ static bool stage_run(struct nic *nic, unsigned stage)
 
 /*
  * vipd takes packets from the link before it reads the submission rings, and processes the packets
- * afterwards. So vipd always sees a receive that was posted before a packet arrived. If the turn's
- * time is over, the next turn begins with the following stage, so that no stage waits long.
+ * afterwards. So if a receive descriptor was posted before a packet arrived, vipd sees the
+ * descriptor first. If the turn's time is over, the next turn begins with the following stage, so
+ * that no stage waits long.
  */
 static bool stages_run(struct nic *nic)
 {
@@ -552,7 +556,7 @@ bool nic_turn(struct nic *nic, uint64_t now_ns)
     did = stages_run(nic) || did;
     while (nic_share_ahead(nic) && sessions_drain(nic)) {
         did = true;
-        nic_share_worked(nic, POSTS_SHARED); /* sessions_drain looks at all sessions */
+        nic_share_worked(nic, POSTS_SHARED); /* for sessions_drain, which looks at all sessions */
         (void)transmit(nic);
     }
     if (nic_share_open(nic, did)) {
@@ -572,14 +576,14 @@ static void publish_asleep(struct nic *nic, bool asleep)
     for (struct nic_list *item = nic->sessions.next; item != &nic->sessions; item = item->next) {
         struct nic_session *session = NIC_ITEM(item, struct nic_session, link);
 
-        /* A throttled session is polled by a timer; it need not ring the bell. */
+        /* A timer polls a throttled session, so its program need not ring the bell. */
         vip_store32_release(&session->head->asleep, asleep && !nic_session_throttled(session));
     }
 }
 
-/* The poster stores its slot, executes a full barrier, then loads "asleep". vipd stores "asleep",
- * executes a full barrier, then loads the slot. So the poster sees "asleep", or vipd sees the slot.
- * Packets need no second look: the link's descriptor is readable while packets wait. */
+/* The program that posts stores its slot, executes a full barrier, then loads "asleep". vipd stores
+ * "asleep", executes a full barrier, then loads the slot. So the program sees "asleep", or vipd
+ * sees the slot. Packets need no such care: while they wait, the link's descriptor is readable. */
 bool nic_try_sleep(struct nic *nic)
 {
     publish_asleep(nic, true);

@@ -19,8 +19,8 @@ struct nic_conn_view {
 void nic_session_conns(const struct nic_session *session, uint32_t from,
                        bool (*visit)(void *ctx, const struct nic_conn_view *view), void *ctx);
 
-/* Get the first connection from VI *from on. *from becomes the number of the VI after that of the
- * connection. false: there is no further connection. */
+/* Find the first connection of a VI with a number >= *from, and set *from to that number + 1.
+ * false: there is no further connection. */
 bool nic_session_next_conn(const struct nic_session *session, uint32_t *from,
                            struct nic_conn_view *ret);
 bool nic_session_has_vi(const struct nic_session *session, uint32_t vi);
@@ -29,7 +29,7 @@ struct nic_cq_view {
     uint32_t cq;
     uint32_t written; /* entries ever written, modulo 2^32 */
     uint32_t waiting; /* entries that do not fit into its shared ring */
-    uint32_t bound;   /* work queues bound to it */
+    uint32_t bound;   /* work queues bound to this CQ */
     bool has_fd;      /* VipxCQGetFd was called */
 };
 void nic_session_cqs(const struct nic_session *session, uint32_t from,
@@ -49,13 +49,14 @@ void nic_session_waits(const struct nic_session *session, uint32_t from,
 /* A peer host, and the sums over its connections that are established now. */
 struct nic_peer_view {
     struct cm_peer_view cm;
-    uint64_t heard_ago_ns; /* since its last sign of life */
+    uint64_t heard_ago_ns; /* time since the host's last sign of life */
     struct eng_vi_stats stats;
-    uint64_t srtt_max_ns; /* the longest of all connections; stats.srtt_ns is the shortest */
+    uint64_t srtt_max_ns; /* longest SRTT of these connections; stats.srtt_ns: the shortest */
     uint32_t rebound;     /* connections that this vipd has bound anew */
 };
-/* Peers from index `from` on, until visit returns false. uid: only peers and connections of this
- * user; NULL: of all users. Returns the index to go on with; UINT32_MAX: no more. */
+/* Calls back for the peers from index `from` on, until visit returns false. uid: only peers and
+ * connections of this user; NULL: of all users. Returns the index to go on with; UINT32_MAX: no
+ * more. */
 uint32_t nic_peer_views(const struct nic *nic, const uint32_t *uid, uint32_t from, uint64_t now_ns,
                         bool (*visit)(void *ctx, const struct nic_peer_view *view), void *ctx);
 

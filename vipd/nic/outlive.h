@@ -30,7 +30,7 @@ void nic_leave(struct nic *nic, uint64_t back_ns, uint64_t now_ns);
 
 /* ---- the next life ----------------------------------------------------------------------- */
 
-/* As cm_disc_keep. */
+/* Keep a discriminator of an earlier life for its owner, as cm_disc_keep. */
 int nic_disc_keep(struct nic *nic, const uint8_t *disc, uint8_t len, uint32_t uid,
                   uint64_t until_ns, uint64_t now_ns);
 /* What a later life of vipd must know of a VI to go on with it. */
@@ -38,17 +38,17 @@ struct nic_vi_checkpoint {
     uint16_t vi;
     uint32_t generation;
     struct nic_vi_args args;
-    uint32_t recv_base;   /* number of a receive in the table, minus its completion's position */
-    bool lost, lost_told; /* its connection cannot go on; the program has got an error for it */
+    uint32_t recv_base;   /* number of a receive descriptor - its completion's position */
+    bool lost, lost_told; /* lost: its connection cannot go on; lost_told: the program knows it */
     bool connected;       /* its connection can be bound anew; the next members describe it */
     struct cm_host peer;
     uint8_t peer_disc_len;
     struct siphash_key secret;
     bool asked;
     uint64_t features;
-    uint32_t completed, done; /* eng_vi_restore */
+    uint32_t completed, done; /* arguments of eng_vi_restore */
 };
-/* The checkpoint of a VI of this life; publishes all its completions first. false: no such VI. */
+/* Publish all completions of a VI of this life, and get its checkpoint. false: no such VI. */
 bool nic_vi_checkpoint(struct nic_session *session, uint32_t vi, struct nic_vi_checkpoint *ret);
 /* As nic_vi_checkpoint, but without `completed` and `done`, which nic_vi_recover fills in. This
  * function changes nothing, so the sink may call it. */
@@ -61,33 +61,33 @@ bool nic_vi_identify(const struct nic_session *session, uint32_t vi, struct nic_
  * false. A value in the segment that no vipd can have written is replaced.
  */
 void nic_vi_recover(void *vipd_base, struct nic_vi_checkpoint *past);
-/* What the program of the VI says of its ring. With a ring, the number of messages that the program
- * has taken from the ring is also subtracted in past.recv_base. */
+/* What a program says about the ring of its VI. If the VI has a ring, past.recv_base is smaller by
+ * the number of messages that the program has taken from the ring. */
 struct nic_past_ring {
     int fd;         /* file of the ring; the caller closes it */
     unsigned half;  /* the VI sends on way[half] */
-    uint32_t first; /* receive of message 0 */
+    uint32_t first; /* number of the receive descriptor for message 0 */
 };
 /*
  * Make a VI as it was in an earlier life. The session has the vipd-writes segment and the CQs of
- * that life. A connected or lost VI is Connected, and nothing is sent. Then the program posts
- * again, in order, what has not completed; then call nic_vi_rebind. Outcomes: as nic_vi_create;
- * INVALID_PARAMETER: the number is in use or too large; ERROR_NOT_SUPPORTED: vipd lacks a feature
- * of the connection.
+ * that life. If past.connected or past.lost is true, the VI becomes Connected, and vipd sends
+ * nothing. Then the program posts again, in order, the descriptors that have not completed. Then
+ * call nic_vi_rebind. Outcomes: as nic_vi_create; INVALID_PARAMETER: the number is in use or too
+ * large; ERROR_NOT_SUPPORTED: vipd lacks a feature of the connection.
  */
 enum vip_rc nic_vi_restore(struct nic_session *session, const struct nic_vi_checkpoint *past,
                            uint64_t now_ns, char *why, size_t why_bytes);
 /*
- * As nic_vi_restore, but with the VI's ring; NULL: the program brings none. If a connection had a
- * ring, it is lost without this ring. One more outcome, ERROR_NOT_SUPPORTED: vipd refuses the ring,
- * and nothing has changed; call nic_vi_restore.
+ * As nic_vi_restore, but with the VI's ring; NULL: the program brings none. A connection that had a
+ * ring is lost if the program does not bring the ring. One more outcome, ERROR_NOT_SUPPORTED: vipd
+ * refuses the ring, and nothing has changed: call nic_vi_restore instead.
  */
 enum vip_rc nic_vi_restore_ring(struct nic_session *session, const struct nic_vi_checkpoint *past,
                                 const struct nic_past_ring *ring, uint64_t now_ns, char *why,
                                 size_t why_bytes);
 /* Ask the other end to bind the connection anew. The connection is lost if no answer comes within
- * timeout_ns; at once if it was restored as lost, or if there is no memory. SUCCESS;
- * INVALID_PARAMETER (no such VI); INVALID_STATE (the VI has no connection to rebind, or asked). */
+ * timeout_ns. It is lost at once if it was restored as lost, or if vipd cannot ask. SUCCESS;
+ * INVALID_PARAMETER (no such VI); INVALID_STATE (no connection to bind anew, or asked before). */
 enum vip_rc nic_vi_rebind(struct nic_session *session, uint32_t vi, uint64_t timeout_ns,
                           uint64_t now_ns, char *why, size_t why_bytes);
 /* Make a CQ with the number that it had in an earlier life. SUCCESS; INVALID_PARAMETER: the number

@@ -1,17 +1,17 @@
 /*
- * Copies payload into registered memory; into staged regions with the help of libvipl.
+ * Copies payload into registered memory. libvipl helps with staged regions.
  *
  * The bytes of a staged region exist twice: in the application and in a memfd. Bytes of RDMA Writes
  * must be in the application's memory before vipd acknowledges them, and only libvipl can put them
  * there. So vipd puts the bytes into the memfd, asks the library to copy them (sink.place), and
- * parks the packet until the library answers (nic_placed). Then the engine gets the packet. Packets
- * that continue a parked packet are parked behind it, so that a long write does not need a round
- * trip per packet. Adjacent fragments of a write that come in one turn share a request.
+ * parks the packet until the library answers (nic_placed). Then the engine gets the packet. vipd
+ * also parks packets that continue a parked packet, so that a long write does not need a round trip
+ * per packet. Adjacent fragments of a write that come in one turn share a request.
  *
- * Packets with RDMA Reads of a staged region are parked, too. Before the engine gets the request,
+ * Packets with RDMA Reads of a staged region are parked, too. Before the engine gets such a packet,
  * libvipl copies the bytes from the application's memory to the memfd (sink.fetch).
  *
- * Owns: the parked packets and their order. Does not own: rights (registry), the turn of frames
+ * Owns: the parked packets and their order. Does not own: rights (registry), the order of frames
  * (engine).
  */
 #include <string.h>
@@ -66,8 +66,8 @@ bool nic_op_place(void *ctx, const struct eng_access *access, uint32_t payload_o
     if (!nic_src_copy(src, payload_offset, to, access->len))
         return false;
     if (staged) {
-        /* vipd did not foresee this frame's turn, so it did not park the packet: the library places
-         * the bytes late, just after their acknowledgement. */
+        /* vipd did not foresee that the frame would be in its turn, so it did not park the packet.
+         * The library places the bytes late, just after their acknowledgement. */
         session->nic->counts.places_late++;
         nic_place_ask(session, access, NULL);
         session->late[session->place_issued % NIC_LATE_MAX] =
@@ -80,12 +80,12 @@ bool nic_op_place(void *ctx, const struct eng_access *access, uint32_t payload_o
 
 /* ---- staged writes --------------------------------------------------------------------- */
 
-/* Result of stage_look for a packet. */
+/* What stage_look finds out about a packet. */
 struct stage {
-    uint32_t mask;       /* frames to place, one bit each */
-    bool in_turn;        /* some frame is next, or follows the parked frames */
+    uint32_t mask;       /* one bit for each frame for which libvipl copies bytes */
+    bool in_turn;        /* some frame is the next one, or follows the parked frames */
     bool again;          /* some frame is parked already */
-    uint32_t op, offset; /* operation and offset behind the last frame that is in turn */
+    uint32_t op, offset; /* operation and offset that follow the last frame in turn */
 };
 
 /* The frame's access to memory of this host: a fragment of an RDMA Write, or the range of an RDMA
@@ -115,10 +115,8 @@ static bool remote_access(const struct nic_conn *conn, const struct vip_frame *f
     return true;
 }
 
-/*
- * Did the library fail to place, or to read, the range that the engine accesses now? The engine may
- * skip the beginning of a frame and knows no frame numbers, so the ranges are compared.
- */
+/* Did the library fail to place, or to read, the range that the engine accesses now? The engine may
+ * skip the beginning of a frame and knows no frame numbers. So this function compares ranges. */
 static bool spoiled(const struct nic_session *session, const struct eng_access *access)
 {
     const struct nic_src *src = session->cur;
@@ -139,8 +137,8 @@ static bool spoiled(const struct nic_session *session, const struct eng_access *
     return false;
 }
 
-/* Must the library place this frame? Only if the whole operation is allowed, not just the fragment:
- * like the engine, vipd checks the whole range before it places the first byte (spec 3.5). */
+/* Must the library copy bytes for this frame? Only if the whole operation is allowed. Like the
+ * engine, vipd checks the whole range before it places the first byte (spec 3.5). */
 static bool frame_staged(const struct nic_conn *conn, const struct vip_frame *frame)
 {
     struct eng_access access;
@@ -154,7 +152,7 @@ static bool frame_staged(const struct nic_conn *conn, const struct vip_frame *fr
     return access_bytes(conn->session, &access, &staged) != NULL;
 }
 
-/* Does the frame come before (operation, offset)? */
+/* Does the frame come before this offset of this operation? */
 static bool frame_before(const struct vip_frame *frame, uint32_t op, uint32_t offset)
 {
     if (frame->op != op)
@@ -174,13 +172,12 @@ static void stage_look(const struct nic_conn *conn, const struct vip_packet *pac
         const struct vip_frame *frame = &packet->frames[i];
         bool turn = known && frame->op == ret->op && frame->offset == ret->offset;
 
-        /* A fragment sent again with other borders may begin in a parked fragment and end behind
-         * that fragment. */
+        /* A fragment sent again with other borders may overlap the end of a parked fragment. */
         if (known && !gaps && frame->op == ret->op && frame->offset < ret->offset &&
             frame->length > ret->offset - frame->offset)
             turn = true;
         if (frame->type == VIP_FRM_READ_RESP)
-            continue; /* it has numbers of our own send queue; libvipl never places its bytes */
+            continue; /* numbered by our own send queue; libvipl never places its bytes */
         if (!turn && chain) {
             bool before = frame_before(frame, conn->parked_op, conn->parked_offset);
 
@@ -212,7 +209,7 @@ static void stage_place(struct nic_conn *conn, const struct vip_packet *packet,
 
         if (!(mask & (1u << i)) || !remote_access(conn, &packet->frames[i], &access))
             continue;
-        /* NULL: a page has become missing since stage_look; this ends the session. */
+        /* NULL: a page has become missing since stage_look. The missing page ends the session. */
         to = access_bytes(session, &access, &staged);
         if (to && access.kind == ENG_ACCESS_REMOTE_WRITE)
             /* If a page is missing, the connection ends before any of its operations completes. */
@@ -221,7 +218,7 @@ static void stage_place(struct nic_conn *conn, const struct vip_packet *packet,
     }
 }
 
-/* A cheap test: most packets have no access to a staged region. */
+/* A cheap test before stage_look: most packets have no access to a staged region. */
 static bool may_stage(const struct nic_conn *conn, const struct vip_packet *packet)
 {
     if (conn->parked)
@@ -233,7 +230,7 @@ static bool may_stage(const struct nic_conn *conn, const struct vip_packet *pack
 }
 
 /*
- * May one more packet wait for this library? A library that does not answer must not use up the
+ * May vipd park one more packet of this session? A library that does not answer must not use up the
  * slots that other sessions need. A session without kept packets may use the reserve, but not the
  * last slot: without a free slot vipd drops even packets in their turn.
  */
@@ -267,7 +264,7 @@ enum nic_stage nic_stage(struct nic_conn *conn, const struct vip_packet *packet,
             return NIC_STAGE_DROP;
         }
         if (!look.in_turn)
-            return NIC_STAGE_NO; /* ahead of its turn: the engine holds it */
+            return NIC_STAGE_NO; /* the packet is ahead of its turn: the engine holds it */
         if (!may_park(conn, packet, src->len) || !(held = nic_held_new(conn, src))) {
             counts->drop_park_full++;
             return NIC_STAGE_DROP;
@@ -298,7 +295,7 @@ static void place_failed(struct nic_session *session, uint64_t first, uint64_t l
         struct nic_held *held = NIC_ITEM(item, struct nic_held, link);
         uint64_t number = held->number;
 
-        /* The packet's ranges are numbered in frame order; the last one has held->number. */
+        /* The packet's ranges are numbered in frame order; its last range has held->number. */
         for (uint32_t left = held->staged; left && number >= first; number--) {
             uint32_t frame = 1u << (31 - __builtin_clz(left));
 

@@ -13,7 +13,7 @@ void nic_place_flush(struct nic *nic)
                              place->bytes);
 }
 
-/* Do the bytes of the frame follow the collected bytes of the same write? */
+/* Do the frame's bytes follow the collected bytes in the same RDMA Write, and may they join? */
 static bool place_follows(const struct nic_session *session, const struct eng_access *access,
                           const struct vip_frame *frame)
 {
@@ -24,8 +24,8 @@ static bool place_follows(const struct nic_session *session, const struct eng_ac
            place->bytes + access->len <= NIC_PLACE_BYTES;
 }
 
-/* The answer has the number place_issued, or a later number if more bytes of the same write follow.
- * The fragments of a write can share an answer, because the whole write fails if any byte fails. */
+/* libvipl's answer has the number place_issued, or a later number if more bytes of the write
+ * follow. The fragments of a write can share an answer: the whole write fails if any byte fails. */
 void nic_place_ask(struct nic_session *session, const struct eng_access *access,
                    const struct vip_frame *frame)
 {

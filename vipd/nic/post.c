@@ -1,5 +1,5 @@
 /*
- * Postings of a program: whether a posting waits, whether vipd may take it, how the engine gets it.
+ * Postings of a program: is a posting there, may vipd take it, and how does the engine get it?
  *
  * Owns: the budget of postings that fail. Does not own: the places from which vipd takes postings
  * (sq.c, direct.c).
@@ -8,7 +8,7 @@
 #include "vipd/engine/mutant.h"
 #include "vipd/nic/internal.h"
 
-/* One load: is the slot at sq_watch written? */
+/* Is the slot at sq_watch written? One load of its stamp answers this. */
 bool nic_session_has_posts(const struct nic_session *session)
 {
     const struct vip_sq_slot *slot = &session->sq[session->sq_watch & (VIP_SQ_SLOTS - 1)];

@@ -1,7 +1,8 @@
 /* Random numbers of a NIC. */
 #include "vipd/nic/internal.h"
 
-/* Connection ids are made of these numbers. Other hosts see some ids and must not predict more. */
+/* Connection ids are made of these numbers. Other hosts see some ids and must not be able to
+ * predict further ids. */
 uint64_t nic_random(struct nic *nic)
 {
     nic->random++;

@@ -171,12 +171,13 @@ bool nic_vi_checkpoint(struct nic_session *session, uint32_t number, struct nic_
     return true;
 }
 
-/* Has vipd begun to end the ring of this VI, or of its peer? Then the connection had ended, too. */
+/* Had the earlier life of vipd begun to end the ring of this VI, at this end or at the other end?
+ * Then the connection had ended, too. */
 static bool ring_over(const struct vip_vipd_vi *head)
 {
     switch (vip_load32_own(&head->ring)) {
     case VIP_RING_NONE:
-    case VIP_RING_LOST: /* this ring was of an earlier connection */
+    case VIP_RING_LOST: /* the lost ring was of an earlier connection */
         return false;
     case VIP_RING_OPEN:
         return (vip_load32_own(&head->ring_mute) & VIP_RING_MUTE_OVER) != 0;
@@ -202,7 +203,7 @@ void nic_vi_recover(void *vipd_base, struct nic_vi_checkpoint *past)
     past->lost_told = state == VIP_VIST_ERROR;
 }
 
-/* Make the connection of a restored VI, as REBINDING. NULL: *ret_rc and why have the reason. */
+/* Make the connection of a restored VI (state REBINDING). NULL: see *ret_rc and why. */
 static struct nic_conn *conn_restore(struct nic_session *session,
                                      const struct nic_vi_checkpoint *past, uint64_t now_ns,
                                      enum vip_rc *ret_rc, char *why, size_t why_bytes)
@@ -232,13 +233,13 @@ static struct nic_conn *conn_restore(struct nic_session *session,
     return conn;
 }
 
-/* ring: does the VI go on with its ring? */
+/* Restore a VI. ring: does it go on with its ring? */
 static enum vip_rc restore(struct nic_session *session, const struct nic_vi_checkpoint *past,
                            bool ring, uint64_t now_ns, char *why, size_t why_bytes)
 {
     struct eng_conn args = {.packet_bytes = VIP_PACKET_BYTES_MIN,
                             .window_bytes = VIP_PACKET_BYTES_MIN,
-                            .features = (uint32_t)past->features}; /* they allow some postings */
+                            .features = (uint32_t)past->features}; /* some postings need one */
     bool lost = past->lost || (past->connected && !ring && nic_direct_was_open(session, past->vi));
     enum vip_rc rc = nic_vi_create_as(session, past, ring, why, why_bytes);
     struct vip_vipd_vi *head;
@@ -250,12 +251,12 @@ static enum vip_rc restore(struct nic_session *session, const struct nic_vi_chec
     conn = conn_restore(session, past, now_ns, &rc, why, why_bytes);
     if (!conn) {
         nic_vi_drop(session, past->vi);
-        /* Put back the earlier state: the program may ask again. */
+        /* Put back the state of the earlier life, because the program may try again. */
         vip_store32_release(&head->state, past->lost_told ? VIP_VIST_ERROR : VIP_VIST_CONNECTED);
         return rc;
     }
     conn->lost = lost;
-    vip_store32_release(&head->ended, lost); /* before the state: the next life reads both */
+    vip_store32_release(&head->ended, lost); /* stored before the state; the next life reads both */
     eng_vi_restore(session->eng, past->vi, &args, past->completed, past->done, now_ns);
     nic_commit_begin(session, past->vi);
     return VIP_RC_SUCCESS;
@@ -299,7 +300,7 @@ enum vip_rc nic_vi_rebind(struct nic_session *session, uint32_t number, uint64_t
         return VIP_RC_INVALID_PARAMETER;
     if (!conn || conn->state != NIC_CONN_REBINDING)
         return VIP_RC_INVALID_STATE;
-    nic_begin(session, now_ns); /* takes the postings that the program has repeated */
+    nic_begin(session, now_ns); /* take the postings that the program has repeated */
     if (conn->lost) {
         nic_op_rebound(session->nic, conn->local_id, VIP_RC_ERROR_RESOURCE, NULL, NULL,
                        vi->ring_fault ? vi->ring_fault

@@ -1,4 +1,4 @@
-/* Turns the pieces of a packet that leaves into addresses in registered memory. */
+/* Finds the addresses in registered memory for the pieces of a packet that leaves. */
 #include "vipd/nic/internal.h"
 
 bool nic_tx_resolve(struct nic_session *session, struct nic_tx *tx)

@@ -20,8 +20,8 @@
 
 /*
  * Does every frame follow the frame before it? Then the engine takes all frames if it takes the
- * first. Answers to RDMA Reads are numbered by our own send queue; a packet that has them beside
- * other frames may be held.
+ * first. Answers to RDMA Reads are numbered by our own send queue. So the engine may hold a packet
+ * that has an answer and other frames.
  */
 static bool frames_follow(const struct vip_packet *packet)
 {
@@ -35,7 +35,7 @@ static bool frames_follow(const struct vip_packet *packet)
     return true;
 }
 
-/* Is there room if the engine holds this packet? A packet in its turn needs only a free slot. */
+/* Is there room if the engine holds the packet? A packet in its turn needs only a free slot. */
 static bool may_keep(struct nic_conn *conn, const struct vip_packet *packet, struct nic_src *src)
 {
     struct nic_session *session = conn->session;
@@ -48,7 +48,7 @@ static bool may_keep(struct nic_conn *conn, const struct vip_packet *packet, str
         return false;
     if (ahead && !nic_held_room(session, src->len))
         return false;
-    /* The engine may hold the packet. Copy it now: if memory is lacking, vipd can still drop it. */
+    /* The engine may hold the packet. Copy it now: without memory, vipd can still drop it. */
     if (nic_src_must_copy(src) && (ahead || packet->hdr.frame_count > 1))
         return nic_src_own(nic, src);
     return true;
@@ -123,7 +123,7 @@ bool nic_rx_feed(struct nic_conn *conn, const struct vip_packet *packet, struct 
     return kept;
 }
 
-/* The connection of a kept packet; NULL: it is not established any more. */
+/* The connection of a kept packet; NULL: the connection is not established any more. */
 static struct nic_conn *held_conn(const struct nic *nic, const struct nic_held *held)
 {
     struct nic_conn *conn = nic_conn_find(nic, held->conn_id);
@@ -131,8 +131,8 @@ static struct nic_conn *held_conn(const struct nic *nic, const struct nic_held *
     return conn && conn->state == NIC_CONN_ESTABLISHED ? conn : NULL;
 }
 
-/* Decode kept bytes. This cannot fail: they were decoded before, and no other process can write
- * them. */
+/* Decode the bytes of a kept packet. This cannot fail: vipd has decoded them before, and no other
+ * process can write them. */
 static void decode_again(struct nic *nic, const struct nic_held *held)
 {
     enum vip_wire_verdict verdict = vip_wire_get_data(held->bytes, held->len, &nic->replay_packet);
@@ -248,14 +248,14 @@ static struct cm_host host_of(const struct link_addr *addr)
     return host;
 }
 
-/* Has the packet this NIC's own address as a forged source? Loopback does not pass the link, unless
- * the link has planted faults. */
+/* Does the packet have a forged source, namely this NIC's own address? Loopback packets do not pass
+ * the link, unless the link has planted faults. */
 static bool forged_self(const struct nic *nic, const struct link_rx *rx)
 {
     return !nic->loop_by_link && link_addr_equal(rx->from, &nic->link->self);
 }
 
-/* A data packet with a good checksum and header. true: src's bytes are kept. */
+/* Process a data packet with a good checksum and header. true: src's bytes are kept. */
 static bool rx_data(struct nic *nic, const struct link_rx *rx, const struct vip_header *hdr,
                     struct nic_src *src)
 {
@@ -263,7 +263,7 @@ static bool rx_data(struct nic *nic, const struct link_rx *rx, const struct vip_
     enum vip_wire_verdict verdict;
 
     nic->counts.rx_data++;
-    /* For an established connection to another host, vipd compares the source address below. */
+    /* For an established connection to another host, a check of the source address follows. */
     if ((!conn || conn->loop || conn->state != NIC_CONN_ESTABLISHED) && forged_self(nic, rx))
         return DROP(nic, drop_source);
     if (!conn) {
@@ -299,7 +299,7 @@ static bool rx_data(struct nic *nic, const struct link_rx *rx, const struct vip_
     return nic_rx_feed(conn, &nic->rx_packet, src);
 }
 
-/* true: src's bytes are kept. */
+/* Check and process a packet from the link. true: src's bytes are kept. */
 static bool rx_packet(struct nic *nic, const struct link_rx *rx, struct nic_src *src)
 {
     enum vip_wire_verdict verdict;
@@ -315,7 +315,7 @@ static bool rx_packet(struct nic *nic, const struct link_rx *rx, struct nic_src 
     if (hdr.kind == VIP_PKT_CM) {
         struct cm_host from = host_of(rx->from);
 
-        /* A flood of CM messages: drop this message. Senders repeat important messages. */
+        /* Too many CM messages: drop this one. Senders repeat important messages. */
         if (!nic->cm_budget)
             return DROP(nic, drop_cm_budget);
         nic->cm_budget--;
@@ -356,7 +356,7 @@ void nic_rx_process(struct nic *nic)
         const struct link_rx *rx;
         struct nic_src src = rx_next(nic, &rx);
 
-        /* Until vipd knows the session of the packet, no session is charged for it. */
+        /* Until vipd knows the session of the packet, it charges the time to no session. */
         nic_share_switch(nic, NULL);
         if (!rx_packet(nic, rx, &src))
             nic_src_release(nic, &src);

@@ -7,13 +7,13 @@
 /* One event of a NIC, for vipctl capture. */
 struct nic_seen {
     uint32_t kind;                /* enum vip_capture_kind */
-    uint64_t session;             /* number in views and logs; 0: the event has no session */
+    uint64_t session;             /* number of the session in views and logs; 0: no session */
     uint16_t vi;                  /* VI of the session */
-    const struct link_addr *peer; /* NULL: none, or this host */
+    const struct link_addr *peer; /* the packet's other host; NULL: none */
     const struct iovec *iov;      /* bytes of a packet */
     unsigned iov_count;
-    uint32_t bytes;         /* of the packet or descriptor */
-    uint32_t queue, status; /* of the descriptor */
+    uint32_t bytes;         /* length of the packet or descriptor */
+    uint32_t queue, status; /* queue and status of the descriptor */
 };
 
 /* Nic functions call this; it must not call nic functions. `seen` is valid during the call. */

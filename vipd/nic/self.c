@@ -1,6 +1,7 @@
 /*
  * Loopback: a packet of one session's engine goes directly into the engine of another session (or
- * of the same session) of this NIC: no link, no checksum, one copy from region to region.
+ * of the same session) of this NIC. It passes no link and has no checksum. vipd copies its payload
+ * once, from region to region.
  *
  * Owns: the hand-over. Does not own: which connections are loopback (nic_conn_bind decides).
  */
@@ -10,13 +11,13 @@
 #include "vipd/nic/internal.h"
 #include "vipd/registry/guard.h"
 
-/* Bytes of the smallest page of any processor. */
+/* Size of the smallest page of any processor, in bytes. */
 #define PAGE_BYTES 4096u
 
 /*
  * Are all pages of the sender's memory there? A page that is missing during the copy would fail the
  * receiver's descriptor. So touch each page first: a page that is missing now fails the sender. A
- * page lost between here and the copy (unsealed memory, broken memory) still fails the receiver.
+ * page lost just before the copy (unsealed memory, broken memory) still fails the receiver.
  */
 static bool source_is_there(const struct nic_tx *tx)
 {

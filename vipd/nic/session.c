@@ -32,7 +32,8 @@ static void op_event(void *ctx, const struct eng_event *event)
             break;
         /* [state STATE] */
         vip_store32_release(&vi->head->state, event->state);
-        /* Barrier before the engine fetches receives once more (proto/shm.h, VIP_ASK_FLUSH). */
+        /* Full barrier. Then the engine fetches receive descriptors again (proto/shm.h,
+         * VIP_ASK_FLUSH). */
         vip_fence_sleep(); /* [table ERROR] */
         break;
     case ENG_EVENT_ERROR:
@@ -86,7 +87,7 @@ static const struct eng_ops session_eng_ops = {
 
 /* ---- life ------------------------------------------------------------------------------ */
 
-/* Take a free place in the table that turns wait ids into sessions. 0 or -ENOMEM. */
+/* Take a place in nic->session_slots, by which a wait id leads to its session. 0 or -ENOMEM. */
 static int slot_take(struct nic *nic, struct nic_session *session)
 {
     uint32_t cap = nic->session_slots_cap;
@@ -114,7 +115,7 @@ static int slot_take(struct nic *nic, struct nic_session *session)
     return 0;
 }
 
-/* Round up to whole milliseconds, so that a short time does not become 0. */
+/* Round the time up to whole milliseconds, so that a short time does not become 0. */
 void nic_session_set_linger(struct nic_session *session)
 {
     vip_store32_release(&session->head->linger_ms,
@@ -130,7 +131,7 @@ static void head_init(struct nic_session *session)
     head->epoch = session->nic->config.epoch;
     head->asleep = session->nic->asleep;
     head->sq_cons = session->sq_position;
-    session->notify = head->notify; /* the word must change with the next wake-up */
+    session->notify = head->notify; /* the next wake-up must change this word */
     nic_session_set_linger(session);
     vip_store32_release(&head->magic, VIP_SHM_VIPD_MAGIC);
 }
@@ -224,7 +225,7 @@ static void held_free_all(struct nic *nic, struct nic_list *list)
         nic_held_free(nic, NIC_ITEM(list->next, struct nic_held, link));
 }
 
-/* First step of the end: publish the completions so far; later events are not reported. */
+/* First step when a session ends: publish the completions so far; later events are not reported. */
 static void session_close(struct nic_session *session)
 {
     nic_deferred_publish_of(session, -1);
@@ -245,7 +246,7 @@ static void vi_end(struct nic_session *session, uint16_t number, enum vip_close_
     nic_vi_drop(session, number);
 }
 
-/* Last step of the end: all VIs are destroyed. */
+/* Last step when a session ends: all its VIs are destroyed already. */
 static void session_gone(struct nic_session *session)
 {
     struct nic *nic = session->nic;
@@ -293,7 +294,7 @@ bool nic_session_end(struct nic_session *session, bool died, uint64_t now_ns, un
         vi_end(session, number, reason);
     }
     nic_tx_forget(session->nic, session);
-    /* All VIs are destroyed, and with them all entries of CQ backlogs: their blocks are spare. */
+    /* All VIs are destroyed, so the CQ backlogs are empty and their blocks are spare. */
     for (; session->spares; (*ends)--) {
         if (*ends == 0)
             return false;

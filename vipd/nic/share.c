@@ -107,7 +107,7 @@ bool nic_pool_room(const struct nic_pool *pool, uint64_t more)
 
 /* ---- the meter --------------------------------------------------------------------------- */
 
-/* Processor time of a step that took d_ns. */
+/* Processor time of a step that took d_ns by the clock. */
 static uint64_t cpu_of(struct nic *nic, uint64_t d_ns)
 {
     struct nic_meter *meter = &nic->meter;
@@ -118,7 +118,7 @@ static uint64_t cpu_of(struct nic *nic, uint64_t d_ns)
         return d_ns;
     }
     cpu_ns = nic->config.cpu_clock();
-    /* The times counted for sessions together are at most the thread's processor time. */
+    /* All times counted for sessions together are at most the processor time of the thread. */
     if (meter->synced)
         most_ns = cpu_ns - meter->cpu_ns > meter->counted_ns
                       ? cpu_ns - meter->cpu_ns - meter->counted_ns
@@ -225,7 +225,7 @@ static bool has_work(const struct nic_session *session)
            session->spares;
 }
 
-/* Is there only one session? Then no time is measured or shared. */
+/* Does the NIC have only one session? Then vipd neither measures nor divides time. */
 static bool alone(const struct nic *nic)
 {
     return nic->sessions.next == nic->sessions.prev;
@@ -269,9 +269,9 @@ void nic_share_begin(struct nic *nic)
 }
 
 /*
- * Add the fair part of the last turn in which the session had work to due_ns. If this turn finished
- * the work, the session needed only the time that it used in both turns: its part is at most this
- * time.
+ * Add to due_ns the session's fair part of the last turn in which it had work. If this turn
+ * finished the work, the session needed only the time that it used in both turns: its part is at
+ * most this time.
  */
 static void due_settle(struct nic_share *one)
 {
@@ -283,7 +283,8 @@ static void due_settle(struct nic_share *one)
     one->told_ns = one->time_ns;
 }
 
-/* Divide the cost of the turn: equal parts for users with work, then for the sessions of a user. */
+/* Divide the time of the turn into equal parts for the users with work. Divide each user's part
+ * into equal parts for the user's sessions with work. */
 static void tell_parts(struct nic *nic)
 {
     uint64_t took_ns = nic->counts.shared_time - nic->meter.split_ns;
@@ -313,7 +314,8 @@ static void tell_parts(struct nic *nic)
     floor_raise(&nic->sharing);
 }
 
-/* The time up to the next turn, in which packets are taken from the link, belongs to no session. */
+/* The time up to the next turn, in which vipd takes packets from the link, belongs to no
+ * session. */
 void nic_share_end(struct nic *nic)
 {
     if (nic->meter.contended) {

@@ -23,7 +23,7 @@ bool nic_src_copy(const struct nic_src *src, uint32_t offset, void *to, uint32_t
         memcpy(out, src->bytes + offset, len);
         return guard_copy_faults() == faults;
     }
-    /* Loopback: one copy from region to region; both may be the same region. */
+    /* Loopback: one copy from region to region; source and target may be in the same region. */
     for (unsigned i = 0; len; i++) {
         uint32_t piece = (uint32_t)src->piece[i].iov_len;
         uint32_t count;

@@ -1,5 +1,5 @@
 /*
- * Taking descriptors from the submission ring of a session.
+ * Takes descriptors from the submission ring of a session.
  *
  * The contents of the ring are hostile: each slot is copied once, the copy is checked, and a loop
  * over slots has a budget. A malformed descriptor fails alone. If no libvipl can have written what
@@ -25,9 +25,9 @@ static void ring_broken(struct nic_session *session)
 }
 
 /*
- * Copy the segments of the descriptor in `slot`, which starts at the current position. Outcomes:
- * 1 copied; 0 a continuation is not written yet (the poster is between two stores), try again when
- * its stamp is there; -1 a slot that must be a continuation is of another kind.
+ * Copy the segments of the descriptor in `slot`, which starts at the current position. Outcomes: 1:
+ * all are copied; 0: a continuation is not written yet (the program is between two stores): try
+ * again when its stamp is there; -1: a slot that must be a continuation is of another kind.
  */
 static int take_segs(struct nic_session *session, const struct vip_sq_slot *slot,
                      struct vip_shm_seg segs[SEGS_MAX])
@@ -88,7 +88,7 @@ static int take_message(struct nic_session *session, const struct vip_sq_slot *s
     return (int)got;
 }
 
-/* Does the VI of the posting exist? A posting to a destroyed VI is a race of the application. */
+/* Does the VI of the posting exist? Only a race in the application posts to a destroyed VI. */
 static bool post_vi_valid(struct nic_session *session, const struct vip_sq_slot *slot)
 {
     const struct nic_vi *vi = nic_vi_get(session, slot->vi);
@@ -106,10 +106,8 @@ static bool post_vi_valid(struct nic_session *session, const struct vip_sq_slot 
     return true;
 }
 
-/*
- * Take one descriptor at the current position, already copied to `slot`. Returns the number of its
- * slots; 0: the descriptor is not complete yet.
- */
+/* Take the descriptor at the current position; `slot` is a copy of its first slot. Returns the
+ * number of its slots; 0: the descriptor is not complete yet. */
 static unsigned take_post(struct nic_session *session, const struct vip_sq_slot *slot)
 {
     struct nic_counts *counts = &session->nic->counts;
@@ -121,7 +119,7 @@ static unsigned take_post(struct nic_session *session, const struct vip_sq_slot 
     session->sq_skip_conts = false;
     if (slot->seg_count > SEGS_MAX) {
         /* Too many segments: the descriptor fails in its turn like every malformed descriptor. The
-         * number of its continuations is unknown, so skip all that follow. */
+         * number of its continuations is unknown, so skip all continuations that follow. */
         counts->post_bad_segs++;
         session->sq_skip_conts = true;
         if (post_vi_valid(session, slot))
@@ -145,7 +143,7 @@ static unsigned take_post(struct nic_session *session, const struct vip_sq_slot 
     return VIP_SQ_SLOTS_FOR(slot->seg_count) + VIP_SQ_SLOTS_FOR_MSG(parts.message_bytes);
 }
 
-/* Take a slot that begins no descriptor. */
+/* Take a slot that begins neither a descriptor nor a request. */
 static void take_stray(struct nic_session *session, const struct vip_sq_slot *slot)
 {
     struct nic_counts *counts = &session->nic->counts;
@@ -160,7 +158,7 @@ static void take_stray(struct nic_session *session, const struct vip_sq_slot *sl
     }
 }
 
-/* Allow one ring of slots from the present position: all slots that the ring has now. */
+/* In this turn, allow at most as many slots as the ring has, from the present position on. */
 static void fetch_begin(struct nic_session *session)
 {
     session->fetch_turn = session->nic->counts.turns;
@@ -172,12 +170,12 @@ unsigned nic_session_drain(struct nic_session *session, unsigned budget, bool cu
     unsigned taken = 0;
     struct vip_sq_slot slot;
 
-    /* eng_post may call this function again (fetch_posts). */
+    /* eng_post may call this function again, through eng_ops.fetch_posts. */
     if (session->draining || session->broken || !nic_session_has_posts(session))
         return 0;
     if (session->fetch_turn != session->nic->counts.turns)
         fetch_begin(session);
-    /* The last descriptor may have ended behind fetch_end. */
+    /* The slots of the last descriptor may go beyond fetch_end. */
     if ((int32_t)(session->fetch_end - session->sq_position) <= 0)
         return 0;
     if (budget > session->fetch_end - session->sq_position)

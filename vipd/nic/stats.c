@@ -1,4 +1,4 @@
-/* Sums of the counters of VIs. */
+/* Adds up the counters of VIs. */
 #include "vipd/nic/internal.h"
 
 void nic_stats_add(struct eng_vi_stats *sum, const struct eng_vi_stats *one)

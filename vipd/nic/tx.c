@@ -1,7 +1,7 @@
 /*
- * Packets that leave: pulled from the engines, resolved to addresses, sealed, and given to the link
- * in batches. When the link is full, the batch waits. Before the next attempt the pieces of its
- * packets are resolved again, because memory may have been deregistered meanwhile.
+ * Packets that leave. vipd pulls packets from the engines, finds the addresses of their pieces,
+ * seals them, and gives them to the link in batches. When the link is full, the batch waits. Before
+ * the next attempt vipd finds the addresses again: memory may have been deregistered meanwhile.
  *
  * Owns: the batch, order of sessions. Does not own: packet contents (engine), loopback (self.c).
  */
@@ -15,9 +15,10 @@
 
 /*
  * Should the packet leave from a copy? The program may write its memory between our checksum and
- * the copy that the medium makes; then the peer drops the packet. Small memory often changes (a
- * word that another host polls), so small packets are always copied; a copy costs no more than
- * their pieces. Large packets leave from the program's pages, until such a packet is lost.
+ * the copy that the medium makes; then the peer drops the packet. Small memory often changes (for
+ * example a word that another host polls). So vipd always copies small packets; a copy costs no
+ * more than their pieces. Large packets leave from the program's pages, except for some time after
+ * a loss.
  */
 static bool copy_wanted(const struct nic_tx *tx)
 {
@@ -39,10 +40,8 @@ static void copy(struct nic_tx *tx)
     tx->iov_count = 1;
 }
 
-/*
- * Resolve and seal a packet. false: a piece is not allowed any more, or a page of it is missing, so
- * its operation has failed.
- */
+/* Resolve and seal a packet. false: access to a piece is not allowed any more, or a page of it is
+ * missing. Then the operation of the packet has failed. */
 static bool prepare(struct nic_session *session, struct nic_tx *tx)
 {
     struct nic *nic = session->nic;
@@ -60,7 +59,7 @@ static bool prepare(struct nic_session *session, struct nic_tx *tx)
     return false;
 }
 
-/* Take entry i out of the filled entries; the others keep their order. */
+/* Remove entry i from the filled entries; the others keep their order. */
 static void batch_remove(struct nic *nic, unsigned i)
 {
     struct nic_tx *gone = nic->tx[i];
@@ -70,7 +69,7 @@ static void batch_remove(struct nic *nic, unsigned i)
     nic->tx[nic->tx_count] = gone;
 }
 
-/* The link has just taken these packets. Read the clock only if some operation begins in them. */
+/* The link has just taken `taken` packets. Read the clock only if an operation begins in them. */
 static void batch_sent(struct nic *nic, unsigned taken)
 {
     uint64_t now_ns = 0;
@@ -96,8 +95,8 @@ static void batch_sent(struct nic *nic, unsigned taken)
     }
 }
 
-/* Give the batch to the link. Returns whether the link took all packets; the others move to the
- * front. */
+/* Give the batch to the link. Returns whether the link took all packets; the packets that it did
+ * not take move to the front. */
 static bool batch_send(struct nic *nic)
 {
     unsigned count = nic->tx_count, taken = 0;
@@ -127,7 +126,7 @@ static bool batch_send(struct nic *nic)
     return !nic->tx_count;
 }
 
-/* The link was full: prepare the waiting packets again, then send. Returns whether all left. */
+/* The link was full: prepare the waiting packets again, then send. false: some still wait. */
 static bool batch_retry(struct nic *nic)
 {
     for (unsigned i = nic->tx_count; i-- > 0;) {
@@ -144,7 +143,7 @@ static bool batch_retry(struct nic *nic)
     return batch_send(nic);
 }
 
-/* Put a pulled packet on the batch, or give it to a session of this NIC. */
+/* Put a pulled packet into the batch, or give it to a session of this NIC. */
 static void pulled(struct nic_session *session, struct nic_tx *tx)
 {
     struct nic *nic = session->nic;
@@ -168,7 +167,7 @@ static void pulled(struct nic_session *session, struct nic_tx *tx)
         nic->tx_count++;
 }
 
-/* Pull up to `budget` packets of one session; returns their number. Stops when the link is full. */
+/* Pull up to `budget` packets of one session. Returns their number. Stops when the link is full. */
 static unsigned session_tx(struct nic_session *session, unsigned budget)
 {
     struct nic *nic = session->nic;
@@ -178,7 +177,7 @@ static unsigned session_tx(struct nic_session *session, unsigned budget)
         struct nic_tx *tx;
         unsigned more;
 
-        /* While users compete, each gets a small amount at a time. */
+        /* While users compete, each session gets a small amount at a time. */
         if (nic->meter.over || (nic->meter.several && units >= NIC_UNITS))
             break;
 
@@ -192,7 +191,7 @@ static unsigned session_tx(struct nic_session *session, unsigned budget)
             nic_share_worked(nic, NIC_UNITS);
             continue;
         }
-        /* Once the packet is on the batch, it belongs to the batch: compute its units before. */
+        /* Compute the units first: after pulled(), the packet belongs to the batch. */
         more = 1 + (tx->packet.bytes >> 12) + tx->packet.piece_count / 2;
         units += more;
         pulled(session, tx);
@@ -202,7 +201,7 @@ static unsigned session_tx(struct nic_session *session, unsigned budget)
 }
 
 /* Serve every session that has packets once, beginning where the last turn ended. Returns the
- * number of packets. */
+ * number of packets pulled. */
 static unsigned sessions_tx(struct nic *nic)
 {
     struct nic_list *item = nic->tx_next ? nic->tx_next : nic->sessions.next;
@@ -224,7 +223,8 @@ static unsigned sessions_tx(struct nic *nic)
             continue;
         nic_share_switch(nic, session);
         budget -= session_tx(session, budget < NIC_TX_SESSION ? budget : NIC_TX_SESSION);
-        /* The link's work costs more than making the packets: do it now, charged to their user. */
+        /* Sending costs more than making packets. So send now, while the time is charged to the
+         * user of the packets. */
         if (nic->meter.several && nic->tx_count)
             batch_send(nic);
     }

@@ -13,13 +13,14 @@ struct nic_session;
 struct nic_share {
     uint64_t spent_ns; /* processor time, by which vipd compares the members */
     uint64_t turn;     /* the last turn that began while the member had work */
-    uint64_t first;    /* the last turn that served the member because it had no lead */
+    uint64_t first;    /* the last turn that served the member because it was not ahead of others */
     bool waits;        /* turn `turn` left work of the member undone */
     uint64_t time_ns;  /* processor time, for views */
-    uint64_t due_ns;   /* fair part of turns that left work of the member undone, for views */
-    /* Fair part of the last turn; not in due_ns yet, because the next turn may reduce it. */
+    uint64_t due_ns;   /* its fair part of turns that left some of its work undone, for views */
+    /* The member's fair part of the last turn. due_ns does not include left_ns yet, because the
+     * next turn may reduce left_ns. */
     uint64_t left_ns;
-    uint64_t had_ns;  /* time used in the last turn */
+    uint64_t had_ns;  /* time that the member used in the last turn */
     uint64_t told_ns; /* time_ns at the end of the last turn */
 };
 
@@ -27,10 +28,10 @@ struct nic_share {
 struct nic_sharing {
     uint64_t turn;     /* the turn to which busy and least_ns belong */
     uint64_t least_ns; /* the smallest spent_ns of members that have work */
-    /* The smallest spent_ns of members with work left after the turn; UINT64_MAX: no such one. */
+    /* The smallest spent_ns of members with work left after the turn; UINT64_MAX: no member. */
     uint64_t left_ns;
     uint64_t most_ns; /* the largest spent_ns at the end of the turn */
-    /* Least spent_ns of a member that joins: left_ns, else most_ns. It never decreases. */
+    /* A joining member gets at least this spent_ns: left_ns, else most_ns. Never decreases. */
     uint64_t floor_ns;
     unsigned busy; /* members that have work */
 };
@@ -40,9 +41,9 @@ struct nic_user {
     struct nic_list link; /* nic->users */
     uint32_t uid;
     uint32_t session_count, rings;
-    uint32_t held_count; /* packets that its sessions keep */
+    uint32_t held_count; /* packets that the engine keeps for the user's sessions */
     uint64_t held_bytes;
-    uint64_t kept_bytes; /* memory for descriptors of its sessions (kept_bytes.c) */
+    uint64_t kept_bytes; /* memory for descriptors of the user's sessions (kept_bytes.c) */
     struct nic_share share;
     struct nic_sharing sessions;
 };
@@ -53,7 +54,7 @@ struct nic_user {
  * after a step of more than NIC_SUSPECT_NS, in which the thread may have lost the processor.
  */
 struct nic_meter {
-    struct nic_session *session; /* the time from mark_ns on belongs to it; NULL: to no session */
+    struct nic_session *session; /* the session that has spent the time since mark_ns; NULL: none */
     uint64_t mark_ns;
     uint64_t turn;           /* the last turn that was measured */
     bool synced;             /* cpu_ns and counted_ns are known */

@@ -60,7 +60,7 @@ static void attrs_take(struct nic_session *session, struct nic_vi *vi,
         registry_ptag_use(session->registry, vi->ptag, 1);
 }
 
-/* The next number that this life of vipd has not used. */
+/* Begin to use the next VI number that this life of vipd has not used. */
 static void number_begin(struct nic_session *session)
 {
     uint16_t number = (uint16_t)session->vi_high++;
@@ -139,7 +139,7 @@ static enum vip_rc check_new(const struct nic_session *session, const struct nic
 }
 
 /* Make the VI with a number that was taken. ring: the `state` of nic_direct_reset. idle: publish
- * that the VI is Idle. false: no memory; the number is free again. */
+ * that the VI is Idle. Returns false if there is no memory; then the number is free again. */
 static bool make(struct nic_session *session, uint16_t number, const struct nic_vi_args *args,
                  enum vip_ring_state ring, bool idle)
 {
@@ -229,10 +229,11 @@ enum vip_rc nic_vi_create_as(struct nic_session *session, const struct nic_vi_ch
                  session->vi_max);
         return VIP_RC_INVALID_PARAMETER;
     }
-    vi->generation = past->generation - 1; /* make() counts it up */
+    vi->generation = past->generation - 1; /* make() adds 1 */
     if (vip_load32_own(&vi->head->ring) == VIP_RING_NONE)
         state = VIP_RING_NONE;
-    /* The state of a VI with a connection stays: if this vipd is killed, the next vipd needs it. */
+    /* Publish Idle only for a VI without a connection: if this vipd is killed, the next vipd needs
+     * the published state. */
     if (make(session, past->vi, &past->args, state, !(past->connected || past->lost))) {
         vi->recv_next = vi->position[VIP_Q_RECV] + past->recv_base;
         vi->lost_told = past->lost_told;

@@ -57,7 +57,7 @@ static struct nic_waiter *wait_new(struct nic_session *session)
     return wait;
 }
 
-/* Copy the discriminator, unless it is too long: then the connection manager refuses the wait. */
+/* Copy the discriminator if it is not too long; else the connection manager refuses the wait. */
 static void wait_local(struct nic_waiter *wait, const struct vip_addr *local)
 {
     if (local->disc_len > sizeof(wait->local_disc))
@@ -70,8 +70,8 @@ bool nic_waiters_end(struct nic_session *session, unsigned *ends)
 {
     struct nic *nic = session->nic;
 
-    /* End all waits first, because other programs may wait for the same requests. A wait costs
-     * little. */
+    /* End all waits first, so that new requests go to other programs that wait for them. The end of
+     * a wait costs little, so *ends does not count it. */
     for (uint32_t i = session->wait_count; i-- > 0;) {
         struct nic_waiter *wait = &session->waits[i];
 
@@ -85,7 +85,7 @@ bool nic_waiters_end(struct nic_session *session, unsigned *ends)
             return false;
         (*ends)--;
         if (session->stays)
-            continue; /* the client repeats its request, and the program waits for it again */
+            continue; /* the remote client repeats its request, and the program waits again */
         (void)cm_reject(nic->cm, session->waits[session->wait_count - 1].handle, VIP_RC_REJECT,
                         NULL, nic->now_ns);
     }

@@ -3,9 +3,9 @@
  *
  * A stand-in for a missing page is a page of a memfd that was filled at the start of vipd. So
  * mapping a stand-in needs no new memory, which may be short. There are STAND_INS such pages, used
- * in turn and cleared before each use. Two sessions with faults may share a stand-in for the rest
- * of a turn. vipd does not use bytes read from a stand-in (guard_copy_faults), and both sessions
- * end.
+ * one after another and cleared before each use. Two sessions with faults may share a stand-in for
+ * the rest of a turn. vipd does not use bytes read from a stand-in (guard_copy_faults), and both
+ * sessions end.
  */
 #include "vipd/registry/guard.h"
 
@@ -29,7 +29,8 @@ struct entry {
 };
 
 static struct entry table[GUARD_MAPPINGS_MAX]; /* mapping number n is table[n - 1] */
-static uint32_t high, free_first; /* largest number so far; head of the free numbers, or 0 */
+/* high: largest number so far; free_first: first free number, or 0 */
+static uint32_t high, free_first;
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static pthread_once_t stand_ins_once = PTHREAD_ONCE_INIT;
@@ -43,7 +44,7 @@ _Thread_local volatile uint32_t guard_thread_faults;
 
 /* ---- the handler: only atomics, memset and mremap ------------------------------------------ */
 
-/* The owner of the mapping that holds addr, NULL if the table has no such mapping. */
+/* The owner of the mapping that contains addr; NULL: the table has no such mapping. */
 static struct guard *owner_of(uintptr_t addr)
 {
     uint32_t count = __atomic_load_n(&high, __ATOMIC_ACQUIRE);
@@ -88,7 +89,7 @@ static void on_sigbus(int sig, siginfo_t *info, void *context)
         errno = error;
         return;
     }
-    /* Not in the table: without the handler the same instruction faults again, and ends vipd. */
+    /* No stand-in is mapped. Without the handler, the instruction faults again and ends vipd. */
     sigaction(sig, &standard, NULL);
     if (info->si_code <= 0)
         raise(sig);
@@ -105,7 +106,7 @@ static int make_stand_ins(void)
     if (fd < 0)
         return -errno;
     page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-    /* Make all pages of the file now. */
+    /* Make all pages of the file now, so that none can be missing later. */
     rc = -posix_fallocate(fd, 0, (off_t)(STAND_INS * page_bytes));
     if (rc == 0)
         map = mmap(NULL, STAND_INS * page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -21,7 +21,8 @@
 /* Mappings in the table at a time. By default a process has at most 65530 (vm.max_map_count). */
 #define GUARD_MAPPINGS_MAX 65536u
 
-/* An owner of mappings: a session, which ends when a page is missing. Remove its mappings first. */
+/* An owner of mappings: a session, which ends when a page is missing. Before the owner is freed,
+ * remove its mappings from the table. */
 struct guard {
     uint32_t faults;
 };
@@ -38,8 +39,8 @@ int guard_install(void);
  * mapping ends vipd.
  */
 uint32_t guard_add(struct guard *owner, const void *base, uint64_t bytes);
-/* Take a mapping out of the table, before it is unmapped or its owner ends. number 0 is
- * harmless. */
+/* Remove a mapping from the table. Call this before the mapping is unmapped or its owner ends.
+ * number 0 is harmless. */
 void guard_remove(uint32_t number);
 
 /* Number of faults of this thread, counted by the handler; for guard_copy_faults. */

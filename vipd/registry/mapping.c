@@ -23,7 +23,7 @@ int mapping_check_fd(int fd, struct mapping *ret, const char **why)
     struct stat st;
     int flags = fcntl(fd, F_GETFL);
     /*
-     * Read the seals before the size, because with these seals the size is final. Also read the
+     * Read the seals before the size, because a file with these seals keeps its size. Also read the
      * seals before other calls, which may block for ever on a file without seals (FUSE, NFS).
      */
     int seals = flags < 0 ? -1 : fcntl(fd, F_GET_SEALS);
@@ -41,7 +41,7 @@ int mapping_check_fd(int fd, struct mapping *ret, const char **why)
         *why = "the memfd is not open for reading and writing";
         return -EBADMSG;
     }
-    /* A plain tmpfs file answers F_GET_SEALS too, without these two bits. */
+    /* F_GET_SEALS succeeds for a plain tmpfs file, too, but without these two bits. */
     if ((seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW)) {
         *why = "the memfd lacks the SHRINK and GROW seals";
         return -EBADMSG;
@@ -175,8 +175,8 @@ static bool is_small(struct mappings *all, uint64_t bytes)
     return true;
 }
 
-/* Unmap a small mapping at once, another mapping by the undertaker. pages_bytes: memory that the
- * file takes. The mapping does not have more pages. */
+/* Unmap a small mapping at once; let the undertaker unmap any other mapping. pages_bytes: memory
+ * that the file takes. The mapping does not have more pages. */
 static void unmap(struct mappings *all, const struct mapping *mapping, uint64_t pages_bytes)
 {
     struct undertaker_share share = {.bytes = mapping->bytes, .files = 1};

@@ -18,10 +18,11 @@
 
 struct undertaker;
 
-/* Most files of one session that are mapped; by default a process has at most 65530 mappings. */
+/* Largest number of mapped files of one session. By default a process has at most 65530
+ * mappings. */
 #define MAPPING_FILES_MAX 4096
 
-/* Most address space of one session's files, without the arena: 512 GiB of vipd's 128 TiB. */
+/* Limit of address space of one session's files without the arena: 512 GiB of 128 TiB. */
 #define MAPPING_BYTES_MAX (1ull << 39)
 
 /*
@@ -47,12 +48,13 @@ struct mapping {
     uint64_t bytes;       /* size of the mapping */
     uint64_t pages_bytes; /* memory that the file took when it was checked */
     uint8_t *base;
-    uint32_t refs;            /* number of regions in the mapping */
-    uint32_t guard;           /* number in the table of guard.h */
-    struct taken_file *taken; /* memory of the file (taken.h); NULL for a part of the arena */
+    uint32_t refs;  /* number of regions in the mapping */
+    uint32_t guard; /* number in the table of guard.h */
+    /* counts the memory of the file (taken.h); NULL for a part of the arena */
+    struct taken_file *taken;
 };
 
-/* All mappings of one session. Zeroed is a legal start. */
+/* All mappings of one session. All zeros is a valid initial state. */
 struct mappings {
     struct mapping *bucket[MAPPING_BUCKETS];
     uint32_t count;
@@ -60,14 +62,15 @@ struct mappings {
     /* If `limited`: the largest count and bytes that the limits of the user allow. */
     bool limited;
     uint64_t count_max, bytes_max;
-    /* Unmaps mappings that are not small; until then they count for uid `owner` (undertaker.h). */
+    /* The undertaker unmaps mappings that are not small. Until it does, they count for uid
+     * `owner`. */
     struct undertaker *undertaker;
     uint32_t owner;
-    bool ending; /* the session ends: `small_bytes` have been unmapped at once */
+    bool ending; /* the session is ending; small_bytes: sum of mappings unmapped at once */
     uint64_t small_bytes;
     bool arena; /* the only mapping is the arena, which counts as a session and not in bytes */
-    struct guard *guard; /* of the session: counts missing pages */
-    struct taken *taken; /* counts the memory of the files, for owner; or NULL */
+    struct guard *guard; /* the session's guard, which counts missing pages */
+    struct taken *taken; /* counts the memory of the files for uid `owner`; NULL: not counted */
 };
 
 /*
@@ -93,7 +96,8 @@ struct mapping *mapping_get_part(struct mappings *all, int fd, uint64_t offset, 
 /* Memory of all files that the session has mapped, as last measured (taken.h). */
 uint64_t mappings_taken(const struct mappings *all);
 
-/* Give a reference back. After the last one, unmap the mapping, now or by the undertaker. */
+/* Give a reference back. After the last reference, this call or the undertaker unmaps the
+ * mapping. */
 void mapping_put(struct mappings *all, struct mapping *mapping);
 
 #endif

@@ -24,8 +24,8 @@
 
 /*
  * Find out whether this process may make files immutable. Call this once, before threads start and
- * after privileges were given up. Returns the result, as memfile_protects then does (before this
- * call: false).
+ * after privileges were given up. Returns the result, which memfile_protects returns from then on.
+ * Before this call, memfile_protects returns false.
  */
 bool memfile_init(void);
 
@@ -39,9 +39,10 @@ bool memfile_protects(void);
 int memfile_make(const char *name, uint64_t bytes, int more_seals);
 
 /*
- * Leave shared memory out of core files of this process, because a vipd that dies does nothing else
- * until gigabytes are written. Call this once, before threads start and before privileges are given
- * up. If this fails (no /proc), memfile_map leaves out each mapping by one more system call.
+ * Leave shared memory out of core files of this process, because a vipd that crashes cannot end
+ * before the kernel has written gigabytes. Call this once, before threads start and before
+ * privileges are given up. If this fails (no /proc), memfile_map leaves out each mapping by one
+ * more system call.
  */
 void memfile_shrink_core(void);
 

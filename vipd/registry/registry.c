@@ -23,9 +23,9 @@
 
 /*
  * A handle is (generation << 16 | index). Generations run from 1 to 0xFFFE, so that neither 0 nor
- * 0xFFFFFFFF is ever a handle. Each slot begins at a random generation, so a peer without the
- * handle must guess one of 65534. The handle is no protection: VI, tag, rights and bounds protect
- * memory.
+ * 0xFFFFFFFF is ever a handle. The first generation of each slot is random, so a peer that does not
+ * know the handle must guess one of 65534 values. The handle is no protection: VI, tag, rights and
+ * bounds protect memory.
  */
 #define INDEX_BITS     16
 #define INDEX_MASK     ((1u << INDEX_BITS) - 1)
@@ -43,7 +43,7 @@ struct slot {
     struct registry_region region;
     uint8_t *out;    /* the region's first byte as source: SEND, REMOTE_READ */
     uint8_t *in;     /* the region's first byte as target: RECV, REMOTE_WRITE */
-    uint32_t handle; /* of a free slot: free_handle, which no look-up can match */
+    uint32_t handle; /* of a free slot: the result of free_handle, which no look-up can match */
 };
 _Static_assert(sizeof(struct slot) == 64, "one cache line");
 
@@ -51,18 +51,18 @@ _Static_assert(sizeof(struct slot) == 64, "one cache line");
 struct slot_rest {
     struct mapping *mapping; /* reference; NULL if the arena is mapped as a whole */
     uint32_t next_free;      /* next in the queue of free slots */
-    uint16_t generation;     /* of the last handle with this slot; at first random */
+    uint16_t generation;     /* generation of the slot's last handle; at first random */
 };
 
 /* One protection tag; number = uses of this place so far * VIP_PTAG_MAX + index + 1. */
 struct ptag {
     uint32_t number; /* 0 = free */
     uint32_t last;   /* last number of this place; 0: none */
-    uint32_t users;  /* regions and VIs that carry it */
+    uint32_t users;  /* number of regions and VIs that carry the tag */
 };
 
 struct registry {
-    struct slot *slots; /* [slot_room]; the first slot_count are used or free */
+    struct slot *slots; /* [slot_room]; the first slot_count slots exist, used or free */
     struct slot_rest *rest;
     uint32_t slot_count, slot_room;
     struct guard guard; /* each access reads it, so it lies beside slots */
@@ -70,7 +70,7 @@ struct registry {
     struct registry_limits limits;
     struct registry_usage usage;
     struct mappings mappings;
-    int arena_fd;                  /* if each region maps its part of the arena; else -1 */
+    int arena_fd;                  /* the arena if each region maps its own part of it; else -1 */
     struct mapping *arena;         /* the whole arena, or NULL */
     struct mappings arena_account; /* counts the whole arena, which is not in `mappings` */
     struct ptag *ptags;            /* [limits.ptags_max] */
@@ -82,7 +82,7 @@ static uint64_t page_bytes(void)
     return (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Close a file by the undertaker, because vipd may have the last reference. */
+/* Let the undertaker close a file, because vipd may have the last reference. */
 static void bury_fd(const struct registry *registry, int fd)
 {
     undertaker_close(registry->limits.undertaker, registry->limits.owner, fd);
@@ -90,7 +90,8 @@ static void bury_fd(const struct registry *registry, int fd)
 
 /* ---- life ------------------------------------------------------------------------------ */
 
-/* Check and map the arena. Closes or keeps arena_fd only on success. */
+/* Check and map the arena. On success, the registry keeps or closes arena_fd; on failure, the
+ * caller still has it. */
 static int open_arena(struct registry *registry, int arena_fd)
 {
     struct mapping checked;
@@ -241,7 +242,7 @@ static uint16_t first_generation(const struct registry *registry, uint32_t index
     return (uint16_t)(1 + siphash(&key, &index, sizeof(index)) % GENERATION_MAX);
 }
 
-/* Make one more slot, outside of the queue of free slots; NO_SLOT: no memory. */
+/* Make one more slot, which is not in the queue of free slots; NO_SLOT: no memory. */
 static uint32_t slot_new(struct registry *registry)
 {
     uint32_t index = registry->slot_count;
@@ -311,9 +312,9 @@ static bool slot_pick(struct registry *registry, uint32_t index)
 }
 
 /*
- * Take the slot of a handle of an earlier life of vipd. libvipl claims handles in the order of
- * their slots, so slot_pick is rare. Outcomes: SUCCESS; INVALID_PARAMETER; ERROR_RESOURCE (no
- * memory).
+ * Take the slot that belongs to a handle from an earlier life of vipd. libvipl claims handles in
+ * the order of their slots, so slot_pick is rare. Outcomes: SUCCESS; INVALID_PARAMETER;
+ * ERROR_RESOURCE (no memory).
  */
 static enum vip_rc slot_claim(struct registry *registry, uint32_t handle)
 {
@@ -438,7 +439,7 @@ static enum vip_rc place_region(struct registry *registry, const struct registry
     case REGISTRY_STAGED:
         return place_file(registry, region, fd, ret, why);
     }
-    /* A program may send any number as the kind. */
+    /* A program may send any number as the region's kind. */
     *why = "unknown kind of memory";
     return VIP_RC_INVALID_PARAMETER;
 }
@@ -482,7 +483,7 @@ static enum vip_rc add(struct registry *registry, const struct registry_region *
 
     if (rc == VIP_RC_SUCCESS)
         rc = place_region(registry, region, &fd, &place, why);
-    /* Of a refused file, vipd may have the last reference. */
+    /* Let the undertaker close a refused file, because vipd may have the last reference. */
     if (rc != VIP_RC_SUCCESS) {
         bury_fd(registry, fd);
         return rc;
@@ -588,7 +589,7 @@ enum vip_rc registry_ptag_create(struct registry *registry, uint32_t *ret_ptag)
 
         if (ptag->number != 0)
             continue;
-        /* A place gets another number each time, so the number of a destroyed tag is invalid. */
+        /* Each tag in this place gets a new number, so the number of a destroyed tag is invalid. */
         if (ptag->last == 0 || ptag->last > UINT32_MAX - VIP_PTAG_MAX)
             ptag->number = index + 1;
         else
@@ -669,7 +670,7 @@ void *registry_access(struct registry *registry, const struct registry_vi *vi,
     slot = slot_find(registry, access->handle);
     if (!slot)
         return NULL;
-    /* An address below the region gives a very large offset. Zero bytes fit into any region. */
+    /* Below the region, `offset` becomes very large. Zero bytes fit into any region. */
     offset = access->len ? access->addr - slot->region.addr : 0;
     if (offset >= slot->region.bytes ||
         access->len > slot->region.bytes - offset + VIP_MUTANT(BOUNDS))

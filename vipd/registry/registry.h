@@ -38,7 +38,7 @@ struct registry_region {
     uint64_t addr, bytes;
     enum registry_kind kind;
     struct registry_attrs attrs;
-    uint64_t offset; /* of the first byte in the arena or memfd */
+    uint64_t offset; /* offset of the region's first byte in the arena or memfd */
 };
 
 struct registry_limits {
@@ -48,7 +48,7 @@ struct registry_limits {
     uint64_t handle_seed;          /* random; the first generation of each handle depends on it */
     struct undertaker *undertaker; /* frees memory; NULL: the caller's thread frees it */
     uint32_t owner;                /* uid for which the memory counts until it is freed */
-    struct taken *taken; /* counts the memory of the files, for owner; NULL: not counted */
+    struct taken *taken; /* counts the memory of the files for uid `owner`; NULL: not counted */
 };
 
 /* Set how many more bytes and files may be mapped for regions from now on. mapping.h has more
@@ -57,28 +57,30 @@ void registry_set_mapping_room(struct registry *registry, uint64_t bytes, uint64
 
 /*
  * arena_fd: the session's arena (seals SHRINK|GROW, size VIP_ARENA_BYTES); the registry closes it.
- * Outcomes: 0; -EBADMSG wrong seals, size or file type; -ENOMEM.
+ * Outcomes: 0; -EBADMSG: wrong seals, size or file type; -ENOMEM.
  */
 int registry_new(const struct registry_limits *limits, int arena_fd, struct registry **ret);
 void registry_free(struct registry *registry);
 /*
  * The session ends: release the memory of its regions, at most 8 mappings for each of *ends, and
- * reduce *ends. true: no region is left; false: *ends is 0, call it again later. NULL is harmless.
+ * reduce *ends. true: no region is left; false: *ends is 0, and the caller must call this function
+ * again later. NULL is harmless.
  */
 bool registry_empty(struct registry *registry, unsigned *ends);
-/* Unmap memory of this session that is no region, by the undertaker. registry NULL: unmap now. base
- * NULL is harmless. */
+/* Let the undertaker unmap memory of this session that is no region. If registry is NULL, unmap the
+ * memory now. base NULL is harmless. */
 void registry_unmap(const struct registry *registry, void *base, uint64_t bytes);
 
 /*
  * Register a region. fd: memfd of SHARED and STAGED, which the registry closes; -1 for ADOPTED.
  * Outcomes: VIP_RC_SUCCESS and *ret_handle (never 0 or 0xFFFFFFFF); VIP_RC_ERROR_RESOURCE,
- * VIP_RC_INVALID_PARAMETER, VIP_RC_INVALID_PTAG with a sentence in why.
+ * VIP_RC_INVALID_PARAMETER or VIP_RC_INVALID_PTAG, with a sentence in why.
  */
 enum vip_rc registry_add(struct registry *registry, const struct registry_region *region, int fd,
                          uint32_t *ret_handle, char *why, size_t why_bytes);
 /* As registry_add, for a region that had this handle in an earlier life of vipd. One more reason
- * for VIP_RC_INVALID_PARAMETER: the handle is in use, no handle, or above the limit. */
+ * for VIP_RC_INVALID_PARAMETER: the number is in use, is not a valid handle, or is above the
+ * limit. */
 enum vip_rc registry_restore(struct registry *registry, const struct registry_region *region,
                              int fd, uint32_t handle, char *why, size_t why_bytes);
 /* Outcomes: SUCCESS; INVALID_PARAMETER: unknown handle, or addr is not the registered address;
@@ -90,16 +92,18 @@ enum vip_rc registry_set_attrs(struct registry *registry, uint32_t handle, uint6
 const struct registry_region *registry_get(const struct registry *registry, uint32_t handle);
 
 /* Protection tags are numbers > 0. Outcomes of create: SUCCESS; ERROR_RESOURCE: there are ptags_max
- * tags. Of destroy: SUCCESS; INVALID_PARAMETER: no such tag; ERROR_RESOURCE: the tag is in use. */
+ * tags. Outcomes of destroy: SUCCESS; INVALID_PARAMETER: no such tag; ERROR_RESOURCE: the tag is in
+ * use. */
 enum vip_rc registry_ptag_create(struct registry *registry, uint32_t *ret_ptag);
-/* Create a tag of an earlier life of vipd. SUCCESS; INVALID_PARAMETER: no tag, or place in use. */
+/* Create a tag with its number from an earlier life of vipd. Outcomes: SUCCESS; INVALID_PARAMETER:
+ * the number is not valid for a tag, or its place is in use. */
 enum vip_rc registry_ptag_restore(struct registry *registry, uint32_t ptag);
 enum vip_rc registry_ptag_destroy(struct registry *registry, uint32_t ptag);
 bool registry_ptag_valid(const struct registry *registry, uint32_t ptag); /* 0 (no tag) is valid */
 /* delta: 1: a VI begins to use the tag; -1: a VI stops using the tag. */
 void registry_ptag_use(struct registry *registry, uint32_t ptag, int delta);
 
-/* The attributes of the VI of an access. */
+/* Attributes of the VI that makes an access. */
 struct registry_vi {
     uint32_t ptag;
     bool enable_rdma_write, enable_rdma_read;
@@ -114,19 +118,20 @@ struct registry_vi {
 void *registry_access(struct registry *registry, const struct registry_vi *vi,
                       const struct eng_access *access, bool *ret_staged);
 
-/* For views: calls back for every region. */
+/* For views: registry_each calls visit for every region. */
 typedef void registry_visit(void *ctx, uint32_t handle, const struct registry_region *region);
 void registry_each(const struct registry *registry, registry_visit *visit, void *ctx);
 
-/* For views: every protection tag with the number of regions and VIs that carry it. */
+/* For views: call visit for every tag. users: number of regions and VIs that carry the tag. */
 void registry_ptags_each(const struct registry *registry,
                          void (*visit)(void *ctx, uint32_t ptag, uint32_t users), void *ctx);
 
 struct registry_usage {
     uint32_t regions, ptags;
     uint64_t bytes;
-    uint64_t held_bytes;   /* the pages that can exist: `bytes` in whole pages, twice if staged */
-    uint64_t mapped_bytes; /* size of mapped files of regions, without a wholly mapped arena */
+    uint64_t held_bytes; /* the pages that can exist: `bytes` in whole pages, twice if staged */
+    /* size of mapped files of regions; a wholly mapped arena does not count */
+    uint64_t mapped_bytes;
     uint32_t mapped_files;
 };
 void registry_usage(const struct registry *registry, struct registry_usage *ret);

@@ -30,17 +30,18 @@ struct taken_file {
     dev_t dev;
     ino_t ino;
     int fd;        /* -1: left */
-    int watch;     /* if left: the watch of inotify */
-    bool watched;  /* used by forget_unwatched */
-    uint32_t refs; /* mappings, of all sessions of the user; 0: left */
+    int watch;     /* if left: number of the inotify watch */
+    bool watched;  /* used by forget_unwatched: the kernel lists the watch */
+    uint32_t refs; /* number of mappings in all sessions of the user; 0: left */
     uint64_t bytes;
-    uint64_t first_bytes; /* `bytes` when it was mapped first */
+    uint64_t first_bytes; /* `bytes` when the file was first mapped */
 };
 
 struct taken {
     LIST_HEAD(, taken_user) users;
     LIST_HEAD(taken_bucket, taken_file) bucket[BUCKETS];
-    TAILQ_HEAD(, taken_file) turn; /* the file looked at longest ago comes first */
+    /* mapped files; the file that was measured longest ago is first */
+    TAILQ_HEAD(, taken_file) turn;
     struct taken_bucket watched[BUCKETS];
     uint32_t left; /* number of left files of all users */
     int inotify;   /* -1: left files do not count */
@@ -101,7 +102,7 @@ static void note(struct taken_file *file, uint64_t bytes)
     file->bytes = bytes;
 }
 
-/* Measure the memory of a file. It is a file of tmpfs, for which fstat does not block. false: fstat
+/* Measure the memory of a file. The file is in tmpfs, so fstat does not block. false: fstat
  * failed. */
 static bool look(struct taken_file *file)
 {
@@ -188,7 +189,7 @@ static void mark_watched(struct taken *taken, int watch)
 
 /*
  * The kernel has lost events of inotify, but it lists all watches in /proc. A freed file has no
- * watch any more: forget left files without a watch. false: the list cannot be read now, because
+ * watch any more, so forget left files without a watch. false: the list cannot be read now, because
  * memory or descriptors are lacking.
  */
 static bool forget_unwatched(struct taken *taken)

@@ -3,12 +3,13 @@
  *
  * A registered region takes no memory before a process touches it, and the kernel charges a page to
  * vipd if vipd touches it first. So vipd regularly measures the files of its sessions (arenas,
- * memfds of regions, segments, tables of receives). vipd/client/memory.c compares the sums with the
- * users' limits and ends sessions beyond these limits.
+ * memfds of regions, segments, tables of receive descriptors). vipd/client/memory.c compares the
+ * sums with the users' limits and ends sessions beyond these limits.
  *
  * A file that grew while it was mapped still counts after vipd has unmapped it, with the memory
- * that it took at that time, until the file is freed. Otherwise a program could make vipd fill one
- * file after another. Such a file is called "left". inotify reports when the kernel frees the file.
+ * that it took when vipd unmapped it. It counts until the kernel frees it. Otherwise a program
+ * could make vipd fill one file after another. Such a file is called "left". inotify reports when
+ * the kernel frees the file.
  *
  * Owns: one descriptor for each file and user, the sums. Does not own: limits, mappings. Called by
  * mapping.c and vipd/client/, from the control loop only. If `taken` is NULL, nothing is counted.
@@ -22,12 +23,12 @@
 struct taken;
 struct taken_file;
 
-/* Unit of st_blocks: not a page. */
+/* Unit of st_blocks in bytes, not the page size. */
 #define TAKEN_BLOCK_BYTES 512u
 
-/* Outcomes: NULL: out of memory. */
+/* Returns NULL if there is no memory. */
 struct taken *taken_new(void);
-/* taken_put must have been called for all files. */
+/* Call taken_put for all files first. */
 void taken_free(struct taken *taken);
 
 /*
@@ -47,7 +48,8 @@ uint64_t taken_put(struct taken *taken, struct taken_file *file);
 /* Measure the next `files` mapped files, and forget left files that the kernel has freed. */
 void taken_look(struct taken *taken, unsigned files);
 
-/* Memory in bytes, as last measured: of one file; of all files of a user, each counted once. */
+/* Memory in bytes, as last measured. taken_file_bytes: of one file. taken_by: of all files of a
+ * user; each file counts once. */
 uint64_t taken_file_bytes(const struct taken_file *file);
 uint64_t taken_by(const struct taken *taken, uint32_t owner);
 /* Number of left files of a user. */

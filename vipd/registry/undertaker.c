@@ -26,13 +26,13 @@ struct owner {
     struct undertaker_share share;
 };
 
-/* A mapping, or a descriptor. */
+/* A mapping to unmap, or a file descriptor to close. */
 struct item {
     struct item *next;
     struct owner *owner;
-    char *base; /* NULL: a descriptor */
+    char *base; /* NULL: the item is a descriptor */
     uint64_t bytes;
-    bool sparse; /* pages of the mapping are at most UNDERTAKER_PIECE_BYTES */
+    bool sparse; /* the mapping's pages take at most UNDERTAKER_PIECE_BYTES */
     int fd;
     struct undertaker_share share; /* what this item adds to the owner's share */
 };
@@ -46,7 +46,7 @@ struct undertaker {
     pthread_mutex_t lock; /* protects the members below; threads hold it for a short time */
     pthread_cond_t wake;  /* an owner waits for a thread, or `end` was set */
     struct thread *threads;
-    unsigned idle, unserved; /* threads without an owner, owners without a thread */
+    unsigned idle, unserved; /* idle: threads without an owner; unserved: owners without a thread */
     bool end;
     struct owner *owners;
 };
@@ -64,8 +64,8 @@ struct undertaker *undertaker_new(void)
 
 /* ---- the threads ------------------------------------------------------------------------- */
 
-/* If munmap takes more processor time than this, it has freed pages: 16 MiB of pages take 10 times
- * as long. In ns. */
+/* Processor time in ns. If munmap takes more, it has freed pages: 16 MiB of pages take 10 times as
+ * long. */
 #define FULL_NS 50000u
 
 static uint64_t thread_ns(void)
@@ -76,7 +76,7 @@ static uint64_t thread_ns(void)
     return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
 }
 
-/* Unmap in pieces, from the front, so that the rest is always one mapping. */
+/* Unmap the mapping in pieces, from its start, so that the rest is always one mapping. */
 static void unmap(char *base, uint64_t bytes, bool sparse)
 {
     uint64_t piece = UNDERTAKER_PIECE_BYTES, before_ns, now_ns;
@@ -150,7 +150,8 @@ static bool owner_drop(struct undertaker *undertaker, const struct item *item)
     return true;
 }
 
-/* Do all items of an owner. The caller holds the lock; it is released while an item is done. */
+/* Do all items of an owner. The caller holds the lock. This function releases the lock while it
+ * works on an item. */
 static void owner_serve(struct undertaker *undertaker, struct owner *owner)
 {
     bool last = false;
@@ -237,7 +238,7 @@ void undertaker_free(struct undertaker *undertaker)
         undertaker->threads = thread->next;
         free(thread);
     }
-    if (thread) { /* threads that are still busy end with the process */
+    if (thread) { /* a thread that is still busy ends with the process */
         for (; thread; thread = thread->next)
             (void)pthread_detach(thread->id);
         return;
@@ -271,7 +272,7 @@ static struct owner *owner_get(struct undertaker *undertaker, uint32_t id)
     owner->id = id;
     owner->last = &owner->first;
     owner->next = undertaker->owners;
-    /* If no idle thread is free for this owner, start one more. Without any thread, fail. */
+    /* If no idle thread is free for this owner, start one more. If no thread exists, fail. */
     if (undertaker->unserved >= undertaker->idle && !thread_new(undertaker) &&
         !undertaker->threads) {
         free(owner);
@@ -301,7 +302,8 @@ static bool enqueue(struct undertaker *undertaker, uint32_t id, struct item *ite
     return true;
 }
 
-/* Give an item to the undertaker. false: that was not possible, and the item is done already. */
+/* Give an item to the undertaker. false: the undertaker cannot take it, so this thread has unmapped
+ * or closed it. */
 static bool hand_over(struct undertaker *undertaker, uint32_t owner, const struct item *what)
 {
     struct item *item = undertaker ? malloc(sizeof(*item)) : NULL;
@@ -328,7 +330,8 @@ void undertaker_unmap_sparse(struct undertaker *undertaker, uint32_t owner, void
 
     if (!base)
         return;
-    /* Pieces help other threads that map memory; without an undertaker there are none. */
+    /* The undertaker unmaps in pieces for the sake of other threads that map memory. Without an
+     * undertaker there are no such threads. */
     if (!undertaker) {
         (void)munmap(base, bytes);
         return;

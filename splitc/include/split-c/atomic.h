@@ -1,6 +1,6 @@
 /*
  * Atomic operations on a word of any process. The process that owns the word does the operation.
- * The functions return the old value of the word.
+ * The first four functions return the old value of the word.
  */
 #ifndef SPLIT_C_ATOMIC_H
 #define SPLIT_C_ATOMIC_H
@@ -10,18 +10,18 @@
 int fetch_and_add(int *global word, int value);
 int exchange(int *global word, int value);
 int test_and_set(int *global word);
-/* Set the word to `value` if it has the value `expected`. */
+/* If the word has the value `expected`, set it to `value`. */
 int compare_and_swap(int *global word, int expected, int value);
 
-/* A lock is an int, 0 when it is free. A process that waits for a lock serves other processes
- * meanwhile. splitc_trylock returns 1 if it has got the lock. */
+/* A lock is an int that is 0 while the lock is free. A process that waits for a lock also serves
+ * other processes. splitc_trylock returns 1 if this process now has the lock, otherwise 0. */
 void splitc_lock(int *global lock);
 int splitc_trylock(int *global lock);
 void splitc_unlock(int *global lock);
 
 /*
- * Call function(arg, value) in process `proc` and return its result. Such functions run one after
- * the other, while their process is in a call of the runtime. They must not call the runtime.
+ * Call function(arg, value) in process `proc` and return its result. A process runs such functions
+ * one after the other, while it is in the runtime. The functions must not call the runtime.
  */
 int atomic(int proc, int (*function)(void *arg, int value), void *arg, int value);
 

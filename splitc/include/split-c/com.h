@@ -1,4 +1,4 @@
-/* Old programs include this header for the collective operations. */
+/* Old programs include this header to use the collective operations. */
 #ifndef SPLIT_C_COM_H
 #define SPLIT_C_COM_H
 

@@ -1,5 +1,5 @@
 /*
- * Statement prefixes and loops by process.
+ * Prefixes and loops that select statements and elements by process.
  */
 #ifndef SPLIT_C_CONTROL_H
 #define SPLIT_C_CONTROL_H
@@ -8,7 +8,7 @@
 #define on_one     if (MYPROC == 0)
 #define on_proc(p) if (MYPROC == (p))
 
-/* Loops over the elements that are in this process: of a spread array of n (n by m) elements. */
+/* Loop over this process's elements of a spread array of n elements (for_my_2d: n by m). */
 #define for_my_1d(i, n) for ((i) = MYPROC; (i) < (n); (i) += PROCS)
 #define for_my_2d(i, j, n, m)                                                                      \
     for ((i) = MYPROC / (m), (j) = MYPROC % (m); (i) < (n);                                        \

@@ -3,7 +3,7 @@
  * each program. Programs include <split-c/split-c.h>.
  *
  * A global or spread pointer is a process number and an address. An access first checks whether the
- * object is in this process; then it costs only one predictable branch more than a load or store.
+ * object is in this process. If so, the check costs only a branch that the CPU predicts well.
  *
  * This header includes no other header, so that a program can define feature macros (_GNU_SOURCE)
  * before it includes headers of C.
@@ -14,8 +14,8 @@
 #pragma GCC system_header
 
 /*
- * The functions here are inline; libsplitc has a copy for calls that gcc does not inline. They are
- * not static, so that a program's own "extern inline" functions may call them.
+ * The functions of this header are inline. libsplitc has a copy for calls that gcc does not inline.
+ * The functions are not static, so that a program's own "extern inline" functions may call them.
  */
 #ifndef SC_INLINE
 #define SC_INLINE extern __inline__ __attribute__((__gnu_inline__))
@@ -23,10 +23,10 @@
 
 typedef struct {
     int proc;   /* 0 to PROCS - 1 */
-    void *addr; /* the address in this process */
+    void *addr; /* address in process `proc` */
 } sc_ptr;
 
-/* The runtime sets these variables before splitc_main; the program must not change them. */
+/* The runtime sets these variables before it calls splitc_main. Programs must not change them. */
 extern int sc_myproc, sc_procs, sc_procs_log;
 
 #define MYPROC   (sc_myproc)
@@ -44,13 +44,13 @@ SC_INLINE sc_ptr sc_global(int proc, void *addr)
     return p;
 }
 
-/* The global pointer to an address of this process. */
+/* Return the global pointer to an address of this process. */
 SC_INLINE sc_ptr sc_here(const volatile void *addr)
 {
     return sc_global(sc_myproc, (void *)addr);
 }
 
-/* The spread pointer to the first element of a spread array with this address in every process. */
+/* Return the spread pointer to element 0 of a spread array that is at `addr` in every process. */
 SC_INLINE sc_ptr sc_base(const volatile void *addr)
 {
     return sc_global(0, (void *)addr);
@@ -66,7 +66,7 @@ SC_INLINE int sc_proc(sc_ptr p)
     return p.proc;
 }
 
-/* Is the pointer not NULL? It is NULL if its address is NULL, with any process number. */
+/* Is the pointer not NULL? Only its address counts, its process number does not. */
 SC_INLINE int sc_true(sc_ptr p)
 {
     return p.addr != (void *)0;
@@ -77,7 +77,7 @@ SC_INLINE int sc_eq(sc_ptr a, sc_ptr b)
     return a.addr == b.addr && (a.proc == b.proc || a.addr == (void *)0);
 }
 
-/* The order of spread pointers into one array, and of global pointers within one process. */
+/* Compare spread pointers into one array, or global pointers into one process. */
 SC_INLINE int sc_cmp(sc_ptr a, sc_ptr b)
 {
     if (a.addr != b.addr)
@@ -85,7 +85,7 @@ SC_INLINE int sc_cmp(sc_ptr a, sc_ptr b)
     return a.proc < b.proc ? -1 : a.proc > b.proc;
 }
 
-/* Arithmetic of global pointers: the result points into the same process. */
+/* Add to a global pointer. The result points into the same process. */
 SC_INLINE sc_ptr sc_gadd(sc_ptr p, long bytes)
 {
     p.addr = (char *)p.addr + bytes;
@@ -108,7 +108,7 @@ SC_INLINE long sc_gdiff(sc_ptr a, sc_ptr b, __SIZE_TYPE__ size)
     return ((char *)a.addr - (char *)b.addr) / (long)size;
 }
 
-/* Arithmetic of spread pointers: one step is one process; process 0 then has the next block. */
+/* Add n steps to a spread pointer: through all processes, then to process 0's next block. */
 SC_INLINE sc_ptr sc_sadd(sc_ptr p, long n, __SIZE_TYPE__ size)
 {
     long k = p.proc + n, round, proc;
@@ -118,7 +118,7 @@ SC_INLINE sc_ptr sc_sadd(sc_ptr p, long n, __SIZE_TYPE__ size)
         return p;
     }
     if (sc_procs_log >= 0) {
-        round = k >> sc_procs_log; /* gcc's shift keeps the sign, so it rounds down */
+        round = k >> sc_procs_log; /* gcc's shift keeps the sign, so the quotient is rounded down */
     } else {
         round = k / sc_procs;
         if (round * sc_procs > k)
@@ -142,17 +142,17 @@ SC_INLINE long sc_sdiff(sc_ptr a, sc_ptr b, __SIZE_TYPE__ size)
 
 /* ---- accesses ----------------------------------------------------------------------------- */
 
-/* Functions of libsplitc for an object in another process. size: in bytes. */
+/* libsplitc accesses an object in another process. size: in bytes. */
 void sc_remote_read(void *to, sc_ptr from, __SIZE_TYPE__ size);
 void sc_remote_write(sc_ptr to, const void *from, __SIZE_TYPE__ size);
 void sc_remote_get(void *to, sc_ptr from, __SIZE_TYPE__ size);
 void sc_remote_put(sc_ptr to, const void *from, __SIZE_TYPE__ size);
-/* A store to any process, also to this one: the runtime of the target counts each store. */
+/* Store in any process, also in this one, because the target's runtime counts each store. */
 void sc_any_store(sc_ptr to, const void *from, __SIZE_TYPE__ size);
 
 #define SC_MINE(p) __builtin_expect((p).proc == sc_myproc, 1)
 
-/* read, write, get, put and store of one type. The types may alias any other type. */
+/* The five accesses for objects of one type. The type may alias any other type. */
 #define SC_ACCESS(suffix, type, alias)                                                             \
     typedef type __attribute__((may_alias)) alias;                                                 \
     SC_INLINE type sc_read_##suffix(sc_ptr p)                                                      \
@@ -199,7 +199,7 @@ SC_ACCESS(d, double, sc_alias_d)
 
 #undef SC_ACCESS
 
-/* Objects of any size. */
+/* The following functions access objects of any size. */
 SC_INLINE void sc_read(void *to, sc_ptr from, __SIZE_TYPE__ size)
 {
     if (SC_MINE(from))
@@ -242,12 +242,12 @@ SC_INLINE void sc_store(sc_ptr to, const void *from, __SIZE_TYPE__ size)
 /* ---- memory of spread arrays ---------------------------------------------------------------- */
 
 /*
- * Begin and end of the scope of an automatic spread array. Its memory (contents undefined) is from
- * a stack that has the same address in every process.
+ * Enter and leave the scope of an automatic spread array. Its memory is undefined at first. It is
+ * from a stack that has the same address in every process.
  */
 sc_ptr sc_spread_enter(long blocks, __SIZE_TYPE__ block_bytes);
 void sc_spread_leave(sc_ptr *array);
-/* Allocate a static spread array at the start of the program. A second call has no effect. */
+/* Allocate a static spread array at program start. A second call for it has no effect. */
 void sc_spread_static(sc_ptr *array, long blocks, __SIZE_TYPE__ block_bytes);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The library of Split-C. doc/split-c.md describes each function. The other headers of this folder
- * are separate from this one, because old programs may define functions with the names in them.
+ * The library of Split-C. doc/split-c.md describes each function. Old programs may define functions
+ * with the same names as the other headers of this folder. So this header does not contain them.
  */
 #ifndef SPLIT_C_SPLIT_C_H
 #define SPLIT_C_SPLIT_C_H
@@ -19,11 +19,11 @@ void barrier(void);
 void sync(void);
 /* Are all gets and puts of this process complete? Does not wait. */
 int is_sync(void);
-/* Collective: waits until all stores are delivered that any process issued before this call. */
+/* Collective: waits until the stores that all processes issued before this call have arrived. */
 void all_store_sync(void);
-/* Waits until stores of `bytes` bytes have arrived in this process. */
+/* Waits until `bytes` stored bytes have arrived here, and subtracts them from its count. */
 void store_sync(int bytes);
-/* Sets the count of store_sync to 0: bytes that have arrived so far do not count any more. */
+/* Sets the count of store_sync to 0: it ignores all bytes that have arrived before. */
 void reset_store_sync(void);
 
 /* ---- bulk transfers: destination first, size in bytes ---- */
@@ -36,14 +36,14 @@ void bulk_store(void *global to, void *from, int bytes);
 
 /* ---- memory ---- */
 
-/* Collective: a spread array; block i is in process i mod PROCS. NULL: no room. Sizes in bytes. */
+/* Collective: allocates a spread array. Block i is in process i mod PROCS. NULL: no room. */
 void *spread all_spread_malloc(int blocks, int block_bytes);
 void all_spread_free(void *spread array);
-/* The same, but only one process makes the call. */
+/* As all_spread_malloc and all_spread_free, but only one process makes the call. */
 void *spread spread_malloc(int blocks, int block_bytes);
 void spread_free(void *spread array);
 
-/* ---- collective operations: every process calls them in the same order ---- */
+/* ---- collective operations: all processes call them in the same order ---- */
 
 int all_bcast(int value);
 int all_bcast_i(int value);
@@ -83,9 +83,9 @@ SPLIT_C_REDUCTIONS(dmax, double)
 
 /* ---- time and progress ---- */
 
-/* The wall clock, in seconds. */
+/* Returns the time of the wall clock, in seconds. */
 double get_seconds(void);
-/* Serves the requests of other processes. Call it now and then in a long computation. */
+/* Serves requests of other processes. Call it from time to time in a long computation. */
 void splitc_poll(void);
 
 #endif
