@@ -1,14 +1,14 @@
-/* For tests: run an engine without the bounds of a NIC's turn. The functions take the next packet
- * of any VI, and do all work that is due. */
+/* For tests: use an engine without the limits of a NIC's turn. One function takes the next packet
+ * of any VI, the other one does all work that is due. */
 #ifndef TESTS_ENG_ALL_H
 #define TESTS_ENG_ALL_H
 
 #include "vipd/engine/engine.h"
 
-/* The next packet of any VI; false: no VI has a packet. */
+/* Get the next packet of any VI. False: no VI has a packet. */
 static inline bool eng_pull_any(struct eng *eng, struct eng_packet *ret, uint64_t now_ns)
 {
-    /* eng_tx may pass over a VI without a packet. Two passes for each VI are enough. */
+    /* A call may return false although another VI has a packet: try each VI twice. */
     for (unsigned budget = 2 * VIP_VI_MAX; budget && eng_tx_ready(eng); budget--)
         if (eng_tx_pull(eng, ret, now_ns))
             return true;

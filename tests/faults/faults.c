@@ -23,8 +23,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LIVE_SLOTS 65536u /* number of slots; no test has as many allocations */
-#define N_MAX      2000u  /* limit of n; no set-up makes as many calls */
+#define LIVE_SLOTS 65536u /* slots of live[]; no test has as many allocations */
+#define N_MAX      2000u  /* limit of n; no case makes as many calls */
 
 static _Thread_local unsigned wanted, counted;
 static _Thread_local const char *failed;
@@ -63,7 +63,7 @@ bool fault_of_resources(void)
     }
 }
 
-/* True if this call must fail; then errno is `error`. */
+/* True if the function `name` must fail now; errno is then `error`. */
 static bool due(const char *name, int error)
 {
     if (!wanted || ++counted != wanted)
@@ -95,7 +95,7 @@ static void *live_add(void *memory)
     return memory;
 }
 
-/* Memory that libc allocated is not in the table, but callers may free it here, too. */
+/* Callers may also free memory that libc allocated. Such memory is not in the table. */
 static void live_del(const void *memory)
 {
     if (!memory)
@@ -262,7 +262,7 @@ int __wrap_pthread_create(pthread_t *ret, const pthread_attr_t *attr, void *(*fn
     return due("pthread_create", EAGAIN) ? EAGAIN : __real_pthread_create(ret, attr, fn, arg);
 }
 
-/* A call whose further argument depends on the command. All arguments of our code fit in a long. */
+/* Declare a function whose last argument depends on the command. Our arguments fit in a long. */
 #define CALL_VARIADIC(name, error, first, command_type)                                            \
     int __real_##name(first, command_type command, ...);                                           \
     int __wrap_##name(first, command_type command, ...);
@@ -327,7 +327,7 @@ void *__wrap_mremap(void *from, size_t bytes, size_t want, int flags, ...)
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, ...);
 
-/* True if this system call must fail. Calls that need no resource never fail here. */
+/* True if this system call must fail. System calls that need no resource never fail. */
 static bool syscall_due(long number, unsigned long second)
 {
     switch (number) {
@@ -376,9 +376,9 @@ unsigned fault_fds(void)
     return count;
 }
 
-#define EXIT_UNTOUCHED 3 /* there were fewer than n calls */
+#define EXIT_UNTOUCHED 3 /* exit code: the attempt made fewer than n calls */
 
-/* Make one attempt in a child process; returns its exit code, or 128 and the signal. */
+/* Make one attempt in a child process. Returns its exit code, or 128 + its signal number. */
 static int in_child(const struct fault_case *one, unsigned n)
 {
     pid_t pid;
@@ -402,7 +402,7 @@ static int in_child(const struct fault_case *one, unsigned n)
 
 int fault_run(const struct fault_case *cases, unsigned count, const char *only)
 {
-    /* With FAULTS_STEP=2 only every second call fails, and so on. */
+    /* With FAULTS_STEP=k, n grows by k from attempt to attempt. */
     unsigned step = getenv("FAULTS_STEP") ? (unsigned)atoi(getenv("FAULTS_STEP")) : 1;
     int bad = 0;
 

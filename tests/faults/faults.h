@@ -1,9 +1,9 @@
 /*
- * Tests in which the n-th allocation or system call fails, for every n. Programs are linked with
+ * Tests in which the n-th allocation or system call fails, for every n. Each program is linked with
  * -Wl,--wrap for each function of faults.c. So every call of our own objects and of protobuf-c can
- * fail in a test, under sanitizers too. Calls inside libc, libev and libeconf are not counted.
+ * fail in a test, also under sanitizers. Calls inside libc, libev and libeconf are not counted.
  *
- * Each attempt runs in its own process: a crash is detected, and no state remains for the next attempt.
+ * Each attempt runs in its own process: a crash is detected, and the next attempt starts anew.
  */
 #ifndef TESTS_FAULTS_FAULTS_H
 #define TESTS_FAULTS_FAULTS_H
@@ -12,14 +12,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* From now on, in this thread, the n-th (from 1) allocation or call fails; the others do not. */
+/* From now on only the n-th allocation or system call of this thread fails. n = 0: none fails. */
 void fault_arm(unsigned n);
-/* From now on no call fails. Returns the name of the call that failed; NULL: no call failed. */
+/* From now on no call fails. Returns the name of the function that failed; NULL: none failed. */
 const char *fault_disarm(void);
 /* True if this thread's last failure was a lack of memory, descriptors, disk space or threads. */
 bool fault_of_resources(void);
 
-/* The number of allocations that wrapped functions made and that are not freed. */
+/* The number of allocations of wrapped functions that are not freed yet. */
 long fault_live(void);
 /* The number of open descriptors of this process. */
 unsigned fault_fds(void);
@@ -34,7 +34,7 @@ unsigned fault_fds(void);
 
 struct fault_case {
     const char *name;
-    /* One attempt. Returns the name of the call that failed (after all checks), or NULL if no call failed. */
+    /* Make one attempt with all checks. Returns the function that failed; NULL: none failed. */
     const char *(*attempt)(unsigned n);
 };
 

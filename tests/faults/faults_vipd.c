@@ -1,8 +1,8 @@
 /*
- * vipd starts; then a program opens a NIC, or comes back to one, creates VIs and CQs, registers memory,
- * connects and accepts. Each allocation and each system call of vipd fails once. The program must get an answer
- * with a code and a reason, or its connection must end for lack of resources. Nothing may remain, and
- * vipd must serve the next program.
+ * Each allocation and each system call of vipd fails once: while vipd starts, and while a program
+ * opens a NIC or comes back to it, creates VIs and CQs, registers memory, connects and accepts. The
+ * program must get a code and a reason, or vipd must close its connection for lack of a resource.
+ * Afterwards no memory or descriptor may be left, and vipd must serve the next program.
  */
 #include "faults/faults.h"
 
@@ -36,21 +36,21 @@ static struct vipd_config *config;
 static struct runtime runtime;
 static struct client_listener *listener;
 static uint64_t now_ns;
-static const char *hit; /* name of the call that failed in vipd; never a call of the test itself */
+static const char *hit; /* name of the function that failed in vipd; none fails in the test */
 
-/* A program that has a NIC, or that opens one. */
+/* A program that has opened a NIC or is opening it. */
 struct program {
     int sock, events, doorbell, segment;
 };
 
 struct outcome {
     bool ended;    /* vipd closed the connection */
-    bool later;    /* vipd told a program that came back to ask again */
-    uint32_t code; /* enum vip_rc; only if vipd has not closed the connection */
+    bool later;    /* vipd told a returning program to try again later */
+    uint32_t code; /* enum vip_rc; valid only if `ended` is false */
     uint32_t number;
 };
 
-/* ---- the daemon -------------------------------------------------------------------------------- */
+/* ---- the daemon ------------------------------------------------------------------------------ */
 
 static void daemon_stop(void)
 {
@@ -77,7 +77,7 @@ static int daemon_start(char *err, size_t err_bytes)
         return r;
     snprintf(config->nics[0].keys.address, sizeof(config->nics[0].keys.address), "127.0.0.1");
     config->nics[0].keys.port = port;
-    config->threads = 2; /* adds a worker, which never runs: its set-up can fail, too */
+    config->threads = 2; /* adds a worker, whose set-up can fail; the worker never runs */
     err[0] = '\0';
     r = runtime_open(dir, geteuid(), &runtime, err, err_bytes);
     if (r == 0)
@@ -104,7 +104,7 @@ static void serve(void)
     }
 }
 
-/* ---- programs ---------------------------------------------------------------------------------- */
+/* ---- programs -------------------------------------------------------------------------------- */
 
 static int memfd(uint64_t bytes, int seals)
 {
@@ -154,8 +154,8 @@ static struct outcome hear(struct program *program)
     return outcome;
 }
 
-/* If resources lack, the code must say so, or vipd must have closed the connection for that reason.
- */
+/* If vipd lacked a resource, its code must be SUCCESS or ERROR_RESOURCE. Or it may have closed the
+ * control connection. */
 static struct outcome right_code(struct outcome outcome)
 {
     if (hit && fault_of_resources() && !outcome.ended)
@@ -163,11 +163,11 @@ static struct outcome right_code(struct outcome outcome)
     return outcome;
 }
 
-/* Send a request; vipd serves it, and its n-th call fails (n = 0: none fails). Read the answer. */
+/* Send a request, serve it and read the answer. vipd's n-th call fails; n = 0: none fails. */
 static struct outcome ask(struct program *program, const Vip__Request *request, const int *fds,
                           unsigned fd_count, unsigned n)
 {
-    /* vipd may have closed the connection, because one of its calls failed. */
+    /* An earlier failure may have made vipd close the control connection. */
     if (vip_control_send(program->sock, &request->base, fds, fd_count, MSG_DONTWAIT) < 0)
         return (struct outcome){.ended = true};
     fault_arm(n);
@@ -177,7 +177,7 @@ static struct outcome ask(struct program *program, const Vip__Request *request, 
     return right_code(hear(program));
 }
 
-/* segment: what the program comes back with; -1: nothing. */
+/* The program opens a NIC. It returns to its session in `segment`, or is new (segment -1). */
 static struct outcome open_with(struct program *program, int segment, unsigned n)
 {
     Vip__Claim claim = VIP__CLAIM__INIT;
@@ -209,7 +209,7 @@ static struct outcome open_with(struct program *program, int segment, unsigned n
     if (n)
         hit = fault_disarm();
     outcome = right_code(hear(program));
-    /* If vipd refuses a connection to its socket, the program must get the reason. */
+    /* If vipd refuses the control connection, it must first answer ERROR_RESOURCE. */
     FAULT_CHECK(r == 0 || (!outcome.ended && outcome.code == VIP_RC_ERROR_RESOURCE));
     close(fds[0]);
     close(fds[1]);
@@ -221,7 +221,7 @@ static struct outcome open_nic(struct program *program, unsigned n)
     return open_with(program, -1, n);
 }
 
-/* A segment as an earlier vipd has left it for this process. */
+/* Make a segment like one that an earlier vipd has left for this process. */
 static int past_segment(void)
 {
     struct vip_vipd_head head = {.magic = VIP_SHM_VIPD_MAGIC,
@@ -284,7 +284,7 @@ static struct outcome register_mem(struct program *program, Vip__MemKind kind, u
     return outcome;
 }
 
-/* ---- connections ------------------------------------------------------------------------------- */
+/* ---- connections ----------------------------------------------------------------------------- */
 
 static Vip__NetAddress address(uint8_t host[6])
 {
@@ -336,8 +336,8 @@ static bool readable(int sock)
     return recv(sock, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN;
 }
 
-/* Advance the time until the next event. NOT_SET: vipd has closed the program's control connection,
- * or the other program (may be NULL) has got an event first. */
+/* Advance the time until the program gets an event. NOT_SET: vipd has closed the program's control
+ * connection, or `other` (may be NULL) has got an event first. */
 static Vip__Event__BodyCase next_event(struct program *program, const struct program *other,
                                        uint64_t *ret_handle, uint32_t *ret_code)
 {
@@ -389,8 +389,8 @@ static bool good(struct outcome outcome)
     return !outcome.ended && outcome.code == VIP_RC_SUCCESS;
 }
 
-/* Two programs connect; in one stage the n-th call fails. True: they are connected. A failed
- * connection must end at both ends: with a result, or because vipd closes the control
+/* Connect two programs; in `stage` vipd's n-th call fails. STAGE_WAIT: do only the wait. True: all
+ * steps succeeded. A program that waits for an event must get it, or vipd must close its control
  * connection. */
 static bool connect_both(struct program *server, struct program *client, enum stage stage,
                          unsigned n)
@@ -417,7 +417,7 @@ static bool connect_both(struct program *server, struct program *client, enum st
            code == VIP_RC_SUCCESS;
 }
 
-/* ---- attempts ---------------------------------------------------------------------------------- */
+/* ---- attempts -------------------------------------------------------------------------------- */
 
 static void check_serving(void)
 {
@@ -432,7 +432,7 @@ static void check_serving(void)
     FAULT_CHECK(!vipd.clients);
 }
 
-/* Check that vipd has counted no end of a control connection as the program's fault. */
+/* Check that vipd has blamed no program for the end of a control connection. */
 static void check_ends(void)
 {
     const uint64_t *ended = vipd.counters.ended;
@@ -506,8 +506,8 @@ static const char *attempt_request(enum request_case which, unsigned n)
 }
 
 /*
- * A program comes back. If vipd lacks something, the program is to ask again, and then vipd takes
- * the session. The lock of the first try is free when the undertaker has unmapped the segment.
+ * A program comes back to its session. If vipd lacks a resource, the program tries again until vipd
+ * takes the session. The first try locks the segment until the undertaker has unmapped it.
  */
 static const char *attempt_claim(unsigned n)
 {

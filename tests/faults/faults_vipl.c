@@ -1,8 +1,8 @@
 /*
  * A program opens a NIC, creates VIs and CQs, registers memory, connects and accepts. Each
- * allocation and each system call of libvipl in the calling thread fails once. The VIPL call must return a code
- * and a reason in VipxLastError, or must succeed. After VipCloseNic nothing may remain, and everything
- * must work in a NIC that is opened again. Run by tests/lib/two_vipd.sh against a vipd.
+ * allocation and each system call of libvipl in the calling thread fails once. The VIPL call must
+ * then succeed, or return a code and leave a reason in VipxLastError. VipCloseNic must close all
+ * descriptors, and a NIC opened again must work. tests/lib/two_vipd.sh runs this program.
  */
 #include "faults/faults.h"
 
@@ -19,10 +19,10 @@
 
 #define MEMORY_BYTES 65536u
 
-static const char *hit;  /* name of the call that has failed */
-static const char *last; /* name of the call that has failed in the latest VIPL call */
+static const char *hit;  /* name of the function that has failed */
+static const char *last; /* name of the function that has failed in the latest VIPL call */
 
-/* Check a VIPL call that failed: it must have a reason, and name a lack of resources as such. */
+/* A failed VIPL call must have a reason. For a lack of resources its code is ERROR_RESOURCE. */
 static void right_code(const char *call, VIP_RETURN rc)
 {
     if (rc == VIP_SUCCESS)
@@ -33,7 +33,7 @@ static void right_code(const char *call, VIP_RETURN rc)
     FAULT_CHECK(strlen(VipxLastError()) > 5);
 }
 
-/* Make a VIPL call while its n-th allocation or system call fails; with n = 0 the call must succeed. */
+/* In this VIPL call the n-th allocation or system call fails. n = 0: the VIPL call must succeed. */
 #define CALL_WITH(n, call)                                                                         \
     ({                                                                                             \
         VIP_RETURN call_rc;                                                                        \
@@ -97,7 +97,7 @@ static void use_ptag(VIP_NIC_HANDLE nic, unsigned n)
         MUST(VipDestroyPtag(nic, ptag));
 }
 
-/* Use memory of any kind. A call that fails must not change the content of the memory. */
+/* Register and deregister memory of malloc. Even a failed call must not change its content. */
 static void use_memory(VIP_NIC_HANDLE nic, unsigned n)
 {
     VIP_MEM_ATTRIBUTES attributes = {.EnableRdmaWrite = VIP_TRUE};
@@ -118,7 +118,7 @@ static void use_memory(VIP_NIC_HANDLE nic, unsigned n)
     free(memory);
 }
 
-/* Use memory that cannot be adopted, because it belongs to a file. */
+/* Register memory of a file: libvipl cannot adopt its pages, so it stages the memory. */
 static void use_staged(VIP_NIC_HANDLE nic, unsigned n)
 {
     VIP_MEM_ATTRIBUTES attributes = {.EnableRdmaWrite = VIP_TRUE};
@@ -136,11 +136,11 @@ static void use_staged(VIP_NIC_HANDLE nic, unsigned n)
     munmap(memory, MEMORY_BYTES);
 }
 
-/* Exit codes of the child of use_fork. */
+/* Exit codes of the child of use_fork, without and with a failed call. */
 #define CHILD_UNHIT 20
 #define CHILD_HIT   21
 
-/* In the child: check the memory and write to it. If it is read-only, the child dies, but its parent does not. */
+/* The child checks the memory and writes to it. If the memory is read-only, only the child dies. */
 static void child(char *memory, char *alloc)
 {
     const char *what = fault_disarm();
@@ -152,7 +152,7 @@ static void child(char *memory, char *alloc)
     _exit(what ? CHILD_HIT : CHILD_UNHIT);
 }
 
-/* A child must not write into registered memory of its parent, also if a call at the fork fails. */
+/* A child must not change registered memory of its parent, even if a call during fork() fails. */
 static void use_fork(VIP_NIC_HANDLE nic, unsigned n)
 {
     VIP_MEM_ATTRIBUTES attributes = {.EnableRdmaWrite = VIP_TRUE};
@@ -201,7 +201,7 @@ static void use_cq_fd(VIP_NIC_HANDLE nic, unsigned n)
     (void)VipDestroyCQ(cq); /* fails if libvipl has given up its connection to vipd */
 }
 
-/* ---- connecting -------------------------------------------------------------------------------- */
+/* ---- connecting ------------------------------------------------------------------------------ */
 
 union address {
     VIP_NET_ADDRESS net;
@@ -236,7 +236,7 @@ struct server {
     VIP_NIC_HANDLE nic;
     VIP_VI_HANDLE vi;
     union address address;
-    unsigned n; /* n for the accept */
+    unsigned n; /* the n-th call in VipConnectAccept fails */
     VIP_ULONG wait_ms;
     VIP_RETURN rc;
     const char *hit;
@@ -281,7 +281,7 @@ static void use_connection(VIP_NIC_HANDLE nic, unsigned request_n, unsigned acce
         rc = VipConnectRequest(client, &server.address.net, &server.address.net, 3000,
                                &remote_attributes);
         failed = fault_disarm();
-    } while (rc == VIP_NO_MATCH && !failed); /* the server's thread may not wait yet */
+    } while (rc == VIP_NO_MATCH && !failed); /* perhaps the server's thread does not wait yet */
     right_code("VipConnectRequest", rc);
     FAULT_CHECK(pthread_join(thread, NULL) == 0);
     if (server.hit)
@@ -297,7 +297,7 @@ static void use_connection(VIP_NIC_HANDLE nic, unsigned request_n, unsigned acce
     MUST(VipDestroyVi(server.vi));
 }
 
-/* ---- attempts ------------------------------------------------------------------------------------ */
+/* ---- attempts -------------------------------------------------------------------------------- */
 
 static void work(VIP_NIC_HANDLE nic, enum what what, unsigned n)
 {
@@ -355,7 +355,7 @@ static VIP_NIC_HANDLE open_nic(void)
     return nic;
 }
 
-/* Use everything once before: this makes the memory and files that libvipl never frees. */
+/* The first run has no failures: libvipl then makes the memory and files that it never frees. */
 static const char *attempt(enum what what, unsigned n)
 {
     VIP_NIC_HANDLE nic = open_nic();

@@ -1,19 +1,19 @@
 /*
- * A checked program for the scripts that make links and vipd fail. It connects; exchanges messages, RDMA
- * Writes and RDMA Reads whose contents follow from their numbers; disconnects; and begins again, until
- * it gets SIGTERM. When its connection is cut or vipd has ended, it prints a line and begins again
- * as soon as possible.
+ * A checked program for the scripts that make links and vipd fail. Until SIGTERM it repeats rounds:
+ * it connects, exchanges data and disconnects. The data are messages, RDMA Writes and RDMA Reads,
+ * whose contents follow from their numbers. When the connection is cut or vipd has ended, it prints
+ * a line and begins a new round as soon as possible.
  *
  *   churn serve NAME SEED          accept connections, one at a time
  *   churn client NAME HOST SEED    make connections
  *
  * CHURN_NIC names the NIC (default: vip0).
  *
- * Lines on stdout: "round" for a complete connection, "cut WHERE" for a connection that the program did not
- * end itself, "refused CALL CODE REASON" for a call that failed for lack of a resource, "gone" when
- * vipd has ended. With any faults, exit status 1 (and "WRONG ...") means one of these: bytes were
+ * Lines on stdout: "round" after a complete connection; "cut WHERE" if a connection ended before
+ * the program ended it; "refused CALL CODE REASON" if a call failed with a code that may occur;
+ * "gone" when vipd has ended. Exit status 1 and "WRONG ..." mean one of these errors: bytes were
  * wrong; a descriptor was not completed exactly once, or with a status that cannot occur here; a
- * call returned a code that cannot occur here; a cut connection was not in Error state or not
+ * call returned a code that cannot occur here; a cut connection was not in Error state, or was not
  * reported as VIP_ERROR_CONN_LOST exactly once; or nothing happened for longer than STILL_S.
  */
 #include <signal.h>
@@ -30,9 +30,9 @@
 #include <vipl.h>
 #include <vipl_ext.h>
 
-#define WINDOW     8    /* messages under way, and receives posted */
-#define ROOM_BYTES 8192 /* size of the row of one message or write */
-#define STILL_S    40   /* limit of seconds without progress; longer than faults of scripts */
+#define WINDOW     8    /* largest number of messages under way, and of posted receives */
+#define ROOM_BYTES 8192 /* size of a row: the buffer of one message or RDMA Write */
+#define STILL_S    40   /* seconds without progress until exit; faults of scripts are shorter */
 #define CONNECT_MS 1500
 
 /* First bytes of every message. */
@@ -40,31 +40,31 @@ struct head {
     uint64_t nonce;   /* the same in all messages of a connection */
     uint32_t number;  /* number of this message in the connection */
     uint32_t bytes;   /* length of this message */
-    uint32_t written; /* bytes that RDMA has written to row `number` before */
+    uint32_t written; /* bytes that RDMA has written to row `number` before this message */
     uint32_t last;    /* true: this is the last message */
     uint64_t target;  /* address of the target for RDMA; only in the first message */
     uint32_t handle;
 };
 
-/* All registered memory of an end. */
+/* All registered memory of one end of a connection. */
 struct area {
     VIP_DESCRIPTOR send[WINDOW], recv[WINDOW], rdma;
     unsigned char out[WINDOW][ROOM_BYTES], in[WINDOW][ROOM_BYTES];
     unsigned char source[ROOM_BYTES], target[WINDOW][ROOM_BYTES];
 } __attribute__((aligned(64)));
 
-/* An end of a connection, and its NIC handle. */
+/* One end of a connection, and its NIC handle. */
 struct end {
     VIP_NIC_HANDLE nic;
     VIP_VI_HANDLE vi;
     VIP_MEM_HANDLE handle;
     struct area *area;
     unsigned kind;
-    unsigned sends, sends_done, recvs, recvs_done; /* descriptors posted, completed */
+    unsigned sends, sends_done, recvs, recvs_done; /* numbers of descriptors */
 };
 
 static volatile sig_atomic_t stopping;
-static bool vipd_gone; /* atomic, because the thread of the error callback sets it */
+static bool vipd_gone; /* vipd has ended; atomic, because the error callback's thread sets it */
 static unsigned lost;  /* atomic; number of VIP_ERROR_CONN_LOST errors of the current VI */
 static uint64_t seed;
 static const char *doing = "nothing";
@@ -123,7 +123,7 @@ static bool gone(void)
     return __atomic_load_n(&vipd_gone, __ATOMIC_ACQUIRE);
 }
 
-/* Start the watchdog again, with the name of the next action. */
+/* Restart the watchdog timer, and store the name of the next action. */
 static void step(const char *what)
 {
     doing = what;
@@ -174,7 +174,7 @@ static bool post_recv(struct end *end)
     return true;
 }
 
-/* True if the descriptor completed without an error. Only errors that the end of a connection causes are allowed. */
+/* False: the end of the connection caused an error. Any other error ends the program. */
 static bool good(const VIP_DESCRIPTOR *desc)
 {
     uint32_t error = desc->CS.Status & VIP_STATUS_ERROR_MASK;
@@ -187,7 +187,7 @@ static bool good(const VIP_DESCRIPTOR *desc)
     return !(desc->CS.Status & VIP_STATUS_ERROR_MASK);
 }
 
-/* Wait until at most `left` sends are under way. false: the connection was cut. */
+/* Wait until at most `left` posted sends are not completed. false: the connection was cut. */
 static bool sends_below(struct end *end, unsigned left)
 {
     VIP_DESCRIPTOR *desc;
@@ -215,7 +215,7 @@ static bool post_send(struct end *end, VIP_DESCRIPTOR *desc)
     return true;
 }
 
-/* Send the message with this head, from the buffer row of its number. false: the connection was cut. */
+/* Send the message with this head. Its number selects the row. false: the connection was cut. */
 static bool send_message(struct end *end, struct head *head)
 {
     unsigned i = head->number % WINDOW;
@@ -229,7 +229,7 @@ static bool send_message(struct end *end, struct head *head)
     return post_send(end, &end->area->send[i]);
 }
 
-/* Receive the next message. The caller may post its receive again afterwards. false: the connection was cut. */
+/* Receive a message. Then the caller may call post_recv once. false: the connection was cut. */
 static bool receive(struct end *end, struct head *ret)
 {
     VIP_DESCRIPTOR *desc;
@@ -259,7 +259,7 @@ static bool receive(struct end *end, struct head *ret)
     return true;
 }
 
-/* Do one RDMA operation with the target's row `number` and wait for it. false: the connection was cut. */
+/* Do one RDMA operation with the target's row for `number`. false: the connection was cut. */
 static bool rdma(struct end *end, const struct head *hello, uint32_t number, uint16_t control,
                  uint32_t bytes)
 {
@@ -279,7 +279,7 @@ static bool rdma(struct end *end, const struct head *hello, uint32_t number, uin
 
 /* ---- life of an end ---------------------------------------------------------------------- */
 
-/* Allocate memory of the kind that becomes shared, adopted or staged. */
+/* Allocate memory. kind: 0: shared memory; 1: libvipl adopts it; 2: libvipl stages it. */
 static void *area_new(unsigned kind)
 {
     size_t bytes = (sizeof(struct area) + 4095) & ~(size_t)4095;
@@ -302,7 +302,7 @@ static void area_free(struct area *area, unsigned kind)
         munmap(area, (sizeof(struct area) + 4095) & ~(size_t)4095);
 }
 
-/* Check a call's error code: only a code for a lack of something may occur here. */
+/* Print that a call has failed. Its code must be one that may occur here. */
 static void refused(const char *call, VIP_RETURN code)
 {
     if (code != VIP_ERROR_RESOURCE && code != VIP_TIMEOUT && code != VIP_NOT_REACHABLE &&
@@ -322,7 +322,7 @@ static void end_close(struct end *end)
     end->area = NULL;
 }
 
-/* Open a NIC handle and register memory. false: refused, try again later. */
+/* Open a NIC handle and register memory. false: a call was refused, so try again later. */
 static bool end_open(struct end *end)
 {
     VIP_MEM_ATTRIBUTES attrs = {NULL, VIP_TRUE, VIP_TRUE};
@@ -353,7 +353,7 @@ static bool end_open(struct end *end)
     return false;
 }
 
-/* Create a VI and post its receives. */
+/* Create a VI and post all its receive descriptors. */
 static bool vi_new(struct end *end, VIP_RELIABILITY_LEVEL level)
 {
     VIP_VI_ATTRIBUTES attrs = {level, ROOM_BYTES, 0, NULL, VIP_TRUE, VIP_TRUE};
@@ -388,14 +388,14 @@ static void reap(struct end *end)
     }
 }
 
-/* A call may report vipd's end a moment before the error callback does: wait for the callback. */
+/* `code` may report vipd's end before the error callback does. Then wait for the callback. */
 static void await_news(VIP_RETURN code)
 {
     while (code == VIP_ERROR_RESOURCE && !gone())
         usleep(1000);
 }
 
-/* Check that every descriptor completes exactly once; then destroy the VI. */
+/* Disconnect. Check that every descriptor has completed exactly once. Then destroy the VI. */
 static void vi_end(struct end *end)
 {
     VIP_RETURN code;
@@ -404,7 +404,7 @@ static void vi_end(struct end *end)
     code = VipDisconnect(end->vi);
     if (code != VIP_SUCCESS && code != VIP_ERROR_RESOURCE)
         wrong("VipDisconnect: %d", (int)code);
-    /* When vipd has ended, libvipl flushes the queues as soon as it detects the end. */
+    /* If vipd has ended, the queues are flushed only when libvipl has detected this: wait. */
     while (code != VIP_SUCCESS && !gone())
         usleep(1000);
     reap(end);
@@ -421,7 +421,7 @@ static void vi_end(struct end *end)
     end->vi = NULL;
 }
 
-/* The connection was cut: check that state and error are those of the specification. */
+/* Wait until libvipl has reported the loss of the connection. The VI must be in Error state. */
 static void await_loss(const struct end *end)
 {
     VIP_VI_ATTRIBUTES attrs;
@@ -457,7 +457,7 @@ static void name_end(union address *to, const char *name)
     memcpy(to->net.HostAddress + to->net.HostAddressLen, name, strlen(name));
 }
 
-/* Answer every message; earlier data must be in place. True: the last message has arrived. */
+/* Answer every message; its RDMA Write must be in place. True: the last message has arrived. */
 static bool serve_messages(struct end *end)
 {
     struct head hello = {.nonce = any(),
@@ -480,7 +480,7 @@ static bool serve_messages(struct end *end)
         if (!send_message(end, &hello))
             return false;
     }
-    /* The client's VipDisconnect ends this wait. */
+    /* The client sends no more messages: its VipDisconnect must end this wait. */
     if (receive(end, &head))
         wrong("message %u came after the last one", head.number);
     return true;
@@ -523,8 +523,8 @@ static void serve_one(struct end *end, const char *name)
 
 /* ---- client ------------------------------------------------------------------------------ */
 
-/* Send one message, and before it its RDMA; `unanswered` is the number of messages under way.
- * false: the connection was cut. */
+/* Send one message, sometimes after an RDMA Write. `reads`: an RDMA Read then checks the written
+ * bytes. false: the connection was cut. */
 static bool client_message(struct end *end, const struct head *hello, bool reads, struct head *head)
 {
     uint32_t bytes = (uint32_t)(sizeof(*head) + any() % (ROOM_BYTES - sizeof(*head)));
@@ -603,7 +603,7 @@ static void client_one(struct end *end, const char *name, const char *host)
         step("VipConnectRequest");
         code = VipConnectRequest(end->vi, &local.net, &remote.net, CONNECT_MS, &attrs);
         if (code == VIP_NO_MATCH)
-            usleep(1000); /* the server may be between two waits, or may be starting */
+            usleep(1000); /* perhaps the server is starting, or between two VipConnectWaits */
     } while (code == VIP_NO_MATCH && !stopping);
     if (code != VIP_SUCCESS) {
         if (code != VIP_NO_MATCH)

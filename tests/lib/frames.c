@@ -1,14 +1,14 @@
 /*
  * Watches an interface and sends frames to it, without vipd, for tests/system/ether.sh and xdp.sh.
  *
- *   frames watch INTERFACE        until SIGTERM; then print one line "ETHERTYPE FRAMES" for each EtherType seen
- *   frames bad INTERFACE MAC KIND...  send one frame of each of these kinds, which vipd must drop
- *   frames ask INTERFACE NAME N   ask N times for the host NAME, and also in ways that vipd must drop
- *   frames gro INTERFACE on|off   let the kernel merge received frames of protocols that it knows
- *   frames take ADDRESS PORT      receive one TCP connection's bytes, check them, print their number
- *   frames give ADDRESS PORT N    send N bytes over TCP, print how many segments were retransmitted
+ *   frames watch INTERFACE        count frames until SIGTERM; then print "ETHERTYPE FRAMES" lines
+ *   frames bad INTERFACE MAC KIND...  send one frame of each KIND; vipd must drop all these frames
+ *   frames ask INTERFACE NAME N   ask N times for the host NAME; send two questions that vipd drops
+ *   frames gro INTERFACE on|off   switch the kernel's merging of received frames (GRO) on or off
+ *   frames take ADDRESS PORT      receive bytes of one TCP connection, check them, print how many
+ *   frames give ADDRESS PORT N    send N bytes over TCP; print the number of retransmitted segments
  *
- * watch and bad need CAP_NET_RAW, gro CAP_NET_ADMIN. Exit code 0: no error.
+ * watch, bad and ask need CAP_NET_RAW; gro needs CAP_NET_ADMIN. Exit code 0: no error.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -87,7 +87,7 @@ static int watch(const char *interface)
 
 /* ---- bad ----------------------------------------------------------------------------------- */
 
-/* CRC32C, bit by bit, independent of vipd's own code. */
+/* Compute CRC32C bit by bit, without vipd's own code. */
 static uint32_t crc32c(const uint8_t *bytes, size_t len)
 {
     uint32_t crc = 0xffffffff;
@@ -100,32 +100,32 @@ static uint32_t crc32c(const uint8_t *bytes, size_t len)
     return ~crc;
 }
 
-/* The fields that differ between the frames. */
+/* The fields in which the bad frames differ. */
 struct bad_frame {
     const char *kind;
     uint8_t from;          /* first byte of the source address: 2 for a card, 3 for a group */
     const char *types;     /* EtherType, or a VLAN tag and an EtherType */
-    unsigned types_bytes;  /* length of `types`: 2 or 6 */
-    uint8_t after[4];      /* header of vipd's frames */
-    unsigned content;      /* bytes behind the header: zeros; if 64, the packet of put_stranger */
-    unsigned header_bytes; /* bytes of `after` that are sent: 4, or fewer to cut the header */
+    unsigned types_bytes;  /* length of `types` in bytes: 2 or 6 */
+    uint8_t after[4];      /* vipd's header: magic number, version, packet length */
+    unsigned content;      /* number of bytes after the header: zeros; 64: put_stranger's packet */
+    unsigned header_bytes; /* how many bytes of `after` are sent: 4, or fewer */
 };
 
 #define OURS "\x88\xb5"
 
 static const struct bad_frame bad_frames[] = {
-    {"short", 2, OURS, 2, {0x56, 0x11, 1}, 0, 3},          /* ends within our header */
-    {"magic", 2, OURS, 2, {0x57, 0x11, 4, 0}, 46, 4},      /* has a wrong magic number */
-    {"version", 2, OURS, 2, {0x56, 0x21, 4, 0}, 46, 4},    /* has an unknown version */
-    {"empty", 2, OURS, 2, {0x56, 0x11, 0, 0}, 46, 4},      /* has a packet length of 0 */
-    {"longer", 2, OURS, 2, {0x56, 0x11, 0xff, 0}, 46, 4},  /* has a packet that is cut off */
-    {"runt", 2, OURS, 2, {0x56, 0x11, 4, 0}, 46, 4},       /* ends within the packet's header */
-    {"crc", 2, OURS, 2, {0x56, 0x11, 0xe8, 3}, 1000, 4},   /* has a wrong CRC: all zeros */
-    {"stranger", 2, OURS, 2, {0x56, 0x11, 64, 0}, 64, 4},  /* a good packet of put_stranger */
-    {"group", 3, OURS, 2, {0x56, 0x11, 0xe8, 3}, 1000, 4}, /* comes from a group address */
+    {"short", 2, OURS, 2, {0x56, 0x11, 1}, 0, 3},          /* the frame ends within our header */
+    {"magic", 2, OURS, 2, {0x57, 0x11, 4, 0}, 46, 4},      /* the magic number is wrong */
+    {"version", 2, OURS, 2, {0x56, 0x21, 4, 0}, 46, 4},    /* the version is unknown */
+    {"empty", 2, OURS, 2, {0x56, 0x11, 0, 0}, 46, 4},      /* the packet length is 0 */
+    {"longer", 2, OURS, 2, {0x56, 0x11, 0xff, 0}, 46, 4},  /* the packet length is too large */
+    {"runt", 2, OURS, 2, {0x56, 0x11, 4, 0}, 46, 4},       /* the packet ends within its header */
+    {"crc", 2, OURS, 2, {0x56, 0x11, 0xe8, 3}, 1000, 4},   /* the CRC is wrong: all zeros */
+    {"stranger", 2, OURS, 2, {0x56, 0x11, 64, 0}, 64, 4},  /* the packet of put_stranger */
+    {"group", 3, OURS, 2, {0x56, 0x11, 0xe8, 3}, 1000, 4}, /* the source is a group address */
     {"vlan", 2, "\x81\0\0\5" OURS, 6, {0x56, 0x11, 64, 0}, 64, 4},
     {"ethertype", 2, "\x88\xb6", 2, {0x56, 0x11, 64, 0}, 64, 4},
-    {"oversized", 2, OURS, 2, {0x56, 0x11, 0x9c, 0xf}, 3996, 4}, /* only for jumbo frames */
+    {"oversized", 2, OURS, 2, {0x56, 0x11, 0x9c, 0xf}, 3996, 4}, /* needs jumbo frames */
 };
 
 #define BAD_KINDS (sizeof(bad_frames) / sizeof(*bad_frames))
@@ -186,7 +186,7 @@ static int bad(const char *interface, const char *mac_text, char **kinds, int co
 
 /* ---- ask ----------------------------------------------------------------------------------- */
 
-/* Send one message about a name (doc/wire.md, "Finding peers on Ethernet"); `wrong` is added to its CRC. */
+/* Send a message about a name (see doc/wire.md). `wrong` is added to the message's CRC. */
 static int tell(int sock, uint8_t kind, const char *name, uint32_t wrong)
 {
     uint8_t frame[128] = {0}, *head = frame + FRAME_HEAD, *body = head + 4;

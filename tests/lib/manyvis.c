@@ -15,7 +15,7 @@
 #include <vipl.h>
 #include <vipl_ext.h>
 
-#define PAIRS_PER_NIC 1700 /* two VIs for each pair: 3400, below the 4096 of a NIC handle */
+#define PAIRS_PER_NIC 1700 /* these pairs have 3400 VIs; a NIC handle allows 4096 */
 #define CONNECT_MS    60000
 
 /* An address with room for a number as its discriminator. */

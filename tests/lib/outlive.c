@@ -2,14 +2,14 @@
  * A vipd is killed and started again (tests/system/outlive.sh). All messages must arrive, once and
  * in order. The server sends every message back; the client checks it.
  *
- *   outlive server [WORD...]              one connection, until it ends in order
- *   outlive client HOST STOP [WORD...]    until the file STOP exists; prints how far it is, and the longest
- *                                         time (ms) between two messages since the last line
+ *   outlive server [WORD...]              accept one connection; end when the client disconnects
+ *   outlive client HOST STOP [WORD...]    until the file STOP exists. Each line has a message
+ *                                         number and the longest gap since the last line (ms)
  *
- * Words: rr: Reliable Reception, in place of Reliable Delivery (client); heap: memory of malloc; staged: memory that
- * libvipl stages (doc/memory.md); cq: waits on a CQ; cqfd: waits on the file descriptor of a CQ; notify: waits for
- * handlers; small: no message is longer than 200 bytes;
- * write: messages are RDMA Writes with immediate data; read: reads each fifth answer again by RDMA Read (client).
+ * Words: rr: Reliable Reception, not Reliable Delivery (client); heap: memory of malloc; staged:
+ * memory that libvipl stages (doc/memory.md); cq: wait on a CQ; cqfd: wait on a CQ's descriptor;
+ * notify: wait for handlers; small: messages of at most 200 bytes; write: messages are RDMA Writes
+ * with immediate data; read: read each fifth answer again by RDMA Read (client).
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,7 +27,7 @@
 
 #define SLOTS     16u
 #define BYTES     9000u
-#define WAIT_MS   60000 /* limit for one message; reached only if the connection is lost */
+#define WAIT_MS   60000 /* time limit for one message; it expires only if the connection is lost */
 #define TELL      100u  /* number of messages between two lines of output */
 #define DISC_TEXT "outlive"
 
@@ -42,7 +42,7 @@ struct slot {
     unsigned char out[BYTES], in[BYTES], again[BYTES];
 };
 
-/* The first message of each end: it tells the peer where the slots of this end are. */
+/* The first message of each end: it tells the peer the place of this end's slots. */
 struct hello {
     uint64_t slots;
     VIP_MEM_HANDLE handle;
@@ -62,10 +62,10 @@ struct end {
     VIP_MEM_HANDLE handle;
     struct slot *slots;
     struct hello peer;
-    unsigned sent, returned;                /* operations posted to the send queue, and completed */
-    const VIP_DESCRIPTOR *order[2 * SLOTS]; /* the posted operations, by number modulo 2 * SLOTS */
-    unsigned come, taken;            /* receives that have completed; that next_receive returned */
-    VIP_DESCRIPTOR *received[SLOTS]; /* the completed receives, by number modulo SLOTS */
+    unsigned sent, returned;                /* numbers of send descriptors: posted, completed */
+    const VIP_DESCRIPTOR *order[2 * SLOTS]; /* send descriptors, by number modulo 2 * SLOTS */
+    unsigned come, taken;                   /* messages: received; given out by next_receive */
+    VIP_DESCRIPTOR *received[SLOTS]; /* completed receive descriptors, by number modulo SLOTS */
     bool over;                       /* descriptors were flushed: the connection has ended */
 };
 
@@ -159,7 +159,7 @@ static void post_receive(struct end *end, unsigned number)
     must(waiter_posted(&end->waiter, true), "VipRecvNotify");
 }
 
-/* Post an operation on `local` of this end. RDMA: `remote` is the same slot of the peer. */
+/* Post a send or RDMA of `local`. RDMA uses the peer's slot with the same place as `remote`. */
 static void post(struct end *end, VIP_DESCRIPTOR *desc, VIP_UINT16 control, unsigned char *local,
                  const unsigned char *remote, unsigned number, uint32_t length)
 {
@@ -214,8 +214,8 @@ static void take_send(struct end *end, const VIP_DESCRIPTOR *desc)
     end->returned++;
 }
 
-/* Wait for a completion and take it. With WAIT_QUEUES the completion is of the receive queue
- * (is_recv) or of the send queue. */
+/* Wait for a completion and record it. With WAIT_QUEUES, is_recv selects the queue. Otherwise a
+ * completion of either queue may come. */
 static void take_one(struct end *end, bool is_recv)
 {
     struct completion completion;
@@ -233,7 +233,7 @@ static void take_one(struct end *end, bool is_recv)
         take_send(end, desc);
 }
 
-/* Wait for the next receive; meanwhile handle completed sends. NULL: the peer has disconnected. */
+/* Wait for the next message; meanwhile handle completed sends. NULL: the peer has disconnected. */
 static VIP_DESCRIPTOR *next_receive(struct end *end)
 {
     VIP_DESCRIPTOR *desc = NULL;
@@ -245,7 +245,7 @@ static VIP_DESCRIPTOR *next_receive(struct end *end)
     return end->come == end->taken ? NULL : end->received[end->taken++ % SLOTS];
 }
 
-/* Wait until at most `left` sends are under way, so that the other slots can be used again. */
+/* Wait until at most `left` posted sends are not completed. The other slots are then free. */
 static void drain_sends(struct end *end, unsigned left)
 {
     while (end->sent - end->returned > left && !end->over)
@@ -344,7 +344,7 @@ static bool holds(const unsigned char *bytes, unsigned number)
     return good;
 }
 
-/* Read the answer to message `number` again, from the memory from which the server has sent it. */
+/* Read the answer to message `number` again, by RDMA Read from the server's send buffer. */
 static void read_again(struct end *end, unsigned number)
 {
     struct slot *slot = &end->slots[number % SLOTS];

@@ -6,7 +6,7 @@
 
 #include <vipl_ext.h>
 
-/* Handlers run in a thread of libvipl and pass completions to the program's thread by a pipe. */
+/* Handlers run in a thread of libvipl. A pipe passes their completions to the program's thread. */
 static void pass(const struct waiter *waiter, struct completion completion)
 {
     if (write(waiter->handlers, &completion, sizeof(completion)) != sizeof(completion))
@@ -57,7 +57,7 @@ static bool readable(int fd, int limit_ms)
     return poll(&look, 1, limit_ms) == 1 && look.revents == POLLIN;
 }
 
-/* Returns the next entry of the CQ; waits on the file descriptor of the CQ. */
+/* Returns the next entry of the CQ. If the CQ is empty, waits on its file descriptor. */
 static VIP_RETURN next_by_fd(struct waiter *waiter, int limit_ms, VIP_VI_HANDLE *vi,
                              VIP_BOOLEAN *is_recv)
 {

@@ -1,6 +1,6 @@
 /*
- * The ways to wait for completions that outlive.c can use: the queues, a CQ, the file descriptor of a CQ
- * (VipxCQGetFd), and handlers (VipRecvNotify, VipSendNotify).
+ * Ways to wait for completions, for outlive.c: on the queues, on a CQ, on the file descriptor of a
+ * CQ (VipxCQGetFd), or for handlers (VipRecvNotify, VipSendNotify).
  */
 #ifndef OUTLIVE_WAIT_H
 #define OUTLIVE_WAIT_H
@@ -13,11 +13,11 @@ enum wait_way { WAIT_QUEUES, WAIT_CQ, WAIT_CQ_FD, WAIT_NOTIFY };
 
 struct waiter {
     enum wait_way way;
-    VIP_VI_HANDLE vi; /* set by the caller */
+    VIP_VI_HANDLE vi; /* the caller sets it when it has the VI */
     VIP_CQ_HANDLE cq; /* the CQ of both queues; NULL: there is no CQ */
-    bool is_empty; /* VipCQDone found the CQ empty: wait for the descriptor before the next call */
-    int fd;        /* file descriptor of the CQ; or the reading end of the pipe of the handlers */
-    int handlers;  /* the writing end of the pipe of the handlers */
+    bool is_empty;    /* the last VipCQDone found no entry, so wait on `fd` before the next one */
+    int fd;           /* the CQ's file descriptor, or the read end of the handlers' pipe */
+    int handlers;     /* the write end of the handlers' pipe */
 };
 
 struct completion {
@@ -28,12 +28,12 @@ struct completion {
 /* Call this before VipCreateVi. Outcomes: those of VipCreateCQ and VipxCQGetFd. */
 VIP_RETURN waiter_begin(struct waiter *waiter, VIP_NIC_HANDLE nic, VIP_ULONG entries);
 
-/* Call this after each post. Outcomes: those of VipRecvNotify and VipSendNotify. */
+/* Call this after each posted descriptor. Outcomes: those of VipRecvNotify and VipSendNotify. */
 VIP_RETURN waiter_posted(struct waiter *waiter, bool is_recv);
 
-/* Wait for the next completion: with WAIT_QUEUES of the queue that is_recv selects, else of any
- * queue. Outcomes: VIP_SUCCESS, also for a descriptor that has completed with an error;
- * VIP_TIMEOUT; other codes of the calls. */
+/* Wait for the next completion. With WAIT_QUEUES, is_recv selects the queue; otherwise either queue
+ * counts. Outcomes: VIP_SUCCESS, also for a descriptor that has completed with an error;
+ * VIP_TIMEOUT; error codes of the VIPL calls. */
 VIP_RETURN waiter_next(struct waiter *waiter, bool is_recv, int limit_ms, struct completion *ret);
 
 #endif

@@ -1,10 +1,10 @@
 /*
  * Programs of several users that want the same discriminator; for tests/system/owner.sh.
- * usage: owner listen NAME     listen, print "ready"; print each request's user and reject the request
- *        owner try NAME        listen, wait and connect peer to peer; print each result with its reason
- *        owner connect HOST NAME
+ * usage: owner listen NAME     listen, print "ready"; print the user of each request and reject it
+ *        owner try NAME        wait, connect peer-to-peer and listen; print each result and reason
+ *        owner connect HOST NAME   connect and print the result
  *        owner hold NAME       listen, print "ready", and never answer
- *        owner fill HOST NAME COUNT   make COUNT requests without time limit; print "filled" and keep them
+ *        owner fill HOST NAME COUNT   start COUNT requests without time limit; print "filled"; stay
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,12 +1,12 @@
 /*
- * Three pairs of connected VIs in one program, while vipd is replaced by a vipd with lower limits
+ * Three pairs of connected VIs in one program. A vipd with lower limits replaces their vipd
  * (tests/system/refused.sh). Each pair has a protection tag and a region; pairs 1 and 2 have a CQ.
  *
- *   refused GO    prints "ready", waits for the file GO, and then prints which pairs still pass a
- *                 message
+ *   refused GO    print "ready", wait for the file GO, and send a message in each pair; then print
+ *                 how many pairs were good, and how many errors came
  *
- * Then it destroys all objects. Each call must succeed, also for objects that the second vipd has
- * refused.
+ * Then it destroys all objects. Each of these calls must succeed, even for an object that the
+ * second vipd has refused.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -39,7 +39,7 @@ struct pair {
 static VIP_NIC_HANDLE nic;
 static VIP_NIC_ATTRIBUTES attributes;
 static struct pair *pairs;
-static unsigned lost, refused; /* numbers of asynchronous errors of two kinds */
+static unsigned lost, refused; /* atomic; numbers of errors: lost connection, refused object */
 
 static void must(VIP_RETURN code, const char *what)
 {
@@ -84,7 +84,7 @@ static void *serve(void *arg)
     return NULL;
 }
 
-/* The descriptor transfers no bytes; it only names a region. */
+/* Post a descriptor whose buffer is 8 bytes of the descriptor itself. */
 static void post(struct pair *pair, unsigned end)
 {
     VIP_DESCRIPTOR *desc = &pair->desc[end];
@@ -125,7 +125,7 @@ static void begin(struct pair *pair)
     pthread_join(server, NULL);
 }
 
-/* Wait until the one descriptor of this end has completed. true: it has completed with success. */
+/* Wait until this end's descriptor has completed. true: it has completed without an error. */
 static bool done(struct pair *pair, unsigned end)
 {
     VIP_DESCRIPTOR *desc;
@@ -191,7 +191,7 @@ int main(int argc, char **argv)
         if (sent != received)
             printf("FAILED: pair %u is half good\n", i);
     }
-    /* Both ends of each pair that is not good must report the loss. */
+    /* A pair that is not good has lost its connection: wait until both of its VIs report this. */
     for (unsigned n = 0; n < WAIT_MS * 1000 / LOOK_US; n++) {
         if (__atomic_load_n(&lost, __ATOMIC_SEQ_CST) >= 2 * (PAIRS - good))
             break;

@@ -1,15 +1,15 @@
 /*
  * A client with much memory or many VIs dies while another connection is in use
- * (tests/system/silence.sh). Two vipd: A ($VIPD_RUNTIME_DIR_A), where the client dies, and B
- * ($VIPD_RUNTIME_DIR_B), at the other end.
+ * (tests/system/silence.sh). The client dies at vipd A ($VIPD_RUNTIME_DIR_A). The connection is
+ * between vipd A and vipd B ($VIPD_RUNTIME_DIR_B).
  *
- *   silence gate DIR              vipd A has tests/lib/slow_unmap.c: vipd's unmapping of the client's memory waits for
- *                                 DIR/go. Messages must pass for 3 s meanwhile, and no connection may be lost
- *   silence dump                  a core dump must not contain the segments and rings shared with vipd A
- *   silence death MIB             by hand: the longest round trip while a client with MIB of memory dies
- *   silence stop PID              vipd A, PID, is stopped for a second while a connection exists
- *   silence cpu PID MIB VIS MS    the death of a client with MIB of shared memory and VIS VIs costs the
- *                                 main thread of vipd A, PID, at most MS of processor time
+ *   silence gate DIR    with tests/lib/slow_unmap.c, vipd A cannot unmap the client's memory before
+ *                       DIR/go exists. Meanwhile messages must pass for 3 s, without a loss
+ *   silence dump        a core dump must not contain the segments and rings shared with vipd A
+ *   silence death MIB   by hand: print the longest round trip while a client with MIB MiB dies
+ *   silence stop PID    stop vipd A, which has this PID, for 1 s while a connection exists
+ *   silence cpu PID MIB VIS MS   a client with MIB MiB of memory and VIS VIs dies. This may cost
+ *                       the main thread of vipd A, which has this PID, MS ms of processor time
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -27,8 +27,8 @@
 #include <vipl_ext.h>
 
 #define ROUND_MS   20000 /* limit for one round trip; it takes longer only if vipd hangs */
-#define GATE_S     3     /* time of messages while vipd frees memory; longer than peer_dead (1 s) */
-#define DEATH_S    8     /* run time of the mode `death` */
+#define GATE_S     3     /* seconds of messages while vipd unmaps; longer than peer_dead (1 s) */
+#define DEATH_S    8     /* run time of the mode `death`, in seconds */
 #define BYTES      64
 #define SESSION_MB 32u
 
@@ -82,7 +82,7 @@ static VIP_VI_HANDLE make_vi(VIP_NIC_HANDLE nic)
 
 /* ---- the client that dies ---------------------------------------------------------------- */
 
-/* The child: get the memory and the VIs, report "ready", and wait until the parent kills it. */
+/* In the child: make memory and VIs, write a byte to `ready`, and wait for the SIGKILL. */
 static void client(int ready, unsigned mib, unsigned vis)
 {
     VIP_NIC_HANDLE nic = open_nic("VIPD_RUNTIME_DIR_A");
@@ -326,7 +326,7 @@ static int cpu(const char *vipd_pid, unsigned mib, unsigned vis, double limit_ms
 
 /* ---- a stopped vipd ---------------------------------------------------------------------- */
 
-/* Timers expire while vipd is stopped. Afterwards vipd must detect that it was late itself. */
+/* vipd's timers expire while vipd is stopped. Even so, vipd must not break the connection. */
 static int stop(pid_t vipd)
 {
     struct end end[2];
@@ -344,8 +344,8 @@ static int stop(pid_t vipd)
 
 /* ---- core dumps -------------------------------------------------------------------------- */
 
-/* Returns the number of mapped files whose name contains `word`; *ret_kept is the number of them
- * that a core dump would contain. */
+/* Returns the number of mappings whose file name contains `word`. *ret_kept: how many of these a
+ * core dump would contain. */
 static unsigned dumped(const char *word, unsigned *ret_kept)
 {
     char line[1024], *end;
@@ -356,7 +356,7 @@ static unsigned dumped(const char *word, unsigned *ret_kept)
     *ret_kept = 0;
     while (file && fgets(line, sizeof(line), file)) {
         (void)strtoul(line, &end, 16);
-        if (end != line && *end == '-') { /* this is the first line of a mapping */
+        if (end != line && *end == '-') { /* a mapping's first line begins with its addresses */
             within = strstr(line, word) != NULL;
             count += within;
         } else if (within && strncmp(line, "VmFlags:", 8) == 0) {

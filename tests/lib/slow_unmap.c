@@ -1,7 +1,7 @@
 /*
- * A library that is loaded into vipd before libc. Its munmap of 64 MiB or more of shared memory
- * first makes the file $SLOW_UNMAP/begun. Then it waits until $SLOW_UNMAP/go exists, as on a busy
- * machine.
+ * A library that is loaded into vipd before libc. Before it unmaps a shared mapping of 64 MiB or
+ * more, it makes the file $SLOW_UNMAP/begun and waits until $SLOW_UNMAP/go exists. So munmap takes
+ * long, as on a busy machine.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,13 +17,12 @@
 static struct {
     char *base;
     size_t bytes;
-} ranges
-    [RANGES_MAX]; /* large mappings; entries stay: a reused address makes one more munmap slow */
+} ranges[RANGES_MAX]; /* large mappings, also those that are already unmapped */
 static unsigned range_count;
 
 void *mmap(void *wanted, size_t bytes, int prot, int flags, int fd, off_t offset)
 {
-    /* NOLINTNEXTLINE(performance-no-int-to-ptr): that is how the kernel answers */
+    /* NOLINTNEXTLINE(performance-no-int-to-ptr): a system call returns a number */
     void *base = (void *)syscall(SYS_mmap, wanted, bytes, prot, flags, fd, offset);
     unsigned at;
 

@@ -1,6 +1,6 @@
 /*
- * For test programs that try to connect where a server must reject them: makes one call through VIPL alone and
- * checks its result.
+ * For test programs that try to connect where a server must reject them. call() makes one attempt
+ * through VIPL alone; rejected() checks its result.
  */
 #ifndef TESTS_LIB_STRANGER_H
 #define TESTS_LIB_STRANGER_H
@@ -17,7 +17,7 @@
     if ((call) != VIP_SUCCESS)                                                                     \
     printf("stranger: %s: %s\n", #call, VipxLastError()), exit(2)
 
-/* Time limit of a call, longer than a busy process needs to answer. */
+/* Time limit of an attempt to connect, so long that even a busy server answers in time. */
 #define CALL_MS 60000
 
 union address {
@@ -25,8 +25,8 @@ union address {
     char room[256];
 };
 
-/* The VI attributes of the called programs. With other attributes the connection would fail for
- * another reason than the rejection. */
+/* The VI attributes of the server's VIs. With other attributes the attempt would fail for another
+ * reason than a rejection. */
 static VIP_VI_ATTRIBUTES like_theirs;
 
 static VIP_NIC_HANDLE nic;
@@ -60,7 +60,7 @@ static inline void set_own(union address *to, const void *number, size_t bytes)
     set_address(to, nic_attrs.LocalNicAddress, nic_attrs.NicAddressLen, number, bytes);
 }
 
-/* Make one call and return its result. If the server accepts the call, disconnect again. */
+/* Try once to connect, and return the result. If the server accepts, disconnect again. */
 static inline VIP_RETURN call(VIP_RELIABILITY_LEVEL level, union address *from, union address *to,
                               const void *said, size_t bytes)
 {

@@ -1,6 +1,6 @@
 /*
- * Holds descriptors in sockets that no program reads, until it is killed. Prints "unread COUNT" when they are there.
- * usage: unread COUNT
+ * Sends COUNT descriptors, rounded up to a multiple of FDS, into a socket that no program reads.
+ * Then prints "unread" and their number, and waits until it is killed. usage: unread COUNT
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,12 +1,12 @@
 /*
- * A VIPL program for the scripts that kill processes: it connects, waits for the end of the connection,
- * and prints every code and state that it sees, one per line, so that a script can compare.
+ * A VIPL program for the scripts that kill processes. It connects, waits for the end of the
+ * connection, and prints every code and state that it sees, one per line. The scripts compare.
  *
  *   vipstate serve NAME LEVEL RECEIVES     accept one connection, print its codes and states
  *   vipstate watch NAME LEVEL HOST SENDS   connect, send SENDS messages of 64 bytes, then watch
  *   vipstate block NAME LEVEL 0            sleep in VipCQWait on an empty CQ for ever
  *
- * LEVEL is ud, rd or rr. The first two end when the connection has ended and every descriptor was reaped.
+ * LEVEL is ud, rd or rr. serve and watch exit after the end of the connection.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -26,7 +26,7 @@ static unsigned char *memory;
 static VIP_MEM_HANDLE memory_handle;
 static VIP_NIC_HANDLE nic;
 static VIP_VI_HANDLE vi;
-static int vi_errors; /* atomic; number of callbacks about the VI */
+static int vi_errors; /* atomic; number of error callbacks for the VI */
 
 static void must(VIP_RETURN code, const char *what)
 {
@@ -133,7 +133,7 @@ static void request(const char *name, const char *host)
     must(code, "VipConnectRequest");
 }
 
-/* Take all completed descriptors from one queue and print the status of each. */
+/* Take all completed descriptors from one queue; print how many are good, flushed and bad. */
 static void drain(const char *queue, VIP_RETURN (*done)(VIP_VI_HANDLE, VIP_DESCRIPTOR **))
 {
     VIP_DESCRIPTOR *desc;
@@ -198,7 +198,7 @@ int main(int argc, char **argv)
         must(VipQueryVi(vi, &state, &attributes, &send_empty, &recv_empty), "VipQueryVi");
     }
     printf("state %d\n", (int)state);
-    /* The callback runs in another thread. Wait 5 s for it, 0.1 s for further ones. */
+    /* Error callbacks run in another thread. Wait up to 5 s for the first, then 0.1 s for more. */
     for (int i = 0; i < 5000 && !__atomic_load_n(&vi_errors, __ATOMIC_ACQUIRE); i++)
         usleep(1000);
     usleep(100000);

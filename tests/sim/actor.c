@@ -63,7 +63,7 @@ static struct registry_region region_of(const struct mem *mem)
                                               .enable_rdma_read = mem->readable}};
 }
 
-/* Register the memory that `mem` describes. The first one chooses its place in the arena. */
+/* Register the memory of `mem`. The first call for `mem` also chooses its place in the arena. */
 void mem_register(struct sess *sess, struct mem *mem)
 {
     struct registry_region region;
@@ -73,7 +73,7 @@ void mem_register(struct sess *sess, struct mem *mem)
     if (!mem->bytes) {
         mem->offset = sess->arena_used;
         mem->bytes = sess->arena + mem->offset;
-        /* An address without real memory, so that a wrong address hits no other memory. */
+        /* No real memory is at this address, so a wrong address hits no other memory. */
         mem->addr = 0x7a0000000000ull + ((uint64_t)sess->host << 40) +
                     ((uint64_t)sess->index << 36) + mem->offset;
         sess->arena_used += (mem->len + 4095u) & ~4095u;
@@ -336,7 +336,7 @@ bool end_can_post(const struct end *end)
            VIP_SQ_SLOTS;
 }
 
-/* The slots behind the first one: segments, then the message. */
+/* Write the descriptor's slots after its first slot: segments, then the message part. */
 static void post_rest(const struct end *end, const struct post *post)
 {
     struct sess *sess = end->sess;
@@ -384,7 +384,7 @@ bool end_post(struct end *end, const struct post *post)
     vip_sq_write(vip_app_sq(sess->app), sess->sq_position, &slot);
     sess->sq_position += slots;
     kept_add(end, post);
-    /* Ring the doorbell only if vipd says that it sleeps. */
+    /* Wake vipd only if it says in the segment that it sleeps. */
     if (vip_load32(&head->asleep))
         sess->play->world.host[sess->host].due = true;
     return true;

@@ -1,13 +1,13 @@
 /*
- * Applications on the hosts of world.h, and records of every message that they exchange. An
+ * Applications on the hosts of world.h, and a record of every message that they exchange. An
  * application reads and writes the shared rings as libvipl does. The simulator sees both ends of
  * each connection, so judge.c can check every completion.
  *
  *   actor.c  sessions, VIs, registered memory, the rings
  *   talk.c   sending: choosing and posting the messages of a flow
  *   judge.c  checks of completions: contents, order, canaries, guarantees of the reliability levels
- *   staged.c the copies that libvipl makes for memory that vipd cannot reach listen.c listeners
- *   that several pairs share
+ *   staged.c libvipl's copies of memory that vipd cannot reach
+ *   listen.c listeners that several pairs share
  *   meet.c   peer-to-peer requests
  *   pair.c   connections: request, accept, disconnect, and checks of vipd's reports to both ends
  *   renew.c  a vipd that ends and is started again while its programs live on
@@ -41,8 +41,8 @@ struct event {
 struct listener {
     bool open, opening;
     uint64_t wait;
-    uint32_t backlog, offered; /* offered: requests that it has got and not yet answered */
-    uint64_t delivered;        /* all requests that it has got */
+    uint32_t backlog, offered; /* offered: requests that wait for the program's answer */
+    uint64_t delivered;        /* all requests that the program has got */
 };
 
 struct shot;
@@ -51,7 +51,7 @@ struct sess {
     struct play *play;
     unsigned host, index;
     bool alive;
-    bool killed; /* its vipd was killed in a turn: what this vipd does later has no effect */
+    bool killed; /* its vipd was killed in a turn; the rest of this turn has no effect */
     uint32_t life;
     struct nic_session *nic;
     struct registry *registry;
@@ -70,14 +70,14 @@ struct sess {
     struct event event[EVENTS_MAX];
     unsigned event_count;
     struct listener listener;
-    /* Copies that vipd has asked libvipl for. libvipl makes them and answers in this order. */
+    /* The copies that vipd wants from libvipl. libvipl makes and answers them in this order. */
     struct placing *placing;
     uint32_t placing_first, placing_end;
 };
 
 /* The choices of a seed, without those for the network (struct world_net). */
 struct plan {
-    unsigned sessions; /* number per host */
+    unsigned sessions; /* number of sessions per host */
     unsigned pairs;
     uint32_t size_max, total_max, depth_max;
     uint64_t chaos_ns;      /* the faults end at this time */
@@ -89,14 +89,13 @@ struct plan {
     uint32_t starve_ppm, bad_ppm, reject_ppm, cancel_ppm, early_ppm;
     bool loopback, cq, reads, writes;
     bool many_reads; /* nearly all messages are RDMA Reads, more than the engine allows at a time */
-    /* Drawn from play.extra: these choices do not change the choices above (see play_edition). */
+    /* play.extra draws these choices, so they do not change those above (see play_edition). */
     bool wide;   /* immediate data of 64 bits, RDMA Writes with message */
     bool staged; /* the memory of RDMA operations is staged */
     bool hasty;  /* some ends call VipDisconnect as soon as they have posted their last message */
     bool storm;  /* most packets are delayed at random, so that they arrive out of order */
-    bool
-        renews; /* vipd offers REBIND, and some hosts get a new vipd while their programs live on */
-    bool leaves; /* each vipd tells its peers that it ends, if it ends between two turns */
+    bool renews; /* vipd knows REBIND; some hosts get a new vipd while programs live on */
+    bool leaves; /* a vipd that ends between two turns tells its peers that it ends */
     bool kills;  /* some vipd are killed between two stores to shared memory */
     bool tight;  /* CQ rings have little room, so that entries wait in vipd */
 };
@@ -112,14 +111,14 @@ struct play {
     bool healed;
     uint64_t heal_ns, chaos_next_ns;
     bool pause_next;                         /* the next fault is CHAOS_PAUSE */
-    uint64_t leap_until_ns[WORLD_HOSTS_MAX]; /* until then attempts of this host may fail */
+    uint64_t leap_until_ns[WORLD_HOSTS_MAX]; /* until this time the host's attempts may fail */
     uint64_t stalled_ns[WORLD_HOSTS_MAX];    /* end of the last stall, pause or leap */
     uint64_t leapt_ns[WORLD_HOSTS_MAX];      /* sum of the leaps of the host's clock */
     uint64_t down_until_ns[WORLD_HOSTS_MAX]; /* end of the crash of the host; 0: the host is up */
-    bool renewing[WORLD_HOSTS_MAX];          /* the vipd is away, and its programs live on */
-    bool killed;                             /* a vipd was killed since the last kill_seen */
+    bool renewing[WORLD_HOSTS_MAX];          /* the host has no vipd, but its programs live on */
+    bool killed;                             /* a vipd was killed after the last kill_seen */
     struct shot *shots;                      /* see kill.c */
-    uint64_t born_at_ns[WORLD_HOSTS_MAX][SESSIONS_MAX]; /* when its session opens again, or 0 */
+    uint64_t born_at_ns[WORLD_HOSTS_MAX][SESSIONS_MAX]; /* time of the next sess_begin, or 0 */
     /* Counts for the summary. */
     uint64_t messages, connections, losses, restarts, deaths, renewals, kills;
     bool strangers; /* a server has connected to a client of another host */
@@ -134,7 +133,7 @@ static inline uint64_t play_now(const struct play *play)
 
 /* ---- actor.c --------------------------------------------------------------------------- */
 
-const uint8_t *pattern_bytes(void); /* Random bytes, 2 * PATTERN long; a start is below PATTERN. */
+const uint8_t *pattern_bytes(void); /* 2 * PATTERN bytes; a message starts below PATTERN */
 bool pattern_is(const uint8_t *bytes, uint32_t start, uint32_t len);
 void pattern_copy(uint8_t *to, uint32_t start, uint32_t len);
 bool bytes_are(const uint8_t *bytes, uint8_t value, uint32_t len);
@@ -155,7 +154,7 @@ void mem_restore(struct sess *sess, const struct mem *mem);
 void mem_deregister(struct sess *sess, struct mem *mem);
 void end_create(struct end *end, uint16_t level);
 struct vip_shm_seg mem_seg(const struct mem *mem, uint32_t offset, uint32_t len);
-/* The next end of the session after `end` (NULL: the first one); NULL: no more. */
+/* Returns the session's end after `end` (NULL: its first end). NULL: there are no more ends. */
 struct end *end_next(struct sess *sess, struct end *end);
 /* True if the submission ring has room for the largest descriptor. */
 bool end_can_post(const struct end *end);
@@ -179,7 +178,7 @@ uint32_t end_written(const struct end *end, enum vip_queue queue);
 /* ---- talk.c ---------------------------------------------------------------------------- */
 
 void flow_init(struct flow *flow, struct attempt *attempt, unsigned side);
-/* Post receives up to the usual number. Returns true if it has posted any. */
+/* Post receive descriptors up to the usual number. Returns true if it has posted any. */
 bool recv_post_all(struct end *end);
 /* Post the messages that the flow may send now. Returns true if it has posted any. */
 bool flow_post(struct flow *flow);
@@ -200,14 +199,14 @@ static inline uint32_t slot_bytes(const struct flow *flow)
 
 /* Check every completion that vipd has written. Returns true if there was any. */
 bool end_judge(struct end *end);
-/* Call before the receiver's memory changes: record which RDMA Writes are in place. */
+/* Record which RDMA Writes are in place. Call this before the receiver's memory changes. */
 void flow_freeze(struct flow *flow);
-/* The connection of this end is over: check that its window holds only bytes that the peer has sent. */
+/* After the connection: check that the end's window has only bytes that the peer has sent. */
 void window_settle(struct end *end);
 void sess_read_cq(struct sess *sess);
 /* Like sess_read_cq; then check that every completion has its entry in the CQ. */
 void sess_judge_cq(struct sess *sess);
-/* Tell vipd how many entries the program has read; with plan.tight a smaller number. */
+/* Tell vipd how many entries the program has read; with plan.tight, tell a smaller number. */
 void sess_publish_cq(struct sess *sess);
 /* Check that memory without write rights is unchanged. */
 void sess_judge_memory(struct sess *sess);
@@ -219,8 +218,8 @@ int staged_open(struct sess *sess, struct mem *mem);
 void staged_close(struct mem *mem);
 void sink_place(void *ctx, uint64_t number, uint32_t handle, uint64_t offset, uint64_t bytes);
 void sink_fetch(void *ctx, uint64_t number, uint32_t handle, uint64_t offset, uint64_t bytes);
-/* Make the copies that are due (`all`: all that vipd wants) and answer vipd. True: there were
- * any. */
+/* Make the copies that are due, or with `all` every copy that vipd wants. Answer vipd. True: it has
+ * made a copy. */
 bool sess_place(struct sess *sess, bool all);
 /* Time at which the next copy is due. */
 uint64_t sess_place_ns(const struct sess *sess);
@@ -231,9 +230,9 @@ uint64_t sess_place_ns(const struct sess *sess);
 void listener_ready(struct end *end);
 /* A server needs no more requests; the last such server closes the listener. */
 void listener_leave(struct end *end);
-/* For sink_incoming: returns true if this request has come through the listener, and counts it. */
+/* For sink_incoming: if this request has come through the listener, count it and return true. */
 bool listener_takes(struct sess *sess, uint64_t wait);
-/* Returns the waiting server for this request; NULL: the request was rejected. */
+/* Returns the server that waits for this request. NULL: none waits; the request is rejected. */
 struct end *listener_end(struct sess *sess, const struct event *event);
 /* A server has answered a request that came through the listener `wait`. */
 void listener_answered(struct sess *sess, uint64_t wait);
@@ -275,7 +274,7 @@ void end_disconnect(struct end *end);
 void attempts_check(struct play *play);
 void attempts_free(struct play *play);
 
-/* Handle vipd's reports. Requests that it has reported are valid only during its life. */
+/* Handle vipd's reports. A reported request is valid only in the same life of vipd. */
 void sess_events(struct sess *sess);
 
 /* ---- renew.c --------------------------------------------------------------------------- */
@@ -328,21 +327,21 @@ enum chaos {
     CHAOS_PAUSE,               /* all hosts stop for a while, as if they ran on one machine */
     CHAOS_DARK,                /* no packet passes for a while; meanwhile all hosts stop */
     CHAOS_RENEW,               /* a host's vipd is killed and starts again; its programs live on */
-    CHAOS_KILL,                /* the same, within a turn, after one of its next stores */
+    CHAOS_KILL,                /* like CHAOS_RENEW, but in a turn, directly after a store */
     CHAOS_KINDS,
 };
 
-/* A seed repeats a bug only with the choices and messages of the time at which it found the bug.
- * Each edition has all choices of the earlier editions, and more. */
+/* A seed shows its bug again only with the edition in which it has found the bug. Each edition has
+ * all choices of the earlier editions, and more. */
 enum play_edition {
     EDITION_FIRST = 1,   /* the first version */
-    EDITION_EXTRAS = 2,  /* listeners, peers, staged memory and the rest of draw_extras */
+    EDITION_EXTRAS = 2,  /* listeners, peer-to-peer, staged memory and the rest of draw_extras */
     EDITION_COOKIES = 3, /* most hosts ask every new client for a cookie, not only in a flood */
     EDITION_PADDING = 4, /* most vipd pad their packets; some programs close at once */
     EDITION_SETUP = 5,   /* most vipd know SETUP */
     EDITION_REBIND = 6,  /* in some runs vipd knows REBIND, and some hosts get a new vipd */
-    EDITION_KILLS = 7,   /* in some of these runs, vipd are also killed within a turn */
-    EDITION_LEAVES = 8,  /* in some of these runs, other vipd announce the next vipd */
+    EDITION_KILLS = 7,   /* in some runs with new vipd, vipd are killed within a turn, too */
+    EDITION_LEAVES = 8,  /* in some runs with new vipd, the old vipd announces the new one */
     EDITION_NEWEST = EDITION_LEAVES,
 };
 extern enum play_edition play_edition;

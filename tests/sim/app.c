@@ -16,11 +16,11 @@
 
 enum msg_kind { MSG_SEND, MSG_WRITE, MSG_WRITE_IMM, MSG_READ };
 
-/* One operation of a flow, chosen when it is posted. */
+/* One operation of a flow. Its values are chosen when it is posted. */
 struct msg {
     enum msg_kind kind;
     uint32_t len;
-    uint32_t start;  /* where in the pattern its bytes begin */
+    uint32_t start;  /* position of its first byte in the pattern */
     uint32_t target; /* offset in the peer's window, or in the memory to read */
     bool imm, fence;
 };
@@ -34,10 +34,10 @@ struct flow {
     uint32_t total, depth, size_max;
     struct sim_rand rand;
     struct msg msg[MSGS_MAX];
-    uint32_t posted, completed; /* numbers of sends */
+    uint32_t posted, completed; /* numbers of send descriptors */
     uint32_t consuming;         /* number of posted messages that use up a receive */
     uint32_t received;          /* index of the next message at the receiver */
-    uint32_t recv_posted, recv_completed, recv_waiting; /* waiting: due, but not posted yet */
+    uint32_t recv_posted, recv_completed, recv_waiting; /* recv_waiting: due, not yet posted */
     uint64_t verified;
     struct sim_mem source, slots, window, readable, landing;
     uint8_t *shadow;           /* expected content of the window */
@@ -114,7 +114,7 @@ static uint32_t random_size(struct flow *flow)
     case 2:
         return sim_below(&flow->rand, (limit < 65536 ? limit : 65536) + 1);
     case 3:
-        /* A size near the packet size. */
+        /* Choose a size near the packet size. */
         limit = flow->app->packet_bytes - 104 - 3 + sim_below(&flow->rand, 7);
         return limit < flow->size_max ? limit : flow->size_max;
     default:
@@ -194,7 +194,7 @@ static bool send_post(struct flow *flow)
     struct msg *msg = &flow->msg[flow->posted];
     struct eng_post post = {.vi = flow->vi_from, .queue = VIP_Q_SEND, .app_segs = segs};
 
-    /* Flow control of the application: it posts no more messages than the peer has receives. */
+    /* The sender posts no more messages than the peer has receive descriptors for. */
     if (flow->reliable && !flow->starve &&
         flow->consuming >= flow->recv_posted + flow->recv_waiting)
         return false;
@@ -257,7 +257,7 @@ static void fetch(void *ctx, unsigned host)
 
 /* ---- judging --------------------------------------------------------------------------- */
 
-/* Check that all RDMA Writes among messages [from, to) are in place. Where writes overlap, the later bytes count. */
+/* Check that all RDMA Writes in [from, to) are in place. Where they overlap, the last counts. */
 static void writes_check(struct flow *flow, uint32_t from, uint32_t to)
 {
     for (uint32_t i = from; i < to; i++) {
@@ -275,7 +275,7 @@ static void writes_check(struct flow *flow, uint32_t from, uint32_t to)
     }
 }
 
-/* Returns the message of the newest receive; checks that earlier RDMA Writes are in place. */
+/* Returns the message of the latest completed receive. Earlier RDMA Writes must be in place. */
 static const struct msg *message_next(struct flow *flow, uint64_t imm)
 {
     if (!flow->reliable) {
@@ -301,7 +301,7 @@ static void recv_good(struct flow *flow, uint32_t status, uint32_t length, uint6
     const struct msg *msg = message_next(flow, imm);
     uint32_t op = msg->kind == MSG_SEND ? VIP_ST_OP_RECEIVE : VIP_ST_OP_REMOTE_RDMA_WRITE;
     uint32_t used = msg->kind == MSG_SEND ? length : 0;
-    /* The killed engine may have filled the receive with a message that was then lost. */
+    /* Before a rebind the engine may have put a longer, lost message into this buffer. */
     uint32_t end = flow->app->rebind && !flow->reliable ? flow->size_max : used;
 
     if (length != msg->len)
@@ -483,7 +483,7 @@ static struct sim_config random_config(struct app *app, const struct app_args *a
     return config;
 }
 
-/* Final check of memory: only bytes that an RDMA Write names may have changed. */
+/* At the end of a run check the window: only RDMA Writes may have changed its bytes. */
 static void flow_finish(struct flow *flow)
 {
     if (!flow->reliable || flow->send_over || flow->recv_over)
@@ -544,7 +544,7 @@ static const char *run_disconnect(struct app *app)
     sim_run(app->sim, sim_now(app->sim) + sim_below(&app->rand, 20000000));
     for (unsigned i = 0; i < app->flows; i += 2) {
         sim_disconnect(app->sim, app->flow[i].from, app->flow[i].vi_from);
-        /* Post no more receives, because an Idle VI would keep them for the next connection. */
+        /* Post no more receive descriptors: an Idle VI would keep them for the next connection. */
         app->flow[i + 1].recv_over = true;
     }
     sim_run(app->sim, sim_now(app->sim) + 100000000);

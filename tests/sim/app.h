@@ -1,19 +1,19 @@
 /*
  * A pair of applications for the simulator, and the checks of their traffic: every message arrives
- * exactly once, in order, byte for byte; completions come in the order of the posts; nothing is
- * written outside of a receive buffer or an RDMA target; and the run ends.
+ * exactly once, in order, byte for byte; descriptors complete in the order in which they were
+ * posted; only receive buffers and RDMA targets are written; and the run ends.
  */
 #ifndef TESTS_SIM_APP_H
 #define TESTS_SIM_APP_H
 
 #include "tests/sim/sim.h"
 
-/* One random run. The seed makes all choices. A field that is not UINT32_MAX replaces a choice. */
+/* One random run. The seed chooses everything; with UINT32_MAX also loss_ppm and messages. */
 struct app_args {
     uint64_t seed;
     uint32_t loss_ppm;
-    uint32_t messages; /* number per direction and connection */
-    bool rebind;       /* bind connections anew at random times, with or without new engines */
+    uint32_t messages; /* number of messages per direction of a connection */
+    bool rebind;       /* bind connections anew at random times, with or without new VIs */
     FILE *trace;
 };
 

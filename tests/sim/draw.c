@@ -1,7 +1,7 @@
 /*
  * The choices that follow from a seed before a run begins: hosts, pairs, messages, links and
- * faults. Later choices use generators of their own, so that the first ones stay the same for each
- * seed.
+ * faults. Choices that were added later use generators of their own. So the older choices of each
+ * seed stay the same.
  */
 #include <string.h>
 
@@ -54,8 +54,8 @@ static void draw_net(struct play *play)
     }
 }
 
-/* The packet size changes often, and packets overtake each other. So repeated data is cut at other
- * places. */
+/* The packet size changes often, and packets overtake each other. So vipd cuts repeated data at
+ * other places than before. */
 static void draw_resizing(struct play *play)
 {
     struct plan *plan = &play->plan;
@@ -168,7 +168,7 @@ static void draw_pairs(struct play *play)
     }
 }
 
-/* Choose the pairs whose servers listen, and those that connect peer-to-peer. */
+/* Choose the pairs whose servers use a listener, and the pairs that connect peer-to-peer. */
 static void draw_ways(struct play *play)
 {
     struct chance *chance = &play->extra;
@@ -188,7 +188,7 @@ static void draw_ways(struct play *play)
     }
 }
 
-/* The packet size of paths becomes smaller for a long time, so connections must adapt. */
+/* For a long time the packet size of paths is smaller, so connections must adapt to it. */
 static void draw_narrow(struct play *play)
 {
     struct plan *plan = &play->plan;
@@ -212,7 +212,7 @@ static uint8_t features_without(uint64_t seed, unsigned host)
     return play_edition < EDITION_SETUP || (seed % 8 == 6 && host == 0) ? VIP_FEATURE_SETUP : 0;
 }
 
-/* The choices that were added to the first version, from a generator of their own. */
+/* The choices that were added after the first edition. They have a generator of their own. */
 static void draw_extras(struct play *play)
 {
     struct chance *chance = &play->extra;
@@ -229,7 +229,7 @@ static void draw_extras(struct play *play)
         play->world.without[i] = features_without(play->world.seed, i);
     if (play_edition < EDITION_EXTRAS)
         return;
-    /* vipd asks each client for a cookie. In the other runs it asks only in a flood. */
+    /* With verify_all, vipd asks each client for a cookie; otherwise it asks only in a flood. */
     play->world.verify_all = play_edition >= EDITION_COOKIES && play->world.seed % 4 != 0;
     /* A vipd skips only one packet number of 32,768 on average. These runs need more skips. */
     if (play->world.seed % 8 == 5)
@@ -246,9 +246,9 @@ static void draw_extras(struct play *play)
         net->reorder_ppm = (uint32_t)chance_between(chance, 500000, 1000000);
         net->reorder_ns = magnitude(chance, WORLD_MS, 200 * WORLD_MS);
     }
-    /* Many acknowledgements with ranges are lost, and receivers hold few packets behind a gap. With
-     * a higher share hardly any acknowledgement would arrive: a lost packet's number never arrives,
-     * so after the first loss every acknowledgement has ranges. */
+    /* Many acknowledgements with ranges are lost, and receivers hold few packets after a gap. If
+     * more were lost, hardly any would arrive: no packet repeats a lost packet's number, so after
+     * the first loss every acknowledgement has ranges. */
     if (chance_ppm(chance, 80000)) {
         net->loss_only = WORLD_ONLY_RANGES;
         net->loss_ppm = (uint32_t)chance_between(chance, 100000, 400000);
@@ -258,9 +258,9 @@ static void draw_extras(struct play *play)
     draw_narrow(play);
 }
 
-/* No packet passes between hosts, and after a while all hosts stop. A connection first repeats
- * packets in vain. This time counts as silence, but the time of the stop must not count. No packets
- * are lost at random, so each silence has this cause. */
+/* First no packet passes between hosts; then all hosts stop, too. Until the stop, connections
+ * repeat packets in vain, and this time counts as silence. The time of the stop must not count. No
+ * packets are lost at random, so each silence has this cause. */
 static void draw_dark(struct play *play)
 {
     struct chance chance = {play->world.seed ^ 0x3f84d5b5b5470917ull};
@@ -279,7 +279,7 @@ static void draw_dark(struct play *play)
     net->bytes_per_s = 0;
 }
 
-/* Newer choices. Each function has a generator of its own, so the older choices stay the same. */
+/* Newer choices. They have a generator of their own, so the older choices stay the same. */
 static void draw_latest(struct play *play)
 {
     struct chance chance = {play->world.seed ^ 0x1c69b3f74ac4ae35ull};
@@ -289,8 +289,8 @@ static void draw_latest(struct play *play)
     play->plan.chaos_ppm[CHAOS_PAUSE] = sometimes(&chance, 100000, 1000);
     if (!chance_ppm(&chance, 60000))
         return;
-    /* There is only one fault: programs change memory while vipd sends from it. It lasts longer
-     * than conn_timeout. The packets are so large that vipd copies them only after a loss. */
+    /* The only fault: programs change memory while vipd sends from it. The fault lasts longer than
+     * conn_timeout. The packets are so large that vipd copies them only after a loss. */
     memset(play->plan.chaos_ppm, 0, sizeof(play->plan.chaos_ppm));
     if (play->plan.chaos_ns < 12 * WORLD_S)
         play->plan.chaos_ns = 12 * WORLD_S;
@@ -301,7 +301,7 @@ static void draw_latest(struct play *play)
     play->plan.size_max = 65536;
 }
 
-/* Memory is deregistered very often, also while packets from it are being repeated. */
+/* Memory is deregistered very often, even while vipd repeats packets from this memory. */
 static void draw_forgetful(struct play *play)
 {
     struct plan *plan = &play->plan;
@@ -326,8 +326,8 @@ static void draw_renewals(struct play *play)
     play->world.more = VIP_FEATURE_REBIND;
 }
 
-/* These vipd are also killed within a turn. With this constant of the generator, the older seeds of
- * mutant_seeds.txt give the same runs as before. */
+/* In some runs with renewals, vipd are also killed within a turn. The constant below is such that
+ * older seeds in mutant_seeds.txt give the same runs as before. */
 static void draw_kills(struct play *play)
 {
     struct chance chance = {play->world.seed ^ 0x96831515b4f97fceull};

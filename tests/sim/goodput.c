@@ -7,7 +7,7 @@
  *
  *   goodput [--congestion delay|cubic|fixed] [--seed N] [--ms DURATION]
  *
- * Goodput is the payload of completed messages, as a share of the link's rate; headers are not payload.
+ * Goodput is the payload of completed messages, without headers, as a share of the link's rate.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -48,7 +48,7 @@ static struct gp *world(uint32_t packet_bytes, uint32_t loss_ppm, unsigned vis)
     return gp_new(&config, vis);
 }
 
-/* Note a failed check; only the default congestion control can fail. */
+/* Note a failed check. Only checks of the default congestion control count. */
 static const char *judge(bool good)
 {
     if (args.congestion != ENG_CONFIG_DEFAULT.congestion)
@@ -59,7 +59,7 @@ static const char *judge(bool good)
     return "  FAILED";
 }
 
-/* Share of the link's rate in 1/100 %. */
+/* Returns a share of the link's rate, in units of 0.01 %. */
 static unsigned share(uint64_t bytes, uint64_t ns)
 {
     return (unsigned)(bytes * 8 * 10000 / (LINK_BITS / 1000000 * (ns / 1000)));
@@ -124,7 +124,7 @@ static void pair(uint32_t packet_bytes, uint32_t loss_ppm)
     gp_free(gp);
 }
 
-/* Some packets arrive 100 us late, after eighty later ones. */
+/* Some packets arrive 100 us late. Meanwhile about 80 packets overtake each of them. */
 static void reordered(uint32_t packet_bytes, uint32_t late_ppm, unsigned least)
 {
     struct gp *gp = world(packet_bytes, 0, 1);
@@ -146,7 +146,7 @@ static void reordered(uint32_t packet_bytes, uint32_t late_ppm, unsigned least)
     gp_free(gp);
 }
 
-/* A link of 1 Gb/s with a round trip of 20 ms; the goodput is a share of this rate. */
+/* A link of 1 Gb/s with a round trip of 20 ms; the goodput is a share of 1 Gb/s. */
 static void far(uint32_t loss_ppm, unsigned least)
 {
     struct gp *gp = world(1472, loss_ppm, 1);
@@ -169,7 +169,7 @@ static void far(uint32_t loss_ppm, unsigned least)
     gp_free(gp);
 }
 
-/* The path loses packets of more than 1472 bytes. After a while it carries 9000 bytes again. */
+/* For a while the path loses packets of more than 1472 bytes. Then it carries 9000 bytes again. */
 static void black_hole(void)
 {
     struct gp *gp = world(9000, 0, 1);
@@ -197,7 +197,7 @@ static void black_hole(void)
     gp_free(gp);
 }
 
-/* Nothing arrives for 300 ms. */
+/* For 300 ms no packet arrives. */
 static void blackout(void)
 {
     struct gp *gp = world(1472, 0, 1);

@@ -258,7 +258,7 @@ static void wire_append(struct gp *gp, struct gp_wire *wire, uint32_t index)
 {
     uint32_t at = wire->head, before = 0;
 
-    /* Search from the end, because nearly every packet belongs there. */
+    /* Try the end of the list first, because nearly every packet belongs there. */
     if (!wire->tail || gp->packet[wire->tail].at_ns <= gp->packet[index].at_ns)
         before = wire->tail;
     else

@@ -9,7 +9,7 @@ static uint8_t *slot_at(const struct mem *mem, const struct flow *flow, uint32_t
     return mem->bytes + slot * slot_bytes(flow);
 }
 
-/* Returns how many bytes at the start equal the pattern; at most `len`. */
+/* Returns how many bytes, from the first byte on, equal the pattern; at most `len`. */
 static uint32_t pattern_prefix(const uint8_t *bytes, uint32_t start, uint32_t len)
 {
     const uint8_t *pattern = pattern_bytes() + start;
@@ -79,8 +79,8 @@ void flow_freeze(struct flow *flow)
     flow->frozen = true;
 }
 
-/* Check a slot: it may have the old bytes, or (if not `later`) bytes of msg up to some point.
- * Returns true if it has new bytes. */
+/* Check that a slot has its old bytes. If `later` is false, it may also begin with bytes of msg.
+ * Returns true if the slot has new bytes. */
 static bool slot_settle(const struct flow *flow, uint32_t slot, const struct msg *msg, bool later)
 {
     struct end *to = flow->to;
@@ -131,7 +131,7 @@ void window_settle(struct end *end)
     flow_freeze(flow);
     if (flow->reliable)
         window_settle_reliable(flow);
-    /* Unreliable writes may be late, lost or incomplete. They may not touch bytes between slots. */
+    /* Unreliable writes may be late, lost or incomplete. None may change bytes between slots. */
     for (uint32_t slot = 0; slot < SLOTS; slot++) {
         const uint8_t *now = slot_at(&end->window, flow, slot);
 
@@ -160,7 +160,7 @@ static struct msg *message_next(struct flow *flow, uint64_t imm64)
     for (uint32_t i = flow->received; i < flow->posted; i++) {
         if (!msg_consumes(&flow->msg[i]))
             continue;
-        /* RDMA Writes before the message are visible before it (spec 3.5). */
+        /* RDMA Writes that were posted before this message must be in place (spec 3.5). */
         for (uint32_t j = flow->in_place; j <= i; j++)
             if (j + SLOTS > flow->posted)
                 write_check(flow, j, "before a later message");
@@ -171,7 +171,7 @@ static struct msg *message_next(struct flow *flow, uint64_t imm64)
     play_fail(play, "pair %u: a message that nobody sent", flow->attempt->pair->number);
 }
 
-/* Returns the expected status and the expected bytes of a receive that this message completes. */
+/* Returns the status, and in *ret_ the bytes, that a receive must have after msg completed it. */
 static uint32_t recv_expects(const struct msg *msg, uint32_t *ret_used, uint32_t *ret_start)
 {
     uint32_t status = VIP_ST_DONE | (msg->imm ? VIP_ST_IMMEDIATE : 0);
@@ -198,7 +198,7 @@ static void recv_good(struct end *end, struct flow *flow, uint32_t index,
     uint8_t *slot = slot_at(&end->recv, flow, index % SLOTS);
 
     status = recv_expects(msg, &used, &start);
-    /* A vipd that was killed may have filled the receive for a message that was then lost. */
+    /* A killed vipd may have written a longer message, later lost, to this buffer. */
     end_used = play->plan.renews && !flow->reliable ? play->plan.size_max : used;
 
     if (msg->bad && (flow->reliable || msg->bad <= BAD_LOCAL_LENGTH))
@@ -222,7 +222,7 @@ static void recv_good(struct end *end, struct flow *flow, uint32_t index,
     memset(slot + CANARY, BYTE_CANARY, end_used);
 }
 
-/* A receive has failed: its buffer may contain only the beginning of the next message. */
+/* A receive descriptor has failed: its buffer may have only first bytes of the next message. */
 static void recv_bad(struct end *end, struct flow *flow, uint32_t index,
                      const struct vip_comp *comp)
 {
@@ -231,21 +231,21 @@ static void recv_bad(struct end *end, struct flow *flow, uint32_t index,
     uint8_t *slot = end->recv.bytes + index % SLOTS * bytes;
     bool partial = comp->status & VIP_ST_PARTIAL_ERROR;
 
-    /* Unreliable Delivery may lose packets after a write that waits for libvipl. */
+    /* Unreliable Delivery may lose packets while an earlier write waits for libvipl. */
     if (flow && !flow->attempt->may_end &&
         (flow->reliable || !partial || (play->plan.clean && !play->plan.staged)))
         play_fail(play, "pair %u: status %x of a receive", end->pair->number, comp->status);
     if (!end->recv.live)
         return;
     if (flow && !flow->reliable)
-        n = play->plan.size_max; /* bytes of any lost message may be here */
+        n = play->plan.size_max; /* the buffer may have bytes of any lost message */
     for (i = flow ? flow->received : 0; flow && flow->reliable && i < flow->posted; i++)
         if (msg_consumes(&flow->msg[i])) {
             const struct msg *msg = &flow->msg[i];
 
             if (msg->kind != MSG_WRITE_IMM && msg->kind != MSG_WRITE_MSG && !flow->recv_over)
                 n = pattern_prefix(slot + CANARY, msg->start, msg->len);
-            /* vipd may have been killed between this message and its completion. */
+            /* vipd may have been killed after it placed the message, before the completion. */
             if (msg->kind == MSG_WRITE_MSG && play->plan.kills && !flow->recv_over)
                 n = pattern_prefix(slot + CANARY, msg->message_start, msg->message_bytes);
             break;
@@ -284,7 +284,7 @@ static void recv_complete(struct end *end, const struct vip_comp *comp)
 
 static void judge_receives(struct end *end);
 
-/* A read has ended: check its bytes, or after an error the first bytes. Then clean its buffer. */
+/* An RDMA Read has ended: check its bytes (after an error its first bytes). Reset its buffer. */
 static void read_settle(struct flow *flow, uint32_t index, bool good)
 {
     struct msg *msg = &flow->msg[index];
@@ -307,7 +307,7 @@ static void read_settle(struct flow *flow, uint32_t index, bool good)
         memset(slot + CANARY, BYTE_CANARY, msg->len);
 }
 
-/* Check success at a reliable level: the peer must have processed the operation (spec 3.6). */
+/* A reliable operation has succeeded: check that the peer has processed it (spec 3.6). */
 static void promise(struct flow *flow, uint32_t index)
 {
     const struct msg *msg = &flow->msg[index];
@@ -331,7 +331,7 @@ static void send_error(struct flow *flow, const struct msg *msg, uint32_t status
         flow->send_over = true;
     if (!msg->bad || !flow->reliable)
         return;
-    /* The first failed check gives the status. */
+    /* A wrong tag or wrong bounds must not be reported as a wrong length. */
     if ((msg->bad == BAD_LOCAL_PTAG || msg->bad == BAD_LOCAL_BOUNDS) &&
         (status & VIP_ST_ERROR_MASK) == VIP_ST_LENGTH_ERROR)
         play_fail(play, "wrong status %x of a faulty send", status);

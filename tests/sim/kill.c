@@ -1,6 +1,6 @@
 /*
- * A vipd that is killed behind any store to shared memory (proto/store.h), in the middle of its
- * turn. Its turn goes on without effect: the host sends nothing, its programs get no reports, and
+ * A vipd is killed directly after a store to shared memory (proto/store.h), in the middle of its
+ * turn. The turn goes on without effect: the host sends nothing, its programs get no reports, and
  * later writes are undone. So the memory of this vipd can be freed as usual.
  *
  * Owns: the bytes at the moment of the kill. Does not own: the actions of programs after the kill

@@ -1,6 +1,6 @@
 /*
- * Listeners (VipxListen): the servers of several pairs of a session share one discriminator. A request names its
- * attempt, which tells the pair. A request whose server is busy is rejected; its client tries again.
+ * Listeners (VipxListen): the servers of several pairs of a session share one discriminator. The
+ * attempt in a request tells its pair. If this pair's server is busy, it rejects the request.
  */
 #include <inttypes.h>
 
@@ -47,7 +47,7 @@ void listener_ready(struct end *end)
 {
     struct sess *sess = end->sess;
 
-    /* At random, open a new listener; requests that the old listener has got stay valid. */
+    /* Sometimes open a new listener. Requests that the old listener has got stay valid. */
     if (sess->listener.open && chance_ppm(&sess->play->extra, 50000))
         close_listener(sess);
     if (!sess->listener.open)

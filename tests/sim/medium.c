@@ -7,15 +7,15 @@
 
 #include "tests/sim/rand.h"
 
-/* A packet or the end of a connection, under way. */
+/* A packet, or a report of the end of a connection, that is under way. */
 struct event {
     uint64_t at_ns, order;
     struct medium_arrival arrival;
 };
 
 struct transmitter {
-    uint64_t free_ns;         /* time at which it is free again */
-    uint64_t last_arrival_ns; /* last arrival of its packets that keep their order */
+    uint64_t free_ns;         /* time at which the transmitter is free again */
+    uint64_t last_arrival_ns; /* latest arrival of its packets that stay in order */
 };
 
 struct medium {
@@ -26,7 +26,7 @@ struct medium {
         unsigned host;
         uint64_t number; /* 0: the place is unused */
     } drop[MEDIUM_DROPS_MAX];
-    struct event *event; /* a binary heap by time */
+    struct event *event; /* a binary heap, ordered by time */
     unsigned events, events_room;
     struct transmitter transmitter[]; /* index: the host */
 };

@@ -1,6 +1,6 @@
 /*
  * The medium of the simulator of two engines (sim.h): links that lose, repeat, delay and reorder
- * packets, and the packets under way. A seed decides which packets. Time is a parameter, so a run
+ * packets, and the packets under way. A seed chooses these packets. Time is a parameter, so a run
  * depends only on the calls. Owns: packets under way, the order of arrivals, the faults of the
  * links and the random numbers that decide them. Does not own: time, engines, connections, the
  * transcript. sim.c calls it; it calls nothing of sim.c.
@@ -13,7 +13,7 @@
 
 #include "vipd/engine/engine.h"
 
-/* Most packets that medium_drop can name before they are sent. No scenario names as many. */
+/* Limit of packets that medium_drop has named and that are not sent yet. No test reaches it. */
 #define MEDIUM_DROPS_MAX 16
 
 /* Room for the text of any packet: its head and four frames. */
@@ -44,12 +44,12 @@ enum medium_fate {
     MEDIUM_SENT,
     MEDIUM_LATE, /* later packets may overtake it */
     MEDIUM_LOST,
-    MEDIUM_QUEUE_FULL, /* lost, because the queue of its host's transmitter was full */
+    MEDIUM_QUEUE_FULL, /* lost, because the sender's queue was full */
 };
 
 enum medium_kind {
     MEDIUM_PACKET,
-    MEDIUM_CLOSE, /* the peer has ended the connection; sent without loss */
+    MEDIUM_CLOSE, /* the peer has ended the connection; this report is never lost */
 };
 
 /* What arrives at a host. */
@@ -64,9 +64,9 @@ struct medium_arrival {
 
 struct medium;
 
-/* A medium between `hosts` hosts. */
+/* Make a medium that connects `hosts` hosts. */
 struct medium *medium_new(const struct medium_link *link, unsigned hosts, uint64_t seed);
-/* Also frees everything that is under way. */
+/* Also frees all packets that are under way. */
 void medium_free(struct medium *medium);
 struct medium_link *medium_link(struct medium *medium); /* the caller may change it at any time */
 
@@ -76,12 +76,12 @@ enum medium_fate medium_send(struct medium *medium, const struct medium_packet *
 /* Report the end of a connection to the other host, after the link's delay and without loss. */
 void medium_close(struct medium *medium, unsigned to, uint64_t conn_id,
                   const struct eng_close *close, uint64_t now_ns);
-/* Lose the packet of this host with this number, once. False: MEDIUM_DROPS_MAX are named. */
+/* Lose this host's next packet with this number. False: MEDIUM_DROPS_MAX packets are named. */
 bool medium_drop(struct medium *medium, unsigned host, uint64_t packet_number);
 
 /* Time of the next arrival; ENG_NEVER if nothing is under way. */
 uint64_t medium_next_ns(const struct medium *medium);
-/* Take the first arrival up to now_ns. The caller frees its bytes. False: nothing has arrived. */
+/* Take the earliest arrival until now_ns. The caller frees its bytes. False: there is none. */
 bool medium_take(struct medium *medium, uint64_t now_ns, struct medium_arrival *ret);
 
 /* Number of packets lost so far. */

@@ -1,6 +1,6 @@
 /*
- * Peer-to-peer connections (VipConnectPeerRequest): both ends of a pair send a request, with its number (the claim) as
- * private data. Two requests that meet make one attempt, which has both claims. No request may get two partners.
+ * Peer-to-peer connections (VipConnectPeerRequest): both ends of a pair send a request. Its number,
+ * the claim, is its private data. Two requests make one attempt; no request may get two partners.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -42,7 +42,7 @@ void meet_request(struct end *end)
     play->world.host[end->sess->host].due = true;
 }
 
-/* Returns the attempt with both claims. An attempt with only one of the claims must have ended. */
+/* Returns the attempt with both claims. An attempt with one of them must have a reason to end. */
 static struct attempt *meet_find(struct end *end, uint64_t theirs)
 {
     struct play *play = end->pair->play;
@@ -69,7 +69,7 @@ static struct attempt *meet_new(struct end *end, uint64_t theirs)
     attempt->claim[end->side] = end->claim;
     attempt->claim[other->side] = theirs;
     attempt->flow[end->side].recv_base = other->done[VIP_Q_RECV];
-    /* Meanwhile the other end has given up its request. */
+    /* Perhaps the other end has given up its request in the meantime. */
     if (!other->exists || other->claim != theirs || other->attempt)
         attempt_over(attempt, other->side);
     return attempt;
@@ -114,7 +114,7 @@ void meet_abandon(struct end *end)
     }
 }
 
-/* vipd will report the connection to an end without attempt whose claim is in the attempt. */
+/* An end expects a report if its claim is in the attempt, but the end has no attempt yet. */
 bool meet_expects(const struct attempt *attempt)
 {
     const struct pair *pair = attempt->pair;

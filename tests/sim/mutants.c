@@ -2,13 +2,13 @@
  * mutants: does the simulator find every planted bug (vipd/engine/mutant.h)?
  *
  *   mutants [--known FILE] [--seeds N] [--least L] [--seconds S] [--seed BASE] [NAME...]
- *   mutants --update FILE [...]         the same, and write into FILE what was found
+ *   mutants --update FILE [...]         the same; write the seeds that found bugs to FILE
  *   mutants --seed S --show NUMBER      one seed with one bug, with the reason
  *
  * A child process switches the bug on and runs seeds until one fails. The first seed is the seed
  * that FILE names for this bug ("NAME SEED" in each line). If it passes, or FILE names none, the
  * child runs at most N (2,000) seeds from BASE on. After L (500) seeds, it begins no new seed if it
- * has used S (60) seconds of processor time. A seed is a run of whole hosts. Every sixth seed also
+ * has used S (60) seconds of processor time. A seed is a run of whole hosts. Every third seed also
  * runs two engines alone, which fill a window more often. The seed that has found a bug runs once
  * more without the bug and must pass; otherwise the failure has another cause. Exit status 0 if all
  * bugs were found.
@@ -82,7 +82,7 @@ static void run_one(uint64_t seed)
 enum outcome {
     PASSED,
     FAILED,
-    TOO_LONG, /* the limit of processor time has ended it */
+    TOO_LONG, /* a seed has reached the limit of processor time */
 };
 
 /* Allow the next seed of this process LIMIT_S of processor time. */
@@ -96,7 +96,7 @@ static void limit_next(void)
 
 /* With bug number n (0: no bug) run the seeds from `seed` on until one fails, at most `most` seeds.
  * After `least` seeds, begin no new seed if `seconds` of processor time are used. *ret_last: the
- * last seed. */
+ * last seed that has run. */
 static enum outcome hunt(unsigned n, uint64_t seed, uint64_t least, uint64_t most, uint64_t seconds,
                          uint64_t *ret_last)
 {
@@ -112,7 +112,7 @@ static enum outcome hunt(unsigned n, uint64_t seed, uint64_t least, uint64_t mos
     if (pid < 0)
         exit(2);
     if (pid == 0) {
-        /* Hide the reason of a failure with a bug (--seed S --show N prints it); show others. */
+        /* Hide the reason of a failure that a planted bug causes (--seed S --show N prints it). */
         if (n && !freopen("/dev/null", "w", stderr))
             _exit(2);
         vip_mutant = n;

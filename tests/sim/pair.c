@@ -13,16 +13,16 @@
 #define ANSWERED_NS (2800 * WORLD_MS)
 
 /* A connection may break only after a silence (cuts, loss, stalled hosts) of at least this time.
- * The engine breaks a connection after 4 s without an answer, by a clock that may be 5 % fast. Up
- * to 1 s of these may pass before it repeats the missing packet. If packets are also lost at
- * random, repetitions may be lost, too; then a shorter silence is enough. */
+ * The engine breaks a connection after 4 s without an answer; its clock may be 5 % fast. Up to 1 s
+ * of the 4 s may pass before it repeats the missing packet. If packets are also lost at random,
+ * repetitions may be lost, too; then a shorter silence is enough. */
 #define SILENCE_NS       (2500 * WORLD_MS)
 #define SILENCE_LOSSY_NS (1750 * WORLD_MS)
 
 /* The longest wait of VipDisconnect during the faults ([reliability] linger). */
 #define LINGER_NS WORLD_S
 
-/* If nothing arrives from a peer for 4 s, vipd ends its connections. vipd's clock may be fast. */
+/* After 4 s without a packet from a peer, vipd ends their connections. vipd's clock may be fast. */
 #define UNHEARD_NS  (3600 * WORLD_MS)
 #define UNHEARD_WHY "the peer's vipd is silent"
 
@@ -229,7 +229,7 @@ void sink_result(void *ctx, uint16_t vi, uint32_t generation, enum vip_rc rc,
         play_fail(play, "pair %u: connected to a client that gave up", end->pair->number);
     if (!attempt->accepted)
         play_fail(play, "pair %u: the client is connected, nobody accepted", end->pair->number);
-    /* The client's vipd may be killed after the CONFIRM and before its report to the client. */
+    /* Exception: the client's vipd is killed after its CONFIRM, before its report to the client. */
     if (end->side == 1 && !attempt->up[0] && !(play->plan.kills && attempt->may_end))
         play_fail(play, "pair %u: the server is connected before the client", end->pair->number);
     if (attrs->level != end->pair->level || attrs->max_transfer_bytes != play->plan.size_max)
@@ -350,7 +350,7 @@ void end_disconnect(struct end *end)
     if (nic_vi_disconnect(end->sess->nic, end->vi, sess_now(end->sess)) != VIP_RC_SUCCESS)
         play_fail(play, "nic_vi_disconnect");
     flushed_check(end, "by VipDisconnect");
-    /* Make the copies that vipd has asked for before it answered. */
+    /* Make the copies that vipd asked for before it answered VipDisconnect. */
     (void)sess_place(end->sess, true);
     end_detach(end);
     if (end_vi_state(end) != VIP_VIST_IDLE)
@@ -360,7 +360,7 @@ void end_disconnect(struct end *end)
     play->world.host[end->sess->host].due = true;
 }
 
-/* Register memory again that was deregistered during the last connection; it gets another handle. */
+/* If `mem` was deregistered during the last connection, register it again, with a new handle. */
 static void mem_renew(struct end *end, struct mem *mem)
 {
     if (mem->live)
@@ -435,8 +435,8 @@ static bool listen(struct end *end)
 }
 
 /* Returns the attempt of an offered request; NULL: the client no longer waits for an answer. vipd
- * offers a request once, because it recognizes repetitions for ANSWERED_NS. It may offer the
- * request again later, or in its next life. */
+ * must not offer a request twice within ANSWERED_NS, because it recognizes repetitions. Later, or
+ * in its next life, it may offer the request again. */
 static struct attempt *offered_attempt(struct end *end)
 {
     struct play *play = end->pair->play;
@@ -542,7 +542,7 @@ static void on_result(struct sess *sess, const struct event *event)
     struct play *play = sess->play;
 
     if (end->state != END_CONNECTING && end->state != END_ACCEPTING) {
-        /* This end has ended the attempt itself; only the result INVALID_STATE may still arrive. */
+        /* This end has ended the attempt itself. Then only the result INVALID_STATE is allowed. */
         if (event->code != VIP_RC_INVALID_STATE)
             play_fail(play, "pair %u: result %u of nothing", end->pair->number, event->code);
         return;
@@ -647,7 +647,7 @@ static bool act_timed(struct end *end)
 {
     switch (end->state) {
     case END_IDLE:
-        /* Flush receives that name deregistered memory. */
+        /* Flush receive descriptors that name deregistered memory. */
         if (!end->recv.live)
             end_disconnect(end);
         end_renew(end);
@@ -719,7 +719,7 @@ static bool end_act(struct end *end)
     else if (end->state == END_WAITING && !pair_wanted(end->pair))
         any = wait_cancel(end) || any;
     else if (end->state == END_CONNECTING && end->pair->meets && !pair_wanted(end->pair))
-        any = act_timed(end) || any; /* the other end will send no request */
+        any = act_timed(end) || any; /* the other end sends no more requests */
     else if (end->at_ns <= play_now(end->pair->play))
         any = act_timed(end) || any;
     return any;
@@ -754,7 +754,7 @@ bool sess_act(struct sess *sess)
     if (!sess->alive)
         return false;
     renew_record(sess);
-    /* A thread of libvipl makes these copies, also while the application is stalled. */
+    /* A thread of libvipl makes copies, even while the application is stalled. */
     any = sess_place(sess, false);
     if (sess->stalled_until_ns > play_now(play))
         return any;
@@ -790,7 +790,7 @@ uint64_t sess_wants_ns(const struct sess *sess)
                 end_ns = flow_wants_ns(&end->attempt->flow[side]);
             at_ns = end_ns < at_ns ? end_ns : at_ns;
         }
-    /* A stalled application acts again when its stall ends. Meanwhile libvipl copies. */
+    /* A stalled application acts again when its stall ends. Meanwhile libvipl makes copies. */
     if (sess->stalled_until_ns > now_ns)
         return sess_place_ns(sess) < sess->stalled_until_ns ? sess_place_ns(sess)
                                                             : sess->stalled_until_ns;

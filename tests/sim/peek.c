@@ -1,6 +1,6 @@
 /*
- * Invariants inside engines and connection managers: some must hold after any step. At the end of a
- * run no record of any connection may be left.
+ * Checks inside engines and connection managers. Some conditions must hold after any step. At the
+ * end of a run no record of any connection may be left.
  */
 #include <inttypes.h>
 
@@ -41,7 +41,7 @@ static void vi_check(struct play *play, const struct eng_vi *vi)
                   "%" PRIu64 " bytes and %" PRIu64 " lost packets are counted as %" PRIu64
                   " and %u",
                   inflight, lost, tx->inflight, tx->lost);
-    /* No more bytes are under way than the peer has granted; but one packet is always allowed. */
+    /* At most the bytes that the peer has granted are under way. One packet is always allowed. */
     if (under_way > 1 && inflight > vi->conn.window_bytes)
         play_fail(play, "%" PRIu64 " bytes under way, the peer granted %u", inflight,
                   vi->conn.window_bytes);
@@ -117,8 +117,8 @@ void peek_quiet(struct play *play)
 }
 
 /* Without faults nothing is sent twice, nothing is lost, and no retransmission timer fires. Runs
- * with staged memory are exceptions: a packet that waits for libvipl, while later packets are
- * acknowledged, looks like an overtaken packet. */
+ * with staged memory are exceptions: if a packet waits for libvipl while later packets are
+ * acknowledged, it looks like an overtaken packet. */
 void peek_clean(struct play *play)
 {
     if (play->plan.staged)
@@ -137,7 +137,7 @@ void peek_clean(struct play *play)
                 if (!sess->nic->vis[vi].used)
                     continue;
                 eng_vi_stats(sess->nic->eng, (uint16_t)vi, &stats);
-                /* A reader times out and asks again if the answer waits for room in a window. */
+                /* With RDMA Reads, timeouts may occur: answers may wait for room in a window. */
                 if (stats.retransmits || stats.duplicates || (stats.timeouts && !play->plan.reads))
                     play_fail(play,
                               "host %u VI %u: %" PRIu64 " fragments again, %" PRIu64

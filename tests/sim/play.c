@@ -8,11 +8,11 @@
 #define LIVENESS_NS (90 * WORLD_S)
 /* Time after the last connection until no host may have a record of any connection. */
 #define QUIET_NS (20 * WORLD_S)
-/* Limit of the sum of all leaps of a host's clock; a host repeats a CLOSE for a longer time. */
+/* Limit of the sum of all leaps of a host's clock. A host repeats a CLOSE for longer than this. */
 #define LEAP_MAX_NS (10 * WORLD_S)
 /* Longest time for which all hosts stop together. */
 #define PAUSE_MAX_NS (12 * WORLD_S)
-/* Longest cut of CHAOS_DARK, so short that it may break no connection. */
+/* Longest cut of CHAOS_DARK. Such a short cut must break no connection. */
 #define DARK_MAX_NS (900 * WORLD_MS)
 /* After a longer leap or pause, requests and accepts that are under way may fail. */
 #define LEAP_BEARABLE_NS (1500 * WORLD_MS)
@@ -64,7 +64,7 @@ static void host_end(struct play *play, unsigned host)
 
 /* ---- chaos ----------------------------------------------------------------------------- */
 
-/* After this event any connection of this host may end. */
+/* Record that now any connection of this host may end. */
 static void attempts_of(struct play *play, unsigned host)
 {
     for (struct attempt *attempt = play->attempts; attempt; attempt = attempt->next)
@@ -83,7 +83,7 @@ static void restart(struct play *play, unsigned host)
     attempts_of(play, host);
 }
 
-/* Renew the vipd so quickly that its connections need not end. */
+/* End a host's vipd and start the next one, so soon that connections can go on. */
 static void renew(struct play *play, unsigned host)
 {
     if (play->down_until_ns[host])
@@ -114,7 +114,7 @@ static void hook_killed(void *ctx, unsigned host)
     play->down_until_ns[host] = play_now(play) + magnitude(&play->extra, WORLD_MS, RENEW_MAX_NS);
 }
 
-/* True if a vipd was killed. Then play_wants_ns must be called again: it knows the new time. */
+/* True if a vipd was killed since the last call. play_wants_ns then returns another time. */
 static bool kill_seen(void *ctx)
 {
     struct play *play = ctx;
@@ -158,7 +158,7 @@ static void stall_host(struct play *play, unsigned host)
 {
     uint64_t ns = chance_between(&play->chance, WORLD_MS, 1500 * WORLD_MS);
 
-    /* After two stalls, or a stall and a leap, other hosts would break connections to this host. */
+    /* After two stalls (or a stall and a leap) in 5 s, other hosts would break connections. */
     if (play->stalled_ns[host] && play_now(play) < play->stalled_ns[host] + 5 * WORLD_S)
         return;
     play->stalled_ns[host] = play->world.host[host].stalled_until_ns = play_now(play) + ns;
@@ -174,7 +174,7 @@ static void set_mtu(struct play *play, unsigned host)
     world_set_mtu(&play->world, host, bytes);
 }
 
-/* A host has not noticed this time. Its connections survive; attempts under way may fail. */
+/* `ns` passed unnoticed by the host. Its connections survive, but attempts under way may fail. */
 static void unseen(struct play *play, unsigned host, uint64_t ns, uint64_t end_ns)
 {
     if (ns <= LEAP_BEARABLE_NS)
@@ -203,7 +203,7 @@ static void leap(struct play *play, unsigned host, uint64_t ns)
             attempt->known_until_ns -= ns < attempt->known_until_ns ? ns : attempt->known_until_ns;
 }
 
-/* All hosts stop: their machine is suspended (clocks leap), or no vipd gets processor time. */
+/* Stop all hosts: either all clocks leap (suspension), or no vipd gets processor time. */
 static void pause_all(struct play *play)
 {
     uint64_t ns = magnitude(&play->extra, WORLD_S, PAUSE_MAX_NS);
@@ -220,7 +220,7 @@ static void pause_all(struct play *play)
     }
 }
 
-/* CHAOS_DARK (see draw_dark). The cut ends while hosts stop, or soon after clocks leap. */
+/* Cut all paths (see draw_dark). The cut ends while all hosts stop, or soon after a leap. */
 static void dark(struct play *play, uint64_t ns)
 {
     for (unsigned a = 0; a < play->world.hosts; a++)

@@ -2,7 +2,7 @@
  * A small reproducible generator of random numbers (splitmix64). Each part of the simulator has its
  * own generator; equal states give equal numbers on every machine.
  *
- * Owns: the sequence of numbers. Does not own: seeds. Called by the medium (medium.c) and the applications (app.c).
+ * Owns: the sequence of numbers. Does not own: seeds. Callers: medium.c and app.c.
  */
 #ifndef TESTS_SIM_RAND_H
 #define TESTS_SIM_RAND_H
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 struct sim_rand {
-    uint64_t state; /* the seed at first */
+    uint64_t state; /* at the beginning: the seed */
 };
 
 static inline uint32_t sim_rand(struct sim_rand *rand)
@@ -23,7 +23,7 @@ static inline uint32_t sim_rand(struct sim_rand *rand)
     return (uint32_t)((z ^ (z >> 31)) >> 16);
 }
 
-/* A number from 0 to limit - 1. */
+/* Returns a random number from 0 to limit - 1. */
 static inline uint32_t sim_below(struct sim_rand *rand, uint32_t limit)
 {
     return (uint32_t)(((uint64_t)sim_rand(rand) * limit) >> 32);

@@ -1,9 +1,9 @@
 /*
- * A vipd that is killed and started again while its programs live on. A connection that can be
+ * A vipd is killed and started again while its programs live on. A connection that can be
  * bound anew goes on: its program makes its objects again, and posts again the descriptors that
- * have not completed. Every other connection of the host ends. A vipd is killed between two turns,
- * when everything is published, or within a turn (kill.c). Or it ends in order and announces the
- * next vipd.
+ * have not completed. Every other connection of the host ends. The vipd is killed between two
+ * turns, when everything is published, or within a turn (kill.c). Or it ends in order and announces
+ * the next vipd.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +53,7 @@ void kept_free(struct end *end)
 
 /* ---- the end of a vipd ----------------------------------------------------------------- */
 
-/* Record what the next life must know. An end without a connection that can go on becomes Idle. */
+/* Record what the next life must know. If the connection cannot go on, the end becomes Idle. */
 static void end_leave(struct end *end)
 {
     struct sess *sess = end->sess;
@@ -140,8 +140,8 @@ void renew_record(struct sess *sess)
     }
 }
 
-/* The next life gets the state of this end from its record and from the segment. A connection
- * without a record, or one that is already ending, is over. The next life flushes its descriptors,
+/* The next life gets the state of this end from its record and from the segment. A connection is
+ * over if it has no record or is already ending. Then the next life flushes the descriptors,
  * because only vipd writes completions. */
 static void end_orphan(struct end *end, bool reads)
 {
@@ -160,7 +160,7 @@ static void end_orphan(struct end *end, bool reads)
 
 static void sess_orphan(struct sess *sess)
 {
-    bool reads = chance_below(&sess->play->extra, 2); /* read while there is no vipd? */
+    bool reads = chance_below(&sess->play->extra, 2); /* true: read while there is no vipd */
 
     sess_events(sess);
     for (struct end *end = end_next(sess, NULL); end; end = end_next(sess, end))
@@ -217,7 +217,7 @@ static void cq_return(struct sess *sess)
     sess_publish_cq(sess);
 }
 
-/* Returns how many entries of this queue in the ring the program has not read. */
+/* Returns how many entries of this queue are unread in the CQ's ring. */
 static uint32_t unread(const struct end *end, unsigned queue)
 {
     const struct sess *sess = end->sess;
@@ -230,7 +230,7 @@ static uint32_t unread(const struct end *end, unsigned queue)
     return count;
 }
 
-/* Ask vipd to write again the entries of completions that are in their rings without an entry. */
+/* Ask vipd to write CQ entries for completions that have none. */
 static void entries_again(struct end *end)
 {
     for (unsigned queue = 0; queue < 2; queue++)
@@ -251,7 +251,7 @@ static void end_post_again(struct end *end, enum vip_queue queue)
         const struct post post = end->kept[queue][i % FIFO]->post;
 
         end->posted[queue] = i;
-        /* The ring is full: let vipd take descriptors from it. */
+        /* If the ring is full, let vipd take descriptors from it. */
         while (!end_post(end, &post))
             (void)nic_turn(play->world.host[sess->host].nic, sess_now(sess));
     }
@@ -268,7 +268,7 @@ static void end_return(struct end *end)
     if (told.connected != end->past.connected)
         play_fail(sess->play, "the segment says %d connected, the old vipd %d", told.connected,
                   end->past.connected);
-    /* Unreliable Delivery skips lost operations and stores nothing, so `done` may differ. */
+    /* Unreliable Delivery does not store that it skips lost operations: `done` may differ. */
     if (told.connected &&
         (told.completed != end->past.completed ||
          (told.done != end->past.done && told.args.attrs.level != VIP_LVL_UNRELIABLE)))

@@ -5,7 +5,7 @@
  *
  *   simscen --list | NAME... [--golden DIR] [--update DIR]
  *
- * Without --golden the transcript goes to stdout. Each scenario runs twice and must print the same transcript.
+ * Without --golden the transcript goes to stdout. Each scenario runs twice, with equal transcripts.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ struct play {
     struct sim *sim;
     struct sim_mem mem[2];    /* 256 KiB each; host A has a pattern, host B has zeros */
     struct sim_mem target[2]; /* 64 KiB that the peer may write and read */
-    unsigned late_receives;   /* number of receives that B posts when the engine asks for posts */
+    unsigned late_receives;   /* number of receives that B posts only when its engine asks */
 };
 
 #define MEM_BYTES    262144u
@@ -144,7 +144,7 @@ static void bulk(struct play *play)
     same(play, play->mem[B].bytes + 65536, play->mem[A].bytes + 65536, 20000);
 }
 
-/* A loss in the middle of a burst: held packets, ranges, one fast retransmission. */
+/* Packets are lost in a burst. Shows held packets, ranges and fast retransmission. */
 static void loss_middle(struct play *play)
 {
     sim_drop(play->sim, A, 3);
@@ -278,7 +278,7 @@ static void recv_protection(struct play *play)
     run_ms(play, 10);
 }
 
-/* Every fault of a send descriptor (spec 3.4). At a reliable level it breaks the connection. */
+/* Faults of send descriptors (spec 3.4). At a reliable level a fault breaks the connection. */
 static void send_faults(struct play *play)
 {
     struct vip_shm_seg seg = {.addr = play->mem[A].addr, .handle = play->mem[A].handle, .len = 100};
@@ -321,7 +321,7 @@ static void deregistered(struct play *play)
     run_ms(play, 100);
 }
 
-/* A message fails in the middle: the sender ends the connection. */
+/* The sender ends the connection in the middle of a message. */
 static void half_message(struct play *play)
 {
     recv_at(play, B, 0, 65536);
@@ -367,7 +367,7 @@ static void disconnect(struct play *play)
     run_ms(play, 1);
 }
 
-/* Spec 3.2: what posting does in each state. */
+/* Post descriptors in each state of a VI (spec 3.2). */
 static void posting_states(struct play *play)
 {
     struct eng *eng = sim_engine(play->sim, B);

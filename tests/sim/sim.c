@@ -59,7 +59,7 @@ struct sim {
     struct sim_host host[SIM_HOSTS_MAX];
     struct sim_conn conn[SIM_CONNS_MAX];
     unsigned conns;
-    uint64_t last_id; /* last id of connections that were bound anew */
+    uint64_t last_id; /* number of ids that sim_rebind has given out */
     struct eng_packet packet;
     struct vip_packet decoded;
 };
@@ -189,7 +189,7 @@ static void queue_push(struct sim_queue *queue, const struct eng_post *post)
     struct sim_posted *to = &queue->at[(queue->head + queue->count) % VIP_DESC_PER_QUEUE_MAX];
 
     if (queue->count == VIP_DESC_PER_QUEUE_MAX)
-        return; /* the engine drops such a packet, too */
+        return; /* the engine drops such a descriptor, too */
     queue->count++;
     to->post = *post;
     to->segs = malloc((post->seg_count + 1u) * sizeof(*to->segs));
@@ -453,8 +453,8 @@ static void transmit(struct sim *sim, const struct sim_host *host, unsigned to, 
     sim_trace(sim, "%c -> %s", 'A' + (int)host->index, text);
 }
 
-/* Send a packet of the engine: copy its pieces together. Their memory must be accessible and the
- * sum of their lengths correct. */
+/* Send a packet of the engine: copy its pieces into one buffer. All pieces must be accessible, and
+ * the sum of their lengths must be correct. */
 static void send_packet(struct sim *sim, struct sim_host *host)
 {
     static uint8_t bytes[VIP_PACKET_BYTES_MAX];
@@ -576,7 +576,7 @@ static void arrive(struct sim *sim, struct medium_arrival *arrival)
 
 /* ---- rebind ---------------------------------------------------------------------------- */
 
-/* A new engine replaces the old engine of this end and goes on. */
+/* Make the VI of this end anew, as the next life of vipd does, and go on. */
 static void end_restart(struct sim *sim, const struct sim_conn *end, uint32_t completed,
                         uint32_t done)
 {
@@ -620,7 +620,7 @@ bool sim_rebind(struct sim *sim, unsigned host, uint16_t vi, unsigned restart)
         eng_vi_counts(eng, end[i]->vi, &counts[i]);
         completed[i] = eng_vi_completed(eng, end[i]->vi);
     }
-    /* No connection has the old ids any more, so old packets find none. */
+    /* No connection has the old ids any more, so packets with these ids are dropped. */
     end[0]->local_id = end[1]->remote_id = 1000000 + ++sim->last_id;
     end[1]->local_id = end[0]->remote_id = 1000000 + ++sim->last_id;
     for (unsigned i = 0; i < 2; i++) {

@@ -1,10 +1,10 @@
 /*
- * Simulator: hosts with real engines, plain memory and virtual time, joined by links that lose, repeat, delay and
- * reorder packets. A seed decides which packets. Nothing here reads a clock, so a run depends only on its arguments
- * and can be repeated bit by bit.
+ * Simulator: hosts with real engines, plain memory and virtual time. Links between them lose,
+ * repeat, delay and reorder packets; a seed chooses these packets. Nothing here reads a clock, so a
+ * run depends only on its arguments and can be repeated bit by bit.
  *
  * Owns: time, the transcript, memory regions, the checks that hold for every run (tokens, regions,
- * order of completions). Does not own: the medium (medium.c), the applications (app.c, scenarios.c).
+ * order of completions). Does not own: the medium (medium.c), applications (app.c, scenarios.c).
  */
 #ifndef TESTS_SIM_SIM_H
 #define TESTS_SIM_SIM_H
@@ -22,14 +22,14 @@
 
 struct sim;
 
-/* The application. An engine calls these functions. So only `poll` may call the engine. */
+/* The application. An engine calls complete, event and fetch; of these only fetch may post. */
 struct sim_app {
     void (*complete)(void *ctx, unsigned host, uint16_t vi, enum vip_queue queue, uint32_t status,
                      uint32_t length, uint64_t imm);
     void (*event)(void *ctx, unsigned host, const struct eng_event *event);
-    /* For the engine's fetch_posts: this function may post descriptors. May be NULL. */
+    /* The engine asks for more descriptors (fetch_posts). May be NULL. */
     void (*fetch)(void *ctx, unsigned host);
-    /* The simulator calls it after every input to any engine. May be NULL. */
+    /* The simulator calls `poll` after every input to any engine. May be NULL. */
     void (*poll)(void *ctx);
     void *ctx;
 };
@@ -40,7 +40,7 @@ struct sim_config {
     struct eng_config engine;
     struct medium_link link;
     struct sim_app app;
-    FILE *trace; /* gets every line of the transcript, or NULL */
+    FILE *trace; /* output for every line of the transcript, or NULL */
 };
 
 struct sim *sim_new(const struct sim_config *config);
@@ -56,7 +56,7 @@ void sim_trace(struct sim *sim, const char *format, ...) __attribute__((format(p
 _Noreturn void sim_fail(struct sim *sim, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Memory. Its addresses have no real memory, so a wrong address hits no other memory. */
+/* Registered memory. No real memory is at its `addr`, so a wrong address hits no other memory. */
 #define SIM_REMOTE_WRITE 1u
 #define SIM_REMOTE_READ  2u
 struct sim_mem {
@@ -73,9 +73,9 @@ void sim_vi_destroy(struct sim *sim, unsigned host, uint16_t vi);
 void sim_connect(struct sim *sim, unsigned host_a, uint16_t vi_a, unsigned host_b, uint16_t vi_b,
                  uint32_t packet_bytes, uint32_t window_bytes);
 /* Bind the connection of this VI anew: packets under way are lost, and both ends pause, exchange
- * their counts and rebind. If bit 0 of restart is set, this end first gets a new engine and posts
- * again what had not completed; bit 1: the same at the other end. False: it is not live at both
- * ends. */
+ * their counts and rebind. Bit 0 of restart: this end first makes its VI anew, and posts again the
+ * descriptors that had not completed. Bit 1: the other end does so. False: the connection is not
+ * live at both ends. */
 bool sim_rebind(struct sim *sim, unsigned host, uint16_t vi, unsigned restart);
 /* VipDisconnect on one host. The other host learns of it after the link's delay, without loss. */
 void sim_disconnect(struct sim *sim, unsigned host, uint16_t vi);
@@ -88,7 +88,7 @@ void sim_post_simple(struct sim *sim, unsigned host, uint16_t vi, enum vip_queue
 
 /* Run until no event or timer is left, or until until_ns. Returns true if none is left. */
 bool sim_run(struct sim *sim, uint64_t until_ns);
-/* Run until done() returns true. False: before that no event is left or until_ns is reached. */
+/* Run until done() returns true. False: until_ns was reached first, or no event was left. */
 bool sim_run_until(struct sim *sim, uint64_t until_ns, bool (*done)(void *ctx), void *ctx);
 
 /* Lose the packet of this host with this number, once. */

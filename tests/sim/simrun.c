@@ -1,18 +1,19 @@
 /*
  * simrun: random runs in virtual time; everything follows from the seed.
  *
- *   simrun [--seed N] [--count C] [--hours H] [--seconds S] [--edition E] [--least N] [--trace] [--twice] [--quiet]
- *       whole hosts with random faults (play.c). Without --seed the base seed follows from VIP_SEED (1 if that
- *       is not set); with "--seed clock" it follows from the clock. simrun prints it. --hours:
- *       virtual hours of faults in each run. --seconds: begin no new run after S seconds of
- *       processor time, but make at least N runs (--least; 1 by default). So a slow machine runs
- *       fewer seeds; a busy one runs as many as an idle one. --edition: the choices of an earlier
- *       version (enum play_edition), for seeds that found a bug with it.
- *   simrun --pair --seed N [--count C] [--loss PERCENT] [--messages M] [--rebind] ...
- *       two engines without connection management (app.c). --rebind: connections are bound anew at random times.
+ *   simrun [--seed N] [--count C] [--hours H] [--seconds S] [--edition E] [--least N] [OPTION...]
+ *       whole hosts with random faults (play.c). Without --seed the base seed follows from VIP_SEED
+ *       (default: 1), with "--seed clock" from the clock; simrun prints it. --hours: virtual hours
+ *       of faults in each run. --seconds: begin no new run after S seconds of processor time, but
+ *       make at least N runs (--least; default: 1). So a slow machine runs fewer seeds; a busy one
+ *       runs as many as an idle one. --edition: the choices of an earlier version (enum
+ *       play_edition), for seeds that found a bug with it.
+ *   simrun --pair --seed N [--count C] [--loss PERCENT] [--messages M] [--rebind] [OPTION...]
+ *       two engines without connection management (app.c). --rebind: bind connections anew.
  *
- * It prints one line per seed with the hash of its transcript; --trace prints the transcript; --twice runs
- * every seed two times, and both hashes must be equal. Exit status 0, or 1 with seed and reason.
+ * OPTION: --trace, --twice, --quiet. simrun prints one line per seed with the hash of its
+ * transcript. --trace prints the transcript. --twice runs every seed two times, and both hashes
+ * must be equal. Exit status 0, or 1 with seed and reason.
  */
 #include <inttypes.h>
 #include <stdlib.h>

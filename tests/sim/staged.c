@@ -1,8 +1,8 @@
 /*
  * Staged memory as libvipl handles it. vipd reaches only a copy of the region. When vipd asks,
  * libvipl moves bytes between the copy and the application's memory, in the order of the requests.
- * libvipl answers after some time; until then vipd may not acknowledge these bytes or send them as
- * an answer.
+ * libvipl answers after some time. Until then vipd must not acknowledge these bytes or send them as
+ * the answer to an RDMA Read.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -13,7 +13,7 @@
 
 #include "tests/sim/actor.h"
 
-/* Room for unanswered requests: more than vipd may have (NIC_PLACES_MAX). */
+/* Room for unanswered requests for copies. vipd may have fewer of them (NIC_PLACES_MAX). */
 #define PLACINGS 8192u
 
 /* Bytes that libvipl must move. */
@@ -21,7 +21,7 @@ struct placing {
     uint64_t number, offset, bytes;
     uint64_t at_ns; /* time at which libvipl moves them */
     uint32_t handle;
-    bool fetch; /* true: into the "out" half; false: out of the "in" half */
+    bool fetch; /* true: copy into the "out" half; false: copy out of the "in" half */
 };
 
 static uint64_t half_bytes(const struct mem *mem)
@@ -86,7 +86,7 @@ void sink_fetch(void *ctx, uint64_t number, uint32_t handle, uint64_t offset, ui
               .number = number, .handle = handle, .offset = offset, .bytes = bytes, .fetch = true});
 }
 
-/* The region with this handle; NULL: it is not registered any more. */
+/* Returns the region with this handle. NULL: it is not registered any more. */
 static struct mem *region_of(struct sess *sess, uint32_t handle)
 {
     struct play *play = sess->play;

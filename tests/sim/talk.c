@@ -2,7 +2,7 @@
 
 #include "tests/sim/actor.h"
 
-/* Number of receives that an application keeps posted. One buffer is left for the judge's check. */
+/* Number of receive descriptors that an end keeps posted. The judge checks the one free buffer. */
 #define RECEIVES (SLOTS - 1)
 
 static struct chance *chance_of(const struct flow *flow)
@@ -21,7 +21,7 @@ void flow_init(struct flow *flow, struct attempt *attempt, unsigned side)
     flow->reliable = attempt->pair->level != VIP_LVL_UNRELIABLE;
     flow->id = (uint32_t)(attempt->id * 2 + side);
     flow->total = (uint32_t)chance_below(&play->chance, plan->total_max + 1);
-    /* Some flows send nothing; others begin late. */
+    /* Some flows send nothing, and some flows begin late. */
     if (chance_ppm(&play->chance, 100000))
         flow->total = 0;
     if (chance_ppm(&play->chance, 30000))
@@ -101,7 +101,7 @@ static uint32_t random_size(struct flow *flow)
     case 1:
         return (uint32_t)chance_below(chance, max + 1);
     case 2:
-        /* A size near the payload of one packet. */
+        /* Choose a size near the payload of one packet. */
         size = flow->attempt->pair->play->world.net.packet_bytes - 104 - 3 +
                (uint32_t)chance_below(chance, 7);
         return size < max ? size : max;
@@ -137,7 +137,7 @@ static void choose_bad(struct flow *flow, struct msg *msg)
     msg->len = 1 + (uint32_t)chance_below(chance, flow->size_max < 2000 ? flow->size_max : 2000);
 }
 
-/* Choose extensions of VIPL 1.0. The lower half of immediate data is always the message's number. */
+/* Choose extensions of VIPL 1.0. The lower half of immediate data is the message's number. */
 static void choose_wide(struct flow *flow, struct msg *msg)
 {
     struct play *play = flow->attempt->pair->play;
@@ -196,7 +196,7 @@ static void choose(struct flow *flow, struct msg *msg)
     choose_wide(flow, msg);
 }
 
-/* The address segment of an RDMA operation. */
+/* Returns the address segment of an RDMA operation. */
 static struct vip_shm_seg remote_seg(const struct flow *flow, const struct msg *msg)
 {
     const struct end *to = flow->to;
@@ -226,7 +226,7 @@ static struct vip_shm_seg remote_seg(const struct flow *flow, const struct msg *
     return seg;
 }
 
-/* The data segments of a message. Fills the source buffer if the message is sent from it. */
+/* Makes the data segments of a message. Fills the source buffer if they are in it. */
 static unsigned data_segs(struct flow *flow, const struct msg *msg, struct vip_shm_seg *segs)
 {
     struct end *from = flow->from;
@@ -252,7 +252,7 @@ static unsigned data_segs(struct flow *flow, const struct msg *msg, struct vip_s
     return cut(chance_of(flow), segs, &from->source, offset, msg->len);
 }
 
-/* True if the receiver has a receive for one more message. (The simulator sees the other host.) */
+/* True if the receiver has posted enough for one more message. (The flow knows both hosts.) */
 static bool may_consume(const struct flow *flow)
 {
     if (flow->starve || !flow->reliable)

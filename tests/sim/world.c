@@ -9,7 +9,7 @@
 #include "vipd/engine/cm_internal.h"
 #include "vipd/nic/state.h"
 
-/* Limit of the rounds of a host at one point in time. A host that reaches the limit is stuck. */
+/* Limit of the rounds in one call of host_settle(). A host that needs more rounds is stuck. */
 #define ROUNDS_MAX 20000
 
 /* ---- the transcript -------------------------------------------------------------------- */
@@ -108,7 +108,7 @@ uint64_t world_host_when(const struct world_host *host, uint64_t host_ns)
 
     if (host_ns == WORLD_NEVER)
         return WORLD_NEVER;
-    /* Round up, so that the host's clock has reached host_ns at the result. */
+    /* Round up: at the returned time the host's clock must have reached host_ns. */
     return (uint64_t)((unsigned __int128)rel * 1000000 / (uint64_t)(1000000 + host->drift_ppm)) +
            (host->drift_ppm ? 2 : 0);
 }
@@ -151,8 +151,8 @@ static struct world_packet *heap_pop(struct world *world)
     return first;
 }
 
-/* Packets of at most this many bytes are reused. With the address sanitizer each packet is
- * allocated with its exact size. */
+/* The world reuses the memory of packets of at most this many bytes. With the address sanitizer
+ * each packet gets memory of its exact size. */
 #define PACKET_ROOM 2048
 
 static struct world_packet *packet_new(struct world *world, uint32_t len)
@@ -208,7 +208,7 @@ static bool type_matches(enum world_only only, const struct vip_header *hdr)
     return false;
 }
 
-/* Returns the reason why this packet is lost; 0: it is not lost. */
+/* Returns the number of the reason why this packet is lost, or 0 if it is not lost. */
 static unsigned fate(struct world *world, struct world_path *path, const struct vip_header *hdr,
                      uint32_t len)
 {
@@ -246,7 +246,7 @@ static void corrupt(struct world *world, struct world_packet *packet)
         packet->len = (uint32_t)chance_below(chance, packet->len);
         break;
     case 1:
-        /* Add a byte at the end; launch() has allocated it. */
+        /* Add a byte at the end. launch() has allocated memory for it. */
         packet->bytes[packet->len++] = (uint8_t)chance_next(chance);
         break;
     default:
@@ -257,7 +257,7 @@ static void corrupt(struct world *world, struct world_packet *packet)
             packet->bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
         }
     }
-    /* The loop may have flipped the same bit twice, so compare the checksum. */
+    /* The loop may have flipped a bit twice, so only the checksum shows whether a bit is wrong. */
     packet->corrupt =
         packet->len < VIP_WIRE_HEADER_BYTES || !vip_wire_check_seal(packet->bytes, packet->len);
 }
@@ -363,10 +363,10 @@ static unsigned link_send(struct link *link, const struct link_tx *packets, unsi
     return count;
 }
 
-/* If a packet was under way for longer than this, vipd may ignore it. */
+/* vipd may ignore a packet that was under way for longer than this time. */
 #define LATE_NS WORLD_S
 
-/* A host has received an intact packet. */
+/* Record that a host has received an intact packet. */
 static void hear(struct world *world, unsigned host, const struct world_packet *packet)
 {
     struct world_view *view = &world->view[host][packet->from.bytes[3] - 1u];
@@ -391,7 +391,7 @@ static uint64_t stretch(uint64_t from_ns, uint64_t since_ns, uint64_t to_ns)
     return to_ns > begin_ns ? to_ns - begin_ns : 0;
 }
 
-/* Recent cuts count as far as they have passed, less 1/GOOD_PART of the time since their end. */
+/* Only passed parts of recent cuts count, less 1/GOOD_PART of the time since the last cut's end. */
 #define GOOD_PART 4u
 
 static uint64_t cuts_ns(const struct world_view *view, uint64_t now_ns)
@@ -428,7 +428,7 @@ uint64_t world_silence_ns(const struct world *world, unsigned a, unsigned b, uin
     return now_ns > past_ns ? now_ns : past_ns;
 }
 
-/* Shift the times of the last packets of other hosts; the results are at least 0. */
+/* Add by_ns, which may be negative, to two times of a view. The results are at least 0. */
 static void view_shift(struct world_view *view, int64_t by_ns)
 {
     int64_t round_ns = (int64_t)view->round_ns + by_ns, heard_ns = (int64_t)view->heard_ns + by_ns;
@@ -577,7 +577,7 @@ void world_host_up(struct world *world, unsigned index)
     world_line(world, LINE_HOST_UP, index, host->life, 0, 0, 0);
 }
 
-/* Check that the codec has dropped all corrupt packets and no other packet. */
+/* Check that the codec has dropped each corrupt packet and no other packet. */
 static void corrupt_check(const struct world_host *host)
 {
     uint64_t dropped = 0, waiting = 0;
@@ -646,9 +646,9 @@ void world_deinit(struct world *world)
     }
 }
 
-/* ---- vipd that are killed in a turn ---------------------------------------------------- */
+/* ---- a vipd that is killed in its turn ------------------------------------------------- */
 
-static struct world_host *victim; /* the host whose vipd has its turn and will be killed */
+static struct world_host *victim; /* the host whose vipd is in its turn and will be killed */
 
 void vip_store_note(void)
 {
@@ -661,7 +661,7 @@ void vip_store_note(void)
     host->world->hooks.kill(host->world->hooks.ctx, host->index);
 }
 
-/* One turn of vipd. Returns true if vipd has more work. */
+/* Run one turn of a host's vipd. Returns true if vipd has more work. */
 static bool host_turn(struct world *world, struct world_host *host)
 {
     bool again;
@@ -678,7 +678,7 @@ static bool host_turn(struct world *world, struct world_host *host)
 
 /* ---- time ------------------------------------------------------------------------------ */
 
-/* Run a host until its vipd sleeps, then its applications. Repeat until none of them has work. */
+/* Run a host's vipd until it sleeps, then its applications. Repeat until neither has work. */
 static void host_settle(struct world *world, struct world_host *host)
 {
     bool again = true;
@@ -719,7 +719,7 @@ static void arrive(struct world *world, struct world_packet *packet)
     host->due = true;
 }
 
-/* Time at which this host has work next. */
+/* Returns the next time at which this host has work. */
 static uint64_t host_wants(struct world *world, const struct world_host *host)
 {
     uint64_t at_ns = world->hooks.wants_ns(world->hooks.ctx, host->index), nic_ns;

@@ -1,7 +1,7 @@
 /*
- * A simulated network of whole hosts: each one runs the real vipd/nic (sessions, engines, connection
- * manager, registry) on a link in memory, in virtual time. Everything follows from one seed, so a
- * run can be repeated bit by bit; the transcript's hash proves it.
+ * A simulated network of whole hosts. Each host runs the real vipd/nic (sessions, engines,
+ * connection manager, registry) on a link in memory, in virtual time. One seed decides everything.
+ * Two runs of a seed are equal, which the hash of the transcript shows.
  *
  * Owns: time, clocks of hosts, links and their faults, the transcript. Does not own: applications
  * (actor.c), the random program of a run (draw.c, play.c), the checks (judge.c, peek.c).
@@ -21,12 +21,12 @@
 #define WORLD_MS        1000000ull
 #define WORLD_S         1000000000ull
 
-/* If vipd offers REBIND, a connection waits for the new life of its peer for this time. */
+/* If vipd offers REBIND, a connection waits at most this time for the next life of its peer. */
 #define WORLD_OUTLIVE_NS (5 * WORLD_S)
 
 /* ---- chance ---------------------------------------------------------------------------- */
 
-/* A small reproducible generator (splitmix64); each part of the simulator has its own. */
+/* A small generator of random numbers (splitmix64). Each part of the simulator has its own one. */
 struct chance {
     uint64_t state;
 };
@@ -40,7 +40,7 @@ static inline uint64_t chance_next(struct chance *chance)
     return z ^ (z >> 31);
 }
 
-/* A number from 0 to limit - 1; 0 if limit is 0. */
+/* Returns a random number from 0 to limit - 1, or 0 if limit is 0. */
 static inline uint64_t chance_below(struct chance *chance, uint64_t limit)
 {
     return (uint64_t)(((unsigned __int128)chance_next(chance) * limit) >> 64);
@@ -51,13 +51,13 @@ static inline uint64_t chance_between(struct chance *chance, uint64_t low, uint6
     return low + chance_below(chance, high - low + 1);
 }
 
-/* True with a chance of `ppm` in a million. */
+/* Returns true with a probability of `ppm` in a million. */
 static inline bool chance_ppm(struct chance *chance, uint32_t ppm)
 {
     return ppm && chance_below(chance, 1000000) < ppm;
 }
 
-/* A number from low to a limit: `low`, doubled again with a chance of 3 in 4, up to `high`. */
+/* A random number from `low` to a limit: `low` doubled a random number of times, at most `high`. */
 static inline uint64_t magnitude(struct chance *chance, uint64_t low, uint64_t high)
 {
     uint64_t limit = low;
@@ -76,10 +76,10 @@ enum world_only {
     WORLD_ONLY_CM,
     WORLD_ONLY_ACKS,   /* data packets without frames */
     WORLD_ONLY_DATA,   /* data packets with frames */
-    WORLD_ONLY_RANGES, /* data packets with ranges, which report packets behind a gap */
+    WORLD_ONLY_RANGES, /* data packets whose ranges report packets behind a gap */
 };
 
-/* Properties and faults of all links. Shares are in parts per million; share 0: the fault does not occur. */
+/* Properties and faults of all links. A share (`_ppm`) of 0 means that its fault does not occur. */
 struct world_net {
     uint64_t latency_ns, jitter_ns;
     uint64_t bytes_per_s; /* rate of each host's transmitter; 0: unlimited */
@@ -87,15 +87,15 @@ struct world_net {
     uint32_t packet_bytes, window_bytes;
     uint32_t loss_ppm;
     enum world_only loss_only;
-    uint32_t burst_begin_ppm, burst_len; /* Gilbert model: chance and mean length of a burst */
+    uint32_t burst_begin_ppm, burst_len; /* bursts of losses (Gilbert): chance, mean length */
     uint32_t every_nth;                  /* every n-th packet of a path is lost; 0: none */
     uint32_t dup_ppm;
-    uint64_t dup_delay_ns; /* largest delay between a packet and its copy */
+    uint64_t dup_delay_ns; /* largest delay between a packet and its duplicate */
     uint32_t reorder_ppm;
-    uint64_t reorder_ns; /* largest delay of a packet that later packets overtake */
+    uint64_t reorder_ns; /* largest extra delay of a packet that later packets overtake */
     uint32_t corrupt_ppm;
-    /* Share of packets with damage among those that leave from a program's memory (not from a
-     * copy): the program changes the memory after vipd has computed the checksum. */
+    /* Of the packets that vipd sends from a program's memory without a copy, this share is corrupt:
+     * the program changes the memory after vipd has computed the checksum. */
     uint32_t changing_ppm;
 };
 
@@ -107,24 +107,24 @@ struct world_path {
     uint64_t last_arrival_ns;
 };
 
-/* What host a can know of host b. A packet from b proves that an earlier packet of a has arrived at
- * b. A silence is a time in which a gets no newer proof. */
+/* What host a can know about host b. A packet from b proves that b has received an earlier packet
+ * of a. A silence of b is a time in which no newer proof arrives at a. */
 struct world_view {
-    uint64_t heard_ns; /* last arrival of an intact packet, unless it was under way for too long */
-    uint64_t round_ns; /* latest time at which b had provably heard from a */
-    uint64_t silent_from_ns, silent_to_ns; /* the longest of the recent silences that are over */
-    /* Recent cuts in a row: the sum of their lengths, less a part of the time between them; the end
-     * of the last cut. */
+    uint64_t heard_ns; /* last arrival of an intact packet that was under way for at most 1 s */
+    uint64_t round_ns; /* latest time at which b, as its packets prove, received a packet of a */
+    uint64_t silent_from_ns, silent_to_ns; /* the longest silence that ended recently */
+    /* cut_ns: the sum of the lengths of recent cuts in a row, less a part of the time between them.
+     * cut_to_ns: the end of the last of these cuts. */
     uint64_t cut_ns, cut_to_ns;
 };
 
 /* ---- the transcript -------------------------------------------------------------------- */
 
 enum world_line {
-    LINE_SEND = 0, /* from, to, packet number, bytes, kind and frames */
+    LINE_SEND = 0, /* from, to, packet number, bytes, number of frames */
     LINE_LOST,     /* from, to, reason */
     LINE_ARRIVE,
-    LINE_CM,      /* from, to, type, connection id */
+    LINE_CM,      /* from, to, type, request id, connection id */
     LINE_HOST_UP, /* host, life */
     LINE_HOST_DOWN,
     LINE_SESSION, /* host, session, life */
@@ -137,13 +137,13 @@ enum world_line {
     LINE_POST,    /* pair, attempt, side, message, kind << 32 | length */
     LINE_DONE,    /* pair, side, queue, status, length */
     LINE_ERROR,   /* pair, side, code */
-    LINE_FAULT,   /* number, two arguments */
+    LINE_FAULT,   /* number of the fault, two arguments */
     LINE_HEAL,
     LINE_NOTE,
     WORLD_LINES,
 };
 
-#define WORLD_TAIL 200 /* lines that a failure prints */
+#define WORLD_TAIL 200 /* number of the last lines that a failure prints */
 
 struct world_record {
     uint64_t at_ns;
@@ -155,12 +155,12 @@ struct world_record {
 
 struct world;
 
-/* A packet: first under way, then waiting at a host, then used by the nic until its release. */
+/* A packet is first under way, then waits at a host, then is in use by the nic of the host. */
 struct world_packet {
     uint64_t at_ns, order;
     uint64_t sent_ns;
-    uint64_t heard_ns;         /* time at which its sender had last got a packet of its receiver */
-    struct world_packet *next; /* next in the list of its host, or of free packets */
+    uint64_t heard_ns;         /* latest arrival, before sent_ns, of a packet from `to` */
+    struct world_packet *next; /* next packet in the list of its host, or of free packets */
     struct link_addr from;
     uint8_t to;
     bool corrupt;
@@ -169,35 +169,35 @@ struct world_packet {
 };
 
 struct world_host {
-    struct link link; /* must be the first member, because the code casts the link to its host */
+    struct link link; /* must be first: the code casts a pointer to `link` to one to world_host */
     struct world *world;
     unsigned index;
     struct nic *nic; /* NULL: the host is down */
     uint32_t life;
-    struct world_packet *head, *tail; /* packets that have arrived */
+    struct world_packet *head, *tail; /* packets that have arrived and wait for the nic */
     unsigned out;                     /* number of packets that the nic uses */
     uint64_t busy_until_ns;           /* time until which the transmitter is busy */
-    bool mute;                        /* the host crashes: packets that it sends disappear */
+    bool mute;                        /* the host is crashing: packets that it sends disappear */
     bool due;                         /* the host has work at the present time */
-    uint32_t kill_in;                 /* stores until vipd is killed; 0: no kill is planned */
+    uint32_t kill_in;                 /* number of stores until vipd is killed; 0: no kill is due */
     bool killed;                      /* vipd was killed in the present turn */
     uint64_t stalled_until_ns;        /* time until which vipd gets no processor time */
     uint64_t clock_base_ns;
     int32_t drift_ppm;
     uint64_t corrupt_arrived; /* number of corrupt packets that arrived in this life */
-    uint64_t sent;            /* number of packets in all lives */
+    uint64_t sent;            /* number of packets that the host has sent in all its lives */
 };
 
-/* The functions of the applications that the world calls. */
+/* The functions by which the world calls the applications. */
 struct world_hooks {
-    /* Called after a host's turns: its applications act. Returns true if they gave the host's vipd work. */
+    /* Let a host's applications act after vipd's turns. True: they gave the host's vipd work. */
     bool (*act)(void *ctx, unsigned host);
-    /* Time at which the applications of this host want to act without other input. */
+    /* Returns the time at which a host's applications want to act even without an event. */
     uint64_t (*wants_ns)(void *ctx, unsigned host);
     /* Called after every step of the whole world. */
     void (*check)(void *ctx);
-    /* The vipd of a host is killed within its turn (kill.c). `kill` is called inside this turn, and
-     * `killed` after it. */
+    /* For a vipd that is killed within its turn (kill.c): the world calls `kill` inside this turn,
+     * and `killed` after it. */
     void (*kill)(void *ctx, unsigned host);
     void (*killed)(void *ctx, unsigned host);
     void *ctx;
@@ -221,9 +221,9 @@ struct world {
     struct world_hooks hooks;
     FILE *trace;
     uint8_t without[WORLD_HOSTS_MAX]; /* VIP_FEATURE_* that the host's vipd lacks */
-    uint64_t more;                    /* VIP_FEATURE_* beyond VIP_FEATURES, for all hosts */
-    uint64_t rebound;                 /* connections that ended lives of hosts bound anew */
-    const char *options; /* options of simrun that, with the seed, repeat this run; or NULL */
+    uint64_t more;                    /* VIP_FEATURE_* of hosts in addition to VIP_FEATURES */
+    uint64_t rebound;                 /* number of rebinds in the ended lives of all hosts */
+    const char *options; /* options with which simrun repeats this run from its seed; or NULL */
     struct world_record tail[WORLD_TAIL];
 };
 
@@ -237,33 +237,33 @@ void world_line(struct world *world, enum world_line line, uint64_t a, uint64_t 
 _Noreturn void world_fail(struct world *world, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Start a host with a new epoch, or end its vipd. world_host_down sends no packets to other hosts.
- * The caller must end the host's sessions before it; if the host crashes, with `mute` set. */
+/* Start a host with a new epoch, or end its vipd. world_host_down sends no packets. Before it the
+ * caller must end the host's sessions; in a crash it must first set `mute`. */
 void world_host_up(struct world *world, unsigned host);
 void world_host_down(struct world *world, unsigned host);
 struct link_addr world_addr(unsigned host);
-/* The time on a host's own clock; the world's time at which this clock shows host_ns. */
+/* Return the present time on a host's own clock, and the world's time when it shows host_ns. */
 uint64_t world_host_now(const struct world_host *host);
 uint64_t world_host_when(const struct world_host *host, uint64_t host_ns);
 
-/* For this time no packet passes from one host to the other; both: in both directions. */
+/* For `ns` all packets from host `from` to host `to` are lost; if `both`, in both directions. */
 void world_cut(struct world *world, unsigned from, unsigned to, bool both, uint64_t ns);
-/* Change the packet size of a host's link: larger packets are lost; new connections use it. */
+/* Change the packet size of a host's link. Larger packets are lost. New connections use it. */
 void world_set_mtu(struct world *world, unsigned host, uint32_t packet_bytes);
 
-/* Returns the longest silence of host b, as host a sees it, that ended at most WORLD_LATE_NS ago or
- * has not ended. If recent cuts in a row are longer together, it returns their length, because a
+/* Returns the longest silence of host b, as host a sees it. The silence has not ended, or it ended
+ * at most WORLD_LATE_NS ago. If recent cuts in a row are longer together, returns their length: a
  * host that seldom sends may meet a cut each time. Time before since_ns does not count. */
 #define WORLD_LATE_NS (6 * WORLD_S)
 uint64_t world_silence_ns(const struct world *world, unsigned a, unsigned b, uint64_t since_ns);
-/* A host's clock leaps, or all hosts stop while packets wait for them. A host counts at most
+/* Let a host's clock leap, or stop all hosts while packets wait for them. A host counts at most
  * WORLD_TIMER_NS of this time as a silence of other hosts. The reason: vipd does not count the time
- * by which a timer fires late, but a timer may be due up to WORLD_TIMER_NS after the beginning. */
+ * by which a timer is late, but a timer is due up to WORLD_TIMER_NS after the beginning. */
 #define WORLD_TIMER_NS (1250 * WORLD_MS)
 void world_leap(struct world *world, unsigned host, uint64_t ns);
 void world_pause(struct world *world, uint64_t ns);
 
-/* Run until until_ns is reached (returns false), or until done() returns true (returns true). */
+/* Run the world. Returns false when until_ns is reached, or true when done() has returned true. */
 bool world_run(struct world *world, uint64_t until_ns, bool (*done)(void *ctx));
 
 #endif

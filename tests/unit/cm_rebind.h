@@ -1,6 +1,6 @@
 /*
- * For the tests of REBIND: two hosts with a connection that can be bound anew, a restart of a host,
- * and filters that record or lose messages.
+ * Helpers for the tests of REBIND: two hosts with a connection that can be bound anew, the restart
+ * of a host, and filters that record or lose messages.
  */
 #ifndef TESTS_UNIT_CM_REBIND_H
 #define TESTS_UNIT_CM_REBIND_H
@@ -10,7 +10,7 @@
 
 #define FEATURES (VIP_FEATURES | VIP_FEATURE_REBIND)
 
-/* Two hosts with a connection that can be rebound. */
+/* Returns a world of two hosts with one connection, which can be bound anew. */
 static inline struct world *world_of(uint64_t seed, struct conn **client, struct conn **server)
 {
     struct world *w = world_new(2, seed);
@@ -43,7 +43,7 @@ static inline struct cm_rebind_args rebind_args(struct world *w, unsigned index,
     return args;
 }
 
-/* Start the host again; its new life goes on with the connection `was`. */
+/* Kill and start the host. Its new life rebinds the connection `was`. Returns this attempt. */
 static inline struct attempt *restart(struct world *w, unsigned index, const struct conn *was)
 {
     struct conn old = *was;
@@ -69,7 +69,7 @@ static inline void bound(struct world *w, const struct conn *a, const struct con
 
 static unsigned lost_left __attribute__((unused));
 
-/* Filter: lose each message of a rebind the first `lost_left` times. */
+/* Filter: lose the next `lost_left` messages of a rebind. */
 static inline bool drop_some(struct world *w, unsigned from, unsigned to, const struct vip_cm *msg)
 {
     if (msg->type < VIP_CM_REBIND || !lost_left)
@@ -82,7 +82,7 @@ static struct vip_cm heard[32] __attribute__((unused));
 static unsigned heard_count __attribute__((unused));
 static uint8_t heard_items[32][VIP_ITEMS_BYTES_MAX] __attribute__((unused));
 
-/* Filter: lose nothing, and record the messages of the rebind. */
+/* Filter: lose no message, and record the messages of a rebind. */
 static inline bool hear(struct world *w, unsigned from, unsigned to, const struct vip_cm *msg)
 {
     if (msg->type < VIP_CM_REBIND || heard_count == 32)

@@ -1,6 +1,6 @@
 /*
- * Helpers for tests of the connection manager's shares (cm_share.h): listeners, clients that connect, and
- * requests from hosts that are not in the world. This file sets larger limits than cm_world.h.
+ * Helpers for tests of the connection manager's shares (cm_share.h): listeners, clients that
+ * connect, requests from hosts outside the world. The limits are larger than those of cm_world.h.
  */
 #ifndef TESTS_UNIT_CM_SHARES_H
 #define TESTS_UNIT_CM_SHARES_H
@@ -21,7 +21,7 @@ static inline void listener(struct world *w, unsigned host, uint64_t wait, const
                      0);
 }
 
-/* A client of user HONEST on host `from` connects to a waiting server of the same user on host SERVER. */
+/* A client of user HONEST on host `from` connects to a server of the same user on host SERVER. */
 static inline void connects(struct world *w, unsigned from, const char *disc)
 {
     struct host *server = &w->hosts[SERVER];
@@ -37,7 +37,7 @@ static inline void connects(struct world *w, unsigned from, const char *disc)
     assert_int_equal(w->hosts[from].requests[request].rc, VIP_RC_SUCCESS);
 }
 
-/* The address of a host that is not in the world, with this port. `host` is not 0. */
+/* Returns the address of a host outside the world, with this port. `host` must not be 0. */
 static inline struct cm_host address(const struct world *w, unsigned host, unsigned port)
 {
     struct cm_host ret = w->hosts[CLIENT].addr;
@@ -49,7 +49,7 @@ static inline struct cm_host address(const struct world *w, unsigned host, unsig
     return ret;
 }
 
-/* The address of host CLIENT with this port. */
+/* Returns the address of host CLIENT with this port. */
 static inline struct cm_host port_of(const struct world *w, unsigned port)
 {
     struct cm_host ret = w->hosts[CLIENT].addr;
@@ -59,8 +59,8 @@ static inline struct cm_host port_of(const struct world *w, unsigned port)
     return ret;
 }
 
-/* SERVER receives a REQUEST from this address, which may belong to no host of the world. The hosts
- * must not ask for cookies, because no program returns them. */
+/* SERVER receives a REQUEST from address `from`, which may belong to no host of the world. The test
+ * must not use cookies: nobody at this address returns them. */
 static inline void from_address(struct world *w, struct cm_host from, uint64_t id, const char *disc)
 {
     struct vip_cm msg = {.type = VIP_CM_REQUEST,

@@ -1,11 +1,11 @@
 /*
- * A simulated network for tests of the connection manager: hosts with one struct cm each, a link that loses,
- * duplicates and reorders packets (all its choices follow from a seed), and virtual time. Each host records the
- * operations that its manager calls (struct cm_ops). The test acts on these records later. An eager host acts
- * inside the operation, as vipd/nic/ does.
+ * A simulated network for tests of the connection manager: hosts with one struct cm each, virtual
+ * time, and a link that loses, duplicates and reorders packets. A seed decides what the link does.
+ * A host records the operations (struct cm_ops) that its manager calls, and the test acts on the
+ * records later. An eager host acts inside the operation, as vipd/nic/ does.
  *
- * This part: the link and the operations. Virtual time and applications are in cm_world_run.h; test programs
- * include that file.
+ * This file has the link and the operations. Test programs include cm_world_run.h, which adds
+ * virtual time and applications.
  */
 #ifndef TESTS_UNIT_CM_WORLD_H
 #define TESTS_UNIT_CM_WORLD_H
@@ -23,8 +23,8 @@
 #define MS        1000000ull
 #define S         1000000000ull
 #define HOSTS_MAX 3
-/* Number of packets under way; number of entries in each array of a host. The fuzz target sets
- * smaller limits, because it makes thousands of worlds a second. */
+/* Limits of the packets under way (FLIGHT_MAX) and of each array of a host (THINGS_MAX). The fuzz
+ * target sets smaller limits, because it makes thousands of worlds a second. */
 #ifndef FLIGHT_MAX
 #define FLIGHT_MAX 8192
 #define THINGS_MAX 1024
@@ -39,7 +39,7 @@ struct flight {
     uint8_t bytes[VIP_WIRE_CM_BYTES_MAX];
 };
 
-/* A request or an accept of the host. Operations name it by `user`, its index in the array. */
+/* A request or an accept of the host. Operations name it by its index in the array (`user`). */
 struct attempt {
     bool used;
     unsigned done; /* number of reports that this attempt has ended */
@@ -54,12 +54,12 @@ struct conn {
     uint64_t local_id, remote_id;
     uint32_t peer;
     bool alive;
-    bool gone_due; /* host_settle must call cm_conn_gone for it */
+    bool gone_due; /* host_settle must call cm_conn_gone for this connection */
     unsigned closed, reset, lost;
     struct vip_cm close;
     struct cm_conn info;
-    struct vip_counts counts; /* counts of this end; a test of rebinding sets and reads them */
-    struct vip_counts theirs; /* latest counts that the other end has sent */
+    struct vip_counts counts; /* counts of this end; tests of rebinding set and read them */
+    struct vip_counts theirs; /* latest counts that this end has got from the other end */
     unsigned rebound;         /* number of times that this end was bound anew */
     unsigned away;            /* number of AWAY messages from the other end's vipd */
 };
@@ -81,11 +81,11 @@ struct host {
     uint64_t epoch;
     bool down;               /* packets to this host are lost */
     bool eager;              /* the host acts inside the operations */
-    long allocs, fail_after; /* blocks in use; successful allocations left, < 0: no limit */
+    long allocs, fail_after; /* blocks in use; allocations that will still succeed (< 0: all) */
     uint64_t id_counter;
     bool refuse_counts; /* op_rebind refuses the counts as impossible */
     unsigned owned;     /* number of discriminators that have an owner */
-    unsigned renewed;   /* calls of op_renew: peer-to-peer requests that lost their match */
+    unsigned renewed;   /* number of calls of op_renew: a peer-to-peer request lost its match */
     struct attempt requests[THINGS_MAX], accepts[THINGS_MAX];
     struct conn conns[THINGS_MAX];
     struct incoming incoming[THINGS_MAX];
@@ -96,7 +96,7 @@ struct world {
     uint64_t now_ns, random;
     unsigned loss_percent, dup_percent;
     bool verify_all;              /* cm_config.verify_all of the hosts */
-    uint32_t uid;                 /* user of the programs of the next actions */
+    uint32_t uid;                 /* the user whose programs act from now on */
     uint64_t outlive_ns;          /* cm_config.outlive_ns for the next lives of the hosts */
     uint64_t features[HOSTS_MAX]; /* cm_config.features for the next lives of the hosts */
     uint64_t delay_min_ns, delay_spread_ns;
@@ -185,7 +185,7 @@ static inline struct conn *host_conn(struct host *host, uint64_t local_id)
     return NULL;
 }
 
-/* VipDisconnect of an established connection. */
+/* The host's program calls VipDisconnect for an established connection. */
 static inline void host_close(struct world *w, unsigned index, struct conn *conn)
 {
     struct host *host = &w->hosts[index];
@@ -202,7 +202,7 @@ static inline void host_close(struct world *w, unsigned index, struct conn *conn
     cm_conn_gone(host->cm, conn->local_id, conn->peer);
 }
 
-/* A connection has ended. An eager host forgets it now, other hosts in host_settle. */
+/* A connection has ended. An eager host forgets it now, another host forgets it in host_settle. */
 static inline void conn_over(struct host *host, struct conn *conn)
 {
     conn->alive = false;

@@ -1,6 +1,6 @@
 /*
- * The world of connection managers (cm_world.h), third part: actions of applications, filters that lose messages,
- * and helpers. Only cm_world_run.h includes it.
+ * The third part of the world of connection managers (cm_world.h): actions of applications, filters
+ * that lose messages, and helpers. Only cm_world_run.h includes this file.
  */
 #ifndef TESTS_UNIT_CM_WORLD_APP_H
 #define TESTS_UNIT_CM_WORLD_APP_H
@@ -14,7 +14,7 @@
 static const struct vip_cm_attrs world_attrs UNUSED = {
     .level = VIP_LVL_DELIVERY, .rdma_write = 1, .max_transfer_bytes = 65536, .qos = 7};
 
-/* Check that the attributes equal world_attrs, member by member, because padding may differ. */
+/* Check each member of the attributes against world_attrs. Padding bytes may differ. */
 static inline void world_attrs_check(const struct vip_cm_attrs *attrs)
 {
     assert_int_equal(attrs->level, world_attrs.level);
@@ -34,7 +34,7 @@ static inline struct vip_addr world_addr(const struct host *host, const char *di
     return addr;
 }
 
-/* Start a request; returns its index. */
+/* Start a request. Returns the request's index. */
 static inline unsigned host_request(struct world *w, unsigned from, unsigned to, const char *disc,
                                     uint64_t timeout_ns)
 {
@@ -57,7 +57,7 @@ static inline unsigned host_request(struct world *w, unsigned from, unsigned to,
     return index;
 }
 
-/* Start a peer-to-peer request with private data `data`; returns the index of the request. */
+/* Start a peer-to-peer request with private data `data`. Returns the request's index. */
 static inline unsigned host_peer_attrs(struct world *w, unsigned from, unsigned to,
                                        const char *local, const char *remote, uint64_t timeout_ns,
                                        const struct vip_cm_attrs *attrs, const char *data)
@@ -102,7 +102,7 @@ static inline void host_listen(struct world *w, unsigned index, uint64_t wait, c
                      0);
 }
 
-/* The program that called host_listen() closes its NIC. */
+/* The program that waits since host_listen() closes its NIC. */
 static inline void host_server_ends(struct world *w, unsigned index)
 {
     cm_server_gone(w->hosts[index].cm, 1 + index, w->now_ns);
@@ -140,7 +140,7 @@ static inline bool drop_all(struct world *w, unsigned from, unsigned to, const s
 
 static unsigned dropped_type UNUSED, dropped_left UNUSED;
 
-/* Lose the next dropped_left messages of dropped_type. */
+/* Lose the next dropped_left messages of type dropped_type. */
 static inline bool drop_type(struct world *w, unsigned from, unsigned to, const struct vip_cm *msg)
 {
     if (msg->type != dropped_type || !dropped_left)

@@ -1,14 +1,14 @@
 /*
- * The world of connection managers (cm_world.h), second part: lives of hosts and virtual time.
- * Actions of applications are in cm_world_app.h.
+ * The second part of the world of connection managers (cm_world.h): lives of hosts and virtual
+ * time. Actions of applications are in cm_world_app.h.
  */
 #ifndef TESTS_UNIT_CM_WORLD_RUN_H
 #define TESTS_UNIT_CM_WORLD_RUN_H
 
 #include "tests/unit/cm_world.h"
 
-/* Returns the memory of host number `slot`, or of the world (slot HOSTS_MAX). The fuzz target has
- * macros that use the same memory for each world. */
+/* Returns memory for host number `slot`, or for the world if `slot` is HOSTS_MAX. The macros of the
+ * fuzz target use the same memory for each world. */
 #ifndef WORLD_MEMORY
 #define WORLD_MEMORY(slot, bytes) aligned_alloc(64, ((bytes) + 63) / 64 * 64)
 #define WORLD_MEMORY_FREE(memory) free(memory)
@@ -79,7 +79,7 @@ static inline bool op_rebind(void *ctx, uint64_t local_id, const struct cm_conn 
     return true;
 }
 
-/* A connection of an earlier life goes on: add an entry. `user` is the index of a request. */
+/* Rebind `user` has ended. On success, add the connection to the host's `conns`. */
 static inline void op_rebound(void *ctx, uint64_t user, enum vip_rc rc, const struct cm_conn *info,
                               const struct vip_counts *theirs, const char *why)
 {
@@ -130,7 +130,7 @@ static inline void op_free(void *ctx, void *memory, size_t bytes)
     struct host *host = ctx;
 
     host->allocs--;
-    memset(memory, 0x5a, bytes); /* makes a wrong size or a later use visible */
+    memset(memory, 0x5a, bytes); /* makes a wrong size or a use after free visible */
     free(memory);
 }
 
@@ -178,7 +178,7 @@ static inline void host_kill(struct world *w, unsigned index)
     host->down = true;
 }
 
-/* verify_all: the hosts ask every new client for a cookie, in all their lives. */
+/* Returns a new world. With verify_all its hosts always ask every new client for a cookie. */
 static inline struct world *world_new_asking(unsigned hosts, uint64_t seed, bool verify_all)
 {
     struct world *w = WORLD_MEMORY(HOSTS_MAX, sizeof(*w));
@@ -199,7 +199,7 @@ static inline struct world *world_new(unsigned hosts, uint64_t seed)
     return world_new_asking(hosts, seed, false);
 }
 
-/* Start the host again as a vipd with other features. */
+/* Restart the host as a vipd with these features. */
 static inline void host_feature(struct world *w, unsigned index, uint64_t features)
 {
     bool eager = w->hosts[index].eager;
@@ -218,7 +218,7 @@ static inline void world_free(struct world *w)
     WORLD_MEMORY_FREE(w);
 }
 
-/* A host forgets the connections that have ended. */
+/* The host forgets the connections that have ended. */
 static inline void host_settle(struct host *host)
 {
     for (unsigned i = 0; i < host->conn_count; i++) {
@@ -242,7 +242,7 @@ static inline uint64_t world_next_ns(const struct world *w)
     return next_ns;
 }
 
-/* Deliver the packets that have arrived up to now, then let timers fire. */
+/* Deliver the packets that are due, then let timers fire. */
 static inline void world_turn(struct world *w)
 {
     for (unsigned i = 0; i < w->flight_count;) {

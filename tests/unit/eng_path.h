@@ -1,6 +1,6 @@
 /*
- * A path with a peer at its end, for tests with eng_rig.h. The path loses packets above a size; the
- * test may drop other packets, too. The peer checks the packets that arrive, and acknowledges them
+ * A path to a peer, for tests with eng_rig.h. The path loses packets that are larger than a limit,
+ * and packets that the test names. The peer checks the packets that arrive, and acknowledges them
  * with ranges as a receiver does.
  */
 #ifndef TESTS_UNIT_ENG_PATH_H
@@ -17,7 +17,7 @@ struct path {
     struct rig *rig;
     uint32_t hole_bytes;         /* larger packets are lost; 0: the path takes all sizes */
     uint64_t drop_from, drop_to; /* packets from drop_from to drop_to - 1 are lost, too */
-    bool arrived[PATH_NUMBERS];  /* index: the packet number */
+    bool arrived[PATH_NUMBERS];  /* true: the packet with this number has arrived */
     uint64_t largest;            /* largest packet number that arrived */
     uint8_t *got[PATH_OPS];      /* for each operation: not 0 where a byte has arrived */
     uint32_t have[PATH_OPS];     /* for each operation: number of bytes that arrived */
@@ -25,8 +25,8 @@ struct path {
     bool known[PATH_OPS];
     uint32_t ops_done;
     bool news;           /* a packet has arrived since the last acknowledgement */
-    uint64_t sent, lost; /* packets that the engine has sent; number of them that were lost */
-    uint32_t bytes_max;  /* largest packet since the test has set this to 0 */
+    uint64_t sent, lost; /* number of packets that the engine sent; number that were lost */
+    uint32_t bytes_max;  /* size of the largest packet since the test set this to 0 */
 };
 
 static inline struct path *path_new(const struct eng_config *config, uint32_t packet_bytes)
@@ -60,7 +60,7 @@ static inline void path_frame(struct path *path, const struct vip_frame *frame)
         path->have[frame->op] += !path->got[frame->op][i]++;
 }
 
-/* Take all packets that the engine sends now; returns their number. */
+/* Pull all packets that the engine sends now. Returns their number. */
 static inline unsigned path_take(struct path *path)
 {
     unsigned count = 0;
@@ -90,7 +90,7 @@ static inline unsigned path_take(struct path *path)
     return count;
 }
 
-/* Acknowledge the packets that have arrived; with too many ranges only the newest ranges. */
+/* Acknowledge the packets that have arrived. If there are too many ranges, send only the newest. */
 static inline void path_answer(struct path *path)
 {
     struct vip_range ranges[VIP_WIRE_RANGES_MAX];
@@ -118,7 +118,7 @@ static inline void path_answer(struct path *path)
     assert_int_equal(rig_feed_as(path->rig, 1, &ack), ENG_RX_DONE);
 }
 
-/* One round trip: the engine sends, timers run, then the peer acknowledges the packets that arrived. */
+/* One round trip: the engine sends, timers run, the peer acknowledges the arrived packets. */
 static inline void path_round(struct path *path)
 {
     struct rig *rig = path->rig;

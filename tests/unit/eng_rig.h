@@ -1,6 +1,6 @@
 /*
- * One engine without a host. The test makes each packet of the peer by hand, frame by frame, so the peer may be
- * hostile. The rig records the output of the engine. For tests of vipd/engine/ (not of the connection manager).
+ * For tests of vipd/engine/ (not of the connection manager): one engine without a host. The test
+ * makes the peer's packets, so the peer may be hostile. The rig records the engine's output.
  */
 #ifndef TESTS_UNIT_ENG_RIG_H
 #define TESTS_UNIT_ENG_RIG_H
@@ -40,7 +40,7 @@ struct rig {
     unsigned events;
     unsigned fetches;
     bool deny;       /* true: the engine can access no memory */
-    bool spoil;      /* memory is accessible, but bytes cannot be placed there */
+    bool spoil;      /* true: the engine can access memory, but cannot place bytes there */
     uint64_t number; /* packet number of the next packet that the test feeds */
     struct eng_packet out;
     struct vip_packet decoded; /* the latest packet that the test pulled from the engine */

@@ -1,6 +1,6 @@
 /*
- * The second half of eng_rig.h; only that file includes it. It makes packets of the peer, pulls and decodes
- * packets of the engine, and lets time pass.
+ * The second half of eng_rig.h; only eng_rig.h includes this file. It makes packets of the peer,
+ * pulls and decodes packets of the engine, and lets time pass.
  */
 #ifndef TESTS_UNIT_ENG_RIG_PEER_H
 #define TESTS_UNIT_ENG_RIG_PEER_H
@@ -11,8 +11,8 @@
 
 /* ---- the peer -------------------------------------------------------------------------- */
 
-/* A frame with fragment [offset, offset + length) of operation op. Its payload is at `offset` in
- * rig.packet. rig_paint has filled rig.packet, so the value of a byte shows its offset. */
+/* Returns a frame with fragment [offset, offset + length) of operation op. Its payload is at
+ * `offset` in rig.packet. rig_paint() gives each byte there a value that depends on its offset. */
 static inline struct vip_frame rig_frame(uint8_t type, uint32_t op, uint32_t offset,
                                          uint32_t length, uint32_t total)
 {
@@ -62,7 +62,7 @@ static inline enum eng_rx_verdict rig_feed(struct rig *rig, uint32_t token, stru
     return rig_feed_as(rig, token, &packet);
 }
 
-/* A packet without frames: all packets below `cumulative` have arrived, `ops` are processed. */
+/* Returns an acknowledgement of all packets below `cumulative`, with `ops` processed operations. */
 static inline struct vip_packet rig_ack(struct rig *rig, uint64_t cumulative, uint32_t ops)
 {
     struct vip_packet packet = rig_packet(rig, 0, NULL);
@@ -103,7 +103,7 @@ static inline bool rig_pull(struct rig *rig)
     return true;
 }
 
-/* Pull all packets that the engine sends now; returns their number. */
+/* Pull all packets that the engine sends now. Returns their number. */
 static inline unsigned rig_drain(struct rig *rig)
 {
     unsigned count = 0;
@@ -113,7 +113,7 @@ static inline unsigned rig_drain(struct rig *rig)
     return count;
 }
 
-/* Let this time pass; serve timers and pull packets as a host does. Returns the number of packets. */
+/* Let `ns` pass. Serve timers and pull packets, as a host does. Returns the number of packets. */
 static inline unsigned rig_wait(struct rig *rig, uint64_t ns)
 {
     uint64_t until_ns = rig->now_ns + ns;

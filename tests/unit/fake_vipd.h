@@ -3,8 +3,8 @@
  * the vipd-writes segment, so it decides each step of vipd.
  *
  * Owns: the socket in a temporary directory (VIPD_RUNTIME_DIR names it), and one session at a time.
- * Does not own: the answers (fake_vipd_answer.h).
- * Include it in one test program only.
+ * Does not own: the answers (fake_vipd_answer.h). Only one source file of a test program includes
+ * this file.
  */
 #ifndef TESTS_FAKE_VIPD_H
 #define TESTS_FAKE_VIPD_H
@@ -26,7 +26,7 @@
 #include "proto/comps.h"
 #include "tests/unit/fake_vipd_answer.h"
 
-/* The name of the socket of a fake whose socket has another name (`hides`). */
+/* Returns the other name of the fake's socket. With `hides`, fake_hangs_up() renames the socket. */
 static inline const char *fake_hidden(const struct fake *fake)
 {
     static _Thread_local char path[96];
@@ -47,7 +47,7 @@ FAKE_ORDERED static bool fake_hangs_up(struct fake *fake, const Vip__Request *re
     return true;
 }
 
-/* Answer that the program has to ask again? */
+/* True if the fake answers this request with "ask again" or with "full". */
 FAKE_ORDERED static bool fake_not_now(const struct fake *fake, const Vip__Request *request)
 {
     return request->body_case == VIP__REQUEST__BODY_OPEN && fake->again > 0 &&
@@ -98,7 +98,7 @@ FAKE_ORDERED static void *fake_accept(void *arg)
     return fake_run(fake);
 }
 
-/* Listen in a new directory. VIPD_RUNTIME_DIR names it from now on. */
+/* Listen in a new directory. VIPD_RUNTIME_DIR names this directory from now on. */
 static void fake_listen(struct fake *fake)
 {
     fake->control = fake->event = fake->doorbell = -1;
@@ -127,8 +127,8 @@ static inline void fake_start(struct fake *fake)
     assert_int_equal(pthread_create(&fake->thread, NULL, fake_accept, fake), 0);
 }
 
-/* Shut down both sockets, as at the end of a vipd process. The control socket is last, because its
- * end starts the next fake. */
+/* Shut down both sockets, as the end of a vipd process does. The control socket comes last, because
+ * its end starts the fake's next life. */
 FAKE_ORDERED static inline void fake_die(struct fake *fake)
 {
     if (fake->event >= 0)
@@ -136,7 +136,7 @@ FAKE_ORDERED static inline void fake_die(struct fake *fake)
     shutdown(fake->control, SHUT_RDWR);
 }
 
-/* Call this after fake_die: the next vipd answers the claim of the program. */
+/* Call this after fake_die(). The next fake vipd then answers the claim of the program. */
 static inline void fake_next(struct fake *fake)
 {
     pthread_join(fake->thread, NULL);
@@ -170,7 +170,7 @@ static inline void fake_stop(struct fake *fake)
     fake_end(fake);
 }
 
-/* Write the entry of a completion. */
+/* Write the entry of a completion. Returns the count that publishes the entry. */
 static __attribute__((unused)) uint32_t fake_comp_write(void *vipd, uint16_t vi,
                                                         enum vip_queue queue, uint32_t position,
                                                         const struct vip_comp *comp)

@@ -46,7 +46,7 @@ enum fake_memory {
     FAKE_MEM_REFUSES,
 };
 
-/* An object that the next fake refuses: the body case of the request, and the number in it. */
+/* An object that the fake refuses: the body case of the request for it, and its number. */
 struct fake_refusal {
     unsigned body_case;
     uint32_t number;
@@ -55,7 +55,7 @@ struct fake_refusal {
 
 struct fake {
     char dir[64];
-    unsigned lives; /* number of vipds that follow, each after the end of the previous vipd */
+    unsigned lives; /* number of vipds that follow this one, each after the end of the one before */
     struct fake_refusal refuses[3]; /* objects that the following vipds refuse */
     struct sockaddr_un address;
     int listener, control, event, doorbell;
@@ -66,33 +66,33 @@ struct fake {
     enum fake_fault fault;
     enum fake_memory memory;
     bool direct;       /* the OpenReply offers direct rings */
-    bool past_rings;   /* the OpenReply says that old rings go on */
-    bool refuses_ring; /* a CreateVi with a ring is answered with ERROR_NOT_SUPPORTED */
+    bool past_rings;   /* the OpenReply says that rings of an earlier life go on */
+    bool refuses_ring; /* the fake refuses a CreateVi with a ring: ERROR_NOT_SUPPORTED */
     uint32_t outlive_ms;
-    /* The last two CreateVi of VIs of an earlier life: did they have a ring, and its values. */
+    /* The last two CreateVi requests for VIs of an earlier life. `ring`: it had a ring. */
     struct fake_past {
         bool ring;
         ino_t file;
         uint32_t half, first, recv_base;
     } past[2];
-    ino_t made, arena; /* inodes: last file for MakeMemory; arena file of OpenRequest */
-    unsigned again;    /* FAKE_AGAIN, FAKE_FULL, FAKE_HANGS_UP: the number of these answers left */
+    ino_t made, arena; /* inodes: file of the last MakeMemory; arena of the last OpenRequest */
+    unsigned again;    /* FAKE_AGAIN, FAKE_FULL, FAKE_HANGS_UP: how often this still happens */
     unsigned ends_at;  /* FAKE_HANGS_UP: the body case of the request */
     bool hides;        /* FAKE_HANGS_UP: also rename the socket (fake_hidden) */
-    /* The contents of the next answers. */
+    /* The contents of the next replies. */
     uint32_t vi, generation, send_position, recv_position, cq, cq_position, number;
-    enum vip_rc code; /* code of all answers except to OpenRequest and MakeMemory */
-    bool found;       /* `found` of the answer to a ConnectWaitRequest or its cancel */
+    enum vip_rc code; /* code of all replies except those to OpenRequest and MakeMemory */
+    bool found;       /* `found` in the reply to a ConnectWaitRequest or to its cancel */
     uint64_t wait_id;
-    /* Sent after the reply to a connect, to an accept, and (if `found`) to a wait or its cancel. */
+    /* The event after the reply to a connect or accept; if `found`, to a wait or its cancel. */
     Vip__Event *after_reply;
-    /* NULL, or called first for each request except OpenRequest and MakeMemory. True: this function
-     * has answered. */
+    /* NULL, or a function that the fake calls first for each request except OpenRequest and
+     * MakeMemory. The function returns true if it has answered. */
     bool (*answers)(struct fake *fake, const Vip__Request *request, const struct vip_fds *fds);
     void *of_answers; /* argument of the functions `answers` and `opens` */
-    /* NULL, or called before and after the answer with the session's descriptors is sent. */
+    /* NULL, or a function that the fake calls before and after it sends an OpenReply with fds. */
     void (*opens)(struct fake *fake, bool sent);
-    /* Number of requests by body case, except OpenRequest and MakeMemory; atomic. */
+    /* Number of requests of each body case, except OpenRequest and MakeMemory; atomic. */
     unsigned requests[64];
 };
 
@@ -145,11 +145,11 @@ static void fake_make_memory(struct fake *fake, const Vip__Request *request)
     close(fd);
 }
 
-/* The test sets the contents of answers; after a request the fake's thread reads them. The socket
+/* The test sets the contents of answers. After a request the fake's thread reads them. The socket
  * orders these accesses, but the thread sanitizer does not know that. */
 #define FAKE_ORDERED __attribute__((no_sanitize("thread")))
 
-/* Answer with again_ms, or hangs_up. For a libvipl that knows neither, add a code and a reason. */
+/* Answer with again_ms or hangs_up. A code and a reason are for a libvipl that knows neither. */
 FAKE_ORDERED static void fake_again(struct fake *fake)
 {
     Vip__Reply reply = VIP__REPLY__INIT;
@@ -166,7 +166,7 @@ FAKE_ORDERED static void fake_again(struct fake *fake)
     vip_control_send(fake->control, &reply.base, NULL, 0, 0);
 }
 
-/* A program that claims its session sends the segments of the last vipd. */
+/* Answer an OpenRequest. A program that claims its session sends the segments of the last vipd. */
 FAKE_ORDERED static void fake_open(struct fake *fake, const Vip__Request *request,
                                    struct vip_fds *fds)
 {
@@ -226,7 +226,7 @@ FAKE_ORDERED static void fake_open(struct fake *fake, const Vip__Request *reques
     close(pair[1]);
 }
 
-/* The program creates a VI of an earlier life again. */
+/* Record the request of a program that creates a VI of an earlier life again. */
 FAKE_ORDERED static void fake_past(struct fake *fake, const Vip__PastVi *past,
                                    const struct vip_fds *fds)
 {
@@ -238,7 +238,7 @@ FAKE_ORDERED static void fake_past(struct fake *fake, const Vip__PastVi *past,
                                        .recv_base = past->recv_base};
 }
 
-/* Returns the number of the object in a request of a program that claims its session. */
+/* Returns the number of the object in the request of a program that claims its session. */
 static uint32_t fake_number(const Vip__Request *request)
 {
     switch ((int)request->body_case) {

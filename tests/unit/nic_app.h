@@ -12,7 +12,7 @@
 static struct nic *rig_nics[RIG_HOSTS];
 static uint64_t rig_peer_dead_ns = 4000000000; /* peer_dead of nics that open later */
 static uint64_t rig_more; /* features of nics that open later, in addition to VIP_FEATURES */
-static uint64_t rig_life; /* a nic that opens with another number has another epoch */
+static uint64_t rig_life; /* life number from which nics that open later get their epoch */
 
 /* The clock that a nic may read within a turn. */
 RIG uint64_t rig_clock(void)
@@ -154,7 +154,7 @@ RIG void rig_on_place(void *ctx, uint64_t number, uint32_t handle, uint64_t offs
     event->bytes = bytes;
 }
 
-/* For tests of direct rings: takes a connection's ring. NULL: the application refuses the ring. */
+/* For tests of direct rings: gets the ring of a connection. NULL: the application refuses it. */
 static bool (*rig_on_direct)(void *ctx, uint16_t vi, uint32_t generation, uint32_t first,
                              unsigned half, int fd);
 
@@ -205,7 +205,7 @@ RIG const struct nic_layout *rig_layout(void)
     return layout;
 }
 
-/* The words of a VI or a CQ that libvipl writes. */
+/* Return the words that libvipl writes for a VI or for a CQ. */
 RIG uint32_t *rig_waiters(const struct rig_app *app, uint16_t vi, unsigned queue)
 {
     return (uint32_t *)(uintptr_t)nic_layout_waiters(rig_layout(), app->app, vi, queue);
@@ -241,7 +241,7 @@ RIG bool rig_comp_read(const struct rig_app *app, uint16_t vi, unsigned queue, u
     return vip_comps_read(&comps, position, position, ret);
 }
 
-static void *rig_vipd_again; /* the segment of an earlier life, for the next application; or NULL */
+static void *rig_vipd_again; /* segment of an earlier life for the next application; or NULL */
 
 RIG struct rig_app *rig_app(struct nic *nic)
 {
@@ -272,7 +272,7 @@ RIG struct rig_app *rig_app(struct nic *nic)
     return NULL;
 }
 
-/* Free an app whose session has ended. */
+/* Free an application whose session has ended. */
 RIG void rig_app_forget(struct rig_app *app)
 {
     registry_free(app->registry);

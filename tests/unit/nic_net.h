@@ -1,6 +1,6 @@
 /*
- * The network of nic_rig.h: links in memory, virtual time, and losses, duplicates and reordering that
- * follow from a seed.
+ * The network of nic_rig.h: links in memory, and virtual time. A seed decides which packets are
+ * lost, duplicated and reordered.
  */
 #ifndef TESTS_UNIT_NIC_NET_H
 #define TESTS_UNIT_NIC_NET_H
@@ -49,14 +49,14 @@ struct rig_packet {
 };
 
 struct rig_host {
-    struct link link; /* must be first, because the code casts a pointer to it to rig_host */
+    struct link link; /* must be first: the code casts a pointer to `link` to one to rig_host */
     struct rig_packet *queue[RIG_QUEUE];
     unsigned head, count;
     unsigned out;              /* buffers that recv has returned and that are not yet released */
-    unsigned send_max;         /* limit of packets in one call of send (a full link); 0: no limit */
+    unsigned send_max;         /* most packets in one call of send (a full link); 0: no limit */
     bool refuse;               /* send takes no packets */
-    void (*before_recv)(void); /* recv calls it first, after the NIC has read the clock */
-    void (*before_send)(void); /* send calls it first, after the checksum of the packet */
+    void (*before_recv)(void); /* called at the start of recv; the NIC has read the clock before */
+    void (*before_send)(void); /* called at the start of send; the packets have their checksums */
     struct link_stats stats;
 };
 
@@ -218,8 +218,8 @@ static const struct link_class rig_class = {
     .close = rig_link_close,
 };
 
-/* Links of this class have the name of the link with planted faults. With this name, packets of a
- * nic to itself also use the link. */
+/* This class has the name of the class with planted faults. A link with this name also carries the
+ * packets of a nic to itself. */
 static const struct link_class rig_fault_class = {
     .name = "fault",
     .send = rig_send,

@@ -1,7 +1,7 @@
 /*
  * Programs that outlive their vipd, for the tests of NICs in several lives. A program does the work
  * of libvipl: it keeps descriptors that have not completed, and posts them again. No message may be
- * lost, arrive twice or in another order.
+ * lost or arrive twice, and the order of messages may not change.
  */
 #ifndef TESTS_UNIT_NIC_OUTLIVE_H
 #define TESTS_UNIT_NIC_OUTLIVE_H
@@ -13,25 +13,25 @@
 #define BYTES 3000u
 #define TOTAL 200u
 
-/* Memory that a program registers again, with the same handle. */
+/* Memory that a program registers again in each life, with the same handle. */
 struct memory {
     struct rig_mem mem;
     int fd;
 };
 
-/* A program: its posts and its completions. Its operations 0, 1, 2 ... have different lengths. Of
- * four operations two are sends, one is an RDMA Write with immediate data into the peer's `window`,
- * and one is an RDMA Read of the peer's `book`. */
+/* A program with the counts of its posts and completions. Its operations 0, 1, 2 ... have different
+ * lengths. Of four operations two are sends, one is an RDMA Write with immediate data into the
+ * peer's `window`, and one is an RDMA Read of the peer's `book`. */
 struct program {
     unsigned host;
     struct rig_app *app;
     uint16_t vi;
     struct memory out, in, window, book, land;
     unsigned posted, completed; /* number of operations */
-    unsigned offered, received; /* number of receives */
-    unsigned next;       /* the peer's operation that uses up the next receive, or an earlier one */
-    int32_t cq;          /* the CQ of both queues; or -1 */
-    unsigned entries[2]; /* number of CQ entries read, per queue */
+    unsigned offered, received; /* number of receive descriptors */
+    unsigned next;              /* first operation of the peer that may complete the next receive */
+    int32_t cq;                 /* the CQ of both queues; or -1 */
+    unsigned entries[2];        /* number of CQ entries read, per queue */
     struct nic_vi_checkpoint past;
 };
 
@@ -45,7 +45,7 @@ RIG bool is_read(unsigned op)
     return op % 4 == 3;
 }
 
-/* Number of operations of one program that use up a receive. */
+/* Number of operations of one program that use up a receive descriptor of the peer. */
 #define TAKING (TOTAL - TOTAL / 4)
 
 RIG uint32_t length_of(unsigned message)
@@ -86,7 +86,7 @@ RIG void recv_post(struct program *p, unsigned message)
     rig_post_recv(p->app, p->vi, rig_seg(&p->in.mem, message % DEPTH * BYTES, BYTES));
 }
 
-/* Check the completions. */
+/* Read the new completions of a program. Check them and the data. */
 RIG void see(struct program *p, unsigned peer)
 {
     struct vip_comp comp;
@@ -119,7 +119,7 @@ RIG void see(struct program *p, unsigned peer)
     }
 }
 
-/* Read CQ entries. Each entry must have a completion. */
+/* Read and count the new CQ entries of a program. */
 RIG void see_entries(struct program *p)
 {
     struct vip_cqe entry;
@@ -130,7 +130,7 @@ RIG void see_entries(struct program *p)
     }
 }
 
-/* Check the completions, then post as much as possible. */
+/* Check the new completions, then post as much as possible. */
 RIG void act(struct program *p, const struct program *peer)
 {
     see(p, peer->host);
@@ -140,7 +140,7 @@ RIG void act(struct program *p, const struct program *peer)
         op_post(p, peer, p->posted++);
 }
 
-/* Register memory. handle: 0, or the handle of the earlier life. */
+/* Register memory. `handle` is the handle of the earlier life, or 0 in the first life. */
 RIG void memory_add(struct rig_app *app, struct memory *of, uint32_t handle)
 {
     struct registry_region region = {

@@ -1,5 +1,5 @@
 /*
- * Actions of the applications of nic_app.h: register memory, create VIs, post, take completions.
+ * Actions of the applications of nic_app.h: register memory, create VIs, post, read completions.
  */
 #ifndef TESTS_UNIT_NIC_POST_H
 #define TESTS_UNIT_NIC_POST_H
@@ -78,7 +78,7 @@ RIG uint16_t rig_vi(struct rig_app *app, uint16_t level)
     return rig_vi_cq(app, level, -1, -1);
 }
 
-/* Post a descriptor, continuations first, so that vipd never finds an incomplete descriptor. */
+/* Post a descriptor. Its continuation slots come first, so vipd finds no incomplete descriptor. */
 RIG void rig_post(struct rig_app *app, uint16_t vi, enum vip_queue queue, uint16_t control,
                   uint64_t imm, const struct vip_shm_seg *segs, uint16_t count)
 {

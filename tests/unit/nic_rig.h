@@ -1,13 +1,13 @@
 /*
- * A test bench for vipd/nic: a network in memory with faults from a seed (nic_net.h), nics on this network
- * and applications (nic_app.h). This file runs the nics and connects VIs. No threads, no sleeps.
+ * A test bench for vipd/nic: a network in memory with faults from a seed (nic_net.h), nics on this
+ * network, applications (nic_app.h). This file runs nics and connects VIs. It has no threads.
  */
 #ifndef TESTS_UNIT_NIC_RIG_H
 #define TESTS_UNIT_NIC_RIG_H
 
 #include "unit/nic_post.h"
 
-/* One step: RIG_STEP_NS of virtual time, then one turn of each nic. True if a nic had work. */
+/* Let RIG_STEP_NS of virtual time pass, then run one turn of each nic. True if a nic had work. */
 RIG bool rig_step(void)
 {
     bool did = false;
@@ -29,7 +29,7 @@ RIG void rig_steps(unsigned count)
         rig_step();
 }
 
-/* Let virtual time pass: run the nics and their timers, and skip the time in which no nic has work. */
+/* Let virtual time pass. Run the nics and their timers, but skip time in which no nic has work. */
 RIG void rig_pass(uint64_t ns)
 {
     uint64_t end = rig_now + ns;

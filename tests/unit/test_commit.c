@@ -1,10 +1,10 @@
 /*
- * A vipd is killed within its turn, after any store to shared memory (proto/store.h). The next vipd
- * knows only the vipd-writes segment: the processed operations and the published completions. No
- * message, completion or CQ entry may be lost or appear twice.
+ * These tests kill a vipd within its turn, after any store to shared memory (proto/store.h). The
+ * next vipd knows only the vipd-writes segment: the processed operations and the published
+ * completions. No message, completion or CQ entry may be lost or appear twice.
  *
- * The NICs are compiled with VIP_STORE_CHECK. A kill is a longjmp out of the turn; the memory of the
- * killed NIC is not freed.
+ * The NICs are compiled with VIP_STORE_CHECK. A kill is a longjmp out of the turn. The memory of
+ * the killed NIC is not freed.
  */
 #include <setjmp.h>
 
@@ -13,7 +13,7 @@
 
 static jmp_buf killed;
 static bool armed;    /* the victim is in its turn */
-static unsigned left; /* number of stores until it is killed; 0: no kill */
+static unsigned left; /* number of stores until the victim is killed; 0: no kill */
 
 void vip_store_note(void)
 {
@@ -37,7 +37,7 @@ static bool step(unsigned victim)
     return false;
 }
 
-/* Returns how many entries of this queue in the CQ's ring the program has not read. */
+/* Returns how many entries of this queue, not yet read by the program, are in the CQ's ring. */
 static uint32_t unread(const struct program *p, unsigned queue)
 {
     uint32_t at = p->app->cq_position[p->cq], count = 0;
@@ -58,7 +58,7 @@ static void entries_again(struct program *p)
                              shown[q] - p->entries[q] - unread(p, q));
 }
 
-/* Leave the killed NIC as it is; its program takes the segments. */
+/* Forget the killed NIC without closing it. The next NIC has another epoch. */
 static void leave_nic(const struct rig_app *old)
 {
     for (unsigned i = 0; i < RIG_APPS; i++)
@@ -86,7 +86,7 @@ static void session_again(struct program *p)
     assert_int_equal(nic_cq_restore(p->app->session, (uint32_t)p->cq), VIP_RC_SUCCESS);
 }
 
-/* Start the next life of the victim. From the last life it has only the segment. */
+/* Start the next life of the victim. It knows only the segment of the last life. */
 static void next_life(struct program *p, const struct program *peer, bool looks)
 {
     char why[128] = "";
@@ -172,8 +172,8 @@ static void test_with_losses(void **state)
         kills(VIP_LVL_DELIVERY, seed, 100000);
 }
 
-/* A message that is too long for its receive ends the connection. From then on vipd is killed after
- * its n-th store. If the receive has failed, the connection is over, even if nothing reports it. */
+/* A message that is too long for its receive descriptor ends the connection. vipd is killed after
+ * its n-th store. If the segment shows the failed descriptor, it must also show this end. */
 static bool end_is_seen(unsigned n)
 {
     struct program p[2];
@@ -218,8 +218,8 @@ struct known {
     uint32_t state, ended;
 };
 
-/* vipd is killed after the n-th store while it restores a VI. The next vipd must find the same
- * state of the connection. Returns true if vipd was killed. */
+/* vipd is killed after the n-th store while it restores a VI. The next vipd must find the state of
+ * the connection unchanged. Returns true if vipd was killed. */
 static bool restore_is_cut(struct known before, unsigned n)
 {
     struct program p[2];
@@ -249,7 +249,7 @@ static bool restore_is_cut(struct known before, unsigned n)
     armed = false;
     left = 0;
     assert_int_not_equal(head->state, VIP_VIST_IDLE);
-    p[1].past.connected = true; /* the ticket of the connection says so */
+    p[1].past.connected = true; /* the ticket says that the connection exists */
     nic_vi_recover(p[1].app->vipd, &p[1].past);
     assert_int_equal(p[1].past.connected, first.connected);
     assert_int_equal(p[1].past.lost, first.lost);
@@ -275,7 +275,7 @@ static void test_killed_while_it_restores(void **state)
     }
 }
 
-/* In the next life the ring of a CQ has room only for as many entries as the program has read. */
+/* The next life begins with a nearly full CQ ring. Entries that find no room come later. */
 static void test_full_cq(void **state)
 {
     struct program p = begin(0, VIP_LVL_DELIVERY, true);
@@ -300,7 +300,7 @@ static void test_full_cq(void **state)
     rig_teardown(NULL);
 }
 
-/* A program reports impossibly many missing entries. vipd writes at most CQ_UNREAD_MAX. */
+/* A program says that impossibly many entries are missing. vipd writes at most CQ_UNREAD_MAX. */
 static void test_owed(void **state)
 {
     struct program p = begin(0, VIP_LVL_DELIVERY, true);

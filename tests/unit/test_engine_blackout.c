@@ -1,8 +1,8 @@
 /*
- * The engine first repeats the packet with the content that the peer needs next. The difficult
+ * When the engine repeats packets, the content that the peer needs next comes first. The difficult
  * case: a network has lost a full ring of packet numbers. The needed content was repeated in vain,
- * so it has a high number now. A peer that holds its limit of later packets accepts only this
- * content.
+ * so it has a high number now. The peer holds as many later packets as it can, so it accepts only
+ * the needed content.
  */
 #include "eng_rig.h"
 
@@ -11,18 +11,18 @@
 #define MESSAGE      65536u
 #define MESSAGES     64u
 
-/* With NUMBERS_MIN packets under way no number is left for new content (vipd/engine/internal.h). */
+/* With this many packets under way no number is left for new content (vipd/engine/internal.h). */
 #define NUMBERS_MIN 1700u
 
-/* Reads that may be open at once (ENG_READS_MAX). */
+/* Number of reads that may be open at once (ENG_READS_MAX). */
 #define READS 16u
 
-/* The peer holds HELD packets; the first of them is HELD_FROM numbers after the packet that the peer needs. */
+/* The peer holds HELD packets. They begin HELD_FROM numbers after the packet that it needs. */
 #define HELD      512u
 #define HELD_FROM 1000u
 
-/* Send and acknowledge rounds of packets until a round has NUMBERS_MIN packets. That round is not acknowledged;
- * returns its number of packets and its first packet number. */
+/* Send and acknowledge rounds of packets, except the first round with at least NUMBERS_MIN packets:
+ * it is only sent. Returns this round's number of packets and its first packet number. */
 static unsigned grow(struct rig *rig, uint64_t *ret_first)
 {
     uint64_t sent = 0;
@@ -40,7 +40,7 @@ static unsigned grow(struct rig *rig, uint64_t *ret_first)
     return packets;
 }
 
-/* Let this time pass. True: a packet with this fragment was sent. */
+/* Let `ns` pass. True: the engine sent a packet with the fragment at `offset` of operation `op`. */
 static bool repeats(struct rig *rig, uint32_t op, uint32_t offset, uint64_t ns)
 {
     uint64_t until_ns = rig->now_ns + ns;
@@ -78,8 +78,8 @@ static void test_what_is_needed_comes_first(void **state)
     rig_connect(rig, PACKET_BYTES, WINDOW_BYTES);
     for (unsigned i = 0; i < MESSAGES; i++)
         rig_send(rig, 0, MESSAGE);
-    /* The peer has reported no operation as processed, so it needs the content of the first packet that is not
-     * acknowledged. If no answer arrives, the engine repeats this packet first. */
+    /* The peer has processed no operation, so it needs the content of the first unacknowledged
+     * packet. If no answer arrives, the engine repeats this packet first. */
     assert_true(grow(rig, &first) >= NUMBERS_MIN);
     rig->now_ns = eng_deadline(rig->eng);
     eng_tick(rig->eng, rig->now_ns);
@@ -87,8 +87,8 @@ static void test_what_is_needed_comes_first(void **state)
     op = rig->decoded.frames[0].op;
     offset = rig->decoded.frames[0].offset;
     assert_true(repeats(rig, op, offset, 1000000000));
-    /* The network works again, and the peer acknowledges the later packets that it holds. All packets before these
-     * count as lost then. */
+    /* The network works again, and the peer acknowledges the later packets that it holds. All
+     * packets before these now count as lost. */
     ack = rig_ack(rig, first, 0);
     ack.hdr.range_count = 1;
     ack.ranges[0] = (struct vip_range){.start = HELD_FROM, .end = HELD_FROM + HELD};
@@ -101,7 +101,7 @@ static void test_what_is_needed_comes_first(void **state)
     rig_free(rig);
 }
 
-/* Let the timer expire. Returns the frame of the first packet that is sent then. */
+/* Let the timer expire. Returns the frame of the first packet that the engine then sends. */
 static const struct vip_frame *expire(struct rig *rig)
 {
     rig->now_ns = eng_deadline(rig->eng);
@@ -111,8 +111,8 @@ static const struct vip_frame *expire(struct rig *rig)
     return &rig->decoded.frames[0];
 }
 
-/* The peer has processed operation 0. It dropped repeated packets, so it has not acknowledged all
- * packets of operation 0. So the first repetition must have the content of operation 1. */
+/* The peer has processed operation 0 but acknowledged none of its packets, because it dropped
+ * repeated packets. The first repetition must have the content of operation 1. */
 static void test_operation_that_is_done(void **state)
 {
     struct rig *rig = rig_new_with(VIP_LVL_DELIVERY, &ENG_CONFIG_DEFAULT);
@@ -125,13 +125,13 @@ static void test_operation_that_is_done(void **state)
     assert_int_equal(rig_feed_ack(rig, 1, 1), ENG_RX_DONE);
     assert_false(rig_pull(rig));
     frame = expire(rig);
-    /* It starts at the start of operation 1, which shared a packet with the end of operation 0. */
+    /* The frame has the start of operation 1. A packet with the end of operation 0 had it, too. */
     assert_int_equal(frame->op, 1);
     assert_int_equal(frame->offset, 0);
     rig_free(rig);
 }
 
-/* Answers to reads: a peer that starts a later read in the same slot has the earlier answer. */
+/* A peer that uses a slot for a new read has the answer to the old read: it is not repeated. */
 static void test_answer_that_is_there(void **state)
 {
     struct rig *rig = rig_new(VIP_LVL_DELIVERY);

@@ -10,7 +10,7 @@
 #define US 1000ull
 #define MS 1000000ull
 
-/* A path in rounds: in each round the whole window is acknowledged. */
+/* A path that works in rounds. In each round the peer acknowledges the whole window. */
 struct path {
     uint64_t now_ns, base_ns, number;
 };
@@ -73,7 +73,7 @@ static void cubic_grows_and_yields(void **state)
     assert_int_equal(cc.now.window_bytes, 1000000);
 }
 
-/* Returns the round trip of a path that holds 100 packets; further packets wait in its queue. */
+/* Returns the round-trip time of a path that holds 100 packets. More packets wait in its queue. */
 static uint64_t bottleneck(const struct eng_cc *cc)
 {
     uint64_t packets = cc->now.window_bytes / cc->packet_bytes;
@@ -91,7 +91,7 @@ static void delay_keeps_a_share(void **state)
         round_trip(&cc, &path, bottleneck(&cc), true);
     assert_false(cc.now.delay.starting);
     assert_in_range(cc.now.window_bytes, 155000, 175000);
-    /* With rare losses and this queue the window shrinks, but the path stays full. */
+    /* Rare losses on a path with this queue shrink the window, but the path stays full. */
     for (unsigned i = 0; i < 300; i++) {
         lose(&cc, path.number, path.number + 1);
         round_trip(&cc, &path, bottleneck(&cc), true);
@@ -138,7 +138,7 @@ static void delay_unused(void **state)
     assert_int_equal(cc.now.window_bytes, before);
 }
 
-/* Packets arrive that were declared lost. When all of them have arrived, the window returns to its old size. */
+/* Packets arrive after they counted as lost. When all have arrived, the window has its old size. */
 static void spurious_undone(void **state)
 {
     struct path path = {.number = 1, .now_ns = MS};
@@ -161,8 +161,8 @@ static void spurious_undone(void **state)
     assert_int_equal(cc.now.window_bytes, before);
 }
 
-/* A silence shrinks the window to its minimum. If a packet from before the silence is then
- * acknowledged first, nothing was lost, and the window gets its old size. */
+/* A silence shrinks the window to its minimum. If the next acknowledgement is for a packet from
+ * before the silence, nothing was lost, and the window gets its old size again. */
 static void silence_undone(void **state)
 {
     struct path path = {.number = 1, .now_ns = MS};

@@ -1,6 +1,7 @@
 /*
- * Connection manager: how connections are made, one rule at a time, over a link. The test chooses
- * its losses. The end of connections, limits and bad input: test_engine_cm_end.c.
+ * Connection manager: how connections are made. Each test checks one rule over a link, and chooses
+ * which packets the link loses. test_engine_cm_end.c tests the end of connections, limits and bad
+ * input.
  */
 #include "tests/unit/cm_world_run.h"
 
@@ -21,7 +22,7 @@ static void test_connect(void **state)
     assert_true(c->local_id == s->remote_id && c->remote_id == s->local_id);
     assert_true(c->info.remote_epoch == w->hosts[SERVER].epoch);
     assert_true(s->info.remote_epoch == w->hosts[CLIENT].epoch);
-    /* Both sides use the smaller of the two packet sizes. Each side uses the window of the other side. */
+    /* Both sides use the smaller packet size of the two. Each side uses the other side's window. */
     assert_int_equal(c->info.packet_bytes, 8192);
     assert_int_equal(s->info.packet_bytes, 8192);
     assert_int_equal(c->info.window_bytes, 66536);
@@ -106,7 +107,7 @@ static void test_grace_is_longer_where_a_server_loops(void **state)
     attempt = &w->hosts[CLIENT].requests[host_request(w, CLIENT, SERVER, "svc", FOR_EVER)];
     world_run(w, 1 * S);
     assert_in_range(attempt->done_ns - start_ns, 200 * MS, 202 * MS);
-    /* A second has passed without a waiter, so vipd keeps requests only for a short time again. */
+    /* vipd now keeps a request only for a short time, because nobody has waited for a second. */
     world_run(w, 1 * S);
     start_ns = w->now_ns;
     attempt = &w->hosts[CLIENT].requests[host_request(w, CLIENT, SERVER, "svc", FOR_EVER)];
@@ -115,11 +116,9 @@ static void test_grace_is_longer_where_a_server_loops(void **state)
     world_free(w);
 }
 
-/*
- * vipd keeps a request for grace_loop_ns (2 s) at a server that has waited twice. Case 0: the server waits again
- * and gets the request. Case 1: the server ends, and the client gets NO_MATCH soon. Case 2: the server lives but
- * does not wait again, and the client gets NO_MATCH after 2 s.
- */
+/* A server has waited twice, so vipd keeps a request for grace_loop_ns (2 s). Case 0: the server
+ * waits again and gets the request. Case 1: the server ends, and the client soon gets NO_MATCH.
+ * Case 2: the server runs on without a wait, and the client gets NO_MATCH after 2 s. */
 static void test_a_server_that_loops_loses_no_request(void **state)
 {
     for (unsigned how = 0; how < 3; how++) {
@@ -154,8 +153,8 @@ static void test_a_server_that_loops_loses_no_request(void **state)
     }
 }
 
-/* A server answers after seconds and does not wait again. vipd keeps the next client's request
- * meanwhile. This client gets NO_MATCH some 2 s after that answer. */
+/* A server needs seconds for an answer and then does not wait again. vipd keeps the next client's
+ * request. This client gets NO_MATCH about 2 s after the answer. */
 static void test_a_server_that_loops_ends_with_its_work(void **state)
 {
     struct world *w = world_new(2, 55);
@@ -182,7 +181,7 @@ static void test_a_server_that_loops_ends_with_its_work(void **state)
     world_free(w);
 }
 
-/* A server may need seconds to answer its first request; meanwhile vipd keeps the next request for it. */
+/* A server needs seconds to answer its first request. vipd keeps the next request for it. */
 static void test_a_server_at_work_loses_no_request(void **state)
 {
     struct world *w = world_new(2, 60);
@@ -218,7 +217,7 @@ static void test_discriminators_match_exactly(void **state)
     host_request(w, CLIENT, SERVER, "abcd", FOR_EVER);
     world_run(w, 1 * S);
     assert_int_equal(server->incoming_count, 2);
-    assert_int_equal(server->incoming[0].wait, 3); /* the request that has waited longer */
+    assert_int_equal(server->incoming[0].wait, 3); /* waiter 3 has waited longer than 4 */
     assert_int_equal(server->incoming[1].wait, 1);
     assert_int_equal(w->hosts[CLIENT].requests[2].rc, VIP_RC_NO_MATCH);
     assert_int_equal(stats_of(w, SERVER).waiters, 2);
@@ -233,7 +232,7 @@ static void test_reject(void **state)
         {VIP_RC_REJECT, VIP_RC_REJECT},
         {VIP_RC_NO_MATCH, VIP_RC_NO_MATCH},
         {VIP_RC_INVALID_MTU, VIP_RC_INVALID_MTU},
-        {VIP_RC_NOT_DONE, VIP_RC_REJECT}, /* the code is no result of a connect */
+        {VIP_RC_NOT_DONE, VIP_RC_REJECT}, /* NOT_DONE is no valid result of a connect */
         {VIP_RC_SUCCESS, VIP_RC_REJECT},
     };
     struct world *w = world_new(2, 7);
@@ -305,8 +304,8 @@ static void test_time_limit(void **state)
     assert_true(r[2].done_ns - start_ns == 10 * S);
     assert_true(cm_deadline(w->hosts[CLIENT].cm) == UINT64_MAX);
 
-    /* The host answers, but its application does not. The time limit ends the request, and
-     * cm_accept reports this. */
+    /* The server's vipd answers, but its application does not. The time limit ends the request, and
+     * a later cm_accept reports that. */
     w->filter = NULL;
     host_listen(w, SERVER, 1, "svc");
     start_ns = w->now_ns;
@@ -525,8 +524,8 @@ static void test_close_while_accepting(void **state)
     world_free(w);
 }
 
-/* The server's program accepts and ends. The CLOSE arrives before the ACCEPT. The client sends a
- * CONFIRM, and the RESET that answers it is lost. A repeated CLOSE must end the connection. */
+/* The server's program accepts, then ends. The CLOSE arrives before the ACCEPT. The client sends a
+ * CONFIRM, and the server's RESET is lost. A repeated CLOSE must end the connection. */
 static void test_close_overtakes_accept(void **state)
 {
     struct world *w = world_new(2, 21);
@@ -556,11 +555,9 @@ static void test_close_overtakes_accept(void **state)
     world_free(w);
 }
 
-/*
- * A program accepts a request and ends, and another program on its host accepts the same request. The first ACCEPT
- * arrives after the second one. The client must not answer the first ACCEPT with a CANCEL, because
- * a CANCEL would end the connection of the second ACCEPT (simrun --seed 1796000000012350).
- */
+/* A program accepts a request and ends. Another program on its host accepts the same request. The
+ * first ACCEPT arrives after the second one. The client must not answer it with a CANCEL, because a
+ * CANCEL would end the connection of the second ACCEPT (simrun --seed 1796000000012350). */
 static void test_late_other_accept(void **state)
 {
     struct world *w = world_new(2, 22);
@@ -592,7 +589,7 @@ static void test_close_before_confirm(void **state)
     struct world *w = world_new(2, 20);
     struct host *client = &w->hosts[CLIENT], *server = &w->hosts[SERVER];
 
-    /* The client closes at once, and its CONFIRM is lost. The server still reports the connection, then its end. */
+    /* The client closes at once; its CONFIRM is lost. The server reports connection and end. */
     lose(w, VIP_CM_CONFIRM, 1);
     host_listen(w, SERVER, 1, "svc");
     host_request(w, CLIENT, SERVER, "svc", FOR_EVER);

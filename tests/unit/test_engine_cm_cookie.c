@@ -1,12 +1,13 @@
 /*
- * Cookies: a client must prove that it receives at its address before its request uses memory or a waiter. Clients
- * remember cookies; secrets change. The client's address inside a request must be the source of the packet.
+ * Cookies. Before a request uses memory or a waiter, the client must prove that it receives at its
+ * address. A client remembers its cookies. The server changes its secret. The client's address in a
+ * REQUEST must be the source address of the packet.
  */
 #include "tests/unit/cm_world_run.h"
 
 #include "proto/siphash.h"
 
-/* Published test vectors of SipHash-2-4: key 00..0f, inputs 00 01 02 ... of 0 to 3 and of 15 bytes. */
+/* Published test vectors of SipHash-2-4: key 00..0f, inputs 00 01 02 ... of 0 to 3 and 15 bytes. */
 static void test_siphash(void **state)
 {
     static const uint64_t want[] = {0x726fdb47dd0e0e31ull, 0x74f839c593dc67fdull,
@@ -22,7 +23,7 @@ static void test_siphash(void **state)
     assert_true(siphash(&key, bytes, 15) == 0xa129ca6149be45e5ull);
 }
 
-/* Make a REQUEST as a stranger does. */
+/* Returns a REQUEST that a stranger makes. */
 static struct vip_cm forged(struct world *w, const char *disc, uint64_t id, uint64_t cookie)
 {
     return (struct vip_cm){.type = VIP_CM_REQUEST,
@@ -45,7 +46,7 @@ static void flood(struct world *w, unsigned count, uint64_t first_id, const char
     }
 }
 
-/* A flood of requests without a cookie uses no memory and no waiter; an honest client still connects. */
+/* A flood of requests without a cookie uses no memory and no waiter. An honest client connects. */
 static void test_flood(void **state)
 {
     struct world *w = world_new_asking(2, 71, true);
@@ -70,10 +71,9 @@ static void test_flood(void **state)
     world_free(w);
 }
 
-/*
- * Two hosts are connected. A stranger knows their epochs and sends requests with the client's address, or with the
- * server's own address. The server ignores such requests without a cookie, in spite of the connection.
- */
+/* Two hosts are connected. A stranger knows their epochs and sends requests with the client's or
+ * the server's address. Although the hosts are connected, the server ignores these requests,
+ * because they have no cookie. */
 static void test_connection_is_no_proof(void **state)
 {
     struct world *w = world_new_asking(2, 76, true);
@@ -96,7 +96,7 @@ static void test_connection_is_no_proof(void **state)
     world_free(w);
 }
 
-/* The host address that a REQUEST names as its client must be empty, or the source address of the packet. */
+/* The client address in a REQUEST must be empty, or be the source address of the packet. */
 static void test_true_address(void **state)
 {
     struct world *w = world_new(3, 77);
@@ -123,7 +123,7 @@ static void test_true_address(void **state)
     world_free(w);
 }
 
-/* A client gets a cookie once: later requests to the same host need no extra round trip. */
+/* A client gets a cookie once. Its later requests to the same host need no extra round trip. */
 static void test_remembered(void **state)
 {
     struct world *w = world_new_asking(3, 78, true);
@@ -147,7 +147,7 @@ static void test_remembered(void **state)
     world_free(w);
 }
 
-/* A cookie is valid for one address, for one life of the client, and for a limited time. */
+/* The last cookie, valid for one address, for one life of the client, and for a limited time. */
 static uint64_t last_cookie;
 
 static bool watch(struct world *w, unsigned from, unsigned to, const struct vip_cm *msg)
@@ -194,7 +194,7 @@ static void test_binding(void **state)
     assert_int_equal(waiters_after(w, CLIENT, 666, 4, cookie ^ 1), 1);
     assert_int_equal(waiters_after(w, CLIENT, 666, 5, cookie), 0);
 
-    /* A cookie is valid after one change of the secret, and not after two. */
+    /* A cookie is valid after one change of the secret, but not after two changes. */
     host_listen(w, SERVER, 2, "svc");
     host_listen(w, SERVER, 3, "svc");
     old = ask_cookie(w, 40);
@@ -207,7 +207,7 @@ static void test_binding(void **state)
     world_free(w);
 }
 
-/* Even the first request of a quiet host needs a cookie; without a cookie it uses no memory and no waiter. */
+/* Even a quiet host's first request needs a cookie. Without one, the request uses no memory. */
 static void test_always(void **state)
 {
     struct world *w = world_new_asking(3, 73, true);
@@ -228,7 +228,7 @@ static void test_always(void **state)
     connect_pair(w, &client, &server);
     assert_int_equal(stats_of(w, SERVER).cookies_sent, 2);
     assert_int_equal(stats_of(w, CLIENT).cookies_received, 1);
-    /* This client remembers its cookie, so the server does not ask again. Another host has no cookie yet. */
+    /* This client remembers its cookie and is not asked again, but another host is asked. */
     connect_pair(w, &client, &server);
     assert_int_equal(stats_of(w, SERVER).cookies_sent, 2);
     host_listen(w, SERVER, 2, "svc");
@@ -258,7 +258,7 @@ static void test_always_lost(void **state)
     world_free(w);
 }
 
-/* Peer to peer: at least one host asks the other for a cookie, and the two requests still meet. */
+/* Two peer-to-peer requests meet, although at least one host asks the other for a cookie. */
 static void test_always_peers(void **state)
 {
     struct world *w = world_new_asking(2, 75, true);

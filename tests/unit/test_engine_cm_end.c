@@ -48,7 +48,7 @@ static void test_close_lost(void **state)
     world_run(w, 1 * S);
     assert_int_equal(c->closed, 1);
 
-    /* The peer does not answer: after close_timeout_ns the host stops repeating its CLOSE. */
+    /* If the peer does not answer, the host stops repeating its CLOSE after close_timeout_ns. */
     connect_pair(w, &c, &s);
     w->filter = drop_all;
     host_close(w, SERVER, s);
@@ -59,7 +59,7 @@ static void test_close_lost(void **state)
     world_free(w);
 }
 
-/* A host acknowledges none of many CLOSE messages. One rate (CM_CLOSES_PER_S) limits all their repetitions. */
+/* A host acknowledges no CLOSE. CM_CLOSES_PER_S limits the rate of all repeated CLOSE messages. */
 static void test_many_closes_of_a_silent_host(void **state)
 {
     enum { MANY = 600 };
@@ -74,7 +74,7 @@ static void test_many_closes_of_a_silent_host(void **state)
         host_close(w, SERVER, s[i]);
     assert_int_equal(w->sent_of_type[VIP_CM_CLOSE], MANY);
     host_server_ends(w, SERVER);
-    world_run(w, 2 * S); /* the client has not detected the server's end yet */
+    world_run(w, 2 * S); /* the client does not detect the server's end in this time */
     assert_in_range(w->sent_of_type[VIP_CM_CLOSE], 2 * MANY, MANY + 2 * CM_CLOSES_PER_S);
     world_run(w, 50 * S);
     assert_int_equal(w->hosts[SERVER].allocs, 0);
@@ -106,7 +106,7 @@ static void test_keepalive(void **state)
     world_run(w, 100 * S);
     assert_true(c[0]->alive && s[0]->alive);
     world_run(w, 10 * MS);
-    /* One keepalive per peer, not per connection: one of the two hosts sends a PING about once a second. */
+    /* PINGs are per peer, not per connection: one host sends a PING about once a second. */
     assert_in_range(w->sent_of_type[VIP_CM_PING], 90, 210);
     assert_int_equal(w->sent_of_type[VIP_CM_PONG], w->sent_of_type[VIP_CM_PING]);
 
@@ -118,12 +118,12 @@ static void test_keepalive(void **state)
         world_run(w, 500 * MS);
     }
     assert_int_equal(w->sent_of_type[VIP_CM_PING], 0);
-    cm_heard(w->hosts[CLIENT].cm, 0x12345, w->now_ns); /* there is no such peer */
+    cm_heard(w->hosts[CLIENT].cm, 0x12345, w->now_ns); /* no peer has this number */
     assert_null(cm_peer_host(w->hosts[CLIENT].cm, 0x12345));
     world_free(w);
 }
 
-/* A peer has our epoch: another NIC of our vipd, or a hostile host. Its end is still detected. */
+/* A peer has our epoch: it is another NIC of our vipd, or hostile. We still detect its end. */
 static void test_our_epoch_elsewhere(void **state)
 {
     struct world *w = world_new(2, 26);
@@ -160,13 +160,13 @@ static void test_peer_dead(void **state)
     assert_int_equal(stats_of(w, CLIENT).peers, 0);
     assert_true(world_next_ns(w) == UINT64_MAX);
 
-    /* Afterwards a new connection works. */
+    /* After the loss a new connection works. */
     w->filter = NULL;
     connect_pair(w, &c, &s);
     world_free(w);
 }
 
-/* A peer is declared dead while an accept waits for a CONFIRM. Later data does not change that. */
+/* A peer is declared dead while an accept waits for a CONFIRM. Later data does not confirm it. */
 static void test_data_after_death(void **state)
 {
     struct world *w = world_new(2, 27);
@@ -276,7 +276,7 @@ static void test_one_sided_silence(void **state)
     struct conn *c, *s;
 
     /* Nothing arrives at the client, so it ends the connection. Packets arrive at the server, but
-     * its end must not stay connected either. */
+     * the server's end must not stay connected either. */
     connect_pair(w, &c, &s);
     w->filter = drop_from_server;
     world_run(w, 6 * S);
@@ -361,7 +361,7 @@ static void test_reset(void **state)
     cm_unknown_conn(server->cm, &client->addr, &hdr, w->now_ns);
     world_run(w, 1 * MS);
     assert_int_equal(c->reset, 1);
-    assert_int_equal(stats_of(w, CLIENT).unexpected, 1); /* this is the second RESET */
+    assert_int_equal(stats_of(w, CLIENT).unexpected, 1); /* the second RESET was unexpected */
 
     /* The host sends at most as many RESET messages as the token bucket has tokens. */
     w->sent_of_type[VIP_CM_RESET] = 0;
@@ -399,7 +399,7 @@ static void test_backlog(void **state)
     struct host *client = &w->hosts[CLIENT], *server = &w->hosts[SERVER];
     unsigned no_match = 0;
 
-    /* The requests are of three users, because one user alone cannot use all places. */
+    /* Three users send the requests, because one user alone cannot use all places. */
     for (unsigned i = 0; i < 130; i++) {
         w->uid = 1000 + i % 3;
         host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
@@ -463,8 +463,8 @@ static void test_bad_input(void **state)
         cm_rx(server->cm, &w->hosts[CLIENT].addr, junk, len, w->now_ns);
     assert_int_equal(stats_of(w, SERVER).malformed, 600);
 
-    /* Send each type of message from an unknown and from the known life of the host. Each has a
-     * wrong or the right epoch of the server. The connection stays. */
+    /* Send each type of message from an unknown and from the known life of the client, with a wrong
+     * and with the right epoch of the server. The connection stays. */
     for (unsigned type = VIP_CM_REQUEST; type < VIP_CM_TYPES; type++) {
         msg.type = (uint8_t)type;
         inject(w, CLIENT, SERVER, 4711, 4712, &msg);
@@ -517,7 +517,7 @@ static void test_no_amplification(void **state)
     world_free(w);
 }
 
-/* All allocations after the first n fail, on either side. Every attempt ends; no memory leaks. */
+/* On one side, all allocations after the first n fail. Every attempt ends; no memory leaks. */
 static void test_no_memory(void **state)
 {
     for (unsigned side = CLIENT; side <= SERVER; side++) {

@@ -1,6 +1,6 @@
 /*
- * Connection manager: what counts as one host in the shares (cm_share.h). It is all ports of an
- * address, except the port of its vipd. Also: networks of hosts, and cancelled requests.
+ * Connection manager: which ports count as one host in the shares (cm_share.h): all ports of an
+ * address except the port of its vipd. Also tested: networks of hosts, and cancelled requests.
  */
 #include "tests/unit/cm_shares.h"
 
@@ -17,9 +17,9 @@ static void test_ports(void **state)
     world_free(w);
 }
 
-/* Requests from other ports of a host use all places that a server has for this host. One of them
- * makes the server wait. The vipd of that host has the same port as the server's vipd. Its request
- * still gets a place, and is among the next two that the server gets. */
+/* Requests from other ports of a host use all places that a server has for these ports. One of
+ * them, which never confirms, makes the server wait. The vipd of this host has the port of the
+ * server's vipd. Its request still gets a place, and is among the next two that the server gets. */
 static void test_vipd_of_the_host(void **state)
 {
     struct world *w = world_new(2, 526);
@@ -48,8 +48,8 @@ static void test_vipd_of_the_host(void **state)
     world_free(w);
 }
 
-/* The ports of another host make two sources: our vipd's port number, and all other ports.
- * Connections do not change that. All ports of this host's own addresses are one source. */
+/* Another host counts as two sources: the port number of our vipd, and all other ports. Connections
+ * do not change this. All ports and addresses of our own host count as one source. */
 static void test_two_sources_of_a_host(void **state)
 {
     struct world *w = world_new(2, 527);
@@ -71,8 +71,8 @@ static void test_two_sources_of_a_host(void **state)
     world_free(w);
 }
 
-/* A listener never answers, and clients of another host cancel one request after the other.
- * Cancelled requests use no places of that host, and no entry in the table of peers. */
+/* A listener never answers. Clients of another host cancel one request after the other. Cancelled
+ * requests use no places of the clients' host, and no entry in the table of peers. */
 static void test_given_up_at_a_stuck_listener(void **state)
 {
     struct world *w = world_new(2, 528);
@@ -95,8 +95,8 @@ static void test_given_up_at_a_stuck_listener(void **state)
     world_free(w);
 }
 
-/* A host sends requests to a slow listener and cancels them, without end. The host cannot use all
- * places of the listener's user: a request of another host still gets a place. */
+/* Without end, a host sends requests to a slow listener and cancels them. It cannot use all places
+ * of the listener's user: a request of another host still gets a place. */
 static void test_asks_and_gives_up(void **state)
 {
     struct world *w = world_new(3, 532);
@@ -117,7 +117,7 @@ static void test_asks_and_gives_up(void **state)
     world_free(w);
 }
 
-/* A network has used up its part of remembered answers: a new answer replaces one of its own. */
+/* Remembered answers fill a network's part: a new answer then replaces one to the same network. */
 static void test_answers_of_a_network(void **state)
 {
     struct world *w = world_new(2, 533);
@@ -143,8 +143,8 @@ static void test_answers_of_a_network(void **state)
     world_free(w);
 }
 
-/* Each host of a network has a share, and all hosts of a network together have four shares. Each
- * network has its own four shares. */
+/* Each host of a network has a share, and all hosts of a network together have four shares. Another
+ * network has four shares of its own. */
 static void test_hosts_of_a_network(void **state)
 {
     struct world *w = world_new(2, 531);
@@ -156,7 +156,7 @@ static void test_hosts_of_a_network(void **state)
     for (unsigned i = 1; i <= 300; i++)
         from_address(w, address(w, 9, i), i, "h1");
     assert_int_equal(stats_of(w, SERVER).pending, CM_PENDING_HOST);
-    connects(w, CLIENT, "honest"); /* a host of the same network */
+    connects(w, CLIENT, "honest"); /* host CLIENT is in the same network */
     for (unsigned host = 10; host < 20; host++)
         for (unsigned i = 1; i <= 300; i++)
             from_address(w, address(w, host, i), i, "h2");

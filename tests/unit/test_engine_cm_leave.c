@@ -1,7 +1,7 @@
 /* Connection manager: a vipd that ends in order leaves its connections to the next vipd (AWAY). */
 #include "tests/unit/cm_rebind.h"
 
-/* A vipd announces when the next vipd starts. Its peers wait for this time and send no PINGs. */
+/* A vipd announces when the next vipd will start. Until then its peers wait and send no PINGs. */
 static void test_away(void **state)
 {
     for (unsigned end = 0; end < 2; end++) {
@@ -30,7 +30,7 @@ static void test_away(void **state)
     }
 }
 
-/* If no vipd starts in this time, or in the receiver's own `outlive`, the connection is lost. */
+/* If no vipd starts in the announced time, or in the peer's own `outlive`, connections are lost. */
 static void test_away_for_ever(void **state)
 {
     for (unsigned i = 0; i < 2; i++) {
@@ -50,7 +50,7 @@ static void test_away_for_ever(void **state)
     }
 }
 
-/* Some connections cannot go on. Their CLOSE may arrive after the AWAY for the others. */
+/* A vipd closes connections that cannot go on. Their CLOSE may arrive after the AWAY. */
 static void test_away_and_close(void **state)
 {
     struct vip_cm close = {.type = VIP_CM_CLOSE, .reason = VIP_CLOSE_SHUTDOWN};
@@ -70,7 +70,7 @@ static void test_away_and_close(void **state)
     world_free(w);
 }
 
-/* Only the host of a connection can announce that it will be away. */
+/* An AWAY counts only if it names both ids and comes from the life that has the other end. */
 static void test_away_forged(void **state)
 {
     struct vip_cm away = {.type = VIP_CM_AWAY, .back_ms = 600000};

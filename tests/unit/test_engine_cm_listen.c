@@ -18,7 +18,7 @@ static void test_listener_takes_many(void **state)
     open_listener(w, 5, 128);
     assert_true(cm_disc_in_use(server->cm, (const uint8_t *)"svc", 3));
     for (unsigned i = 0; i < 128; i++) {
-        w->uid = i % 2; /* a single user may have fewer places */
+        w->uid = i % 2; /* two users, because one user may have fewer places */
         host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
     }
     world_run(w, 60 * S); /* the application is slow */
@@ -37,7 +37,7 @@ static void test_listener_takes_many(void **state)
     world_free(w);
 }
 
-/* More requests than the back-log and the kept requests together: all clients wait, none gets NO_MATCH. */
+/* Back-log and kept requests are full: the other clients wait, and no client gets NO_MATCH. */
 static void test_overfull_listener(void **state)
 {
     enum { CLIENTS = 300, BACKLOG = 10 };
@@ -74,7 +74,7 @@ static void test_listener_closes(void **state)
     world_run(w, 5 * S);
     assert_int_equal(server->incoming_count, 1);
     assert_true(cm_unwait(server->cm, 5, w->now_ns));
-    /* The listener has one request and no room for the other request, which has no listener now. */
+    /* The closed listener's program still has request 0. Request 1 has no listener any more. */
     world_run(w, 1 * S);
     assert_int_equal(w->hosts[CLIENT].requests[1].rc, VIP_RC_NO_MATCH);
     assert_int_equal(w->hosts[CLIENT].requests[0].done, 0);
@@ -112,7 +112,7 @@ static void test_sharing(void **state)
     world_free(w);
 }
 
-/* A client cancels its request. When the server answers it, the back-log has room again. */
+/* A client cancels its request. After the server's answer to it the back-log has room again. */
 static void test_given_up_in_the_backlog(void **state)
 {
     struct world *w = world_new(2, 304);

@@ -1,6 +1,6 @@
 /*
- * Connection manager: discriminators have owners. The first user with a program that waits on a discriminator owns
- * it, and programs of other users cannot wait there.
+ * Connection manager: discriminators have owners. The first user whose program waits on a
+ * discriminator owns it. Programs of other users cannot wait there.
  */
 #include "tests/unit/cm_world_run.h"
 #include "vipd/engine/cm_internal.h"
@@ -46,7 +46,7 @@ static void refused(struct world *w, uint32_t uid)
     assert_int_equal(stats_of(w, SERVER).refused_owner, before + 3);
 }
 
-/* Ten requests, a listener of the owner, and another user that tries to listen there: the owner gets all. */
+/* Another user cannot listen at an owner's discriminator. The owner gets all requests. */
 static void test_nothing_stolen(void **state)
 {
     struct world *w = world_new(2, 400);
@@ -103,7 +103,7 @@ static void test_between_two_waits(void **state)
         world_run(w, 900 * MS);
         refused(w, THIEF);
     }
-    world_run(w, 3600 * S); /* its server has waited more than once and runs */
+    world_run(w, 3600 * S); /* the server has waited more than once and still runs */
     refused(w, THIEF);
     cm_server_gone(w->hosts[SERVER].cm, server, w->now_ns);
     world_run(w, 1100 * MS);
@@ -111,8 +111,8 @@ static void test_between_two_waits(void **state)
     world_free(w);
 }
 
-/* A server works for its first client for a long time. Then two processes of a server wait in turn,
- * with pauses. In both cases the user still owns the discriminator. */
+/* A server works for its first client for a long time. Then two processes of a server wait by
+ * turns, with pauses. In both cases the user still owns the discriminator. */
 static void test_before_the_second_wait(void **state)
 {
     struct world *w = world_new(2, 406);
@@ -130,7 +130,7 @@ static void test_before_the_second_wait(void **state)
     assert_int_equal(wait_as(w, THIEF, 2, 77), 0);
     assert_true(cm_unwait(cm, 2, w->now_ns));
     world_run(w, 1100 * MS);
-    /* This also holds if no request arrives, and if one of the two processes ends. */
+    /* The user stays the owner if no request arrives, and if one of the two processes ends. */
     for (uint64_t wait = 3; wait < 7; wait++) {
         assert_int_equal(wait_as(w, OWN, wait, 5 + wait % 2), 0);
         world_run(w, 300 * MS);
@@ -157,7 +157,7 @@ static void test_many_servers(void **state)
         assert_int_equal(wait_as(w, OWN, server, server), 0);
         assert_true(cm_unwait(cm, server, w->now_ns));
     }
-    /* The last server waits again, then the first. vipd records it and forgets the oldest one. */
+    /* The last server waits again, then server 0. vipd records server 0 and forgets the oldest. */
     assert_int_equal(wait_as(w, OWN, 98, 2 * CM_DISC_SERVERS - 1), 0);
     assert_true(cm_unwait(cm, 98, w->now_ns));
     assert_int_equal(wait_as(w, OWN, 99, 0), 0);
@@ -210,7 +210,7 @@ static void test_peers(void **state)
     world_free(w);
 }
 
-/* One user can own only a part of the discriminators without waiter; other users get some, too. */
+/* One user can own only a part of the discriminators without waiter. Other users still get some. */
 static void test_lingering_share(void **state)
 {
     struct world *w = world_new(2, 405);
@@ -254,8 +254,7 @@ static bool owns(struct world *w, uint32_t uid, uint32_t i)
 }
 
 /* Some users have thousands of discriminators. A user with 20 servers still owns the discriminators
- * of these servers. Discriminators of the same user that linger for a second do not replace
- * these. */
+ * of these servers. Its other discriminators, which linger for a second, do not replace them. */
 static void full_of_names(bool settled)
 {
     enum { HOGS = 5, EACH = 1500, SERVERS = 20 };
@@ -277,7 +276,7 @@ static void full_of_names(bool settled)
     world_run(w, 100 * S);
     for (uint32_t i = 0; i < SERVERS; i++)
         assert_true(owns(w, OWN, i));
-    /* Of the other users' discriminators the newest ones with servers are left. */
+    /* User 3000 owns its newest discriminator if it has a server there, but not its oldest. */
     assert_int_equal(owns(w, 3000, 2 * EACH - 1), settled);
     assert_false(owns(w, 3000, 0));
     cm_server_gone(cm, OWN, w->now_ns);
@@ -297,8 +296,8 @@ static void test_full_of_servers(void **state)
     full_of_names(true);
 }
 
-/* A limit refuses a wait. This changes nothing: the user of the wait does not become the owner, and
- * vipd still records the server of another user that stopped waiting there. */
+/* A limit refuses a wait. The refusal changes nothing: the waiting user does not become the owner,
+ * and vipd keeps the record of the other user's server that stopped waiting there. */
 static void test_refused_by_a_limit(void **state)
 {
     struct world *w = world_new(2, 408);
@@ -311,7 +310,7 @@ static void test_refused_by_a_limit(void **state)
     assert_true(cm_unwait(cm, 1, w->now_ns));
     world_run(w, 950 * MS);
     host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
-    /* The discriminator still exists because of this request. Any user may wait there. */
+    /* The discriminator still exists because of the request, but any user may wait there. */
     world_run(w, 100 * MS);
     while (!cm_listen(cm, wait, THIEF, (const uint8_t *)"thief", 5, 1, w->now_ns))
         wait++;
@@ -326,7 +325,7 @@ static void test_refused_by_a_limit(void **state)
     world_free(w);
 }
 
-/* The same if there is no memory for a peer-to-peer request. */
+/* Without memory a peer-to-peer request is refused, and its discriminator does not exist. */
 static void test_refused_for_memory(void **state)
 {
     struct world *w = world_new(2, 409);
@@ -343,7 +342,7 @@ static void test_refused_for_memory(void **state)
     world_free(w);
 }
 
-/* The user that sent a pending request is known if it is a user of this host, and unknown otherwise. */
+/* vipd knows which user sent a pending request only if it is a user of this host. */
 static void test_client_user(void **state)
 {
     struct world *w = world_new(2, 406);
@@ -383,7 +382,7 @@ static void test_kept(void **state)
     assert_int_equal(w->hosts[SERVER].owned, 1);
     world_run(w, 9 * S);
     refused(w, THIEF);
-    /* The owner waits there for a moment. */
+    /* The owner's program waits at the discriminator for a moment. */
     assert_int_equal(wait_as(w, OWN, 1, 1), 0);
     assert_true(cm_unwait(cm, 1, w->now_ns));
     refused(w, THIEF);
@@ -392,16 +391,16 @@ static void test_kept(void **state)
     assert_int_equal(wait_as(w, THIEF, 2, 2), 0);
     assert_int_equal(w->hosts[SERVER].owned, 1);
     assert_true(cm_unwait(cm, 2, w->now_ns));
-    /* The owner's program does not wait again. */
+    /* No program waits at this discriminator, so its owner loses it after the 4 s. */
     assert_int_equal(cm_disc_keep(cm, long_name, 5, OWN, w->now_ns + 4 * S, w->now_ns), 0);
     world_run(w, 5 * S);
     assert_int_equal(w->hosts[SERVER].owned, 0);
     world_free(w);
 }
 
-/* A kept discriminator waits for its program; requests of clients wait meanwhile. If the program
+/* vipd keeps a discriminator for its program; meanwhile requests of clients wait. If the program
  * waits, it gets the request. If the program has waited and ended, vipd does not expect it again.
- * If the program never waits, the clients wait only while the discriminator is kept. */
+ * If the program never waits, the requests wait only while vipd keeps the discriminator. */
 static void test_clients_of_a_kept_one(void **state)
 {
     struct world *w = world_new(2, 421);

@@ -1,6 +1,6 @@
 /*
- * Connection manager: peer-to-peer requests (spec 2.5), one rule at a time. For random bad networks see
- * test_engine_cm_sim.c.
+ * Connection manager: peer-to-peer requests (spec 2.5), one rule at a time. test_engine_cm_sim.c
+ * tests them in random bad networks.
  */
 #include "tests/unit/cm_world_run.h"
 
@@ -40,7 +40,7 @@ static void test_either_side_first(void **state)
         world_run(w, 3 * S);
         assert_int_equal(req(w, first, 0)->done, 0);
         host_peer(w, 1 - first, first, "x", "x", FOR_EVER);
-        world_run(w, 1 * MS); /* at once, and not with the next repetition */
+        world_run(w, 1 * MS); /* the match comes at once, not with the next repetition */
         check_pair(w, 0, 0);
         world_run(w, 10 * S);
         assert_int_equal(w->sent_of_type[VIP_CM_ACCEPT], 1);
@@ -108,12 +108,12 @@ static void test_many_wait(void **state)
     sent = w->sent_of_type[VIP_CM_REQUEST];
     world_run(w, 30 * S);
     sent = w->sent_of_type[VIP_CM_REQUEST] - sent;
-    assert_in_range(sent, 200 * 30, 250 * 30 + 500); /* without the limit: some 1.8 * MANY * 30 */
+    assert_in_range(sent, 200 * 30, 250 * 30 + 500); /* without a limit: about 1.8 * MANY * 30 */
     assert_int_equal(stats_of(w, LOW).timeouts, 0);
     host_peer(w, HIGH, LOW, "x", mine, FOR_EVER);
     world_run(w, 1 * MS);
     check_pair(w, MANY - 1, 0);
-    /* A match is not delayed much either if the first message of the later request is lost. */
+    /* Even if the first message of the later request is lost, the match comes soon. */
     for (i = 0; i < 10; i++) {
         snprintf(mine, sizeof(mine), "y%u", i);
         host_peer(w, HIGH, LOW, mine, mine, FOR_EVER);
@@ -125,7 +125,7 @@ static void test_many_wait(void **state)
         world_run(w, 30 * MS);
         check_pair(w, MANY + i, 1 + i);
     }
-    /* Loss ends no request. */
+    /* The loss of packets ends no request. */
     w->loss_percent = 10;
     world_run(w, 60 * S);
     w->loss_percent = 0;
@@ -150,7 +150,7 @@ static void test_nobody_there(void **state)
     world_free(w);
 }
 
-/* Two requests match if the remote address of each is the local address of the other, in length and bytes. */
+/* Two requests match if the remote address of each is exactly the local address of the other. */
 static void test_addresses(void **state)
 {
     static const struct {
@@ -204,18 +204,18 @@ static void test_attributes_must_match(void **state)
 
         host_peer_attrs(w, first, 1 - first, "x", "x", 10 * S, &other[i % 3], "");
         host_peer(w, 1 - first, first, "x", "x", 10 * S);
-        lose(w, VIP_CM_REJECT, 1); /* the REJECT is repeated */
+        lose(w, VIP_CM_REJECT, 1); /* the first REJECT is lost and repeated */
         world_run(w, 1 * S);
         assert_int_equal(req(w, LOW, 0)->rc, rc[i % 3]);
         assert_int_equal(req(w, HIGH, 0)->rc, rc[i % 3]);
-        /* With the same attributes the same addresses match. */
+        /* Requests with the same addresses match if they have the same attributes. */
         host_peer(w, 1 - first, first, "x", "x", 10 * S);
         host_peer(w, first, 1 - first, "x", "x", 10 * S);
         world_run(w, 1 * S);
         check_pair(w, 1, 1);
         world_free(w);
     }
-    /* The rights for RDMA may differ. */
+    /* Requests match, too, if their rights for RDMA differ. */
     struct world *w = world_new(1, 136);
     struct vip_cm_attrs attrs = world_attrs;
 
@@ -262,7 +262,7 @@ static void test_never_meets_a_server(void **state)
     host_listen(w, HIGH, 1, "x");
     host_peer(w, LOW, HIGH, "x", "x", S);
     host_peer(w, HIGH, LOW, "client", "y", S);
-    host_request(w, LOW, HIGH, "y", S); /* with local address "client" */
+    host_request(w, LOW, HIGH, "y", S); /* its local address is "client" */
     host_request(w, LOW, HIGH, "client", S);
     world_run(w, 5 * S);
     assert_int_equal(w->hosts[HIGH].incoming_count, 0);
@@ -273,7 +273,7 @@ static void test_never_meets_a_server(void **state)
     world_free(w);
 }
 
-/* One side starts all its requests before the other side starts any. All requests have the same addresses. */
+/* All requests have the same addresses. One side starts all its requests before the other side. */
 static void test_many(void **state)
 {
     enum { MANY = 100 };
@@ -341,8 +341,8 @@ static void test_requester_withdraws(void **state)
     world_free(w);
 }
 
-/* The accepting request is cancelled. If LOW has got the ACCEPT (seen = 1), a CLOSE ends its
- * connection. If not, the request of LOW goes on waiting. */
+/* HIGH cancels its request after it has accepted. If LOW has received the ACCEPT (seen = 1), a
+ * CLOSE ends LOW's connection. If not, LOW's request goes on waiting. */
 static void test_accepter_withdraws(void **state)
 {
     for (unsigned seen = 0; seen < 2; seen++) {

@@ -5,7 +5,7 @@
  */
 #include "tests/unit/cm_rebind.h"
 
-/* Either end is restarted; the other end goes on. Both ends get the counts of the other end. */
+/* One end is restarted, the other end runs on. Each end gets the counts of the other end. */
 static void test_one_end(void **state)
 {
     for (unsigned end = 0; end < 2; end++) {
@@ -17,7 +17,7 @@ static void test_one_end(void **state)
 
         world_run(w, 5 * MS);
         assert_int_equal(attempt->rc, VIP_RC_SUCCESS);
-        /* After the REBIND there are CHALLENGE, PROOF, PROOF. The other end also asks the unknown
+        /* After the REBIND, hosts send CHALLENGE, PROOF, PROOF. The other end also asks the unknown
          * new life for its epoch: PING, PONG. */
         assert_int_equal(w->packets - packets, 5);
         bound(w, now, other);
@@ -28,7 +28,7 @@ static void test_one_end(void **state)
             assert_int_equal(other->theirs.reads, 2);
             assert_int_equal(other->theirs.read[1], 9);
         }
-        /* The sizes of the new life are in use. */
+        /* The other end uses the window size of the new life. */
         assert_int_equal(other->info.window_bytes, world_config.window_bytes + 1000 * end);
         world_run(w, 60 * S);
         assert_true(now->alive && other->alive);
@@ -39,7 +39,7 @@ static void test_one_end(void **state)
     }
 }
 
-/* Two distant hosts: answers arrive after several repetitions. */
+/* Two hosts are far apart, so answers arrive after several repetitions. */
 static void test_far(void **state)
 {
     static const uint64_t way_ms[] = {20, 60, 150, 400};
@@ -76,7 +76,7 @@ static void test_both_ends(void **state)
     world_free(w);
 }
 
-/* A vipd with connections between its own programs. */
+/* A vipd with connections between its own programs is restarted, and rebinds both ends of them. */
 static void test_self(void **state)
 {
     struct world *w = world_new(1, 4);
@@ -105,7 +105,7 @@ static void test_self(void **state)
     world_free(w);
 }
 
-/* The first n messages of the exchange are lost: both ends are bound once. */
+/* The first n messages of the exchange are lost. Still each end is bound exactly once. */
 static void test_lost(void **state)
 {
     for (unsigned n = 0; n < 12; n++) {
@@ -131,7 +131,7 @@ static bool drop_nth(struct world *w, unsigned from, unsigned to, const struct v
     return msg->type < VIP_CM_REBIND || only_lost-- != 0;
 }
 
-/* Only the n-th message is lost, in both directions. The server's PROOF is lost, too. */
+/* Only the n-th message of the exchange, counted over both directions, is lost. */
 static void test_one_lost(void **state)
 {
     for (unsigned n = 0; n < 6; n++) {
@@ -175,8 +175,8 @@ static void test_outlive(void **state)
     }
 }
 
-/* Both vipd are restarted. The program of one end claims its session two seconds after the other
- * program. The ends still rebind. */
+/* Both vipd are restarted. The program of one end claims its session two seconds after the program
+ * of the other end. The ends still rebind. */
 static void test_other_end_comes_later(void **state)
 {
     for (unsigned first = 0; first < 2; first++) {
@@ -213,7 +213,7 @@ static void test_without(void **state)
     connect_pair(w, &c, &s);
     assert_true(c->info.features == VIP_FEATURES);
     was = *c;
-    world_run(w, 11 * S); /* the server no longer counts as new */
+    world_run(w, 11 * S); /* the server's life no longer counts as new */
     host_kill(w, CLIENT);
     host_start(w, CLIENT);
     args = rebind_args(w, CLIENT, SERVER, &was);
@@ -228,7 +228,7 @@ static void test_without(void **state)
     world_free(w);
 }
 
-/* The other end's host reports impossible counts: both ends learn that the connection is over. */
+/* The server refuses impossible counts of the client: both ends learn of the connection's end. */
 static void test_false_counts(void **state)
 {
     struct conn *c, *s;
@@ -245,7 +245,7 @@ static void test_false_counts(void **state)
 }
 
 /* A forger knows all messages but not the secret. Old messages, changed messages and messages in
- * another role change nothing: the connection stays with the true end. */
+ * another role change nothing: the true end keeps the connection. */
 static void test_forged(void **state)
 {
     struct conn *c, *s, *now;
@@ -292,7 +292,7 @@ static void test_forged(void **state)
     world_free(w);
 }
 
-/* Both ends restart at random in a bad network. With one restart at a time, nothing is lost. */
+/* In a bad network one end or both restart, again and again. Each time they are bound anew. */
 static void test_again_and_again(void **state)
 {
     for (uint64_t seed = 100; seed < 130; seed++) {
@@ -377,8 +377,8 @@ static bool drop_proofs(struct world *w, unsigned from, unsigned to, const struc
     return hear(w, from, to, msg) && msg->type != VIP_CM_PROOF;
 }
 
-/* A peer sends one CHALLENGE after the other, each with another nonce. This does not prolong the
- * time limit of the rebind. */
+/* A peer sends one CHALLENGE after the other, each with another nonce. They do not prolong the time
+ * limit of the rebind. */
 static void test_challenged_for_ever(void **state)
 {
     struct conn *c, *s;
@@ -405,7 +405,7 @@ static bool drop_setup_of_client(struct world *w, unsigned from, unsigned to,
     return msg->type != VIP_CM_SETUP || from != CLIENT;
 }
 
-/* A reload changes later connections. A connection that begins now uses the values already sent. */
+/* A connection whose ends have already sent their features keeps these through a reload. */
 static void test_reload(void **state)
 {
     struct cm_config config = world_config;

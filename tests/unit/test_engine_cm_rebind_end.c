@@ -1,5 +1,5 @@
 /*
- * Connection manager: a program, or the other end, ends a connection while it is bound anew (REBIND).
+ * Connection manager: a program or the other end ends a connection during a rebind (REBIND).
  */
 #include "tests/unit/cm_rebind.h"
 
@@ -9,7 +9,7 @@ static bool cancel(struct world *w, unsigned index, const struct cm_rebind_args 
 }
 
 /* A program ends while its connection waits for the first answer of the other end. Some messages
- * are lost. The other end learns of the end as soon as messages arrive again. */
+ * are lost. The other end learns that the connection is over when messages arrive again. */
 static void test_cancel(void **state)
 {
     for (unsigned n = 0; n < 24; n++) {
@@ -31,7 +31,7 @@ static void test_cancel(void **state)
         assert_false(cancel(w, end, &args));
         w->filter = drop_some;
         lost_left = n / 2;
-        world_run(w, 8 * S); /* the time limit of the rebind has not passed */
+        world_run(w, 8 * S); /* the rebind's time limit comes later */
         assert_int_equal(w->hosts[end].requests[args.user].done, 0);
         assert_int_equal(other->closed, 1);
         assert_int_equal(other->lost + other->reset, 0);
@@ -80,7 +80,7 @@ static void test_cancel_of_two(void **state)
     }
 }
 
-/* If the other end does not know the connection, or the time has passed, nothing is repeated. */
+/* If the other end does not know the connection, or after the time limit, vipd repeats nothing. */
 static void test_cancel_ends(void **state)
 {
     for (unsigned unknown = 0; unknown < 2; unknown++) {
@@ -90,7 +90,7 @@ static void test_cancel_ends(void **state)
         uint64_t packets;
 
         was = *c;
-        world_run(w, 11 * S); /* the server no longer counts as new */
+        world_run(w, 11 * S); /* the server's life no longer counts as new */
         host_kill(w, CLIENT);
         host_start(w, CLIENT);
         args = rebind_args(w, CLIENT, SERVER, &was);
@@ -112,13 +112,13 @@ static void test_cancel_ends(void **state)
         world_run(w, 3 * S);
         assert_int_equal(stats_of(w, CLIENT).retransmits, packets);
         assert_int_equal(w->hosts[CLIENT].requests[args.user].done, 0);
-        /* The same user may ask again. */
+        /* A second rebind with the same `user` is allowed. */
         assert_int_equal(cm_rebind(w->hosts[CLIENT].cm, &args, w->now_ns), 0);
         world_free(w);
     }
 }
 
-/* A CHALLENGE is no proof. The end that wants to close sends its PROOF and waits for a true one. */
+/* A CHALLENGE is no proof. The closing end sends its PROOF and waits for the peer's true PROOF. */
 static void test_cancel_forged(void **state)
 {
     struct conn *c, *s, was;
@@ -137,7 +137,7 @@ static void test_cancel_forged(void **state)
     w->filter = drop_all;
     assert_true(cancel(w, CLIENT, &args));
     challenge.peer_conn_id = args.local_id;
-    challenge.request_id = heard[0].request_id + 1; /* this is not the latest nonce */
+    challenge.request_id = heard[0].request_id + 1; /* this is not the request_id of the REBIND */
     inject(w, SERVER, CLIENT, w->hosts[SERVER].epoch, w->hosts[CLIENT].epoch, &challenge);
     assert_int_equal(stats_of(w, CLIENT).unexpected, 1);
     challenge.request_id--;
@@ -152,14 +152,14 @@ static void test_cancel_forged(void **state)
                             .window_bytes = 65536};
     inject(w, SERVER, CLIENT, w->hosts[SERVER].epoch, w->hosts[CLIENT].epoch, &proof);
     assert_int_equal(stats_of(w, CLIENT).closes_sent, 0);
-    /* Data arrives from an end that is already bound. A CLOSE will follow, so send no RESET. */
+    /* Data from an end that is already bound gets no RESET, because this end will get a CLOSE. */
     cm_unknown_conn(w->hosts[CLIENT].cm, &w->hosts[SERVER].addr,
                     &(struct vip_header){.conn_id = args.local_id, .src_epoch = 1}, w->now_ns);
     assert_int_equal(stats_of(w, CLIENT).resets_sent, 0);
     cm_unknown_conn(w->hosts[CLIENT].cm, &w->hosts[CLIENT].addr,
                     &(struct vip_header){.conn_id = args.local_id, .src_epoch = 1}, w->now_ns);
     assert_int_equal(stats_of(w, CLIENT).resets_sent, 1);
-    w->filter = NULL; /* the true server still answers */
+    w->filter = NULL; /* from now on the true server's answers arrive */
     world_run(w, 4 * S);
     assert_int_equal(s->closed, 1);
     world_free(w);
@@ -170,8 +170,8 @@ static bool drop_answer(struct world *w, unsigned from, unsigned to, const struc
     return msg->type != VIP_CM_PROOF || from == CLIENT;
 }
 
-/* The server is bound anew, and its PROOF never arrives. The client ends its rebind by its time
- * limit, or because its program ends. The server learns that the connection is over. */
+/* The server is bound anew, and its PROOF never arrives. The client's rebind ends by its time
+ * limit, or because the client's program ends. The server learns that the connection is over. */
 static void test_half_open(void **state)
 {
     for (unsigned cancels = 0; cancels < 2; cancels++) {
@@ -197,8 +197,8 @@ static void test_half_open(void **state)
     }
 }
 
-/* The server is bound anew, its PROOF does not arrive, and its program ends. The server's CLOSE
- * also ends the client's rebind. */
+/* The server is bound anew, but its PROOF does not arrive. Then the server's program ends. The
+ * server's CLOSE also ends the client's rebind. */
 static void test_closed_half_open(void **state)
 {
     struct conn *c, *s, was;

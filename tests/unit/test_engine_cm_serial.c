@@ -1,7 +1,6 @@
 /*
- * Connection manager: a source that never confirms must not block a serial server for other sources. (A serial
- * server takes one request, answers it and waits again.) The tests show which request is next and
- * which request vipd drops (cm_kept.c).
+ * Connection manager: a source that never confirms an accept must not block a serial server for
+ * other sources. The tests show which request is next, and which request vipd drops (cm_kept.c).
  */
 #include "tests/unit/cm_world_run.h"
 
@@ -9,7 +8,7 @@ enum { STRANGER = 7, EPOCH = 4711 };
 
 static const char disc[] = "svc";
 
-/* SERVER receives a message of a host that is not in the world. The answers to this host are lost. */
+/* SERVER receives a message of `host`, which is not in the world. The answers to it are lost. */
 static void says(struct world *w, unsigned host, const struct vip_cm *msg)
 {
     struct cm_host from = w->hosts[CLIENT].addr;
@@ -114,7 +113,7 @@ static void serve(struct world *w, uint64_t for_ns)
     }
 }
 
-/* A burst of requests of one source delays other clients by one accept, not by one accept per request. */
+/* A burst of requests of one source delays other clients by only one accept. */
 static void test_burst(void **state)
 {
     struct world *w = world_new(3, 600);
@@ -212,7 +211,7 @@ static void test_standstill(void **state)
     world_free(w);
 }
 
-/* vipd does not run for a while and has a kept request. If the server then waits again (again = 1),
+/* vipd has a kept request and does not run for a while. If the server then waits again (again = 1),
  * it gets the request. If not, vipd answers NO_MATCH, but not in its first turn. */
 static void test_standstill_served(void **state)
 {
@@ -239,7 +238,7 @@ static void test_standstill_served(void **state)
     }
 }
 
-/* A listener that rejects a request gets the next request, also if vipd did not run for a while. */
+/* A listener that rejects a request gets the next request, even if vipd did not run for a while. */
 static void test_standstill_listener(void **state)
 {
     struct world *w = world_new(2, 604);
@@ -257,7 +256,7 @@ static void test_standstill_listener(void **state)
     world_free(w);
 }
 
-/* A server did not get a silent client's request. It gets it as soon as the client repeats it. */
+/* A server gets a silent client's request as soon as the client repeats the request. */
 static void test_silent_after_all(void **state)
 {
     struct world *w = busy_server(630);
@@ -273,7 +272,7 @@ static void test_silent_after_all(void **state)
     world_free(w);
 }
 
-/* A listener with room gets all kept requests at once, in turn, except the requests of silent clients. */
+/* A listener with room gets all kept requests at once, but none of silent clients. */
 static void test_listener(void **state)
 {
     for (unsigned silent = 0; silent < 2; silent++) {
@@ -300,7 +299,7 @@ static void test_listener(void **state)
     }
 }
 
-/* The server gets requests of two sources in turn, and requests of one source in the order of arrival. */
+/* The server gets requests of two sources by turns, and those of one source in order of arrival. */
 static void test_in_turn(void **state)
 {
     struct world *w = busy_server(605);
@@ -337,7 +336,7 @@ static void test_newcomers(void **state)
         world_run(w, 1 * MS);
         assert_true(waits(w));
         assert_int_equal(last_source(w), i < 4 ? STRANGER + i : STRANGER);
-        asks(w, (uint8_t)(100 + i), 1); /* the turn of this source is later */
+        asks(w, (uint8_t)(100 + i), 1); /* the turn of this new source comes later */
     }
     world_free(w);
 }
@@ -371,8 +370,8 @@ static void test_one_unconfirmed(void **state)
     world_free(w);
 }
 
-/* An accept of the stranger ended without CONFIRM, and the stranger asks again. For this time the server gets requests
- * of other sources first; then the stranger is next. */
+/* An accept of the stranger has failed for lack of a CONFIRM, and the stranger asks again. For
+ * `for_ns` the server gets requests of other sources first. Then the stranger is next. */
 static void behind_others(struct world *w, uint64_t for_ns)
 {
     struct host *server = &w->hosts[SERVER];
@@ -395,7 +394,7 @@ static void behind_others(struct world *w, uint64_t for_ns)
     assert_int_equal(last_source(w), STRANGER);
 }
 
-/* After a failed accept a source comes after all other sources for a minute. */
+/* For a minute after a failed accept, the source comes after all other sources. */
 static void test_slow(void **state)
 {
     struct world *w = busy_server(608);
@@ -411,7 +410,7 @@ static void test_slow(void **state)
     world_free(w);
 }
 
-/* A CANCEL just before the time limit is a failure. A CANCEL soon after the request is none. */
+/* A CANCEL just before the time limit counts as a failed accept. An early CANCEL does not. */
 static void test_slow_cancel(void **state)
 {
     static const struct vip_cm cancel = {.type = VIP_CM_CANCEL, .request_id = 1};
@@ -432,12 +431,12 @@ static void test_slow_cancel(void **state)
     }
 }
 
-/* Counts a client's connections to a serial server that hosts also ask which never confirm. */
+/* Counts of a client's connections. Strangers that never confirm ask the same serial server. */
 struct seen {
-    unsigned connected, slow; /* slow: connections that took more than 100 ms */
+    unsigned connected, slow; /* slow: number of connections that took more than 100 ms */
 };
 
-/* For two minutes the client sends a request every 4 s, strangers() send requests every 250 ms. */
+/* For two minutes the client sends a request every 4 s. strangers() sends requests every 250 ms. */
 static struct seen serve_beside(struct world *w, void (*strangers)(struct world *w, unsigned turn))
 {
     struct seen seen = {0};
@@ -473,7 +472,7 @@ static void invented_hosts(struct world *w, unsigned turn)
         asks(w, 1000 + 5 * (turn / 20) + host, 1);
 }
 
-/* Requests of a source that never confirms pass less and less often, also without other sources. */
+/* The server gets the requests of a source that never confirms less and less often. */
 static void test_held(void **state)
 {
     struct world *w = world_new(3, 640);
@@ -488,8 +487,8 @@ static void test_held(void **state)
     world_free(w);
 }
 
-/* Invented hosts fill all places for strangers, and each of them fails for the first time. A host
- * that was connected before still gets a place, and waits for few accepts of the invented hosts. */
+/* Invented hosts fill all places for strangers. Each of them is new, so it has no failed accept
+ * yet. A host that was connected before still gets a place, and waits for few of their accepts. */
 static void test_invented(void **state)
 {
     struct world *w = world_new(3, 641);
@@ -505,7 +504,7 @@ static void test_invented(void **state)
     }
     before = stats_of(w, SERVER).pending;
     assert_in_range(before, 128 + 16, 128 + 16 + 1);
-    host_request(w, OTHER, SERVER, disc, 1 * S); /* this host is a stranger, too */
+    host_request(w, OTHER, SERVER, disc, 1 * S); /* host OTHER is a stranger, too */
     world_run(w, 1 * MS);
     assert_int_equal(stats_of(w, SERVER).pending, before);
     host_request(w, CLIENT, SERVER, disc, 1 * S);
@@ -518,7 +517,7 @@ static void test_invented(void **state)
     world_free(w);
 }
 
-/* vipd holds a request back. After this time the server gets it without any other event. */
+/* vipd holds a request back for some time. Then the server gets it without any other event. */
 static void test_held_ends(void **state)
 {
     struct world *w = world_new(3, 642);

@@ -1,6 +1,6 @@
 /*
- * Connection manager: SETUP, by which the two ends of a connection tell each other their features before the first
- * data (doc/wire.md, "SETUP"). Older vipd lack VIP_FEATURE_SETUP.
+ * Connection manager: by SETUP the two ends of a connection tell each other their features before
+ * the first data (doc/wire.md, "SETUP"). An older vipd lacks VIP_FEATURE_SETUP.
  */
 #include "tests/unit/cm_world_run.h"
 
@@ -16,7 +16,7 @@ static struct world *world_of(uint64_t seed, uint64_t client, uint64_t server)
     return w;
 }
 
-/* A client sends a request, and the server accepts 1 ms later. No answer has arrived yet. */
+/* A client sends a request. The server accepts after 1 ms. The ACCEPT has not arrived yet. */
 static void ask_and_accept(struct world *w)
 {
     host_listen(w, SERVER, 1, "svc");
@@ -37,7 +37,7 @@ static bool drop_setup_of_server(struct world *w, unsigned from, unsigned to,
     return msg->type != VIP_CM_SETUP || from != SERVER;
 }
 
-/* Both ends use the features that both have, also those beyond the eight bits of REQUEST and ACCEPT. */
+/* Both ends use their common features, also those outside the eight bits of REQUEST and ACCEPT. */
 static void test_both_know(void **state)
 {
     struct world *w = world_of(1, VIP_FEATURES | FUTURE_A, VIP_FEATURES | FUTURE_A | FUTURE_B);
@@ -48,12 +48,11 @@ static void test_both_know(void **state)
     assert_true(s->info.features == (VIP_FEATURES | FUTURE_A));
     assert_int_equal(w->sent_of_type[VIP_CM_SETUP], 2);
     assert_int_equal(w->sent_of_type[VIP_CM_CONFIRM], 0);
-    assert_int_equal(w->packets,
-                     5); /* REQUEST, PENDING, ACCEPT, two SETUP: nothing was sent twice */
+    assert_int_equal(w->packets, 5); /* REQUEST, PENDING, ACCEPT, two SETUP: none was repeated */
     world_free(w);
 }
 
-/* Only one end knows SETUP: no SETUP is sent, and both use only the features that both have. */
+/* Only one end knows SETUP: no SETUP is sent, and no feature beyond the eight bits is used. */
 static void test_one_knows(void **state)
 {
     for (unsigned client = 0; client < 2; client++) {
@@ -90,7 +89,7 @@ static void test_self(void **state)
     world_free(w);
 }
 
-/* A SETUP or the ACCEPT is lost: the server repeats, and each side reports the connection once. */
+/* A SETUP or the ACCEPT is lost. The server repeats, and each side reports one connection. */
 static void test_lost(void **state)
 {
     static const unsigned types[] = {VIP_CM_SETUP, VIP_CM_SETUP, VIP_CM_SETUP, VIP_CM_ACCEPT};
@@ -117,7 +116,7 @@ static void test_lost(void **state)
     }
 }
 
-/* Without the client's SETUP the server takes no data and no CONFIRM: it does not know the client's features. */
+/* Until the client's SETUP tells the client's features, the server takes no data and no CONFIRM. */
 static void test_server_waits(void **state)
 {
     struct world *w = world_of(8, VIP_FEATURES, VIP_FEATURES);
@@ -174,10 +173,9 @@ static bool note_and_drop_setup(struct world *w, unsigned from, unsigned to,
     return note_request(w, from, to, msg) && drop_setup_of_server(w, from, to, msg);
 }
 
-/*
- * The server's SETUP never arrives, but forged messages do. A SETUP with a wrong id or of another
- * life changes nothing. A SETUP with items and features of a future version makes the connection.
- */
+/* The server's SETUP never arrives, but forged messages do. A SETUP with a wrong id, or from
+ * another life, changes nothing. A SETUP with items and features of the future makes the
+ * connection. */
 static void test_items_of_the_future(void **state)
 {
     static const uint8_t items[] = {7, 0, 2, 0, 'a', 'b', 0xff, 0xff, 0, 0};
@@ -210,7 +208,7 @@ static void test_items_of_the_future(void **state)
     world_free(w);
 }
 
-/* A SETUP for a connection that has ended: by a RESET its sender learns of the end. */
+/* The answer to a SETUP for an ended connection is a RESET, so the sender learns of the end. */
 static void test_unknown_connection(void **state)
 {
     struct world *w = world_of(11, VIP_FEATURES, VIP_FEATURES);
@@ -247,7 +245,7 @@ static void test_setup_after_a_late_copy(void **state)
     world_free(w);
 }
 
-/* A late copy of a REQUEST whose connection exists is not new, also if its answer is forgotten. */
+/* A REQUEST's late copy is not new while its connection exists, even if its answer is forgotten. */
 static void test_late_copy_of_a_request(void **state)
 {
     struct world *w = world_of(14, VIP_FEATURES, VIP_FEATURES);
@@ -272,7 +270,7 @@ static void test_late_copy_of_a_request(void **state)
     world_free(w);
 }
 
-/* Peer-to-peer requests, with losses. */
+/* Peer-to-peer requests exchange SETUP, too, even if the first SETUP messages are lost. */
 static void test_peers(void **state)
 {
     for (unsigned lost = 0; lost < 4; lost++) {

@@ -1,10 +1,10 @@
 /*
- * Connection manager: shares of its pools. No user and no host can use all places. The tests show
- * how many places each of them can have, and that others still connect.
+ * Connection manager: shares of its pools. No user and no host can use all places of a pool. The
+ * tests show how many places each of them can have, and that others still connect.
  */
 #include "tests/unit/cm_shares.h"
 
-/* `users` users of host `from` send many requests without time limit to listeners that never answer. */
+/* `users` users of host `from` send many requests without time limit. No listener answers. */
 static void hog(struct world *w, unsigned from, unsigned users)
 {
     static const char *const discs[] = {"h1", "h2", "h3", "h4", "h5"};
@@ -108,7 +108,7 @@ static void test_hosts_and_users(void **state)
     world_free(w);
 }
 
-/* Other hosts fill the places of all servers of one owner. A user of this host still gets a place. */
+/* Other hosts fill the places of all servers of one owner. Users of this host still get places. */
 static void test_hosts_and_users_of_an_owner(void **state)
 {
     static const char *const discs[] = {"d1", "d2", "d3"};
@@ -133,7 +133,7 @@ static void test_hosts_and_users_of_an_owner(void **state)
     world_free(w);
 }
 
-/* A program asks for a peer for each port of `host`. Returns the number of peers that it got. */
+/* Get a peer entry for each of `ports` ports of `host`. Returns the number of entries. */
 static unsigned peers_of(struct world *w, unsigned host, unsigned ports, struct cm_peer **peer)
 {
     unsigned count = 0;
@@ -147,7 +147,7 @@ static unsigned peers_of(struct world *w, unsigned host, unsigned ports, struct 
     return count;
 }
 
-/* Neither one nor several hosts with many peers fill the table. Others still get entries. */
+/* One or several hosts with many peers cannot fill the table. Other hosts still get entries. */
 static void test_peers(void **state)
 {
     struct world *w = world_new(2, 509);
@@ -167,7 +167,7 @@ static void test_peers(void **state)
     world_free(w);
 }
 
-/* Many hosts and users together fill the pool. The reserve is left for hosts and users with few requests. */
+/* Many hosts and users fill the pool, except a reserve for hosts and users with few requests. */
 static void test_reserve(void **state)
 {
     static const char *const discs[] = {"h0", "h1", "h2", "h3", "h4", "h5", "h6", "h7"};
@@ -186,7 +186,7 @@ static void test_reserve(void **state)
     world_free(w);
 }
 
-/* Kept requests of one host leave places at the discriminator for another host. */
+/* The kept requests of one host leave places at the discriminator for another host. */
 static void test_kept(void **state)
 {
     struct world *w = world_new(3, 503);
@@ -208,7 +208,7 @@ static void test_kept(void **state)
     world_free(w);
 }
 
-/* Two users have many kept requests at another user's servers. Another client of that user still gets a place. */
+/* Two users have many kept requests at servers of one owner. Another client still gets a place. */
 static void test_kept_of_an_owner(void **state)
 {
     static const char *const discs[] = {"a", "b", "c"};
@@ -228,7 +228,7 @@ static void test_kept_of_an_owner(void **state)
         world_run(w, 2 * MS);
         assert_int_equal(stats_of(w, SERVER).pending, (user + 1) * 128);
     }
-    /* The part of the owner is used up; the places of discriminator "c" are not. */
+    /* The owner's part of kept requests is used up, but discriminator "c" has places left. */
     w->uid = HONEST;
     request = host_request(w, CLIENT, SERVER, "c", FOR_EVER);
     world_run(w, 2 * MS);
@@ -241,7 +241,7 @@ static void test_kept_of_an_owner(void **state)
     world_free(w);
 }
 
-/* vipd kept requests for a user that no longer waits. They count for the user that takes them. */
+/* Requests that vipd kept for one user count for another user when that user takes them. */
 static void test_kept_for_another(void **state)
 {
     struct world *w = world_new(2, 524);
@@ -293,7 +293,7 @@ static void test_offered_are_waits(void **state)
     world_free(w);
 }
 
-/* A host that invents lives gets entries for few of them and does not fill the table of peers. */
+/* A host that invents lives gets few entries in the table of peers. The table does not get full. */
 static void test_lives(void **state)
 {
     struct world *w = world_new(3, 505);
@@ -317,7 +317,7 @@ static void test_lives(void **state)
     world_free(w);
 }
 
-/* Answers to a host that asks without end replace remembered answers only to this host. */
+/* If a host asks without end, the answers to it replace remembered answers to this host only. */
 static void test_answers(void **state)
 {
     struct world *w = world_new(2, 506);
@@ -329,7 +329,7 @@ static void test_answers(void **state)
     before = stats_of(w, SERVER).duplicates;
     from_address(w, address(w, 7, 4794), 1, "nobody");
     assert_int_equal(stats_of(w, SERVER).duplicates, before + 1);
-    /* The host sends twice as many requests as vipd remembers answers for all hosts. */
+    /* Host 9 sends twice as many requests as vipd can remember answers. */
     for (unsigned i = 0; i < 2 * CM_ANSWERED_MAX; i++) {
         from_address(w, address(w, 9, 4794), 10000 + i, "nobody");
         if (i % 200 == 199)
@@ -347,7 +347,7 @@ static bool lost(struct world *w, unsigned from, unsigned to, const struct vip_c
     return false;
 }
 
-/* A connection with this host ends. The host never acknowledges the CLOSE. */
+/* End a connection with `host`, which never acknowledges the CLOSE. */
 static void ends(struct world *w, uint8_t host, uint64_t id)
 {
     struct cm_peer peer = {.host = w->hosts[CLIENT].addr, .epoch = 5000};
@@ -413,7 +413,7 @@ static void test_asks_without_end(void **state)
     asks_without_end(SERVER, true);
 }
 
-/* Thousands of requests of one user start at the same time. All of them are connected in the end. */
+/* One user starts thousands of requests at the same time. In the end all are connected. */
 static void test_asks_at_once(void **state)
 {
     enum { MANY = 4000 };
@@ -436,8 +436,8 @@ static void test_asks_at_once(void **state)
     world_free(w);
 }
 
-/* One user sends requests to a serial server of another host without end. The kept requests of this
- * user leave places for another user of the same host, which does not get NO_MATCH. */
+/* Without end, one user sends requests to a serial server of another host. The kept requests of
+ * this user leave places for another user of the same host, which does not get NO_MATCH. */
 static void test_nagging_user(void **state)
 {
     struct world *w = world_new_asking(2, 524, true);
@@ -460,7 +460,7 @@ static void test_nagging_user(void **state)
     world_free(w);
 }
 
-/* One user starts many probes of hosts (cm_probe). They do not replace the probe of another user. */
+/* One user starts many probes of hosts (cm_probe). They do not replace another user's probe. */
 static void test_probes(void **state)
 {
     struct world *w = world_new(2, 530);
@@ -474,7 +474,7 @@ static void test_probes(void **state)
     world_free(w);
 }
 
-/* More clients than kept requests: none gets NO_MATCH while the serial server may wait again. */
+/* Clients that find no place for a kept request get no NO_MATCH while the server may wait again. */
 static void test_full_is_not_nobody(void **state)
 {
     struct world *w = world_new(2, 525);
@@ -501,7 +501,7 @@ static void test_full_is_not_nobody(void **state)
     world_free(w);
 }
 
-/* A peer cannot choose requests with equal keys. Otherwise each look-up would compare all these requests. */
+/* A peer cannot find requests with equal keys, which would make each look-up slow. */
 static void test_keys(void **state)
 {
     struct world *w = world_new(2, 503);

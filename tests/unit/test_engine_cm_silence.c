@@ -6,13 +6,13 @@
 
 #define GAP (world_config.keepalive_ns / 4) /* time between two PINGs to a silent peer */
 
-/* All hosts stop for this time: packets and timers wait, then all of them are due at once. */
+/* All hosts stop for `ns`. Packets and timers wait, then all of them are due at once. */
 static void all_stop(struct world *w, uint64_t ns)
 {
     w->now_ns += ns;
 }
 
-/* Both hosts of an idle connection stop, at any time of the keepalive. The connection survives. */
+/* Both hosts of an idle connection stop at any point of the keepalive. The connection survives. */
 static void test_both_stopped(void **state)
 {
     for (uint64_t phase = 0; phase < 40; phase++) {
@@ -29,7 +29,7 @@ static void test_both_stopped(void **state)
     }
 }
 
-/* A host takes a turn only every six seconds, so its living peer seems silent. The connection survives. */
+/* A host takes a turn only every six seconds, so its peer seems silent. The connection survives. */
 static void test_one_stopped(void **state)
 {
     struct world *w = world_new(2, 340);
@@ -94,7 +94,7 @@ static void test_always_late(void **state)
     world_free(w);
 }
 
-/* With a short peer_dead_ns, too, each of the four PINGs has a whole gap for its answer. */
+/* Even with a short peer_dead_ns, each of the four PINGs has a whole GAP for its answer. */
 static void test_four_questions(void **state)
 {
     struct world *w = world_new(2, 370);
@@ -116,7 +116,7 @@ static void test_four_questions(void **state)
     world_free(w);
 }
 
-/* A PONG that takes longer than a gap is a sign of life. */
+/* A PONG that takes longer than a GAP is a sign of life. */
 static void test_slow_answers(void **state)
 {
     struct world *w = world_new(2, 380);
@@ -167,7 +167,7 @@ static void test_behind_for_ever(void **state)
     world_free(w);
 }
 
-/* The same on a host that also takes each turn late: both excuses together still have a limit. */
+/* The medium is never empty, and the host takes each turn late. It still detects a dead peer. */
 static void test_behind_and_late(void **state)
 {
     struct world *w = world_new(2, 396);
@@ -187,7 +187,7 @@ static void test_behind_and_late(void **state)
     world_free(w);
 }
 
-/* Each sign of life starts the time again: under a flood one answer in that time is enough. */
+/* Each sign of life starts the limited time again. In a flood one answer in this time is enough. */
 static void test_behind_and_alive(void **state)
 {
     struct world *w = world_new(2, 397);
@@ -208,7 +208,7 @@ static void test_behind_and_alive(void **state)
     world_free(w);
 }
 
-/* An accept waits for its CONFIRM. Time in which both hosts stopped does not count. */
+/* An accept waits for its CONFIRM. The time in which both hosts stop does not count. */
 static void test_accept_over_a_stop(void **state)
 {
     struct world *w = world_new(2, 392);
@@ -226,7 +226,7 @@ static void test_accept_over_a_stop(void **state)
     assert_int_equal(server->accepts[0].done, 1);
     assert_int_equal(server->accepts[0].rc, VIP_RC_SUCCESS);
     assert_int_equal(client->requests[0].rc, VIP_RC_SUCCESS);
-    /* The accept ends if the client has really ended. */
+    /* The accept ends if the client really does not answer. */
     host_listen(w, SERVER, 2, "svc");
     host_request(w, CLIENT, SERVER, "svc", FOR_EVER);
     world_run(w, 10 * MS);
@@ -239,7 +239,7 @@ static void test_accept_over_a_stop(void **state)
     world_free(w);
 }
 
-/* A request without time limit does not end because its own host stopped and got no answer. */
+/* A host stops and so gets no answer for a while. Its request without time limit does not end. */
 static void test_request_over_a_stop(void **state)
 {
     struct world *w = world_new(2, 394);
@@ -258,7 +258,7 @@ static void test_request_over_a_stop(void **state)
     world_free(w);
 }
 
-/* A packet counts as heard when vipd takes it from the medium, not when its turn began. */
+/* What counts is the time when vipd takes a packet from the medium, not when its turn began. */
 static void test_heard_when_taken(void **state)
 {
     struct world *w = world_new(2, 395);

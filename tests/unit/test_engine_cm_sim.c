@@ -1,10 +1,11 @@
 /*
- * Connection managers in a bad network: random sequences of requests, accepts, rejects, cancels, disconnects and
- * restarts, over a link that loses, duplicates and reorders packets. Each test runs many seeds.
+ * Connection managers in a bad network, with random requests, accepts, rejects, cancels,
+ * disconnects and restarts. The link loses, duplicates and reorders packets. Each test runs many
+ * seeds.
  *
- * Rules that must always hold: each request and each accept ends exactly once, and a manager reports the end of a
- * connection at most once (cm_world.h asserts both). No memory leaks. In the end both sides are connected, or
- * neither side is.
+ * Rules: each request and each accept ends exactly once. A manager reports the end of a connection
+ * at most once (cm_world.h asserts both rules). No memory leaks. In the end both sides are
+ * connected, or neither side is.
  */
 #include "tests/unit/cm_world_run.h"
 
@@ -67,8 +68,8 @@ static void close_something(struct world *w, unsigned index)
             host_close(w, index, &host->conns[i]);
 }
 
-/* True if an accept or a request is under way that may become the connection with this id. Then
- * vipd drops the data without a RESET. */
+/* True if an accept or a request is under way that may become the connection with this id. vipd
+ * then drops data for this id without a RESET. */
 static bool host_opens(const struct host *host, uint64_t local_id)
 {
     for (unsigned i = 0; i < host->accept_count; i++)
@@ -82,7 +83,7 @@ static bool host_opens(const struct host *host, uint64_t local_id)
     return false;
 }
 
-/* Send a data packet on each live connection: only this detects the end of some connections. */
+/* Send a data packet on each live connection. The end of some connections is detected only so. */
 static void exchange_data(struct world *w, unsigned index)
 {
     struct host *host = &w->hosts[index];
@@ -150,7 +151,7 @@ static void step(struct world *w, const struct program *program)
 
 static void settle(struct world *w)
 {
-    /* Applications answer their pending requests. The network stays bad for a while, then it recovers. */
+    /* Applications answer pending requests. The network stays bad for a while, then it recovers. */
     for (unsigned round = 0; round < 40; round++) {
         for (unsigned i = 0; i < w->host_count; i++)
             answer_some(w, i);
@@ -201,7 +202,7 @@ static void run(const struct program *program, uint64_t seed, unsigned *connecte
 
     w->loss_percent = program->loss;
     w->dup_percent = program->dup;
-    w->delay_spread_ns = seed % 3 ? 30 * MS : 100000; /* most seeds: much reordering */
+    w->delay_spread_ns = seed % 3 ? 30 * MS : 100000; /* most seeds reorder many packets */
     for (unsigned i = 0; i < w->host_count; i++)
         w->hosts[i].eager = program->eager;
     for (unsigned i = 0; program->setup && i < w->host_count; i++)
@@ -231,7 +232,7 @@ static void run_seeds(const struct program *program, uint64_t from, unsigned cou
 #endif
     for (uint64_t seed = from; seed < from + count; seed++)
         run(program, seed, &connected, &alive);
-    /* Without connections the checks would prove nothing. */
+    /* Without connections the checks in run() would prove nothing. */
     assert_true(connected > count && alive > 0);
 }
 
@@ -294,7 +295,7 @@ static void test_self(void **state)
     run_seeds(&(struct program){.hosts = 1, .steps = 120}, 6000, 20);
 }
 
-/* Peer-to-peer requests of two hosts, of one host, and mixed with other requests of three hosts. */
+/* Peer-to-peer requests: of two hosts, of one host, and of three hosts beside other requests. */
 static void test_peers(void **state)
 {
     struct program program = {.hosts = 2, .steps = 120, .peers = 100};
@@ -322,7 +323,7 @@ static void test_peers_in_a_bad_network(void **state)
     run_seeds(&program, 11300, 60);
 }
 
-/* Hosts that know SETUP, in some runs with a host that does not. */
+/* All hosts know SETUP, except one host in some runs. */
 static void test_setup(void **state)
 {
     struct program program = {

@@ -1,7 +1,7 @@
 /*
- * Random packets of a peer and random descriptors of an application, from a seed. Whatever packets
- * pass the codec and whatever descriptors are posted, none may break an assertion, reach memory
- * outside a region, or change the order of completions.
+ * A seed makes random packets of a peer and random descriptors of an application. No packet that
+ * passes the codec, and no descriptor, may break an assertion, reach memory outside a region, or
+ * change the order of completions.
  */
 #include "eng_rig.h"
 

@@ -1,6 +1,6 @@
 /*
- * Extensions of VIPL 1.0 in the engine, at both ends: 64-bit immediate data and RDMA Write with
- * message. Also faulty posts and frames, and posts on a connection without the extensions.
+ * Extensions of VIPL 1.0 in the engine, at both ends: 64-bit immediate data, RDMA Write with
+ * message. Also tested: faulty posts and frames, posts on a connection without the extensions.
  */
 #include "unit/eng_rig.h"
 
@@ -29,7 +29,7 @@ static struct rig *rig_with(uint16_t level, uint32_t features)
     return rig;
 }
 
-/* Post an operation (`control`) of `bytes` bytes with a message. */
+/* Post an operation with `bytes` bytes of data and a message of `message_bytes` bytes. */
 static void post_message(struct rig *rig, uint16_t control, uint32_t bytes, uint32_t message_bytes)
 {
     struct vip_shm_seg segs[2] = {{.addr = 0x5000, .handle = 0x99},
@@ -56,7 +56,7 @@ static void post_imm(struct rig *rig, enum vip_queue queue, uint8_t flags, uint6
     eng_post(rig->eng, &post, rig->now_ns);
 }
 
-/* Fragment [offset, offset + length) of a write of `bulk` bytes to address 1000. */
+/* Returns fragment [offset, offset + length) of a write of `bulk` bytes and a message. */
 static struct vip_frame fragment(uint32_t op, uint32_t offset, uint32_t length, uint32_t bulk,
                                  uint16_t message_bytes)
 {
@@ -68,7 +68,7 @@ static struct vip_frame fragment(uint32_t op, uint32_t offset, uint32_t length, 
     return frame;
 }
 
-/* On a connection without the extensions both descriptors fail in their turn, like other
+/* On a connection without the extensions both descriptors fail in their order, like other
  * descriptors of a wrong format. */
 static void not_agreed(void **state)
 {
@@ -105,7 +105,7 @@ static void faulty(void **state)
     rig_free(rig);
 }
 
-/* A frame has the upper half of immediate data only if it is not zero. A flag tells that. */
+/* A frame has the upper half of immediate data, and a flag for it, only if the half is not zero. */
 static void immediate_64(void **state)
 {
     struct rig *rig = rig_with(RD, VIP_FEATURES);
@@ -125,8 +125,8 @@ static void immediate_64(void **state)
     rig_free(rig);
 }
 
-/* Data of lengths around the size of a packet: fragments are in order. The last fragment has the
- * whole message, and as much of the data's end as there is room. */
+/* Data with lengths around the size of a packet is sent in order. The last fragment has the whole
+ * message and, in the room that is left, the end of the data. */
 static void cutting(void **state)
 {
     static const uint32_t sizes[] = {0, 1, 1100, 1111, 1112, 1113, 1367, 1368, 1369, 2700, 3000};
@@ -137,7 +137,7 @@ static void cutting(void **state)
         const struct vip_frame *frame = NULL;
 
         post_message(rig, VIP_CTL_OP_RDMAWRITE, sizes[i], 256);
-        memset(message, 0, sizeof(message)); /* the engine has made a copy */
+        memset(message, 0, sizeof(message)); /* the engine has copied the message */
         while (rig_pull(rig)) {
             assert_int_equal(rig->decoded.hdr.frame_count, 1);
             frame = &rig->decoded.frames[0];
@@ -201,7 +201,7 @@ static void lost(void **state)
     rig_free(rig);
 }
 
-/* When the receive completes with the message, the data is in its place. */
+/* When the receive descriptor completes with the message, the data is already in memory. */
 static void arrives(void **state)
 {
     static const uint16_t levels[] = {UD, RD, RR};
@@ -228,7 +228,7 @@ static void arrives(void **state)
     }
 }
 
-/* A message without data. Then a write that is cut at other places when it is repeated. */
+/* First a message without data arrives, then a write whose repetition is cut at other places. */
 static void alone_and_overlapping(void **state)
 {
     struct rig *rig = rig_with(RD, VIP_FEATURES);
@@ -260,15 +260,15 @@ static void contradiction(void **state)
     rig_free(rig);
 }
 
-/* Errors at the target, and what Reliable Reception reports to the sender (op_status). */
+/* Errors at the target, and what Reliable Reception reports of them to the sender (op_status). */
 static void target_faults(void **state)
 {
     static const struct {
-        uint32_t recv_bytes;  /* UINT32_MAX: no receive is posted */
+        uint32_t recv_bytes;  /* UINT32_MAX: no receive descriptor */
         uint64_t remote_addr; /* target address of the write */
         uint64_t recv_addr;
         uint32_t status, op_status;
-        enum vip_error_code code; /* 0: no event is expected */
+        enum vip_error_code code; /* of the error event; 0: no error event */
     } cases[] = {
         {49, 1000, 10000, VIP_ST_LENGTH_ERROR, VIP_ST_REMOTE_DESC_ERROR, 0},
         {50, 1000, RIG_MEM - 49, VIP_ST_PROTECTION_ERROR, VIP_ST_REMOTE_DESC_ERROR, 0},
@@ -297,7 +297,7 @@ static void target_faults(void **state)
     }
 }
 
-/* A flush frees the copies of messages that were not sent. (AddressSanitizer checks this.) */
+/* A flush frees the copies of messages that were not sent. AddressSanitizer checks this. */
 static void flushed(void **state)
 {
     struct rig *rig = rig_with(RD, VIP_FEATURES);

@@ -1,12 +1,12 @@
 /*
- * The size of packets on a path whose limit is smaller than that of the interface. Repeated losses of large packets,
- * or a silence, make packets smaller. Test packets search for a larger size; their loss does no
- * harm.
+ * The packet size on a path whose limit is smaller than that of the interface. Repeated losses of
+ * large packets, or a silence, make packets smaller. Test packets search for a larger size. The
+ * loss of a test packet does no harm.
  */
 #include "eng_path.h"
 
 #define LARGE 8972u
-#define SMALL 1200u /* packet size after a cut */
+#define SMALL 1200u /* packet size after the engine has cut it */
 #define HOLE  1450u /* the path takes test packets of 1400 bytes, not of 1472 */
 
 static struct path *path_of(uint32_t hole_bytes)
@@ -20,7 +20,7 @@ static struct path *path_of(uint32_t hole_bytes)
     return path;
 }
 
-/* Post a small packet, which passes, then large packets, then a small one. */
+/* Send a small packet, large packets and a small packet. Only the small packets pass. */
 static void post_mixed(struct path *path)
 {
     rig_send(path->rig, 0, 10);
@@ -31,7 +31,7 @@ static void post_mixed(struct path *path)
     (void)path_take(path);
 }
 
-/* Small packets pass and large ones do not. The size is cut after some round trips, not at once. */
+/* Large packets do not pass. The packet size is cut after some round trips, not at once. */
 static void large_vanish(void **state)
 {
     struct path *path = path_of(HOLE);
@@ -65,7 +65,7 @@ static void silence(void **state)
     path_free(path);
 }
 
-/* The path takes less than IPv6 guarantees. The message fits in a packet of the guaranteed size. */
+/* The path's limit is below the packet size that IPv6 guarantees. The message fits in this size. */
 static void silence_small(void **state)
 {
     struct path *path = path_of(600);
@@ -91,9 +91,9 @@ static void send_for(struct path *path, unsigned rounds, uint32_t *ops)
     }
 }
 
-/* After a while a test packet has the next larger size. If it arrives, the next test follows at
- * once. If it is lost, the next test follows after twice the time; this loss has no other
- * effect. */
+/* After a while the engine sends a test packet of the next larger size. If it arrives, the next
+ * test follows at once. If it is lost, the next one follows after twice the time; this loss has no
+ * other effect. */
 static void search_upwards(void **state)
 {
     struct path *path = path_of(HOLE);
@@ -110,7 +110,8 @@ static void search_upwards(void **state)
     send_for(path, 80, &ops);
     assert_int_equal(path_stats(path).packet_bytes, 1400);
     assert_int_equal(path->bytes_max, 1472);
-    /* The test of 1472 bytes was lost. The next follows after 100 ms, the third after 200 ms. */
+    /* The test of 1472 bytes was lost. The next test follows after 100 ms, then one after 200
+     * ms. */
     lost = path->lost;
     send_for(path, 115, &ops);
     assert_int_equal(path->lost, lost + 1);
@@ -120,14 +121,14 @@ static void search_upwards(void **state)
     assert_int_equal(path->lost, lost + 2);
     assert_int_equal(path_stats(path).mtu_cuts, 1);
     assert_int_equal(path_stats(path).packet_bytes, 1400);
-    /* The path takes all sizes again: after each success the next larger size is tested at once. */
+    /* The path takes all sizes again. After each success the engine at once tests the next size. */
     path->hole_bytes = 0;
     send_for(path, 900, &ops);
     assert_true(path_stats(path).packet_bytes >= 4096);
     path_free(path);
 }
 
-/* The large packets were only late. If one of them arrives, the path takes its size. */
+/* The large packets were only late. When one of them arrives, the engine uses its size again. */
 static void only_late(void **state)
 {
     struct path *path = path_of(HOLE);

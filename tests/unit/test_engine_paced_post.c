@@ -60,7 +60,7 @@ static void post(struct eng *eng, uint64_t now_ns)
     eng_post(eng, &args, now_ns);
 }
 
-/* Post while pacing delays the VI until until_ns. The packet must leave then, and not before. */
+/* Post while pacing delays the VI until until_ns. The packet must leave then, and not earlier. */
 static void run(uint64_t until_ns)
 {
     const struct eng_config config = ENG_CONFIG_DEFAULT;

@@ -38,7 +38,7 @@ static void nop_event(void *ctx, const struct eng_event *event)
 
 #define MANY 300u
 
-/* Delayed acknowledgements of many VIs are due in the order of time, not of creation. */
+/* Delayed acknowledgements of many VIs are due in the order of time, not of the VIs' creation. */
 static void timers_many(void **state)
 {
     struct rig *rig = rig_new(VIP_LVL_DELIVERY);
@@ -109,8 +109,8 @@ static void count_complete(void *ctx, uint16_t vi, enum vip_queue queue, uint32_
     completed++;
 }
 
-/* Many unreliable VIs have many sends each. One call completes the sends of only a few VIs, and one
- * call skips only a few faulty sends. */
+/* Many unreliable VIs have many faulty sends each. One eng_tx_pull skips only a few of the sends,
+ * and one eng_tick completes the sends of only one VI. */
 static void sends_in_portions(void **state)
 {
     enum { VIS = 40, SENDS = 200 };

@@ -1,4 +1,4 @@
-/* When the engine breaks a connection because the peer does not acknowledge its packets. */
+/* Tests when the engine breaks a connection because the peer does not acknowledge its packets. */
 #include "eng_rig.h"
 
 #define MS 1000000ull
@@ -59,7 +59,7 @@ static void always_late(void **state)
     rig_free(rig);
 }
 
-/* The timeout is shorter than the repetition interval. Still three repetitions are sent. */
+/* The timeout is shorter than the repetition interval. The engine still sends three repetitions. */
 static void three_tries(void **state)
 {
     struct eng_config config = ENG_CONFIG_DEFAULT;
@@ -77,7 +77,7 @@ static void three_tries(void **state)
     rig_free(rig);
 }
 
-/* Serve timers until this time. The peer gets and acknowledges only packets without content; returns their number. */
+/* Serve timers until until_ns. The peer acknowledges only empty packets. Returns their number. */
 static unsigned answer_empty(struct rig *rig, uint64_t until_ns)
 {
     unsigned answered = 0;
@@ -104,10 +104,8 @@ static unsigned answer_empty(struct rig *rig, uint64_t until_ns)
     return answered;
 }
 
-/*
- * The peer sends PINGs and answers ours, but packets with content never reach it, for example because a path drops
- * them. The connection must time out.
- */
+/* The peer sends PINGs and answers ours, but packets with content never reach it, for example
+ * because a path drops them. The connection must time out. */
 static void empty_answers(void **state)
 {
     struct rig *rig = send_lost();
@@ -128,7 +126,7 @@ static void empty_answers(void **state)
     rig_free(rig);
 }
 
-/* A peer acknowledges packets, but never reports an operation as processed. PINGs become rare. */
+/* The peer acknowledges packets, but never reports an operation as processed. PINGs become rare. */
 static void acknowledged_and_never_done(void **state)
 {
     struct rig *rig = rig_new(VIP_LVL_DELIVERY);

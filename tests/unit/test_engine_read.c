@@ -16,7 +16,7 @@ static struct rig *read_asked(uint32_t len)
     return rig;
 }
 
-/* The peer has forgotten the connection, and its CLOSE was lost: the connection times out. */
+/* The peer has forgotten the connection, and its CLOSE was lost. The connection times out. */
 static void unanswered(void **state)
 {
     struct rig *rig = read_asked(1000);
@@ -43,7 +43,7 @@ static void late(void **state)
     assert_int_equal(rig_feed(rig, 1, frame), ENG_RX_DONE);
     assert_int_equal(rig->dones, 1);
     assert_false(rig_last(rig)->status & VIP_ST_ERROR_MASK);
-    /* After that, only the acknowledgement is sent. */
+    /* After the answer to the read, the engine sends only the acknowledgement of the answer. */
     (void)rig_wait(rig, 100 * MS);
     rig_feed_ack(rig, rig->decoded.hdr.packet_number + 1, 1);
     assert_int_equal(rig_wait(rig, 5000 * MS), 0);
@@ -51,8 +51,8 @@ static void late(void **state)
     rig_free(rig);
 }
 
-/* A send follows a read. Its memory becomes inaccessible, and its packet is lost. The send fails
- * when the answer to the read has arrived. */
+/* A send follows a read. vipd cannot send its packet, because the send's memory is inaccessible.
+ * The send fails only when the answer to the read has arrived. */
 static void failed_send_behind(void **state)
 {
     struct rig *rig = read_asked(1000);
@@ -101,7 +101,7 @@ static void answer_beside_a_probe(void **state)
     rig_free(rig);
 }
 
-/* The answer to a read of the peer is never acknowledged: the error callback reports that. */
+/* The peer never acknowledges the answer to its read. The error callback reports this. */
 static void answer_not_delivered(void **state)
 {
     struct rig *rig = rig_new(VIP_LVL_DELIVERY);
@@ -116,8 +116,8 @@ static void answer_not_delivered(void **state)
     rig_free(rig);
 }
 
-/* The connection ends. Cases 0 to 2: the transport has failed; the answer to a read is not yet cut
- * (0), cut (1), or acknowledged (2). Case 3: the peer disconnects; the answer is not yet cut. */
+/* Cases 0 to 2: the transport fails when the answer to a read of the peer is not yet cut (0), cut
+ * (1), acknowledged (2). Case 3: the peer disconnects when the answer is not yet cut. */
 static void answer_and_the_end(void **state)
 {
     for (unsigned how = 0; how < 4; how++) {
@@ -136,7 +136,7 @@ static void answer_and_the_end(void **state)
         }
         eng_vi_closed(rig->eng, RIG_VI, &close, rig->now_ns);
         event = rig_find(rig, ENG_EVENT_ERROR);
-        assert_non_null(event); /* there must be at least CONN_LOST */
+        assert_non_null(event); /* the event CONN_LOST must exist at least */
         for (unsigned i = 0; i < rig->events; i++)
             told = told || (rig->event[i].kind == ENG_EVENT_ERROR &&
                             rig->event[i].code == VIP_EC_RDMA_TRANSPORT);

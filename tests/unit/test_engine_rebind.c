@@ -1,6 +1,6 @@
 /*
- * One end of a connection that is bound anew (eng_vi_pause, eng_vi_restore, eng_vi_rebind): what it
- * sends again, what it accepts again, false counts. Random runs: simrun --pair --rebind.
+ * Tests one end of a connection that is bound anew (eng_vi_pause, eng_vi_restore, eng_vi_rebind):
+ * which packets it repeats and accepts, and false counts. For random runs: simrun --pair --rebind.
  */
 #include "eng_rig.h"
 
@@ -22,7 +22,7 @@ static int rebind(struct rig *rig, const struct vip_counts *peer)
     return eng_vi_rebind(rig->eng, RIG_VI, &conn, peer, rig->now_ns);
 }
 
-/* The engine has sent `count` sends of 10 bytes, in one packet or several. */
+/* Returns a rig whose engine has sent `count` messages of 10 bytes, in one packet or several. */
 static struct rig *sent(unsigned count)
 {
     struct rig *rig = rig_new(VIP_LVL_DELIVERY);
@@ -41,7 +41,7 @@ static struct vip_frame peer_read(uint32_t op)
     return frame;
 }
 
-/* A paused VI sends nothing, takes nothing, and never times out. */
+/* A paused VI sends no packet, accepts no packet, and never times out. */
 static void test_paused(void **state)
 {
     struct rig *rig = sent(3);
@@ -55,7 +55,7 @@ static void test_paused(void **state)
     assert_int_equal(rig_drain(rig), 0);
     assert_int_equal(rig->dones, 0);
     assert_int_equal(eng_vi_state(rig->eng, RIG_VI), VIP_VIST_CONNECTED);
-    /* A paused VI may end like any other connected VI. The next connection is not paused. */
+    /* A paused VI can be disconnected like any other VI. The next connection is not paused. */
     uint32_t ops_done;
 
     eng_vi_disconnect(rig->eng, RIG_VI, &ops_done);
@@ -66,7 +66,7 @@ static void test_paused(void **state)
     rig_free(rig);
 }
 
-/* The peer has processed one operation of three: it completes, and the other two are sent again from packet 1 on. */
+/* The peer has processed one of three operations: this one completes, the others are sent again. */
 static void test_rewind(void **state)
 {
     struct rig *rig = sent(3);
@@ -93,7 +93,7 @@ static void test_rewind(void **state)
 }
 
 /* Half of a message of two packets has arrived. After the rebind the message arrives again from its
- * first byte, into the same receive. */
+ * first byte, for the same receive descriptor. */
 static void test_half_placed(void **state)
 {
     struct rig *rig = rig_new(VIP_LVL_DELIVERY);
@@ -124,7 +124,7 @@ static void test_unreliable(void **state)
     eng_vi_pause(rig->eng, RIG_VI);
     assert_int_equal(rig->dones, 1);
     assert_true(rig_last(rig)->status & VIP_ST_PARTIAL_ERROR);
-    /* No reliable peer may send this count. At this level the count has no meaning. */
+    /* A reliable peer must not send this count. Without reliability the count has no meaning. */
     assert_int_equal(rebind(rig, &(struct vip_counts){.done = 77}), 0);
     assert_true(rig_pull(rig));
     assert_int_equal(rig->decoded.frames[0].op, 0);
@@ -132,8 +132,8 @@ static void test_unreliable(void **state)
     rig_free(rig);
 }
 
-/* Reads of this end: the peer has processed them and not answered (0), or has not processed them
- * (2). The engine asks for both again. */
+/* The peer has processed operation 0, a read, but answered only half of it. It has not processed
+ * read 2. The engine requests both reads again. */
 static void test_reads_of_ours(void **state)
 {
     struct rig *rig = rig_new(VIP_LVL_DELIVERY);
@@ -153,7 +153,7 @@ static void test_reads_of_ours(void **state)
     assert_int_equal(counts.read[0], 0);
     assert_int_equal(counts.read[1], 2);
     assert_int_equal(rebind(rig, &(struct vip_counts){.done = 2}), 0);
-    assert_int_equal(rig->dones, 0); /* the send waits behind the read */
+    assert_int_equal(rig->dones, 0); /* the send completes only after the read */
     assert_true(rig_pull(rig));
     assert_int_equal(rig->decoded.frames[0].type, VIP_FRM_READ_REQ);
     assert_int_equal(rig->decoded.frames[0].op, 0);
@@ -162,7 +162,7 @@ static void test_reads_of_ours(void **state)
     assert_int_equal(rig->decoded.frames[0].op, 2);
     rig_feed_ack(rig, rig->decoded.hdr.packet_number + 1, 3);
     assert_int_equal(rig->dones, 0);
-    /* The answer arrives from its first byte. */
+    /* The answer to read 0 arrives again from its first byte. */
     assert_int_equal(rig_feed(rig, 2, rig_frame(VIP_FRM_READ_RESP, 0, 0, 100, 100)), ENG_RX_DONE);
     assert_int_equal(rig->dones, 2);
     assert_int_equal(rig_feed(rig, 3, rig_frame(VIP_FRM_READ_RESP, 2, 0, 100, 100)), ENG_RX_DONE);
@@ -190,7 +190,7 @@ static void test_request_lost_again(void **state)
     rig_free(rig);
 }
 
-/* Reads of the peer: it first asks again, in order, for those processed, then for new ones. */
+/* The peer first repeats its requests for processed reads, in order; then it requests new reads. */
 static void test_reads_of_the_peer(void **state)
 {
     struct rig *rig = rig_new(VIP_LVL_DELIVERY);
@@ -203,15 +203,15 @@ static void test_reads_of_the_peer(void **state)
     assert_int_equal(rig_feed(rig, 1, peer_read(2)), ENG_RX_DONE);
     eng_vi_pause(rig->eng, RIG_VI);
     eng_vi_counts(rig->eng, RIG_VI, &counts);
-    assert_int_equal(counts.done, 3); /* read 3 has not arrived */
+    assert_int_equal(counts.done, 3); /* the request of read 3 has not arrived */
     assert_int_equal(rebind(rig, &peer), 0);
     assert_int_equal(rig_drain(rig), 0);
     assert_int_equal(rig_feed(rig, 1, peer_read(3)), ENG_RX_FULL);
     assert_int_equal(rig_feed(rig, 1, rig_frame(VIP_FRM_SEND, 4, 0, 10, 10)), ENG_RX_FULL);
     assert_int_equal(rig_feed(rig, 1, peer_read(2)), ENG_RX_FULL);
     assert_int_equal(rig_feed(rig, 1, peer_read(0)), ENG_RX_DONE);
-    assert_int_equal(rig_feed(rig, 1, peer_read(0)), ENG_RX_DONE); /* a copy: one answer */
-    assert_int_equal(rig_feed(rig, 1, peer_read(1)), ENG_RX_DONE); /* old; not asked for again */
+    assert_int_equal(rig_feed(rig, 1, peer_read(0)), ENG_RX_DONE); /* a copy gets no new answer */
+    assert_int_equal(rig_feed(rig, 1, peer_read(1)), ENG_RX_DONE); /* an old operation; no answer */
     assert_int_equal(rig_feed(rig, 1, peer_read(2)), ENG_RX_DONE);
     assert_int_equal(rig_feed(rig, 1, peer_read(3)), ENG_RX_DONE);
     assert_true(rig_pull(rig));
@@ -223,7 +223,7 @@ static void test_reads_of_the_peer(void **state)
     rig_free(rig);
 }
 
-/* A new engine: two sends had completed, four are posted again, and the peer has processed one. */
+/* Restore a VI: two sends had completed, four are posted again, one of the four is processed. */
 static void test_restore(void **state)
 {
     struct rig *rig = rig_new_with(VIP_LVL_RECEPTION, &ENG_CONFIG_DEFAULT);
@@ -235,15 +235,15 @@ static void test_restore(void **state)
         rig_send(rig, 100 * i, 10);
     assert_int_equal(rig_drain(rig), 0);
     assert_int_equal(rebind(rig, &(struct vip_counts){.done = 7}),
-                     -EPROTO); /* more than was posted */
+                     -EPROTO); /* more operations than were posted */
     assert_int_equal(rebind(rig, &(struct vip_counts){.done = 1}),
-                     -EPROTO); /* less than had completed */
+                     -EPROTO); /* fewer operations than had completed */
     assert_int_equal(rebind(rig, &(struct vip_counts){.done = 3}), 0);
     assert_int_equal(rig->dones, 1);
     assert_true(rig_pull(rig));
     assert_int_equal(rig->decoded.frames[0].op, 3);
     assert_int_equal(rig->decoded.hdr.frame_count, 3);
-    /* The peer goes on with its operation 7. */
+    /* The peer goes on with operation 7; its operation 6 is old. */
     assert_int_equal(rig_feed(rig, 1, rig_frame(VIP_FRM_SEND, 6, 0, 10, 10)), ENG_RX_DONE);
     assert_int_equal(rig->dones, 1);
     assert_int_equal(rig_feed(rig, 1, rig_frame(VIP_FRM_SEND, 7, 0, 10, 10)), ENG_RX_DONE);
@@ -263,9 +263,9 @@ static void test_false_counts(void **state)
     rig_send(rig, 100, 10);
     eng_vi_pause(rig->eng, RIG_VI);
     assert_int_equal(rebind(rig, &(struct vip_counts){.done = 0}),
-                     -EPROTO); /* less than acknowledged */
+                     -EPROTO); /* fewer operations than were acknowledged */
     assert_int_equal(rebind(rig, &(struct vip_counts){.done = 5}),
-                     -EPROTO); /* more than was sent */
+                     -EPROTO); /* more operations than were sent */
     assert_int_equal(rebind(rig, &(struct vip_counts){.done = UINT32_MAX}), -EPROTO);
     assert_int_equal(rebind(rig, &many), -EPROTO);
     assert_int_equal(rebind(rig, &(struct vip_counts){.done = 1, .reads = 2, .read = {5, 5}}),
@@ -279,7 +279,7 @@ static void test_false_counts(void **state)
     rig_free(rig);
 }
 
-/* The peer has answered a read, and then says that it has not processed it. */
+/* The peer has answered a read, but later reports it as not processed: eng_vi_rebind fails. */
 static void test_read_unprocessed(void **state)
 {
     struct rig *rig = rig_new(VIP_LVL_DELIVERY);
@@ -296,7 +296,7 @@ static void test_read_unprocessed(void **state)
     rig_free(rig);
 }
 
-/* Packets with the old numbers, and held packets, have no effect any more. */
+/* The pause drops held packets. After the rebind, packet numbers start again at 1. */
 static void test_old_packets(void **state)
 {
     struct rig *rig = rig_new(VIP_LVL_DELIVERY);

@@ -1,13 +1,13 @@
 /*
- * A path that changes the order of packets. If a packet arrives after it was declared lost, later packets get more
- * time before they count as lost. When the path keeps the order again, they get less time again.
+ * A path changes the order of packets. When a packet counts as lost and then arrives, the engine
+ * waits longer before later packets count as lost. Without reordering it again waits less.
  */
 #include "eng_path.h"
 #include "vipd/engine/internal.h"
 
 #define PACKET 1000u
 
-/* Send this number of full packets; the first one does not arrive yet. Returns its packet number. */
+/* Send `packets` full packets, of which the first is delayed. Returns the number of the first. */
 static uint64_t burst_without_first(struct path *path, unsigned packets)
 {
     uint64_t first = path->sent + 1;
@@ -22,7 +22,7 @@ static uint64_t burst_without_first(struct path *path, unsigned packets)
     return first;
 }
 
-/* Let time pass; returns the number of packets that were sent. */
+/* Let `ns` pass. Returns the number of packets that the engine sent meanwhile. */
 static unsigned pass(struct path *path, uint64_t ns)
 {
     uint64_t before = path->sent, until_ns = path->rig->now_ns + ns;
@@ -37,7 +37,7 @@ static unsigned pass(struct path *path, uint64_t ns)
     return (unsigned)(path->sent - before);
 }
 
-/* The missing packet arrives late. */
+/* Let packet `number`, which was missing, arrive now. It contains operation `op`. */
 static void late(struct path *path, uint64_t number, uint32_t op)
 {
     path->arrived[number] = true;
@@ -55,7 +55,7 @@ static struct path *path_fixed(void)
     struct eng_config config = ENG_CONFIG_DEFAULT;
 
     config.congestion = ENG_CONGESTION_FIXED;
-    config.rto_min_ns = 100 * PATH_RTT_NS; /* long, so that no probe is sent between */
+    config.rto_min_ns = 100 * PATH_RTT_NS; /* long, so that the engine sends no probe meanwhile */
     return path_new(&config, PACKET);
 }
 
@@ -77,7 +77,7 @@ static void learns_patience(void **state)
     late(path, 1, 0); /* packet 1 was only late */
     assert_int_equal(path_stats(path).spurious, 1);
     path_answer(path);
-    /* The same again. Now only time proves a loss, and a quarter of a round trip is not enough. */
+    /* Again a packet is late. Now only time proves a loss; 1/4 of a round trip is too short. */
     number = burst_without_first(path, 5);
     path_answer(path);
     assert_int_equal(path_take(path), 0);
@@ -85,7 +85,7 @@ static void learns_patience(void **state)
     late(path, number, 5);
     assert_int_equal(path_stats(path).lost, 1);
     assert_int_equal(path_stats(path).spurious, 1);
-    /* A packet is really lost: it is repeated later than before, but well before the timer. */
+    /* Now a packet is really lost. It is repeated later than before, but long before a timeout. */
     number = burst_without_first(path, 5);
     path_answer(path);
     assert_int_equal(path_take(path), 0);
@@ -140,8 +140,8 @@ static void forgets(void **state)
     path_free(path);
 }
 
-/* The search for the place of a packet ahead of its turn has a limit, for every order that a peer
- * chooses. At the limit the engine drops the packet. */
+/* The engine limits its search for the place of a packet ahead of its turn, whatever order the peer
+ * chooses. At the limit it drops the packet. */
 static void looks_at_few(void **state)
 {
     struct path *path = path_fixed();
@@ -152,7 +152,7 @@ static void looks_at_few(void **state)
         assert_true(eng_held_add(vi, ENG_STREAM_OPS, (struct eng_pos){op, 0}, ++token));
     /* The place is far from both ends of the list, so the packet is dropped. */
     assert_false(eng_held_add(vi, ENG_STREAM_OPS, (struct eng_pos){3001, 0}, ++token));
-    /* Places near the end, places near the head, and the place after the packet added last. */
+    /* These places are found: near the end, near the head, and after the packet added last. */
     assert_true(eng_held_add(vi, ENG_STREAM_OPS, (struct eng_pos){3951, 0}, ++token));
     assert_true(eng_held_add(vi, ENG_STREAM_OPS, (struct eng_pos){1001, 0}, ++token));
     assert_true(eng_held_add(vi, ENG_STREAM_OPS, (struct eng_pos){3001, 0}, ++token));

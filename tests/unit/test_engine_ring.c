@@ -1,14 +1,14 @@
 /*
- * The ring of packet numbers when lost packets are repeated in smaller ones. There are more of the
- * smaller packets, so the ring is full before the oldest record is free. Then the engine joins
- * records, and all data arrives.
+ * The engine repeats lost packets in smaller ones. These are more packets, so the ring of packet
+ * numbers is full before its oldest record is free. The engine then joins records, and all data
+ * arrives.
  */
 #include "eng_path.h"
 
 #define LARGE    8972u
 #define HOLE     1300u
 #define MESSAGES 300u
-#define FRESH    1700u /* packets under way; hardly any packet number is left */
+#define FRESH    1700u /* number of packets under way; hardly any packet number is left */
 
 static void smaller_and_more(void **state)
 {
@@ -23,7 +23,7 @@ static void smaller_and_more(void **state)
     path = path_new(&config, LARGE);
     for (unsigned i = 0; i < MESSAGES; i++)
         rig_send(path->rig, 0, PATH_MESSAGE);
-    /* All large packets and their repetitions are lost, until packets are small enough. */
+    /* Packets of more than HOLE bytes are lost, and so are their repetitions of this size. */
     path->hole_bytes = HOLE;
     assert_true(path_take(path) >= FRESH);
     for (; path->ops_done < MESSAGES && rounds < 20000; rounds++)
@@ -39,7 +39,7 @@ static void smaller_and_more(void **state)
     path_free(path);
 }
 
-/* The same, but for a while nearly no packet arrives, so the ring is full of packets under way. */
+/* Lost packets are repeated in smaller ones. For a while few arrive, so these fill the ring. */
 static void full_and_deaf(void **state)
 {
     struct eng_config config = ENG_CONFIG_DEFAULT;
@@ -57,7 +57,7 @@ static void full_and_deaf(void **state)
     assert_true(path_take(path) >= FRESH);
     while (!path->largest)
         path_round(path);
-    /* All packets are lost. They are repeated in small ones, most of which are lost for a while. */
+    /* All packets were lost. They are repeated in small ones; at first most of these are lost. */
     path->drop_from = 1;
     for (unsigned i = 0; i < 40; i++) {
         path->drop_to = path->sent + 200;

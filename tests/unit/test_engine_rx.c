@@ -1,5 +1,5 @@
 /*
- * Packets of the peer: which ones are impossible, which ones are held, and where bytes are placed.
+ * Received packets: which are impossible, which the engine holds, and where their bytes are placed.
  */
 #include "eng_rig.h"
 
@@ -55,9 +55,9 @@ static void impossible(void **state)
     packet.hdr.packet_number = UINT64_MAX;
     assert_int_equal(rig_feed_as(rig, 1, &packet), ENG_RX_STALE);
     assert_int_equal(rig->dones, 0);
-    /* No send queue of the peer can have reached this operation number. */
+    /* The number of this operation is larger than the peer can have reached. */
     assert_int_equal(rig_feed(rig, 1, rig_frame(VIP_FRM_SEND, 5000, 0, 1, 1)), ENG_RX_STALE);
-    /* This answers a read that was not posted. */
+    /* This packet answers a read that was not posted. */
     assert_int_equal(rig_feed(rig, 1, rig_frame(VIP_FRM_READ_RESP, 7, 0, 1, 1)), ENG_RX_STALE);
     assert_int_equal(rig_feed_ack(rig, 2, 1), ENG_RX_DONE);
     assert_int_equal(rig_last(rig)->status, VIP_ST_DONE | VIP_ST_OP_SEND);
@@ -84,7 +84,7 @@ static void duplicate_number(void **state)
     rig->number = 1;
     assert_int_equal(rig_feed(rig, 1, rig_frame(VIP_FRM_SEND, 0, 0, 1, 1)), ENG_RX_DUPLICATE);
     assert_int_equal(rig->dones, 1);
-    /* The packet is acknowledged again at once, because the first acknowledgement may be lost. */
+    /* The duplicate is acknowledged again at once: the first acknowledgement may be lost. */
     assert_true(rig_pull(rig));
     assert_int_equal(rig->decoded.hdr.ack_cumulative, 2);
     assert_int_equal(rig->decoded.hdr.ops_done, 1);
@@ -114,7 +114,7 @@ static void overlap(void **state)
     rig_free(rig);
 }
 
-/* A fragment that contradicts an earlier one of the same operation. */
+/* A fragment that contradicts an earlier fragment of its operation is dropped. */
 static void contradiction(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -177,7 +177,7 @@ static void held_order(void **state)
     rig_free(rig);
 }
 
-/* The first frame of a packet is in its turn, the second is not. Only the first is processed. */
+/* The second frame of a packet is ahead of its turn: only the first frame is processed at once. */
 static void held_rest(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -198,7 +198,7 @@ static void held_rest(void **state)
     rig_free(rig);
 }
 
-/* The engine cannot hold a packet and does not acknowledge it, so the peer sends it again. */
+/* The engine has no room for a packet ahead of its turn: it does not acknowledge this packet. */
 static void held_full(void **state)
 {
     struct eng_config config = ENG_CONFIG_DEFAULT;
@@ -235,7 +235,7 @@ static void drop_expected(struct rig *rig, unsigned count)
     assert_false(eng_replay(rig->eng, &vi, &token, &feed));
 }
 
-/* After each kind of end of a connection, eng_replay returns the held packets to be freed. */
+/* When a connection ends in any way, eng_replay returns its held packets, to be freed. */
 static void held_dropped(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -263,7 +263,7 @@ static void held_dropped(void **state)
     rig_free(rig);
 }
 
-/* A held packet is in its turn but has a frame ahead of its turn: the connection breaks. */
+/* A held packet whose turn has come has a frame ahead of its turn: the connection breaks. */
 static void held_nonsense(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -315,7 +315,7 @@ static void unreliable_order(void **state)
     assert_int_equal(rig_feed(rig, 1, rig_frame(VIP_FRM_SEND, 2, 0, 10, 10)), ENG_RX_DONE);
     assert_int_equal(rig_feed(rig, 1, rig_frame(VIP_FRM_SEND, 3, 0, 10, 10)), ENG_RX_DONE);
     assert_int_equal(rig->dones, 1);
-    /* First the end of a message whose beginning is missing, then the beginning: both are ignored. */
+    /* The end of a message arrives, then its beginning. The engine ignores both packets. */
     assert_int_equal(rig_feed(rig, 1, rig_frame(VIP_FRM_SEND, 5, 5, 5, 10)), ENG_RX_DONE);
     assert_int_equal(rig_feed(rig, 1, rig_frame(VIP_FRM_SEND, 5, 0, 5, 10)), ENG_RX_DONE);
     assert_int_equal(rig->dones, 1);
@@ -338,7 +338,7 @@ static void read_flood(void **state)
         frame.flags = VIP_FRMF_LAST;
         assert_int_equal(rig_feed(rig, 1, frame), i < 16 ? ENG_RX_DONE : ENG_RX_STALE);
     }
-    /* The first packet contains answers. */
+    /* The first packet from the engine contains answers. */
     assert_true(rig_pull(rig));
     assert_true(rig->out.remote_read);
     assert_int_equal(rig->decoded.frames[0].type, VIP_FRM_READ_RESP);
@@ -349,7 +349,7 @@ static void read_flood(void **state)
     rig_free(rig);
 }
 
-/* Gaps in the packet numbers make ranges; if there are too many ranges, the newest are sent. */
+/* Gaps in the received packet numbers make ranges. Of too many ranges only the newest are sent. */
 static void ranges(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -366,7 +366,7 @@ static void ranges(void **state)
     assert_int_equal(rig->decoded.ranges[VIP_WIRE_RANGES_MAX - 1].start, 298);
     assert_int_equal(rig->decoded.ranges[VIP_WIRE_RANGES_MAX - 1].end, 299);
     assert_int_equal(rig->decoded.ranges[0].start, 298 - 31 * 3);
-    /* When the window of numbers has moved on, number 1 counts as arrived. */
+    /* After the window of packet numbers has moved on, packet 1 counts as received. */
     rig_recv(rig, 0, 100);
     rig->number = 2500;
     rig_feed(rig, 1, rig_frame(VIP_FRM_SEND, op++, 0, 1, 1));
@@ -393,7 +393,7 @@ static void recv_memory_gone(void **state)
     rig_free(rig);
 }
 
-/* A receive of 1000 bytes at `offset` cannot take a message. The event must say `why`. */
+/* A receive descriptor of 1000 bytes at `offset` takes no message. The event must give `why`. */
 static void denied_because(unsigned offset, const char *why)
 {
     struct rig *rig = rig_new(VIP_LVL_RECEPTION);
@@ -406,7 +406,7 @@ static void denied_because(unsigned offset, const char *why)
     rig_free(rig);
 }
 
-/* A segment behind registered memory, and a segment that reaches past its end. */
+/* One segment is after the registered memory, the other reaches past the end of this memory. */
 static void recv_denied(void **state)
 {
     denied_because(RIG_MEM, "a posted receive names memory that is not accessible");
@@ -426,7 +426,7 @@ static void write_wraps(void **state)
     rig_free(rig);
 }
 
-/* Memory becomes inaccessible while an RDMA Write arrives: the whole write fails, at its last fragment. */
+/* Memory becomes inaccessible while a write arrives: the write fails at its last fragment. */
 static void write_memory_gone(void **state)
 {
     struct rig *rig = rig_new(VIP_LVL_RECEPTION);
@@ -442,8 +442,8 @@ static void write_memory_gone(void **state)
     rig_free(rig);
 }
 
-/* Bytes of a write cannot be placed, although its memory is accessible. An error event reports that, or the receive if
- * the write has immediate data. */
+/* Bytes of a write cannot be placed, although its memory is accessible. An error event reports this
+ * failure, or the receive descriptor if the write has immediate data. */
 static void write_memory_spoiled(void **state)
 {
     for (unsigned imm = 0; imm < 2; imm++) {
@@ -459,7 +459,7 @@ static void write_memory_spoiled(void **state)
             end.flags |= VIP_FRMF_IMMEDIATE;
         rig_feed(rig, 1, end);
         assert_int_equal(rig_find(rig, ENG_EVENT_BROKEN)->op_status, VIP_ST_TRANSPORT_ERROR);
-        /* The receive has completed: it was flushed, or the write has completed it. */
+        /* The receive descriptor has completed: by the write with immediate data, or as flushed. */
         assert_int_equal(rig->dones, 1);
         if (imm) {
             for (unsigned i = 0; i < rig->events; i++)
@@ -489,7 +489,7 @@ static void write_memory_spoiled_breaks_off(void **state)
     rig_free(rig);
 }
 
-/* The destination of a read becomes inaccessible before the answer arrives. */
+/* The destination of a read becomes inaccessible before the answer arrives: the read fails. */
 static void read_memory_gone(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -508,7 +508,7 @@ static void read_memory_gone(void **state)
     rig_free(rig);
 }
 
-/* A faulty receive completes without the flag for immediate data. */
+/* A faulty receive descriptor completes without the flag for immediate data. */
 static void write_finds_faulty_recv(void **state)
 {
     struct rig *rig = rig_new(UD);

@@ -1,6 +1,6 @@
 /*
- * Skipped packet numbers. If a peer acknowledges such a number, it acknowledges packets that have
- * not arrived, so its connection breaks. For an honest peer nothing changes.
+ * The engine skips some packet numbers. If a peer acknowledges a skipped number, it acknowledges
+ * packets that have not arrived, so its connection breaks. For an honest peer nothing changes.
  */
 #include "eng_rig.h"
 
@@ -105,7 +105,7 @@ static void test_a_peer_that_acknowledges_ahead_is_cut_off(void **state)
     rig_free(rig);
 }
 
-/* Unreliable Delivery: the engine ignores such an acknowledgement, the connection stays, and sends go on. */
+/* Unreliable Delivery: the engine ignores acknowledgements of skipped numbers, and sends go on. */
 static void test_without_reliability_it_is_not_believed(void **state)
 {
     struct rig *rig = begin_at(VIP_LVL_UNRELIABLE, 200);
@@ -125,7 +125,7 @@ static void test_without_reliability_it_is_not_believed(void **state)
     rig_free(rig);
 }
 
-/* The same with a range instead of the cumulative acknowledgement. */
+/* A range, not the cumulative acknowledgement, acknowledges a skipped number. */
 static void test_ranges_over_a_missing_number(void **state)
 {
     struct rig *rig = begin(200);

@@ -1,4 +1,4 @@
-/* Packets to the peer: how operations are cut, which VI sends next, which packets are repeated, and when. */
+/* Packets to the peer: how operations are cut, which VI sends next, which packets are repeated. */
 #include "eng_rig.h"
 
 #define UD VIP_LVL_UNRELIABLE
@@ -62,7 +62,7 @@ static void lone_writes(void **state)
     }
 }
 
-/* All packets of a bulk transfer except the last one have the same size, also across messages. */
+/* All packets of a bulk transfer except the last have the same size, also across messages. */
 static void equal_sizes(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -153,7 +153,7 @@ static void pieces_limit(void **state)
         rig->mem[1000 - 3 * i] = (uint8_t)i;
     }
     eng_post(rig->eng, &post, rig->now_ns);
-    memset(segs, 0xff, sizeof(segs)); /* the engine has made a copy */
+    memset(segs, 0xff, sizeof(segs)); /* the engine has its own copy of `segs` */
     assert_true(rig_pull(rig));
     assert_true(rig->out.piece_count <= ENG_PIECES_MAX);
     assert_int_equal(rig->decoded.frames[0].length, ENG_PIECES_MAX - 2);
@@ -236,7 +236,7 @@ static void acknowledge_when(void **state)
     rig_free(rig);
 }
 
-/* Three later packets arrived. The missing content is sent again, in a packet with a new number. */
+/* Three packets after a missing one have arrived. Its content is sent again, with a new number. */
 static void fast_retransmit(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -309,7 +309,7 @@ static void times_out(void **state)
     rig_free(rig);
 }
 
-/* An idle connection does not time out: the timeout begins when it sends. */
+/* An idle connection does not time out. The timeout begins when the VI sends a packet. */
 static void idle_is_patient(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -324,7 +324,7 @@ static void idle_is_patient(void **state)
     rig_free(rig);
 }
 
-/* Unreliable Delivery: a send completes at the next tick after its packet was pulled. Lost packets free the window. */
+/* Unreliable: a send completes at the tick after its packet left. Lost packets free the window. */
 static void unreliable(void **state)
 {
     struct rig *rig = rig_new(UD);
@@ -346,7 +346,7 @@ static void unreliable(void **state)
     rig_free(rig);
 }
 
-/* At the end of a connection, sends whose packets had left complete; other sends are flushed. */
+/* An unreliable connection ends: a send whose packets have left completes, others are flushed. */
 static void unreliable_then_gone(void **state)
 {
     struct rig *rig = rig_new(UD);
@@ -363,7 +363,7 @@ static void unreliable_then_gone(void **state)
 }
 
 /* The peer's CLOSE reports processed operations and one failed operation. The processed ones
- * complete, and all later ones are flushed. */
+ * complete; the ones after the failed one are flushed. */
 static void closed_with_news(void **state)
 {
     struct rig *rig = rig_new(VIP_LVL_RECEPTION);
@@ -384,7 +384,7 @@ static void closed_with_news(void **state)
     assert_int_equal(rig_find(rig, ENG_EVENT_ERROR)->code, VIP_EC_CONN_LOST);
     rig_free(rig);
 
-    /* A CLOSE reports more operations than were sent. This is ignored; the send is flushed. */
+    /* A CLOSE counts more operations than were sent: the engine ignores the count. */
     rig = rig_new(RD);
     rig_send(rig, 0, 10);
     rig_drain(rig);
@@ -485,7 +485,7 @@ static void read_completes(void **state)
     rig_free(rig);
 }
 
-/* At most 16 reads are open. The seventeenth read waits, and later operations wait behind it. */
+/* At most 16 reads are open. The seventeenth read waits, and so do all later operations. */
 static void reads_limit(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -503,7 +503,7 @@ static void reads_limit(void **state)
     rig_free(rig);
 }
 
-/* A packet cannot be repeated: its memory is inaccessible. Its first copy may have arrived. */
+/* A packet cannot be repeated: its memory is inaccessible. The peer may have its first copy. */
 static void failed_but_arrived(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -528,7 +528,7 @@ static void failed_but_arrived(void **state)
     rig_drain(rig);
     rig_send(rig, 0, 3000);
     rig_drain(rig);
-    /* The second operation fails while the first one is under way. Then the peer reports both as processed. */
+    /* The second of two operations fails. Then the peer reports both operations as processed. */
     rig->deny = true;
     eng_tx_failed(rig->eng, RIG_VI, 1, rig->now_ns);
     assert_int_equal(rig->dones, 0);
@@ -542,8 +542,8 @@ static void failed_but_arrived(void **state)
     rig_free(rig);
 }
 
-/* The memory of two operations becomes inaccessible, first that of the later one, which is half
- * cut. Then the peer reports the earlier one as processed. The later one fails in its turn. */
+/* Two operations lose their memory: first the later one, whose packets are half cut, then the
+ * earlier one. The peer has processed the earlier one. The later one fails in its turn. */
 static void failed_behind_arrived(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -571,8 +571,8 @@ static void failed_behind_arrived(void **state)
     rig_free(rig);
 }
 
-/* An operation has lost its memory. Later operations are still repeated: if the peer already has
- * that operation, it needs the later ones. */
+/* An operation has lost its memory. The engine still repeats later operations: the peer may already
+ * have this operation, and then it needs the later ones. */
 static void repeats_behind_failed(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -588,8 +588,8 @@ static void repeats_behind_failed(void **state)
     rig->deny = true;
     eng_tx_failed(rig->eng, RIG_VI, 1, rig->now_ns);
     rig->deny = false;
-    /* A later packet is acknowledged, so both packets count as lost. The peer has the first two
-     * operations, but reports them late. */
+    /* An acknowledgement of a later packet makes both data packets count as lost. The peer reports
+     * late that it has the first two operations. */
     assert_true(rig_wait(rig, 4 * ENG_CONFIG_DEFAULT.rto_initial_ns) > 0);
     ack = rig_ack(rig, 1, 0);
     ack.hdr.range_count = 1;
@@ -643,7 +643,7 @@ static void segments_refused(void **state)
     post.seg_count = 2;
     eng_post(eng, &post, rig->now_ns);
     eng_vi_stats(eng, RIG_VI, &stats);
-    /* The failed descriptor keeps its place, because applications expect one completion for each descriptor. */
+    /* The failed descriptor keeps its place, because each descriptor must have one completion. */
     assert_int_equal(stats.recv_depth, 2);
     eng_vi_destroy(eng, RIG_VI);
     free(memory);
@@ -651,7 +651,7 @@ static void segments_refused(void **state)
     rig_free(rig);
 }
 
-/* Latencies of all VIs; latencies of one VI from the call of eng_vi_measure on. */
+/* The engine measures latencies of all VIs, and of one VI after the call of eng_vi_measure. */
 static void latency(void **state)
 {
     struct eng_latency all = {0}, own = {0};
@@ -677,7 +677,7 @@ static void latency(void **state)
     }
     assert_int_equal(own.wire_to_ack.max_ns, 10000);
     assert_in_range(own.post_to_complete.max_ns, 12000, 14000);
-    assert_int_equal(own.post_to_wire.count, 0); /* the host measures this latency */
+    assert_int_equal(own.post_to_wire.count, 0); /* measured outside of the engine */
     rig_free(rig);
 }
 

@@ -1,5 +1,5 @@
 /*
- * job/key: proofs are SipHash-2-4 with 128 bits. A proof is valid for one key, one role and one claim only.
+ * job/key: a proof is SipHash-2-4 with 128 bits. It is valid for only one key, role and claim.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@ static struct job_key counting_key(void)
     return key;
 }
 
-/* Expected: `openssl mac -macopt size:16 SIPHASH` of the eight bytes of role and claim. */
+/* `openssl mac -macopt size:16 SIPHASH` made these proofs from the 8 bytes of role and claim. */
 static void proofs_are_siphash_of_role_and_claim(void **state)
 {
     static const struct {

@@ -61,7 +61,7 @@ static void lines_come_whole(void **state)
     close(pair[0]);
 }
 
-/* Answers of the test's launcher: pairs of the beginning of a line and the answer to this line. */
+/* Each pair of the script has the beginning of a line and the launcher's answer to this line. */
 struct script {
     int fd;
     const char *(*answer)[2];

@@ -1,6 +1,6 @@
 /*
- * The Ethernet link, as far as it can be tested without privilege: good and faulty frames, the kernel's filter
- * (attached to a pair of local sockets), and a link that stays down.
+ * The Ethernet link, as far as it can be tested without privilege: good and faulty frames, the
+ * kernel's filter (attached to a pair of local sockets), and a link that stays down.
  */
 #include "vipd/link/ether.h"
 
@@ -20,7 +20,7 @@ static const struct ether_want sender = {.mac = {2, 0, 0, 0, 0, 2}, .ethertype =
 static const struct ether_want sender7 = {
     .mac = {2, 0, 0, 0, 0, 2}, .ethertype = 0x88b5, .vlan = 7};
 
-/* Check a frame in memory of exactly its length, so that the sanitizers find each read behind its end. */
+/* Check a frame in memory of exactly its size: a sanitizer then finds each read past its end. */
 static enum ether_verdict judge(const struct ether_want *want, const uint8_t *bytes, uint32_t len,
                                 const uint8_t **packet, uint32_t *packet_len)
 {
@@ -40,7 +40,7 @@ static enum ether_verdict judge(const struct ether_want *want, const uint8_t *by
     return verdict;
 }
 
-/* Make a frame from `from` to the card of `plain`, packet "abcdefgh". Returns its length. */
+/* Make a frame with packet "abcdefgh", from `from` to the card of `plain`. Returns its length. */
 static uint32_t make(uint8_t out[128], const struct ether_want *from)
 {
     unsigned head = ether_frame_put(out, from, plain.mac, ETHER_KIND, 8);
@@ -85,7 +85,7 @@ static void test_layout(void **state)
     good(&tagged, frame, 30);
 }
 
-/* The network pads short frames to 60 bytes. The length in our header is that of the packet. */
+/* The network pads short frames to 60 bytes. Our header has the length of the packet. */
 static void test_padding(void **state)
 {
     uint8_t frame[128] = {0};
@@ -131,7 +131,7 @@ static void test_foreign(void **state)
     frame[13] = 0x00;
     bad(&plain, frame, len, ETHER_ETHERTYPE);
     len = make(frame, &sender);
-    for (unsigned i = 14; i < 16; i++) { /* wrong magic; wrong version or kind */
+    for (unsigned i = 14; i < 16; i++) { /* byte 14: wrong magic; byte 15: wrong version or kind */
         frame[i] ^= 1;
         bad(&plain, frame, len, ETHER_HEADER);
         frame[i] ^= 1;
@@ -152,7 +152,7 @@ static void test_vlans(void **state)
 
     (void)state;
     bad(&tagged, bytes, len, ETHER_VLAN);
-    /* The kernel has taken out the tag and reports it. The upper bits of the tag are a priority. */
+    /* The kernel has removed the VLAN tag and reports it. The tag's upper bits are a priority. */
     assert_int_equal(ether_frame_get(&tagged, &frame, &content), ETHER_OK);
     assert_int_equal(ether_frame_get(&plain, &frame, &content), ETHER_VLAN);
     frame.tag = 0xe000;
@@ -171,15 +171,15 @@ static void test_vlans(void **state)
     bytes[14] = 0xe0;
     bytes[15] = 0;
     good(&plain, bytes, len);
-    /* Two tags: the inner tag is in the place of our EtherType. */
+    /* The frame has two tags: the inner tag is in the place of our EtherType. */
     bytes[15] = 7;
     bytes[16] = 0x81;
     bytes[17] = 0;
     bad(&tagged, bytes, len, ETHER_ETHERTYPE);
 }
 
-/* Messages between hosts: a SOLICIT goes to all cards, a QUERY or an ANNOUNCE to one card. A link accepts them only if
- * `peers` is true. */
+/* Messages between hosts: a SOLICIT goes to all cards, a QUERY or an ANNOUNCE to one card. A link
+ * accepts these messages only if `peers` is true. */
 static void test_messages_of_peers(void **state)
 {
     struct ether_want want = plain;

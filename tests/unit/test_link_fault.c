@@ -1,6 +1,6 @@
 /*
- * The decorator that plants faults, before a link that only records packets. Tests: statistics per
- * seed, order, damage, delays in virtual time, a full medium, limits.
+ * Tests of the decorator that plants faults. Its inner link only records packets. Topics:
+ * statistics per seed, order, damage, delays in virtual time, a full medium, limits.
  */
 #include "vipd/link/link.h"
 
@@ -16,8 +16,8 @@
 /* A link that records the packets that it gets. */
 struct log_link {
     struct link link;
-    uint32_t value[LOG_MAX];   /* index: the packet; its first four bytes */
-    uint32_t flipped[LOG_MAX]; /* number of bits that are not zero in its other bytes */
+    uint32_t value[LOG_MAX];   /* the first four bytes of each packet */
+    uint32_t flipped[LOG_MAX]; /* number of bits not zero in the other bytes of each packet */
     uint64_t at_ns[LOG_MAX];
     unsigned count, calls, room; /* room: number of packets until the link is full */
     bool closed;
@@ -108,8 +108,8 @@ static struct link *wrap(const char *faults)
     return link;
 }
 
-/* Send packets first..first+count-1, at most 16 in a call. A packet's first bytes are its number.
- * The link must take all packets. */
+/* Send packets first..first+count-1, at most 16 per call. The first bytes of a packet are its
+ * number. The link must take all packets. */
 static void send_numbers(struct link *link, uint32_t first, uint32_t count, uint64_t now_ns)
 {
     static uint8_t zeroes[28];
@@ -169,7 +169,7 @@ static void test_loss_statistics_and_seeds(void **state)
 
         send_numbers(link, 0, 20000, 1);
         stats = stats_of(link);
-        /* Expected: 2000, standard deviation 42. The range is five deviations to each side. */
+        /* The expected number is 2000. The range is five standard deviations to each side. */
         assert_in_range(stats.fault_lost, 1790, 2210);
         assert_int_equal(stats.fault_lost + inner.count, 20000);
         for (unsigned i = 1; i < inner.count; i++)
@@ -202,7 +202,7 @@ static void test_duplicates(void **state)
         assert_in_range(seen[i], 1, 2);
         twice += seen[i] == 2;
     }
-    /* Expected: 1000, with a standard deviation of 31. */
+    /* The expected number is 1000, its standard deviation 31. */
     assert_in_range(twice, 850, 1150);
     assert_int_equal(stats_of(link).fault_duplicated, twice);
     link->class->close(link);
@@ -311,7 +311,7 @@ static void test_full_inner_link(void **state)
     send_numbers(link, 0, 500, 1000);
     assert_int_equal(inner.count, 10);
     expected = 500 + (unsigned)stats_of(link).fault_duplicated;
-    /* The decorator does not try again at once. */
+    /* The decorator waits before it offers packets to the full link again. */
     assert_true(link->class->deadline(link) > 1000);
     inner.room = 20;
     link->class->recv(link, NULL, 0, link->class->deadline(link));
@@ -335,7 +335,7 @@ static void test_delayed_packets_are_bounded(void **state)
 
     while (taken < 100000 && link->class->send(link, &packet, 1, 0) == 1)
         taken++;
-    /* 64 MiB of packets, less the room for one duplicate. */
+    /* The decorator takes 64 MiB of packets, minus room for one duplicate. */
     assert_in_range(taken, 1100, 1118);
     link->class->close(link);
 

@@ -1,4 +1,4 @@
-/* The loop link, which has no medium. The fault decorator takes over changes of its inner link. */
+/* The loop link, which has no medium. The fault decorator copies changes of its inner link. */
 #include "vipd/link/link.h"
 
 #include <setjmp.h>
@@ -76,8 +76,8 @@ static void test_reaches_nobody_else(void **state)
     link->class->close(link);
 }
 
-/* The number of packets under way has a limit, and the number of buffers that a receiver keeps,
- * too. Shortly before the limit, packets have the mark `scarce`. */
+/* The number of packets under way and of buffers that a receiver keeps is limited. Near the limit,
+ * packets have the mark `scarce`. */
 static void test_bounds(void **state)
 {
     static uint8_t bytes[VIP_PACKET_BYTES_MAX];

@@ -1,6 +1,6 @@
 /*
- * Hosts with several paths, over networks of this test in virtual time: proofs, cuts, interfaces
- * that go down, the return to path 0, false messages, hosts without paths, and limits.
+ * Hosts with several paths, over networks of this test in virtual time: proofs of addresses, cuts,
+ * interfaces that go down, the return to path 0, false messages, hosts without paths, and limits.
  */
 #include "vipd/link/paths.h"
 
@@ -27,17 +27,17 @@ struct waiting {
     struct link_addr from;
     uint32_t len;
     uint8_t bytes[256];
-    bool out; /* the buffer was given to the user, who has not released it */
+    bool out; /* the caller of recv has not released this buffer yet */
 };
 
 /* The link of one host on one network. */
 struct card {
     struct link link;
-    struct link_addr own; /* its true address, also if link.self is false */
+    struct link_addr own; /* its true address, even if link.self is a false one */
     unsigned host, path;
     unsigned head, tail; /* indices into waiting, modulo WAITING */
     struct waiting waiting[WAITING];
-    unsigned probes, data; /* number of messages and number of packets sent */
+    unsigned probes, data; /* numbers of path messages and of other packets that it has sent */
     int out;
     bool closed;
 };
@@ -45,10 +45,10 @@ struct card {
 static struct card cards[HOSTS][PATHS];
 static bool cut[PATHS][HOSTS][HOSTS]; /* index: network, from, to; true: packets are lost */
 static bool still[HOSTS];             /* true: this host takes no turns */
-static unsigned lose_probes;          /* number of next messages that are lost */
+static unsigned lose_probes;          /* the networks lose so many of the next messages */
 static struct link *net[HOSTS];
 static uint64_t now_ns;
-static unsigned got[HOSTS], got_from[HOSTS][HOSTS]; /* number of packets that a user has received */
+static unsigned got[HOSTS], got_from[HOSTS][HOSTS]; /* number of packets that a host has received */
 
 static struct link_addr address(unsigned host, unsigned path)
 {
@@ -226,7 +226,7 @@ static void send_packet(unsigned from, unsigned to)
     assert_int_equal(net[from]->class->send(net[from], &tx, 1, now_ns), 1);
 }
 
-/* Run one turn of a host: it receives packets that have arrived. Each packet names its sender. */
+/* Run one turn of a host: it receives packets that have arrived. Byte 1 of each is its sender. */
 static void turn(unsigned host)
 {
     struct link_rx rx[8];
@@ -243,7 +243,7 @@ static void turn(unsigned host)
     }
 }
 
-/* Advance the time by 1 ms each. talking: hosts 0 and 1 send each other a packet every 10 ms. */
+/* Run `ms` steps of 1 ms. talking: hosts 0 and 1 send each other a packet every 10 ms. */
 static void pass(uint64_t ms, bool talking)
 {
     for (uint64_t i = 0; i < ms; i++) {
@@ -258,7 +258,7 @@ static void pass(uint64_t ms, bool talking)
     }
 }
 
-/* Returns the path of the packets between two hosts: the path whose card sends them. */
+/* Send a packet between two hosts. Returns its path: the path of the card that sent it. */
 static unsigned path_of(unsigned from, unsigned to)
 {
     unsigned before[PATHS], path = PATHS;
@@ -288,7 +288,7 @@ static struct link_stats stats_of(unsigned host)
     return stats;
 }
 
-/* Run until packets of both hosts take the path, at most for `ms`. Returns the time in ms. */
+/* Run until packets in both directions use this path, but at most `ms`. Returns the time in ms. */
 static uint64_t until_path(unsigned path, uint64_t ms)
 {
     uint64_t i = 0;
@@ -311,7 +311,7 @@ static void test_the_first_path_is_used(void **state)
     assert_in_range(got_from[1][0], 299, 302);
     assert_int_equal(stats_of(0).path_moves, 0);
     assert_int_equal(stats_of(0).drop_path_message, 0);
-    /* The limits that hold for all paths. */
+    /* The limits of the joined link are the smallest limits of its paths. */
     assert_int_equal(net[0]->packet_bytes, 1300);
     assert_int_equal(net[0]->window_bytes, 100000);
     assert_int_equal(stats_of(0).tx_packets, PATHS);
@@ -325,7 +325,7 @@ static void test_a_cut_moves_packets_and_10_s_of_answers_return_them(void **stat
     pass(3000, true);
     cut_path(0, true);
     took = until_path(1, 1000);
-    assert_in_range(took, 200, 320); /* silent for 200 ms after an unanswered probe */
+    assert_in_range(took, 200, 320); /* the path is silent 200 ms after an unanswered probe */
     got[0] = got[1] = 0;
     pass(1000, true);
     assert_in_range(got[0], 98, 102);
@@ -408,7 +408,7 @@ static void test_a_host_that_stands_still(void **state)
     (void)state;
     pass(3000, true);
     still[1] = true;
-    for (unsigned i = 0; i < 150; i++) { /* so many packets can wait at host 1 */
+    for (unsigned i = 0; i < 150; i++) { /* host 1 has room for so many packets */
         send_packet(0, 1);
         pass(10, false);
     }
@@ -429,7 +429,7 @@ static void test_without_traffic_nothing_is_asked(void **state)
     assert_int_equal(net[0]->class->deadline(net[0]), UINT64_MAX);
     pass(60000, false);
     assert_int_equal(cards[0][0].probes + cards[0][1].probes + cards[0][2].probes, probes);
-    /* After that time a cut is still detected. */
+    /* After a minute without traffic, a cut is still detected. */
     cut_path(0, true);
     assert_in_range(until_path(1, 1000), 200, 500);
 }
@@ -466,14 +466,14 @@ static void test_packets_of_strangers_by_a_further_path(void **state)
     static const uint8_t packet[64] = {0x11, 1};
 
     (void)state;
-    give(&cards[0][1], address(1, 1), packet, sizeof(packet)); /* nothing is proved yet */
+    give(&cards[0][1], address(1, 1), packet, sizeof(packet)); /* no address is proved yet */
     pass(1, false);
     assert_int_equal(got[0], 0);
     assert_int_equal(stats_of(0).drop_path, 1);
     pass(3000, true);
     got[0] = 0;
-    give(&cards[0][1], address(2, 1), packet, sizeof(packet)); /* source: an unknown host */
-    give(&cards[0][2], address(1, 1), packet, sizeof(packet)); /* not the path of its source */
+    give(&cards[0][1], address(2, 1), packet, sizeof(packet)); /* the source is an unknown host */
+    give(&cards[0][2], address(1, 1), packet, sizeof(packet)); /* it arrives on the wrong path */
     pass(1, false);
     assert_int_equal(got[0], 0);
     assert_int_equal(stats_of(0).drop_path, 3);
@@ -489,7 +489,7 @@ static void test_answers_to_no_question(void **state)
         .type = VIP_PATH_ECHO, .nonce = 1, .host = name_of(1), .count = 1};
 
     (void)state;
-    echo.addr[0] = name_of(2); /* a message: "host 1 has the address of host 2" */
+    echo.addr[0] = name_of(2); /* the message claims: "host 1 has the address of host 2" */
     pass(3000, true);
     for (unsigned nonce = 1; nonce < 100; nonce++) {
         echo.nonce = nonce;
@@ -533,8 +533,8 @@ static void test_a_host_that_claims_the_address_of_another(void **state)
     assert_int_equal(cards[0][1].data, 0);
 }
 
-/* Host 0's packets to host 1 use path 1. Then host 1 reports another address there, or no address.
- * No packet goes to an address that has not answered a probe. */
+/* Host 0's packets to host 1 use path 1. Then host 1 reports another address for this path, or
+ * none. No packet goes to an address that has not answered a probe. */
 static void test_an_address_that_changes_while_it_is_used(void **state)
 {
     struct card *card = &cards[1][1];
@@ -554,7 +554,7 @@ static void test_an_address_that_changes_while_it_is_used(void **state)
     card->link.self = card->own;
 }
 
-/* Host 1 never sends to host 0, does not know its addresses and drops its packets on path 1. */
+/* Host 1 never sends to host 0 and does not know its addresses, so host 0 must not use path 1. */
 static void test_a_host_that_does_not_accept(void **state)
 {
     (void)state;
@@ -590,8 +590,8 @@ static void remember(void *ctx, const struct link_addr *host, unsigned path,
     link->class->remember_path(link, host, path, addr);
 }
 
-/* The vipd of host 1 starts while path 0 is cut. It knows host 0's addresses from its last life;
- * they must answer a probe first. */
+/* The vipd of host 1 starts while path 0 is cut. It knows host 0's addresses from its last life,
+ * but uses an address only after it has answered a probe. */
 static void test_a_vipd_that_begins_while_a_path_is_cut(void **state)
 {
     static const uint8_t packet[64] = {0x11, 0};
@@ -638,11 +638,11 @@ static void test_a_host_with_one_path(void **state)
         pass(1000, false);
         cards[1][0].head = cards[1][0].tail;
     }
-    assert_in_range(cards[0][0].probes, 6, 8); /* one probe in a minute */
+    assert_in_range(cards[0][0].probes, 6, 8); /* host 0 sends one probe per minute */
     assert_int_equal(cards[0][1].probes, 0);
 }
 
-/* The vipd of host 1 starts later. When packets arrive from host 1, host 0 probes it again. */
+/* The vipd of host 1 starts late. When packets arrive from it, host 0 sends probes to it again. */
 static void test_a_host_that_was_asked_too_early(void **state)
 {
     (void)state;
@@ -659,7 +659,7 @@ static void test_a_host_that_was_asked_too_early(void **state)
     assert_true(until_path(1, 1000) < 1000);
 }
 
-/* On path 0 arrive more packets than a call takes. Path 1 waits for two calls at most. */
+/* More packets arrive on path 0 than one call of recv takes. Path 1 waits for two calls at most. */
 static void test_a_flood_by_one_path(void **state)
 {
     static const uint8_t packet[64] = {0x11, 1}, junk[64] = {0x11, 2};
@@ -675,7 +675,7 @@ static void test_a_flood_by_one_path(void **state)
     pass(20, false);
 }
 
-/* One machine answers from many ports. They get a share of the table; others use only path 0. */
+/* One machine has many hosts (ports). They share a part of the table; the rest use only path 0. */
 static void test_many_hosts_of_one_machine(void **state)
 {
     const uint64_t seed[2] = {1, 2};

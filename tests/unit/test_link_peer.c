@@ -32,7 +32,7 @@ static struct host *host_new(const char *name, const struct ether_peer_auth *aut
     return host;
 }
 
-/* Give a host this message as if card `from` had sent it. Its memory has exactly its length. */
+/* Give a host a message from card `from`. The message has memory of exactly its length. */
 static void give(struct host *host, const struct ether_peer_frame *frame, const uint8_t from[6],
                  uint64_t now_ns)
 {
@@ -72,7 +72,7 @@ static void silent(struct host *host, uint64_t now_ns)
     assert_false(ether_peers_next(&host->peers, now_ns, &frame));
 }
 
-/* The sum of all counters of dropped messages of peers. */
+/* Returns the sum of all counters of dropped peer messages. */
 static uint64_t drops(const struct host *host)
 {
     const struct link_stats *s = &host->stats;
@@ -134,7 +134,7 @@ static void test_layout(void **state)
     free(n);
 }
 
-/* Without an answer there are waits of 50, 100, 200 and 400 ms; then the name is unknown for a second. */
+/* Without an answer a host waits 50, 100, 200 and 400 ms. Then the name is unknown for a second. */
 static void test_nobody_answers(void **state)
 {
     static const uint64_t at_ms[] = {100, 150, 250, 450};
@@ -199,7 +199,7 @@ static void test_answers_that_nobody_wants(void **state)
     assert_int_equal(b->stats.drop_peer_crc, 1);
     give(a, &answer, mac_b, MS);
     assert_int_equal(find(a, "node-b", MS), 0xb);
-    give(a, &answer, mac_b, MS); /* a second answer, as to a repeated question */
+    give(a, &answer, mac_b, MS); /* the same card answers twice, which is allowed */
     assert_int_equal(drops(a), 0);
     give(a, &answer, mac_c, MS);
     assert_int_equal(a->stats.drop_peer_dispute, 1);
@@ -224,7 +224,7 @@ static struct link_addr card(const uint8_t mac[6])
     return addr;
 }
 
-/* Check the result of ether_peers_name and the name that it writes; want NULL: it writes none. */
+/* Returns the result of ether_peers_name. Checks the name that it writes; want NULL: none. */
 static int name_of(struct host *host, const uint8_t mac[6], uint64_t now_ns, const char *want)
 {
     struct link_addr addr = card(mac);
@@ -237,7 +237,7 @@ static int name_of(struct host *host, const uint8_t mac[6], uint64_t now_ns, con
 
 static bool count_card(void *ctx, const struct link_addr *host)
 {
-    unsigned *counts = ctx; /* calls, by the last byte of the address; [0]: see below */
+    unsigned *counts = ctx; /* number of calls for each last byte of an address; [0]: see below */
 
     assert_int_equal(host->len, 6);
     counts[host->bytes[5]]++;
@@ -276,7 +276,7 @@ static void test_name_of_a_card(void **state)
     assert_int_equal(name_of(a, mac_b, MS, "Node-B.example.org"), 0);
     assert_int_equal(drops(a), 1);
     assert_int_equal(drops(b) + drops(nameless), 0);
-    /* The card is listed as known while the answer is valid. A search for its name still asks all cards. */
+    /* The card is known while its answer is valid. A search for its name still asks all cards. */
     assert_int_equal(ether_peers_known(&a->peers, 0, MS, count_card, counts), UINT32_MAX);
     assert_int_equal(counts[0xb], 1);
     assert_int_equal(find(a, "node-b.example.org", MS), -EAGAIN);
@@ -288,7 +288,7 @@ static void test_name_of_a_card(void **state)
     free(nameless);
 }
 
-/* A host does not answer a QUERY. Then a name for which it has answered a SOLICIT counts as its name. */
+/* A host that answers no QUERY is known by a name for which it has answered a SOLICIT. */
 static void test_name_of_a_card_that_was_found(void **state)
 {
     static const char *const names[] = {"node-b", "node-b.example.org"};
@@ -304,7 +304,7 @@ static void test_name_of_a_card_that_was_found(void **state)
         frame = next(b, now_ns);
         give(a, &frame, mac_b, now_ns);
     }
-    /* There is one call for each answer. A caller that stops can later continue from there. */
+    /* A listing calls count_card for each answer. A stopped listing can later go on from there. */
     counts[0] = 1;
     assert_int_equal(ether_peers_known(&a->peers, 0, now_ns, count_card, counts), 0);
     counts[0] = 99;
@@ -418,7 +418,7 @@ static void test_fields(void **state)
     free(b);
 }
 
-/* A card that asks without pause gets few answers, and other cards still get theirs. The number of
+/* A card that asks without pause gets few answers, and other cards still get answers. The number of
  * answers to a flood from many addresses is limited. */
 static void test_answers_are_limited(void **state)
 {
@@ -462,8 +462,8 @@ static void test_answers_are_limited(void **state)
     free(b);
 }
 
-/* A card cannot choose an address that uses up the answers to another card, because a secret
- * decides which cards share a bucket. By an FNV hash these two would share a bucket. */
+/* A card cannot choose an address that uses up the answers to another card: a secret decides which
+ * cards share a bucket. By an FNV hash, the two cards of this test would share one. */
 static void test_no_card_chooses_its_bucket(void **state)
 {
     struct host *a = host_new("node-a", NULL), *b = host_new("node-b", NULL);
@@ -524,7 +524,7 @@ static void test_two_nics_of_one_host(void **state)
     free(second);
 }
 
-/* A program asks for new names without end. Messages and table are limited; known hosts stay. */
+/* A program asks for new names without end. The messages are limited; known hosts stay known. */
 static void test_questions_are_limited(void **state)
 {
     struct host *a = host_new("node-a", NULL), *b = host_new("node-b", NULL);

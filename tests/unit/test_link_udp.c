@@ -37,7 +37,7 @@ static void check(const uint8_t *bytes, uint32_t len, uint32_t number)
 /* Open a link on the first free port. The first port that is tried depends on the process id. */
 static struct link *open_link(struct link_udp_config config)
 {
-    /* Lower than the ports that scripts/own.sh gives to tests. */
+    /* These ports are lower than the ports that scripts/own.sh gives to tests. */
     unsigned start = 10000 + (unsigned)getpid() % 9000;
     struct link *link = NULL;
     char err[200];
@@ -66,7 +66,7 @@ static unsigned receive(struct link *link, struct link_rx *packets, unsigned cou
     return link->class->recv(link, packets, count, 0);
 }
 
-/* Send `count` packets whose lengths are lens[i % lens_count] in one call. */
+/* Send `count` packets, numbered from `first`. Packet i has the length lens[i % lens_count]. */
 static void send_packets(struct link *from, struct link *to, uint32_t first, unsigned count,
                          const uint32_t *lens, unsigned lens_count)
 {
@@ -79,7 +79,7 @@ static void send_packets(struct link *from, struct link *to, uint32_t first, uns
         uint8_t *bytes = malloc(len);
 
         fill(bytes, len, first + i);
-        /* A packet in three pieces, one of them empty. */
+        /* Each packet has three pieces; the second piece is empty. */
         iovs[i][0] = (struct iovec){bytes, len / 3};
         iovs[i][1] = (struct iovec){bytes + len / 3, 0};
         iovs[i][2] = (struct iovec){bytes + len / 3, len - len / 3};
@@ -113,7 +113,7 @@ static void transfer(struct link *a, struct link *b, const uint32_t *lens, unsig
     assert_int_equal(b->class->recv(b, packets, 7, 0), 0);
 }
 
-/* A kernel without IPv6 has no interface with the address ::1; then the tests with IPv6 are skipped. */
+/* False if no interface has the address ::1 (no IPv6). Then the tests of IPv6 are skipped. */
 static bool have_ipv6(void)
 {
     struct link_udp_config config = {.address = "::1"};
@@ -174,8 +174,8 @@ static void test_joined_packets_take_few_system_calls(void **state)
     b->class->close(b);
 }
 
-/* The kernel also refuses some packets when they are sent one by one (here because of port 0).
- * These are lost. Later packets are joined as before. */
+/* The kernel refuses these packets joined, and also one by one (because of port 0). They are lost.
+ * The link joins later packets as before. */
 static void test_refused_packets_do_not_end_joining(void **state)
 {
     struct link_udp_config config = {.address = "127.0.0.1", .gso = true, .gro = true};
@@ -223,7 +223,7 @@ static void test_held_buffers_keep_their_bytes(void **state)
     b->class->close(b);
 }
 
-/* While all buffers are held, packets are dropped and counted. After the release the link receives again. */
+/* While all buffers are held, packets are dropped and counted. After a release, packets arrive. */
 static void test_pool_exhaustion(void **state)
 {
     struct link_udp_config config = {.address = "127.0.0.1", .buffer_bytes = 4 << 20};
@@ -245,9 +245,9 @@ static void test_pool_exhaustion(void **state)
         }
     } while (stats.rx_errors == 0 && count < 1100);
     assert_int_equal(stats.rx_errors, 1);
-    /* Some of the 1024 buffers belong to messages that have not received a packet yet. */
+    /* Some of the 1024 buffers still wait for a packet, so the test gets fewer. */
     assert_in_range(count, 900, 1024);
-    /* The mark `scarce` is set while there are still buffers for packets in their turn. */
+    /* The mark `scarce` is set early, while buffers are left for packets in their turn. */
     assert_false(held[count - 100].scarce);
     assert_true(held[count - 30].scarce);
     assert_int_equal(stats.rx_spare_bytes, 0);
@@ -402,8 +402,8 @@ static void test_address_of_nobody(void **state)
     }
 }
 
-/* Without an address in the configuration the link takes the address of the default route. If there is no default
- * route, the error says so. */
+/* If the configuration has no address, the link takes the address of the default route. If there is
+ * no default route, the error reports this. */
 static void test_address_of_the_default_route(void **state)
 {
     struct link_udp_config config = {.port = 4793};
@@ -431,7 +431,7 @@ static uint16_t inet_sum(const void *bytes, size_t len)
     return (uint16_t) ~(sum + (sum >> 16));
 }
 
-/* Send an ICMP message from `to`: a packet from `from` to `to` was larger than 552 bytes. */
+/* Forge an ICMP message from `to` to `from`: a packet of `from` was larger than 552 bytes. */
 static void forge_too_big(int raw, int ear, const struct link *from, const struct link *to)
 {
     struct {
@@ -483,7 +483,7 @@ static void test_forged_icmp_shrinks_nothing(void **state)
         return;
     }
     a = open_link(config);
-    /* An address of this test only, because the kernel may remember the size for ten minutes. */
+    /* Only this test uses this address, because the kernel may remember the size for 10 minutes. */
     snprintf(other, sizeof(other), "127.77.%d.%d", getpid() / 250 % 250, 1 + getpid() % 250);
     config.address = other;
     b = open_link(config);

@@ -1,7 +1,7 @@
 /*
- * Distribution of the receiving buffers of an xdp link. A single queue has all buffers. Of several queues, a busy
- * queue has nearly all, and an idle queue always has some. A queue that becomes busy gets buffers
- * of another.
+ * How an xdp link distributes its receive buffers to queues. A single queue has all buffers. Of
+ * several queues, a busy one has nearly all buffers, and an idle one always has some. A queue that
+ * becomes busy gets buffers of another queue.
  */
 #include "vipd/link/xdp_pool.h"
 
@@ -40,8 +40,8 @@ static void begin(unsigned queues)
         assert_int_equal(lend(q, xdp_pool_first(&world.pool)), xdp_pool_first(&world.pool));
 }
 
-/* `count` frames arrive by one queue at the same time. The queue takes as many as it has buffers,
- * and releases them. Returns their number. */
+/* `count` frames arrive by one queue at the same time. Each buffer of the queue takes one frame
+ * and is then released. Returns the number of frames taken. */
 static uint32_t burst(unsigned queue, uint32_t count)
 {
     uint32_t filled[XDP_RX_BUFFERS], n = 0;

@@ -1,8 +1,8 @@
 /*
- * A program changes memory while vipd sends from it. RDMA Read, RDMA Write and sends of this memory
- * complete; each packet has the bytes of one moment. The test changes the memory at each send,
- * after the checksum and before the medium. So each packet that vipd has not copied arrives
- * damaged.
+ * A program changes memory while vipd sends from it. RDMA Reads, RDMA Writes and sends of this
+ * memory still complete, and each packet has the bytes of one moment. The test changes the memory
+ * at each send, between the checksum and the medium. So each packet that vipd has not copied
+ * arrives damaged.
  */
 #include "unit/nic_rig.h"
 
@@ -77,7 +77,7 @@ static void one(struct two *t, uint16_t op, uint32_t len)
     if (op == VIP_CTL_OP_SENDRECV)
         assert_int_equal(rig_wait_done(t->b, t->vb, VIP_Q_RECV).length, len);
     assert_memory_equal(t->mb.at, t->ma.at, len < STILL ? len : STILL);
-    /* All changing bytes have the same value at each moment, and a packet has the bytes of one moment. */
+    /* At each moment all changing bytes are equal, and a packet has the bytes of one moment. */
     for (uint32_t i = STILL + 1; i < len && i < 1000; i++)
         assert_int_equal(t->mb.at[i], t->mb.at[STILL]);
 }
@@ -120,7 +120,7 @@ static void test_bulk(void **state)
         }
 }
 
-/* Unreliable Delivery repeats nothing. After a loss vipd copies packets, so messages arrive. */
+/* Unreliable Delivery repeats nothing. After a loss vipd copies packets; later messages arrive. */
 static void test_unreliable(void **state)
 {
     struct two t = two_new(VIP_LVL_UNRELIABLE);

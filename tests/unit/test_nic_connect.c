@@ -64,7 +64,7 @@ static void test_no_match(void **state)
     assert_int_equal(shown_state(t.a, t.va), VIP_VIST_IDLE);
 }
 
-/* Receives posted before a failed attempt stay posted (spec 3.15). */
+/* Receive descriptors stay posted when an attempt to connect fails (spec 3.15). */
 static void test_reject_keeps_receives(void **state)
 {
     struct two t = two_new(VIP_LVL_DELIVERY);
@@ -145,7 +145,7 @@ static uint64_t wait_on(struct rig_app *app, const char *disc)
     return wait;
 }
 
-/* A program's number from an earlier life of vipd names no request or wait of another program. */
+/* Numbers from an earlier life of vipd name no request and no wait of the new life. */
 static void test_numbers_of_an_earlier_life(void **state)
 {
     struct two t = two_new(VIP_LVL_DELIVERY);
@@ -243,7 +243,7 @@ static void test_wait_cancel(void **state)
     assert_int_equal(rig_wait_event(t.a, 'r').code, VIP_RC_SUCCESS);
 }
 
-/* A session ends, once in every state of its connections. */
+/* A session ends while it has connections in several states. died: its program has died. */
 static void session_ends(bool died)
 {
     struct two t = two_new(VIP_LVL_DELIVERY);
@@ -342,7 +342,7 @@ static uint32_t catch_data(unsigned to, uint8_t *ret, struct vip_header *ret_hdr
     return 0;
 }
 
-/* vipd drops packets of the link from its own address: packets to itself do not use the link. */
+/* vipd drops packets that arrive with its own address: its packets to itself use no link. */
 static void test_own_address(void **state)
 {
     struct link_addr own = rig_addr(1), other = rig_addr(0);
@@ -428,7 +428,7 @@ static void test_foreign_packets(void **state)
     rig_mem_free(&mb);
 }
 
-/* Connections under heavy loss, and data that arrives before the CONFIRM. */
+/* Connect under heavy loss. Data may arrive before the CONFIRM. */
 static void test_connect_under_loss(void **state)
 {
     struct two t = two_new(VIP_LVL_DELIVERY);
@@ -461,9 +461,9 @@ static bool view_first(void *ctx, const struct nic_vi_view *view)
     return false;
 }
 
-/* An operation fails at the other end. The statistics of this side name the end that has caused the
- * fault, at both reliable levels. Only with Reliable Reception the operation completes with this
- * error (spec 3.6). */
+/* An operation fails at the other end. At both reliable levels, the statistics of this end name the
+ * end at fault. Only with Reliable Reception does the operation complete with the error of the
+ * fault (spec 3.6). */
 static void fails_there(uint16_t level, bool write, uint32_t want, const char *why)
 {
     struct rig_app *a = rig_app(rig_nic(0)), *b = rig_app(rig_nic(1));

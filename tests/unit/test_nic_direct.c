@@ -1,6 +1,6 @@
 /*
- * Direct rings in vipd/nic. Tests: receives from a program's table; the order of receives if some
- * messages pass a ring and others pass vipd; the end of a connection with messages in its ring;
+ * Direct rings in vipd/nic. Tests: receive descriptors from a program's table; their order if some
+ * messages use a ring and others go through vipd; a connection that ends with messages in its ring;
  * wake-ups; false values of programs. The programs of these tests write tables and rings as libvipl
  * does.
  */
@@ -22,7 +22,7 @@ struct end {
     struct vip_direct_out out;
     struct vip_direct_way *in;
     uint32_t first;
-    uint32_t posted; /* number of receives */
+    uint32_t posted; /* number of posted receive descriptors */
     struct rig_mem mem;
 };
 
@@ -133,7 +133,7 @@ static void close_pair(void)
     }
 }
 
-/* Post receives before and after the connection; vipd takes them from the table one by one. */
+/* vipd takes receive descriptors, posted before and after the connection, from the table. */
 static void test_receives_from_the_table(void **state)
 {
     struct vip_comp comp;
@@ -156,7 +156,7 @@ static void test_receives_from_the_table(void **state)
     close_pair();
 }
 
-/* Messages of the ring use up receives before a later message through vipd does. */
+/* Messages of the ring use up receive descriptors before a later message through vipd does. */
 static void test_both_ways_share_the_receives(void **state)
 {
     struct vip_comp comp;
@@ -175,13 +175,13 @@ static void test_both_ways_share_the_receives(void **state)
         send_vipd(&ends[0], (uint8_t)i);
         comp = rig_wait_done(ends[1].app, ends[1].vi, VIP_Q_RECV);
         assert_int_equal(comp.direct, direct);
-        /* The message is in the receive that follows the receives of the ring's messages. */
+        /* The message is in the descriptor after the descriptors of the ring's messages. */
         assert_int_equal(ends[1].mem.at[(uint64_t)(ends[1].posted - 1) % 64 * 64], (uint8_t)i);
     }
     close_pair();
 }
 
-/* A message of the ring uses up the last receive. Then a message through vipd breaks the
+/* A message of the ring uses up the last receive descriptor. Then a message through vipd breaks the
  * connection, as without a ring. */
 static void test_no_receive_left(void **state)
 {
@@ -196,8 +196,8 @@ static void test_no_receive_left(void **state)
     close_pair();
 }
 
-/* The connection ends with messages in the ring. These messages keep their receives, later messages get none,
- * and vipd flushes the other receives. who: 0: the sender disconnects; 1: it dies; 2: the receiver disconnects. */
+/* A connection ends with messages in its ring. These keep their receive descriptors; vipd flushes
+ * the others. who: 0: the sender disconnects; 1: the sender dies; 2: the receiver disconnects. */
 static void test_end_with_messages_in_the_ring(void **state)
 {
     for (unsigned who = 0; who < 3; who++) {
@@ -230,8 +230,8 @@ static void test_end_with_messages_in_the_ring(void **state)
             flushed++;
         }
         assert_int_equal(flushed, 6);
-        /* The word changes once for each flushed receive, and once more. So a thread that has just
-         * read the ring does not sleep. */
+        /* The word changes once for each flushed descriptor, and once more. So a thread that has
+         * just read the ring does not sleep. */
         assert_int_equal(block(&ends[1])->prod[VIP_Q_RECV], prod + 6 + 1);
         close_pair();
     }
@@ -367,7 +367,7 @@ static void test_asks_without_end(void **state)
         rig_post(a, vis[i], VIP_Q_SEND, VIP_CTL_RESERVED, 0, NULL, 0);
         rig_wait_event(a, 'e');
     }
-    /* The third program is ends[0], which has one receive to flush. */
+    /* The third program, of ends[0], has one receive descriptor to flush. */
     ask(&ends[0], VIP_ASK_BREAK);
     rig_wait_event(ends[0].app, 'e');
     post_recv(&ends[0], 64);
@@ -396,7 +396,7 @@ static void test_asks_without_end(void **state)
     close_pair();
 }
 
-/* The end of a session touches no page of a table of receives that its program never used. */
+/* When a session ends, vipd touches no page of a receive table that the program never used. */
 static void test_table_not_touched(void **state)
 {
     struct rig_app *app = rig_app(rig_nic(0));
@@ -462,7 +462,7 @@ static void test_not_taken(void **state)
         open_pair(VIP_LVL_DELIVERY);
         refuses = asks ? NULL : &ends[1];
         connect_pair();
-        post_recv(&ends[0], 64); /* the end with the ring posts a receive */
+        post_recv(&ends[0], 64); /* a receive descriptor at the end that has the ring */
         if (asks)
             ask(&ends[1], VIP_ASK_NO_RING);
         rig_steps(3);
@@ -473,7 +473,7 @@ static void test_not_taken(void **state)
             rig_wait_done(ends[0].app, ends[0].vi, VIP_Q_RECV).status & VIP_ST_ERROR_MASK, 0);
         for (unsigned i = 0; i < 20; i++)
             message_by_vipd(&ends[i % 2], &ends[1 - i % 2]);
-        ask(&ends[0], VIP_ASK_NO_RING); /* has no ring to refuse */
+        ask(&ends[0], VIP_ASK_NO_RING); /* no effect, because the ring has ended */
         message_by_vipd(&ends[0], &ends[1]);
         close_pair();
     }
@@ -487,8 +487,8 @@ static void test_not_taken(void **state)
     close_pair();
 }
 
-/* While vipd counts the messages in the ring, the program posts a receive, and a message arrives
- * for this receive. vipd counts only the earlier messages. */
+/* While vipd counts the messages in the ring, the program posts a receive descriptor, and a message
+ * for it arrives. vipd counts only the earlier messages. */
 static void test_message_to_a_later_receive(void **state)
 {
     open_pair(VIP_LVL_DELIVERY);
@@ -497,7 +497,7 @@ static void test_message_to_a_later_receive(void **state)
         post_recv(&ends[1], 64);
         send_direct(&ends[0], 1);
     }
-    /* vipd has loaded this value before the third receive was posted. */
+    /* vipd must read the value that `posted` had before the third descriptor. */
     vip_recv_head(ends[1].table, ends[1].vi)->posted = 2;
     assert_int_equal(nic_vi_disconnect(ends[1].app->session, ends[1].vi, rig_now), VIP_RC_SUCCESS);
     rig_steps(20);
@@ -506,8 +506,8 @@ static void test_message_to_a_later_receive(void **state)
     close_pair();
 }
 
-/* A slot with the correct stamp and generation is no receive until `posted` counts it. Before that
- * its other fields may be those of an earlier VI with this number. */
+/* A slot with the correct stamp and generation is no receive descriptor until `posted` counts it.
+ * Until then its other fields may be of an earlier VI with the same number. */
 static void test_receive_half_written(void **state)
 {
     open_pair(VIP_LVL_RECEPTION);
@@ -611,7 +611,7 @@ static void test_statistics(void **state)
     close_pair();
 }
 
-/* Both programs write random values into ring and table. Each receive completes at most once. */
+/* Both programs write random values into ring and table. Each descriptor completes at most once. */
 static void test_liars(void **state)
 {
     for (unsigned round = 0; round < 300; round++) {
@@ -642,10 +642,10 @@ static void test_liars(void **state)
         rig_steps(20);
         while (rig_done(ends[1].app, ends[1].vi, VIP_Q_RECV, &comp))
             completions++;
-        /* A receiver with false values for its own receives may get one of them twice. */
+        /* If the receiver falsifies `posted`, one of its descriptors may complete twice. */
         if (round % 7)
             assert_true(completions <= 20);
-        /* If only the sender has false values, ring_end counts a receive or vipd completes it. */
+        /* If only the sender lies, ring_end counts each descriptor or vipd completes it. */
         if (round % 3 && round % 7)
             assert_int_equal(block(&ends[1])->ring_end + completions, 20);
         close_pair();

@@ -1,7 +1,6 @@
 /*
- * The end of many connections at once: of a session with a thousand VIs or with many requests, and of
- * a peer that has a thousand connections. vipd ends them in portions, so that no turn of the NIC is
- * long.
+ * Many connections end at once: a session with a thousand VIs or with many requests ends, or a peer
+ * with a thousand connections dies. vipd ends them in portions, so that no turn of the NIC is long.
  */
 #define RIG_VIS    1024
 #define RIG_EVENTS 4096
@@ -11,7 +10,7 @@
 #include "proto/wire.h"
 
 #define VIS 1000u
-/* VIs or requests of a session in one portion. (A time limits the connections of a peer.) */
+/* VIs or requests of a session in one portion. (For connections of a peer, a time is the limit.) */
 #define PORTION 24u
 
 struct many {
@@ -164,7 +163,7 @@ static uint64_t dear_clock(void)
     return rig_now + dear_ns * dear_looks++;
 }
 
-/* The peer of all connections dies. busy: each connection has a send under way; else none. */
+/* The peer of all connections dies. busy: true: each connection has a posted send; false: none. */
 static void peer_in_portions(bool busy)
 {
     struct many m;
@@ -261,7 +260,7 @@ static void test_others_while_a_peer_dies(void **state)
     dear_ns = 0;
 }
 
-/* Each of many connections has a faulty send, which ends it. */
+/* Each of many connections has a faulty send, which ends the connection. */
 static void test_faults_in_portions(void **state)
 {
     struct many m;
@@ -288,7 +287,7 @@ static void test_faults_in_portions(void **state)
     dear_ns = 0;
 }
 
-/* A program dies with more waits than a portion. None of them takes another program's request. */
+/* A program dies with more waits than a portion. No wait of this program gets a request. */
 static void test_waits_of_the_dead(void **state)
 {
     struct rig_app *a = rig_app(rig_nic(0)), *c = rig_app(rig_nics[0]), *b = rig_app(rig_nic(1));

@@ -58,7 +58,7 @@ static void evil_reset(struct world *w)
     w->me = rig_mem(w->evil, 65536, REGISTRY_SHARED);
 }
 
-/* Random bytes in the whole segment, with correct stamps in the submission ring. */
+/* The segment has random bytes, but the stamps in the submission ring are correct. */
 static void test_garbage(void **state)
 {
     struct world w = world_new();
@@ -130,7 +130,7 @@ static struct vip_sq_slot almost(struct world *w, uint16_t vi)
     return slot;
 }
 
-/* Post nearly correct descriptors on a connected VI. Its peer, peer_host, has faulty receives. */
+/* Post nearly correct descriptors. The VI on peer_host has faulty receive descriptors. */
 static void hostile_posts(unsigned peer_host)
 {
     struct world w = world_new();
@@ -195,7 +195,7 @@ static void test_broken(void **state)
     ring = vip_app_sq(w.evil->app);
     three.vi_gen = zero.vi_gen = w.evil->vi_gen[vi];
     vip_sq_write(ring, 0, &three);
-    vip_sq_write(ring, 1, &zero); /* here must be a continuation */
+    vip_sq_write(ring, 1, &zero); /* wrong: a continuation must be here */
     rig_step();
     assert_true(nic_session_broken(w.evil->session));
     assert_int_equal(rig_counter(rig_nics[0], "sessions_broken"), 2);
@@ -286,8 +286,8 @@ static uint32_t taken_of(const struct rig_app *app)
 }
 
 /* All descriptors of a session fail. vipd takes some thousands of them, then a few at intervals.
- * Meanwhile vipd can sleep, and other sessions do not wait. Receives that were posted before a
- * connection are there when the connection is made. */
+ * Meanwhile vipd can sleep, and other sessions do not wait. Receive descriptors posted before a
+ * connection are ready when the connection is made. */
 static void test_throttled(void **state)
 {
     struct world w = world_new();
@@ -321,7 +321,7 @@ static void test_throttled(void **state)
     assert_in_range(taken_of(w.evil) - before, 1,
                     (rig_now - start) / NIC_FAULT_NS + NIC_POSTS_SESSION);
 
-    /* Post 100 receives after the failing descriptors; send a message when VIs are connected. */
+    /* Post 100 receive descriptors after the failing ones. Connect the VIs and send a message. */
     while (written - taken_of(w.evil) > VIP_SQ_SLOTS - 100)
         rig_pass(RIG_STEP_NS);
     w.evil->sq_position = written;

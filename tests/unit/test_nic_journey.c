@@ -1,8 +1,8 @@
 /*
- * The journey of one received packet: which files of vipd read its bytes, in order. The packet lies in a
- * page of its own without access. Each access raises a signal. The handler records the instruction
- * and allows it. If a library reads the packet, the handler allows the whole call of the library.
- * Accesses to results (the decoded header) are not recorded.
+ * The journey of one received packet: which files of vipd read its bytes, in order. The packet lies
+ * in a page of its own without access. Each access raises a signal. The handler records the
+ * instruction and allows the access. If a library function reads the packet, the handler lets the
+ * function run to its end. Accesses to results (the decoded header) are not recorded.
  *
  * Only for x86-64, and not for builds with a sanitizer, which reads memory on its own.
  */
@@ -17,8 +17,8 @@
 
 static uint8_t *page;
 static bool armed;
-static bool in_library;              /* an access by libc or ISA-L counts as one by its caller */
-static uintptr_t touch[TOUCHES_MAX]; /* addresses of the instructions with an access */
+static bool in_library;              /* a library (libc, ISA-L) reads the packet for its caller */
+static uintptr_t touch[TOUCHES_MAX]; /* addresses of the instructions that access the page */
 static unsigned touches;
 
 #ifdef __x86_64__
@@ -98,7 +98,7 @@ static void watch(bool on)
     assert_int_equal(mprotect(page, PAGE, on ? PROT_NONE : PROT_READ | PROT_WRITE), 0);
 }
 
-/* As rig_recv, with the bytes of the packet in the watched page. */
+/* Receive like rig_recv, but put the bytes of the packet into the watched page. */
 static unsigned watched_recv(struct link *link, struct link_rx *packets, unsigned count,
                              uint64_t now_ns)
 {
@@ -142,7 +142,7 @@ static void watch_begin(void)
     touches = 0;
 }
 
-/* The test records an access of this file, and a copy that libc makes for this file. */
+/* The handlers record an access by this file, and a copy that libc makes for this file. */
 static void test_watch(void **state)
 {
     volatile uint8_t *bytes;
@@ -159,7 +159,7 @@ static void test_watch(void **state)
     assert_string_equal(journey(), "tests/unit/test_nic_journey.c");
 }
 
-/* A message of one packet. vipd reads it for the checksum, for header and frames, for the copy. */
+/* vipd reads a message of one packet for the checksum, for header and frames, and for the copy. */
 static void test_message(void **state)
 {
     static struct link_class class;

@@ -1,6 +1,6 @@
 /*
- * Limits of one session, one user or one peer on a shared nic: kept packets, memory for segments, room
- * for messages of the connection manager, and time.
+ * Limits of one session, one user or one peer on a shared nic: kept packets, memory for segments,
+ * room for messages of the connection manager, and time.
  */
 #include "unit/nic_rig.h"
 #include "vipd/engine/cm_internal.h"
@@ -31,7 +31,7 @@ static void world_free(struct world *w)
     rig_mem_free(&w->mb);
 }
 
-/* Send a message of many packets from a to b, and one back. */
+/* Send a message of many packets from a to b, and a short message back. */
 static void honest(struct world *w)
 {
     struct vip_comp comp;
@@ -102,7 +102,7 @@ static void test_parked_leave_room(void **state)
 
 /* ---- a peer that makes vipd keep packets ----------------------------------------------- */
 
-/* Take packets to host 1 from the network, up to a data packet. Returns its connection id. */
+/* Remove packets to host 1, up to the first data packet. Returns its connection id. */
 static uint64_t taken_conn_id(void)
 {
     struct rig_host *host = rig_hosts[1];
@@ -224,8 +224,8 @@ static void slow_turn(void)
 }
 
 /* Hundreds of packets wait for a missing packet. When it arrives, each turn processes some of the
- * waiting packets. Then a message of another connection arrives; it does not wait for all of them.
- * disconnect: the connection ends meanwhile. */
+ * waiting packets. A message of another connection does not wait for all of these. disconnect: the
+ * connection of the waiting packets ends meanwhile. */
 static void gap_closes(bool disconnect)
 {
     enum { GAP = 600 };
@@ -318,7 +318,7 @@ static void test_gaps_leave_room(void **state)
     world_free(&w);
 }
 
-/* The bytes of kept packets are limited, too. The end of the session frees them. */
+/* The bytes of kept packets are limited. When the session ends, vipd frees the packets. */
 static void test_bytes_leave_room(void **state)
 {
     struct world w = world_new();
@@ -355,7 +355,7 @@ static void test_bytes_leave_room(void **state)
 
 /* ---- long descriptors ------------------------------------------------------------------ */
 
-/* More segments than a session may have: every descriptor still completes, once and in order. */
+/* A session posts more segments than it may have. Each descriptor still completes, in order. */
 static void test_segments(void **state)
 {
     struct rig_app *app = rig_app(rig_nic(0));
@@ -384,7 +384,7 @@ static void test_segments(void **state)
     }
 }
 
-/* Post 300 receives with the most segments: lists of 1.2 MB. */
+/* Post 300 receive descriptors of the maximum size. Their segment lists have 1.2 MB. */
 static void post_long(struct rig_app *app)
 {
     struct vip_shm_seg segs[VIP_SEGS_PER_DESC_MAX] = {{.len = 0}};
@@ -445,7 +445,7 @@ static void test_wait_for_link(void **state)
     assert_int_equal(rig_wait_done(w.b, vb, VIP_Q_RECV).length, 1000);
     assert_memory_equal(w.ma.at, w.mb.at, 1000);
 
-    /* If its own VI ends, the send completes and does not wait for the link. */
+    /* When the VI of the send ends, the send completes and does not wait for the link. */
     rig_hosts[0]->refuse = true;
     rig_post_send(w.a, va, rig_seg(&w.ma, 0, 1000));
     rig_pass(RIG_SECOND / 1000);
@@ -503,7 +503,7 @@ static void test_read_memory_gone(void **state)
 
 /* ---- time ------------------------------------------------------------------------------ */
 
-/* vipd waits for a slot. The program writes it and removes the slot before it: vipd has no work. */
+/* vipd waits for slot 1. The program writes slot 1, but takes back slot 0: vipd has no work. */
 static void test_taken_back(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -526,7 +526,7 @@ static void test_taken_back(void **state)
     rig_step();
     assert_true(nic_try_sleep(nic));
     nic_awake(nic);
-    /* When the removed slot is there again, vipd takes it. */
+    /* When slot 0 is there again, vipd takes the descriptor. */
     ring[0].stamp = stamp;
     rig_step();
     assert_int_equal(vip_load32(&((const struct vip_vipd_head *)app->vipd)->sq_cons), 2);
@@ -535,7 +535,7 @@ static void test_taken_back(void **state)
 
 enum { HOGS = 10 };
 
-/* These programs send and cancel requests to this host, more than vipd has room for messages. */
+/* These programs send and cancel so many requests that vipd has no room for the messages. */
 static void ask_and_withdraw(struct rig_app **hog)
 {
     struct nic *nic = hog[0]->nic;
@@ -563,8 +563,8 @@ static void a_few_turns(struct nic *nic)
     }
 }
 
-/* Messages between programs of this host. One user sends more messages than there is room for. No
- * message of another user is lost: its program connects and disconnects at once. */
+/* Programs of one host exchange messages. One user sends more messages than there is room for. No
+ * message of another user is lost: its programs connect and disconnect at once. */
 static void test_own_messages(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -610,7 +610,7 @@ static void test_own_messages(void **state)
     assert_true(rig_event(b, 'e', &event) && event.code == VIP_EC_CONN_LOST);
 }
 
-/* Each program of this host can have each address 127.x.x.x: all these addresses are one source. */
+/* Each local program can use each address 127.x.x.x, so all these addresses are one source. */
 static void test_local_addresses(void **state)
 {
     const struct nic *nic = rig_nic(0);

@@ -65,7 +65,7 @@ static bool sends_over(const struct side *side)
     return vip_load32(&rig_vi_head(side->app, side->vi)->prod[VIP_Q_SEND]) == side->posted;
 }
 
-/* Take the completions of a queue. Returns the number of good ones, without RDMA Writes. */
+/* Take the completions of a queue. Returns the number without error that are no RDMA Writes. */
 static unsigned take_good(struct side *side, enum vip_queue queue)
 {
     struct vip_comp comp;
@@ -164,7 +164,7 @@ static void test_both_at_once(void **state)
     }
 }
 
-/* The peer dies, disconnects, or has no receives. The sends end long before the time limit. */
+/* The peer dies, disconnects, or has no receive descriptors. The sends end before the limit. */
 static void test_not_for_a_peer_that_does_not_take_it(void **state)
 {
     for (unsigned n = 0; n < 6; n++) {

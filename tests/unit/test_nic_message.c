@@ -1,6 +1,6 @@
 /*
  * RDMA Write with message and 64-bit immediate data, from the submission ring of one application to
- * the memory of another. Also message slots as libvipl never writes them.
+ * the memory of another. Also: message slots that libvipl never writes.
  */
 #include "unit/nic_rig.h"
 
@@ -47,7 +47,7 @@ static struct vip_sq_slot write_slot(const struct pair *p, uint32_t bytes)
     return slot;
 }
 
-/* Write a slot of a message of `len` bytes; each byte in the slot is `byte`. */
+/* Write one slot of a message that has `len` bytes in all. Each byte in the slot is `byte`. */
 static void put_part(struct pair *p, uint32_t position, uint16_t len, uint8_t byte)
 {
     struct vip_sq_msg part = {.vi = p->va, .kind = VIP_SQ_MSG, .len = len};
@@ -169,7 +169,7 @@ static void test_immediate_64(void **state)
     pair_free(&p);
 }
 
-/* vipd takes a message when its last slot is there, and not before. */
+/* vipd takes a message only when its last slot is there. */
 static void test_message_in_pieces(void **state)
 {
     struct pair p = pair_new(1, VIP_LVL_DELIVERY, REGISTRY_SHARED);
@@ -191,7 +191,7 @@ static void test_message_in_pieces(void **state)
     pair_free(&p);
 }
 
-/* Message slots as libvipl never writes them break their own session, and no other session. */
+/* Malformed message slots break their own session, and no other session. */
 static void test_message_slots_hostile(void **state)
 {
     static const struct {

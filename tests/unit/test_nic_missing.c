@@ -90,8 +90,8 @@ static void test_the_receiver_s_page(void **state)
 }
 
 /*
- * Two RDMA Writes in one packet, to staged memory whose pages are missing. The first write breaks the session, and the
- * second write finds the session broken.
+ * One packet has two RDMA Writes to staged memory whose pages are missing. The first write breaks
+ * the session, and the second write finds the session broken.
  */
 static void test_staged_pages(void **state)
 {

@@ -8,7 +8,7 @@ static uint32_t shown_state(const struct rig_app *app, uint16_t vi)
     return vip_load32(&rig_vi_head(app, vi)->state);
 }
 
-/* Start a peer-to-peer request of a VI on nic `own` to nic `other`, with discriminator `disc` at both ends. */
+/* Start a peer-to-peer request from nic `own` to nic `other`. Both use discriminator `disc`. */
 static void ask(struct rig_app *app, uint16_t vi, unsigned own, unsigned other, const char *disc,
                 const char *data)
 {
@@ -48,7 +48,7 @@ static void talk(struct rig_app *from, uint16_t from_vi, struct rig_app *to, uin
     rig_mem_free(&in);
 }
 
-/* Requests in any order, with and without losses. Then data flows in both directions. */
+/* The two requests start in any order, with and without losses. Then data flows both ways. */
 static void test_two_nics(void **state)
 {
     struct rig_app *a = rig_app(rig_nic(0)), *b = rig_app(rig_nic(1));
@@ -78,7 +78,7 @@ static void test_two_nics(void **state)
     }
 }
 
-/* Connections within one session, and between two sessions of one nic. */
+/* Connect two VIs of one session, then VIs of two sessions of one nic. */
 static void test_one_nic(void **state)
 {
     struct rig_app *a = rig_app(rig_nic(0)), *b = rig_app(rig_nics[0]);
@@ -221,11 +221,11 @@ static void test_listener(void **state)
     rig_connect_start(a, va[5], 0, 1, "svc");
     rig_wait_event(b, 'i');
     rig_app_end(b, true);
-    assert_int_equal(rig_wait_event(a, 'e').code, VIP_EC_CONN_LOST); /* of the accepted VI */
+    assert_int_equal(rig_wait_event(a, 'e').code, VIP_EC_CONN_LOST); /* the accepted connection */
     expect(a, VIP_RC_REJECT, "");
 }
 
-/* No program and no other host can compute the next discriminator from earlier ones or from the epoch. */
+/* Nobody can compute the next discriminator from earlier ones or from the epoch. */
 static void test_new_discriminators(void **state)
 {
     enum { COUNT = 1000 };
@@ -242,8 +242,8 @@ static void test_new_discriminators(void **state)
     }
 }
 
-/* A user listens on a discriminator. vipd refuses another user this discriminator, with a reason, for listeners,
- * waits and peer-to-peer requests. */
+/* A user listens on a discriminator. vipd does not let another user listen, wait or start
+ * peer-to-peer requests on it, and gives a reason. */
 static void test_two_users(void **state)
 {
     struct vip_addr addr = {.disc_len = 3, .disc = "svc"};
@@ -283,7 +283,7 @@ static void test_two_users(void **state)
     assert_int_equal(rig_counter(rig_nics[0], "cm_refused_owner"), 3);
 }
 
-/* An accepting program learns the user of a request from its own host, not from other hosts. */
+/* A server can ask for the user of a request from its own host, but not from another host. */
 static void test_request_user(void **state)
 {
     struct vip_addr addr = {.disc_len = 3, .disc = "svc"};
@@ -308,7 +308,7 @@ static void test_request_user(void **state)
         nic_connect(local->session, rig_vi(local, VIP_LVL_DELIVERY), &args, rig_now, NULL, 0),
         VIP_RC_SUCCESS);
     event = rig_wait_event(server, 'i');
-    /* The client names the server's discriminator as its own, but another user owns it. */
+    /* vipd removes the client's discriminator from the request, because another user owns it. */
     assert_int_equal(event.remote.disc_len, 0);
     assert_int_equal(nic_request_user(server->session, event.handle, &uid), VIP_RC_SUCCESS);
     assert_int_equal(uid, 2002);

@@ -26,7 +26,7 @@ static uint32_t cq_new(struct rig_app *app, uint64_t entries)
     return cq;
 }
 
-/* Make `count` flushed receives of a VI: post them, then disconnect. */
+/* Post `count` receive descriptors, then disconnect the VI, so that vipd flushes them. */
 static void flush_receives(struct rig_app *app, uint16_t vi, const struct rig_mem *mem,
                            unsigned count)
 {
@@ -116,8 +116,8 @@ static void test_cq_backlog_destroy(void **state)
     rig_mem_free(&mem);
 }
 
-/* A VI with entries in a backlog is destroyed, and its number is used again. vipd drops the old entries,
- * delivers the new ones, and frees the memory of the backlog. */
+/* A VI with entries in a backlog is destroyed, and its number is used again. vipd drops the old
+ * entries, delivers the new ones, and frees the memory of the backlog. */
 static void test_cq_backlog_reused(void **state)
 {
     struct rig_app *app = rig_app(rig_nic(0));
@@ -174,7 +174,7 @@ static void test_cq_backlog_limit(void **state)
     assert_int_equal(rig_counter(nic, "cq_lost"),
                      20000 - VIP_CQ_RING_SLOTS - rig_counter(nic, "cq_backlogged"));
     assert_in_range(rig_counter(nic, "segs_bytes"), 1, 10000);
-    /* The program reads the CQ, and then stops reading: it gets the error again. */
+    /* The program reads the CQ once, then no more: it gets the error again. */
     assert_int_equal(app->event_count, 0);
     vip_store32_release(&rig_cq_words(app, cq)->cons,
                         vip_load32(&vip_vipd_cq(app->vipd, cq)->prod));
@@ -183,7 +183,7 @@ static void test_cq_backlog_limit(void **state)
     for (unsigned i = 0; i < 20; i++)
         flush_receives(app, vi[i % 12], &mem, 1000);
     assert_int_equal(rig_wait_event(app, 'e').code, VIP_EC_VI_OVERRUN);
-    /* This error uses up a part of the limit of errors that vipd reports to a program. */
+    /* When the limit of reported errors is reached, vipd only counts this error. */
     vip_store32_release(&rig_cq_words(app, cq)->cons,
                         vip_load32(&vip_vipd_cq(app->vipd, cq)->prod));
     rig_pass(20000000);
@@ -251,8 +251,8 @@ static void test_cq_backlogs_in_turns(void **state)
 }
 
 /* A VI with a long backlog is destroyed. vipd frees the blocks in portions, so that no request and
- * no turn takes long, and with `end` no step of the session's end. New entries can use these
- * blocks. */
+ * no turn is long. New entries can use these blocks. end: the session ends meanwhile, also in short
+ * steps. */
 static void backlog_in_portions(bool end)
 {
     enum { ROUNDS = 100, BLOCK = 4096, PORTION = 32 };
@@ -273,7 +273,7 @@ static void backlog_in_portions(bool end)
         full[n] = rig_vi_cq(app, VIP_LVL_DELIVERY, -1, (int32_t)cq);
     for (unsigned n = 0; n < 17; n++)
         flush_receives(app, full[n], &mem, n < 16 ? VIP_CQ_RING_SLOTS / 16 : 1);
-    /* Entries of destroyed VIs stay in the backlog, after the entry of VI full[16]. */
+    /* Entries of these destroyed VIs stay in the backlog, after the entry of VI full[16]. */
     for (unsigned i = 0; i < ROUNDS; i++) {
         one = rig_vi_cq(app, VIP_LVL_DELIVERY, -1, (int32_t)cq);
         flush_receives(app, one, &mem, 1000);
@@ -358,7 +358,7 @@ static void test_vi_numbers(void **state)
     assert_int_equal(app->comp_position[vi][VIP_Q_RECV], 5);
     assert_int_not_equal(app->vi_gen[vi], old_gen);
 
-    /* vipd drops a post with the old generation. */
+    /* vipd drops a descriptor that has the old generation. */
     app->vi_gen[vi]--;
     rig_post_recv(app, vi, rig_seg(&mem, 0, 64));
     app->vi_gen[vi]++;
@@ -434,7 +434,7 @@ static void test_bad_arguments(void **state)
     assert_int_equal(registry_ptag_destroy(app->registry, ptag), VIP_RC_SUCCESS);
 }
 
-/* vipd publishes that it sleeps, then finds an earlier post. A later post rings the bell. */
+/* vipd publishes that it sleeps, and then reads the rings again. With work it stays awake. */
 static void test_sleep(void **state)
 {
     struct nic *nic = rig_nic(0);

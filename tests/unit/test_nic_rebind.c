@@ -31,7 +31,7 @@ static void kill_vipd(struct program *p)
     kill_nic(p->host);
 }
 
-/* A new vipd: the program opens its NIC, registers its memory, posts what has not completed. */
+/* Start a new vipd. The program opens its NIC, registers memory, posts what has not completed. */
 static void new_vipd(struct program *p, const struct program *peer)
 {
     struct memory *all[] = {&p->land, &p->book, &p->out, &p->in, &p->window};
@@ -54,7 +54,7 @@ static void new_vipd(struct program *p, const struct program *peer)
         VIP_RC_SUCCESS);
 }
 
-/* Operations in both directions. After each `every` steps one vipd (or both) is killed. */
+/* Run operations in both directions. After each `every` steps, kill the vipds in mask `which`. */
 static void traffic(uint16_t level, unsigned which, unsigned every, unsigned loss_ppm)
 {
     struct program p[2];
@@ -181,7 +181,7 @@ static bool count_peer(void *ctx, const struct nic_peer_view *view)
     return true;
 }
 
-/* Returns the connections of all peers of a host, as in `vipctl show peers`. */
+/* Returns the number of connections of all peers of a host, as in `vipctl show peers`. */
 static uint32_t connections_of(unsigned host)
 {
     uint32_t count = 0;
@@ -191,7 +191,7 @@ static uint32_t connections_of(unsigned host)
     return count;
 }
 
-/* Two connections are bound anew in turn. Each is listed only at the new life of the peer. */
+/* Two connections are bound anew in turn. vipd lists each of them only for the peer's new life. */
 static void test_lists_of_peers(void **state)
 {
     struct program p[2];
@@ -239,7 +239,7 @@ static struct nic_binding_view binding_of(const struct program *p)
     return view.binding;
 }
 
-/* The values in `vipctl show vi` for a connection that outlives a vipd, at both ends. */
+/* Check what `vipctl show vi` shows of a connection that outlives a vipd, at both ends. */
 static void test_seen(void **state)
 {
     for (unsigned told = 0; told < 2; told++) {
@@ -287,7 +287,7 @@ static void test_seen(void **state)
     }
 }
 
-/* An operation that fails ends its connection. No next life goes on with it. */
+/* A failed operation ends its connection, and no next life goes on with this connection. */
 static void test_failed_operation(void **state)
 {
     struct program p[2];
@@ -306,7 +306,7 @@ static void test_failed_operation(void **state)
     assert_true(past.connected);
     rig_post_send(p[0].app, p[0].vi, rig_seg(&p[0].out.mem, 0, 11));
     (void)rig_wait_done(p[1].app, p[1].vi, VIP_Q_RECV);
-    /* As if vipd was killed before it published the state. */
+    /* Set the old state, as if vipd was killed before it published the new state. */
     rig_vi_head(p[1].app, p[1].vi)->state = VIP_VIST_CONNECTED;
     nic_vi_recover(p[1].app->vipd, &past);
     assert_false(past.connected);
@@ -314,7 +314,7 @@ static void test_failed_operation(void **state)
         end(&p[i]);
 }
 
-/* A second vipd is killed before the other end has answered. The third vipd goes on. */
+/* The second vipd is killed before the other end has answered. The third vipd binds anew. */
 static void test_killed_while_rebinding(void **state)
 {
     struct program p[2];

@@ -1,7 +1,7 @@
 /*
  * Rings between two programs whose vipd is killed (vipd/nic/direct_again.c). Both programs go on
- * using the ring, and give it to the next vipd. Some programs give something else. The programs of
- * these tests write tables and rings as libvipl does.
+ * using the ring, and give it to the next vipd. Hostile programs give something else. The programs
+ * of these tests write tables and rings as libvipl does.
  */
 #include "unit/nic_rig.h"
 #include "vipd/nic/outlive.h"
@@ -21,7 +21,7 @@ struct program {
         struct vip_direct *map;
         struct vip_direct_out out;
         struct nic_past_ring told;
-        uint32_t posted, taken; /* number of receives; number of messages taken from the ring */
+        uint32_t posted, taken; /* posted descriptors; messages taken from the ring */
         struct nic_vi_checkpoint past;
     } end[VIS];
 };
@@ -177,14 +177,14 @@ static void rebind(unsigned k, unsigned i)
                      VIP_RC_SUCCESS);
 }
 
-/* The end gives the next vipd the state that it has. */
+/* This end of the connection gives its state to the next vipd. */
 static void come_back(unsigned k, unsigned i)
 {
     assert_int_equal(restore(k, i, &programs[k].end[i].told), VIP_RC_SUCCESS);
     rebind(k, i);
 }
 
-/* vipd refuses this ring for this reason. Without the ring the connection is lost. */
+/* vipd must refuse the ring in `told`, and the error must contain `reason`. */
 static void refused(unsigned k, unsigned i, const struct nic_past_ring *told, const char *reason)
 {
     assert_int_equal(restore(k, i, told), VIP_RC_ERROR_NOT_SUPPORTED);
@@ -220,7 +220,7 @@ static void post_recv(unsigned k, unsigned i, unsigned count)
     }
 }
 
-/* Send by the ring; with `take` the other program takes the messages. */
+/* Send `count` messages by the ring. take: the other program takes all messages of the ring. */
 static void send_direct(unsigned k, unsigned i, unsigned count, bool take)
 {
     struct end *from = &programs[k].end[i], *to = &programs[!k].end[i];
@@ -235,7 +235,7 @@ static void send_direct(unsigned k, unsigned i, unsigned count, bool take)
         head->taken = to->taken = (uint32_t)from->out.sent;
 }
 
-/* Send a message through vipd. It uses receive `number`, after `direct` messages of the ring. */
+/* Send a message through vipd, after `direct` ring messages. It uses descriptor `number`. */
 static void send_vipd(unsigned k, unsigned i, uint32_t number, uint32_t direct)
 {
     struct program *p = &programs[k], *peer = &programs[!k];
@@ -257,7 +257,7 @@ static void bound(uint64_t rebound)
 
 /* ---- the ring goes on -------------------------------------------------------------------- */
 
-/* The connection ends: `count` messages of the ring arrived, `flushed` receives are flushed. */
+/* End the connection. `count` ring messages have arrived; `flushed` descriptors must be flushed. */
 static void ends_with(uint32_t count, unsigned flushed)
 {
     struct vip_comp comp;
@@ -311,8 +311,8 @@ static void test_goes_on(void **state)
     goes_on(VIP_LVL_UNRELIABLE, 2);
 }
 
-/* vipd is killed after it has taken a receive out of the table, and before it has committed it. The
- * next vipd takes the receive again. */
+/* vipd is killed after it has taken a receive descriptor out of the table, but before the commit.
+ * The next vipd takes this descriptor again. */
 static void test_taken_and_not_committed(void **state)
 {
     (void)state;
@@ -394,7 +394,7 @@ static void test_other_end_stays_away(void **state)
         assert_int_equal(rig_wait_done(programs[1].app, programs[1].end[0].vi, VIP_Q_RECV).status &
                              VIP_ST_ERROR_MASK,
                          VIP_ST_DESC_FLUSHED_ERROR);
-    /* The end cannot give its state later, either. */
+    /* It is too late for the other end to give its state. */
     lost(0, 0);
     end();
 }
@@ -440,7 +440,7 @@ static void test_bad_files(void **state)
     }
     assert_int_equal(rig_counter(rig_nics[0], "rings_again"), 0);
     lost(0, 0);
-    /* The other connection goes on. */
+    /* The other connection of the two programs goes on. */
     come_back(0, 1);
     come_back(1, 1);
     bound(2);
@@ -492,8 +492,8 @@ static void test_ring_of_another_pair(void **state)
     end();
 }
 
-/* Both ends of a ring have given it, so a third VI cannot give it. A VI whose ring had ended has no
- * ring to give. */
+/* After both ends of a ring have given it to vipd, a third VI cannot give it. A VI whose ring had
+ * ended has no ring to give. */
 static void test_third_end(void **state)
 {
     (void)state;

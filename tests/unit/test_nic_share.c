@@ -1,25 +1,25 @@
 /*
- * Limits of one session in a turn, and the shares of several users of a NIC: slots of submission rings, errors,
- * processor time, direct rings, kept packets.
+ * Limits of one session in a turn, and the shares of several users of a NIC: slots of submission
+ * rings, errors, processor time, direct rings, kept packets.
  */
 #include "proto/capture.h"
 #include "unit/nic_rig.h"
 #include "vipd/nic/share.h"
 #include "vipd/nic/internal.h"
 
-#define PAIRS 30 /* pairs of Unreliable VIs that a hostile session connects */
+#define PAIRS 30 /* number of pairs of Unreliable VIs that a hostile session connects */
 #define EVERY 32 /* each 32nd slot is a send; all other slots name a VI that does not exist */
 
 /*
- * A session that sends without pause to its own VIs, which have no receives. Its ring is always full: refill_now
- * replaces slots while vipd takes them, as a second thread of the program would do.
+ * A session sends without pause to its own VIs, which have no receive descriptors. refill_now keeps
+ * its ring full while vipd takes slots, as a second thread of the program would do.
  */
 struct refill {
     struct rig_app *app;
     uint16_t from[PAIRS], to[PAIRS];
     uint32_t written;
     unsigned every;
-    bool receives; /* post receives instead of sends; the receive queues soon are full */
+    bool receives; /* post receive descriptors, not sends; soon the receive queues are full */
 };
 
 static void refill_now(struct refill *r)
@@ -68,7 +68,7 @@ static void turn_of(struct refill *r)
                     VIP_SQ_SLOTS + VIP_SQ_SLOTS_FOR(VIP_SEGS_PER_DESC_MAX));
 }
 
-/* A message makes vipd search the submission ring for a receive: at most one ring in a turn. */
+/* For a message vipd searches the submission ring, but at most one ring of slots in a turn. */
 static void test_one_ring_a_turn(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -108,7 +108,7 @@ static void test_lost_peer_one_ring(void **state)
     nic_look_on(nic, NULL, NULL);
 }
 
-/* A message for a throttled session does not make vipd take the posts of this session. */
+/* A message for a throttled session does not make vipd take the session's posted descriptors. */
 static void test_throttled_waits(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -132,8 +132,8 @@ static void test_throttled_waits(void **state)
     assert_int_equal(r.app->session->sq_position, before);
 }
 
-/* A program makes errors without end: vipd reports a thousand to the program, then one per millisecond, and counts
- * all of them. */
+/* A program makes errors without end: vipd reports a thousand to the program, then one per
+ * millisecond, and counts all of them. */
 static void test_errors_told(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -152,8 +152,8 @@ static void test_errors_told(void **state)
 
 /* ---- time ------------------------------------------------------------------------------ */
 
-/* Only work advances the clock of the NIC. These are the costs of a post of session `id`, of a
- * packet that session `id` sends, and of a packet from the network. */
+/* Only work advances the clock of the NIC. These are the costs of a posted descriptor of session
+ * `id`, of a packet that session `id` sends, and of a packet from the network. */
 #define IDS 8
 static uint64_t clock_ns, cost_post_ns[IDS], cost_packet_ns[IDS], cost_rx_ns;
 static unsigned flood; /* messages of another host's connection manager before each turn */
@@ -195,7 +195,7 @@ static int cost_setup(void **state)
 }
 
 /* Make session `id` of user `uid`, whose ring is always full. every: like EVERY; 0: the session
- * only posts receives. */
+ * posts only receive descriptors. */
 static void contender(struct refill *r, struct nic *nic, uint32_t uid, unsigned id, unsigned every)
 {
     rig_uid = uid;
@@ -240,13 +240,13 @@ static void compete(struct nic *nic, uint64_t ns)
         rig_now = clock_ns;
         flood_now(0);
         assert_true(nic_turn(nic, rig_now));
-        /* The time limit, plus the most expensive work between two readings of the clock. */
+        /* A turn takes at most its time limit plus the work between two readings of the clock. */
         assert_in_range(clock_ns - start, 0, NIC_TURN_SHARED_NS + 2 * 64 * 10000);
     }
     nic_look_on(nic, NULL, NULL);
 }
 
-/* The posts of one session cost ten times as much. vipd takes fewer of them, in the same time. */
+/* Descriptors of one session cost ten times as much. vipd takes fewer of them, in the same time. */
 static void test_dear_postings(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -280,7 +280,7 @@ static void test_equal_postings(void **state)
                     125 * nic_session_slots(two.app->session));
 }
 
-/* A flood of packets is for neither of two users. It takes the same time from both. */
+/* A flood of packets belongs to neither of two users and takes equal time from both. */
 static void test_flood_is_nobodys(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -323,7 +323,7 @@ static void test_many_sessions(void **state)
     assert_in_range(least * 100, 60 * most, 100 * most);
 }
 
-/* Packets are expensive, posts are not: a session sends to its own VIs, which have no receives. */
+/* A session's packets are expensive, its descriptors are cheap. Both users still get equal time. */
 static void test_dear_packets(void **state)
 {
     struct nic *nic = rig_nic(0);
@@ -352,7 +352,7 @@ static void test_cheap_slots(void **state)
     cost_post_ns[2] = 50;
     compete(nic, RIG_SECOND / 20);
     slots = nic_session_slots(evil.app->session);
-    assert_true(slots > 100 * rig_counter(nic, "turns")); /* not 16 slots in each turn */
+    assert_true(slots > 100 * rig_counter(nic, "turns")); /* far more than 16 slots in each turn */
     assert_in_range(time_of(&victim) * 100, 90 * time_of(&evil), 110 * time_of(&evil));
 }
 
@@ -441,8 +441,8 @@ static void test_little_work_of_another(void **state)
     assert_in_range(longest_wait(1000, 1001), 0, 2);
 }
 
-/* A post that arrives after the turn has passed its session waits for the next turn. The time due
- * to the session is at most the time that it gets. */
+/* A descriptor posted after the turn has passed its session waits for the next turn. The time due
+ * to the session is at most the time that the session gets. */
 static struct {
     struct rig_app *app;
     uint16_t vi;
@@ -503,7 +503,7 @@ static void test_turn_ends(void **state)
         uint64_t start = clock_ns;
 
         assert_true(nic_turn(nic, rig_now = clock_ns));
-        /* Messages that find no receive make vipd search one ring. */
+        /* Messages that find no receive descriptor make vipd search one ring of slots. */
         assert_in_range(clock_ns - start, 1, NIC_TURN_NS + 64 * 100000 + VIP_SQ_SLOTS * 5000);
     }
     assert_true(rig_counter(nic, "turns_cut") > 10);
@@ -511,7 +511,7 @@ static void test_turn_ends(void **state)
     nic_look_on(nic, NULL, NULL);
 }
 
-/* Connections of one session with three hosts; the end of a connection costs 0.1 ms. */
+/* One session has connections with three hosts. The end of a connection costs 0.1 ms. */
 #define CONNECTIONS 60
 #define END_COST_NS 100000
 
@@ -626,8 +626,8 @@ static void test_packets_left(void **state)
     rig_mem_free(&mb);
 }
 
-/* The posts of many sessions use up each turn. Packets still do not wait, because the next turn
- * begins with the stage after the posts. */
+/* The descriptors of many sessions use up each turn. Packets still do not wait, because the next
+ * turn begins with the stage after the descriptors. */
 static void test_packets_beside_postings(void **state)
 {
     enum { EVIL = 64, MESSAGES = 50 };
@@ -649,7 +649,7 @@ static void test_packets_beside_postings(void **state)
     for (unsigned i = 0; i < MESSAGES; i++)
         rig_post_recv(b, vb, rig_seg(&mb, i * 1000, 1000));
     rig_pass(RIG_SECOND / 100);
-    /* 16 slots of each session in a turn cost less than a session may be ahead of the others. */
+    /* With this cost, 16 slots take less time than a session may be ahead of the others. */
     cost_post_ns[1] = 1200;
     rig_uid = 1001;
     for (unsigned i = 0; i < EVIL; i++) {

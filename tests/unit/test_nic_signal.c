@@ -18,7 +18,7 @@ static uint32_t cq_new(struct rig_app *app)
     return cq;
 }
 
-/* Flush one receive of the VI: this makes a completion, and an entry if the VI has a CQ. */
+/* Flush one descriptor of the VI: this makes a completion, and a CQ entry if the VI has a CQ. */
 static void flush_one(struct rig_app *app, uint16_t vi, const struct rig_mem *mem)
 {
     rig_post_recv(app, vi, rig_seg(mem, 0, 64));
@@ -40,8 +40,7 @@ static void test_notify_word(void **state)
     uint16_t plain = rig_vi(app, VIP_LVL_DELIVERY);
     uint16_t marked = rig_vi_cq(app, VIP_LVL_DELIVERY, -1, (int32_t)cq);
 
-    /* If the queue is marked but no thread sleeps, the word stays. If a thread sleeps but the queue
-     * is not marked, the word stays, too. */
+    /* The word changes only if the queue is marked and a thread sleeps. */
     vip_store32_release(rig_waiters(app, marked, VIP_Q_RECV), VIP_APP_WAITERS_NOTIFY);
     flush_one(app, marked, &mem);
     assert_int_equal(notify_word(app), 0);
@@ -163,7 +162,7 @@ static void test_a_socket_ends_with_its_cq(void **state)
     close(sock);
     close(socket_of(app, cq, VIP_RC_INVALID_PARAMETER));
     close(socket_of(app, 0xFFFFFFFFu, VIP_RC_INVALID_PARAMETER));
-    /* There is no limit of sockets that are used one after the other. */
+    /* There is no limit for sockets that are used one after the other. */
     for (unsigned i = 0; i < 2 * NIC_CQ_SOCKS_MAX; i++) {
         close(socket_of(app, cq_new(app), VIP_RC_SUCCESS));
         assert_int_equal(nic_cq_destroy(app->session, cq), VIP_RC_SUCCESS);
@@ -195,7 +194,7 @@ static void test_no_message_after_the_end(void **state)
     rig_mem_free(&mem);
 }
 
-/* ---- peers -------------------------------------------------------------------------------------- */
+/* ---- peers ----------------------------------------------------------------------------------- */
 
 /* The peers that nic_peers reports. on_peer takes `room` more of them. */
 struct peers {

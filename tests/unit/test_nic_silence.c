@@ -56,7 +56,7 @@ static void test_both_stop_idle(void **state)
     two_free(&t);
 }
 
-/* Both hosts stop while packets of a message are under way, and some of these are lost. */
+/* Both hosts stop while packets of a message are under way, and some of these packets are lost. */
 static void test_both_stop_busy(void **state)
 {
     struct two t = two_new();

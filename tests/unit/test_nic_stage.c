@@ -1,6 +1,6 @@
 /*
- * Staged regions: RDMA Writes wait until libvipl has placed their bytes, in order and once.
- * Receives and sends do not wait for libvipl.
+ * Staged regions: RDMA Writes wait until libvipl has placed their bytes, in order and once. Sends
+ * and receive descriptors do not wait for libvipl.
  */
 #include "unit/nic_rig.h"
 
@@ -54,7 +54,7 @@ static unsigned place_all(struct pair *p)
     return count;
 }
 
-/* Wait for a completion of a receive at b, while the libvipl of b answers place events. */
+/* Wait until a receive descriptor of b completes, while b's libvipl answers place events. */
 static struct vip_comp wait_placing(struct pair *p)
 {
     uint64_t end = rig_now + 30 * RIG_SECOND;
@@ -79,7 +79,7 @@ static void one_write(unsigned host_b)
     event = rig_wait_event(p.b, 'p');
     assert_int_equal(event.offset, 50);
     assert_int_equal(event.bytes, 1000);
-    /* vipd does not acknowledge the write. The peer repeats it; vipd asks for no byte twice. */
+    /* The write is not acknowledged, so the peer repeats it. libvipl gets no second place event. */
     rig_pass(RIG_SECOND);
     assert_false(rig_done(p.b, p.vb, VIP_Q_RECV, &comp));
     assert_false(rig_done(p.a, p.va, VIP_Q_SEND, &comp));
@@ -102,7 +102,7 @@ static void test_one_write(void **state)
     one_write(0);
 }
 
-/* Writes of many packets, then sends, with and without faults: check order and contents. */
+/* Post writes of many packets, then sends, with and without faults. Check order and contents. */
 static void stream(unsigned host_b, uint16_t level, unsigned loss_ppm)
 {
     struct pair p = pair_new(host_b, level);
@@ -145,8 +145,8 @@ static void test_stream(void **state)
     stream(0, VIP_LVL_UNRELIABLE, 0);
 }
 
-/* A large write, and a libvipl that answers once per millisecond. A place event asks for many
- * fragments, and vipd drops no packet meanwhile. */
+/* libvipl answers a large write once per millisecond. A place event asks for many fragments, and
+ * vipd drops no packet meanwhile. */
 static void test_large_write(void **state)
 {
     enum { BYTES = 190000 };
@@ -177,7 +177,7 @@ static uint64_t dear_clock(void)
     return rig_now + 100000 * dear_looks++;
 }
 
-/* A libvipl reports many packets as placed at once. Each turn resumes some of them, for 1 ms. */
+/* libvipl reports many packets as placed at once. Each turn resumes some of them, in about 1 ms. */
 static void test_placed_in_turns(void **state)
 {
     enum { BYTES = 190000, PACKETS = 20 };
@@ -212,8 +212,8 @@ static void test_placed_in_turns(void **state)
     pair_free(&p);
 }
 
-/* Two libvipl report many packets as placed. A packet that arrives then does not wait until vipd
- * has resumed all of these. Each turn resumes packets of both sessions. */
+/* Two libvipl report many packets as placed. A new packet does not wait until vipd has resumed all
+ * of them. Each turn resumes packets of both sessions. */
 static void test_placed_beside_packets(void **state)
 {
     enum { BYTES = 190000, PACKETS = 36 };
@@ -260,7 +260,7 @@ static void test_placed_beside_packets(void **state)
     pair_free(&third);
 }
 
-/* Receives write to the "in" half of staged memory, sends read the "out" half. */
+/* Received messages are in the "in" half of staged memory; sends read the "out" half. */
 static void test_send_recv(void **state)
 {
     struct pair p = pair_new(1, VIP_LVL_DELIVERY);
@@ -300,7 +300,7 @@ static void test_lies(void **state)
     pair_free(&p);
 }
 
-/* While vipd waits for libvipl: deregister the region, disconnect a VI, end the session. */
+/* While vipd waits for libvipl: a region is deregistered, a VI disconnected or a session ended. */
 static void test_ends_while_parked(void **state)
 {
     for (unsigned how = 0; how < 4; how++) {
@@ -341,7 +341,7 @@ static void test_ends_while_parked(void **state)
     }
 }
 
-/* Without the right to write nothing is placed, and libvipl is not asked. */
+/* Without the right to write, vipd places no bytes and does not ask libvipl. */
 static void test_rights(void **state)
 {
     struct pair p = pair_new(1, VIP_LVL_DELIVERY);
@@ -368,9 +368,9 @@ static void test_whole_range(void **state)
     pair_free(&p);
 }
 
-/* libvipl reports that the memory did not take the bytes. With immediate data the receive completes
- * with an error, otherwise the program gets an error callback. Then the connection is broken. Over
- * the link and within the NIC. */
+/* libvipl reports that the memory did not take the bytes. With immediate data the receive
+ * descriptor completes with an error, otherwise the program gets an error callback. The connection
+ * breaks, over the link and within the NIC. */
 static void spoiled(unsigned host_b, bool imm)
 {
     struct pair p = pair_new(host_b, VIP_LVL_DELIVERY);

@@ -148,7 +148,7 @@ static void test_loopback(void **state)
     }
 }
 
-/* Both ends in one session, even in overlapping memory. */
+/* Both ends of a connection are in one session, even with overlapping memory. */
 static void test_loopback_one_session(void **state)
 {
     struct rig_app *app = rig_app(rig_nic(0));
@@ -261,7 +261,7 @@ static void test_full_link(void **state)
     pair_free(&p);
 }
 
-/* Memory is deregistered while packets wait for the link: vipd does not read it any more. */
+/* Memory is deregistered while packets wait for the link. vipd no longer reads this memory. */
 static void test_full_link_deregister(void **state)
 {
     struct pair p = pair_new(0, 1, VIP_LVL_DELIVERY, 100000);

@@ -155,7 +155,7 @@ static void test_bad_packets_close_their_descriptors(void **state)
     struct pair *pair = *state;
     unsigned before = open_fds();
     static uint8_t big[VIP_CONTROL_BYTES_MAX + 1];
-    /* A message whose first field claims to be longer than the message. */
+    /* The first field of this message claims to be longer than the message. */
     static const uint8_t malformed[] = {0x0a, 0x7f, 0x01};
     static const uint8_t good[] = {0x0a, 0x02, 0x08, 0x01};
     Vip__Request *request;

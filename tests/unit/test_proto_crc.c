@@ -59,7 +59,7 @@ static void test_pieces_are_the_whole(void **state)
 
 #define XINUSE_AVX (1u << 2) /* bit of XINUSE: the upper halves of ymm0..15 are in use */
 
-/* True if the processor reports its registers in use, by xgetbv with 1 (XGETBV_ECX_1). */
+/* True if xgetbv with 1 (XGETBV_ECX_1) reports which registers of the processor are in use. */
 static int tells_use(void)
 {
     unsigned a, b, c, d;

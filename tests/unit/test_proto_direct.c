@@ -107,7 +107,7 @@ static void test_slots_run_out(void **state)
         vip_direct_send(out, 8, 0, 0);
     }
     assert_false(vip_direct_room(out, 0));
-    /* `taken` is larger than the number of messages ever sent, which is false. */
+    /* This `taken` is false: it is larger than the number of sent messages. */
     vip_store32_release(&way->taken, VIP_DIRECT_SLOTS + 1);
     assert_false(vip_direct_room(out, 0));
     vip_store32_release(&way->taken, 1);

@@ -1,10 +1,10 @@
 /*
- * The three shared rings, whose two ends run at once in two threads. The thread sanitizer checks
- * the order of stores. Also the rule for sleeping: publish the sleep, full barrier, read the ring
- * again.
+ * The three shared rings. The two ends of a ring run at once in two threads. The thread sanitizer
+ * checks the order of stores. Also the rule for sleeping: publish the sleep, full barrier, read the
+ * ring again.
  *
- * Each test hands over a fixed number of entries and ends when all have arrived. Its result does not
- * depend on time.
+ * Each test hands over a fixed number of entries and ends when all have arrived. Its result does
+ * not depend on time.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -85,7 +85,7 @@ static void *post_all(void *arg)
         slot.seg[1].len = i;
         await_room(bench, FIRST + i, VIP_SQ_SLOTS);
         vip_sq_write(ring, FIRST + i, &slot);
-        /* The poster's part of the rule for sleeping. */
+        /* The writer's part of the rule for sleeping: full barrier, then read `asleep`. */
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
         if (__atomic_load_n(&bench->asleep, __ATOMIC_RELAXED))
             __atomic_store_n(&bench->doorbell, 1, __ATOMIC_RELEASE);
@@ -233,7 +233,7 @@ static void test_completions_ahead_over_both_rings(void **state)
     free(bench.memory);
 }
 
-/* The next vipd finds the ring and the position of each completion, whatever the last store was. */
+/* The next vipd finds the ring and the position of each completion, whatever was stored last. */
 static void test_completions_of_an_earlier_life(void **state)
 {
     struct vip_comps_out out, next;
@@ -249,7 +249,7 @@ static void test_completions_of_an_earlier_life(void **state)
         vip_comps_resume(&next, bench.memory, 3, VIP_Q_SEND, i);
         assert_int_equal(vip_comps_shown(&next, i ? i - 1 : 0), i);
         assert_memory_equal(&next, &out, sizeof(out));
-        if (i % 4 == 0) { /* killed before the stamp; at 8 also after the change of the ring */
+        if (i % 4 == 0) { /* killed before it wrote the stamp; at 8 the ring has also changed */
             (void)vip_comps_slot(&out, i);
             vip_comps_resume(&next, bench.memory, 3, VIP_Q_SEND, i);
             assert_int_equal(vip_comps_shown(&next, i), i);
@@ -261,7 +261,7 @@ static void test_completions_of_an_earlier_life(void **state)
     free(bench.memory);
 }
 
-/* A committed receive without a stamp gets it, in either ring. One with a stamp stays as it is. */
+/* vip_comps_show adds a missing stamp, in either ring. A completion with a stamp stays as it is. */
 static void test_missing_stamps(void **state)
 {
     struct vip_comps_out out, next;
@@ -319,7 +319,7 @@ static void test_words_of_no_vipd(void **state)
 
     (void)state;
     begin(&bench, VIP_VIPD_BYTES);
-    /* vipd has never written this word: the rings begin from the start. */
+    /* No vipd can have written this value, so the rings begin from the start. */
     vip_vipd_vi(bench.memory, 3)->at[VIP_Q_SEND].where = 0xffffffff;
     vip_comps_resume(&next, bench.memory, 3, VIP_Q_SEND, 5000);
     assert_int_equal(next.slots, VIP_COMP_SHORT);

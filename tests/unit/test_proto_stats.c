@@ -45,7 +45,7 @@ static void test_quantiles(void **state)
     assert_int_equal(vip_hist_quantile_ns(&hist, 1), UINT64_MAX / 2);
 }
 
-/* Texts of the table fit into the file, and the statistics of a histogram have its name. */
+/* The texts of the table fit into the file. A histogram's statistics begin with its name. */
 static void test_table_fits(void **state)
 {
     struct vip_stats_file *file = calloc(1, sizeof(*file));
@@ -88,7 +88,7 @@ static void test_hostile_heads(void **state)
     assert_false(vip_stats_file_check(file, sizeof(*file) - 1));
     assert_false(vip_stats_file_check(file, sizeof(file->head) - 1));
     assert_false(vip_stats_file_check(file, 0));
-    /* Every 32-bit word of the layout is made too large. */
+    /* Make each 32-bit word of the layout too large, one after the other. */
     for (size_t at = offsetof(struct vip_stats_head, version);
          at < offsetof(struct vip_stats_head, pid); at += sizeof(*word)) {
         word = (uint32_t *)(void *)((char *)&file->head + at);

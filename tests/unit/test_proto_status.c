@@ -1,5 +1,5 @@
 /*
- * Names of VIPL's numbers: each value has a name of its own, and all other values have "?".
+ * Names of VIPL's numbers: each known value has its own name, and other values have "?".
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /*
  * Wire format against the vectors in tests/vectors/. The vectors follow doc/wire.md, and the code
- * under test did not make them. Vectors must decode to the values in this file, and the values
+ * under test did not make them. Vectors must decode to the values in this file, and the values must
  * encode to the vectors.
  */
 #include "tests/unit/wire_vectors.h"

@@ -1,7 +1,7 @@
 /*
- * Wire format against bad input: every verdict, every bit flipped, every length, and random packets.
- * The decoders accept any bytes as input, and never read beyond the length. (Each input is an
- * allocation of exactly its size, so the address sanitizer detects a read beyond it.)
+ * Bad packets for the decoders: a case of each verdict, each bit flipped, each length, random
+ * bytes. A decoder may get any bytes, and never reads beyond their length. (The test allocates
+ * exactly the size of each input, so the address sanitizer detects a read beyond it.)
  */
 #include "tests/unit/wire_vectors.h"
 
@@ -41,12 +41,12 @@ static const struct bad_case bad_cases[] = {
     {"data_send", 0, 1, 0x21, VIP_WIRE_VERSION_BAD},
     {"data_send", 0, 1, 0x10, VIP_WIRE_KIND_BAD},
     {"data_send", 0, 1, 0x13, VIP_WIRE_KIND_BAD},
-    {"data_send", 0, 1, 0x12, VIP_WIRE_RESERVED}, /* flags in a CM packet, which has none */
+    {"data_send", 0, 1, 0x12, VIP_WIRE_RESERVED}, /* a CM packet cannot have flags */
     {"data_send", 1, 1, 0x0b, VIP_WIRE_RESERVED},
-    {"data_send", 1, 1, 0x02, VIP_WIRE_RESERVED}, /* ack fields without the flag */
+    {"data_send", 1, 1, 0x02, VIP_WIRE_RESERVED}, /* ack fields without VIP_PKTF_ACK */
     {"data_send", 2, 1, 33, VIP_WIRE_COUNT_BAD},
     {"data_send", 3, 1, 33, VIP_WIRE_COUNT_BAD},
-    {"data_mixed", 2, 1, 1, VIP_WIRE_COUNT_BAD}, /* ranges without the flag */
+    {"data_mixed", 2, 1, 1, VIP_WIRE_COUNT_BAD}, /* ranges without VIP_PKTF_ACK */
     {"data_send", 2, 1, 32, VIP_WIRE_SHORT},
     {"data_send", 3, 1, 2, VIP_WIRE_SHORT},
     {"data_send", 3, 1, 0, VIP_WIRE_TRAILING},
@@ -54,7 +54,7 @@ static const struct bad_case bad_cases[] = {
     {"data_send", 16, 8, 0, VIP_WIRE_RESERVED},               /* a `src_epoch` of 0 */
     {"data_send", 24, 8, 0, VIP_WIRE_RESERVED},               /* a `dst_epoch` of 0 */
     {"data_send", 32, 8, 0, VIP_WIRE_RESERVED},               /* a `packet_number` of 0 */
-    {"data_send", 40, 8, UINT64_MAX - 3, VIP_WIRE_RANGE_BAD}, /* range beyond the numbers */
+    {"data_send", 40, 8, UINT64_MAX - 3, VIP_WIRE_RANGE_BAD}, /* a range beyond UINT64_MAX */
     {"data_send", 40, 8, UINT64_MAX - 4, VIP_WIRE_OK},
     {"data_send", 64, 4, 0, VIP_WIRE_RANGE_BAD},
     {"data_send", 64, 4, 4, VIP_WIRE_RANGE_BAD}, /* an empty range */
@@ -62,33 +62,33 @@ static const struct bad_case bad_cases[] = {
     {"data_ack", 68, 4, 3, VIP_WIRE_RANGE_BAD},  /* ranges that overlap */
     {"data_send", 72, 1, 0, VIP_WIRE_FRAME_BAD},
     {"data_send", 72, 1, 5, VIP_WIRE_FRAME_BAD},
-    {"data_send", 72, 1, VIP_FRM_READ_RESP, VIP_WIRE_FRAME_BAD}, /* immediate data in an answer */
+    {"data_send", 72, 1, VIP_FRM_READ_RESP, VIP_WIRE_FRAME_BAD}, /* immediate data in a response */
     {"data_send", 73, 1, 0x0b, VIP_WIRE_RESERVED},
     {"data_send", 73, 1, 0x02, VIP_WIRE_FRAME_BAD}, /* LAST missing */
     {"data_send", 73, 1, 0x05, VIP_WIRE_FRAME_BAD}, /* IMM64 alone */
-    {"data_send", 73, 1, 0x01, VIP_WIRE_RESERVED},  /* immediate data without the flag */
+    {"data_send", 73, 1, 0x01, VIP_WIRE_RESERVED},  /* immediate data without VIP_FRMF_IMMEDIATE */
     {"data_send", 74, 2, 1, VIP_WIRE_RESERVED},
     {"data_send", 80, 4, 1, VIP_WIRE_FRAME_BAD},          /* offset + length > total */
-    {"data_send", 80, 4, 0xfffffffb, VIP_WIRE_FRAME_BAD}, /* the same; the sum wraps */
-    {"data_send", 84, 4, 4, VIP_WIRE_FRAME_BAD},          /* LAST before the end */
+    {"data_send", 80, 4, 0xfffffffb, VIP_WIRE_FRAME_BAD}, /* offset + length wraps around */
+    {"data_send", 84, 4, 4, VIP_WIRE_FRAME_BAD},          /* LAST, but offset + length < total */
     {"data_send", 84, 4, 0xffffffff, VIP_WIRE_FRAME_BAD},
     {"data_send", 88, 4, VIP_TRANSFER_BYTES_MAX + 1, VIP_WIRE_FRAME_BAD},
-    {"data_send", 92, 4, 1, VIP_WIRE_RESERVED},    /* handle in a send */
-    {"data_send", 96, 8, 1, VIP_WIRE_RESERVED},    /* remote address in a send */
-    {"data_send", 108, 4, 1, VIP_WIRE_RESERVED},   /* upper half without IMM64 */
-    {"data_mixed", 109, 1, 0, VIP_WIRE_FRAME_BAD}, /* read request without LAST */
+    {"data_send", 92, 4, 1, VIP_WIRE_RESERVED},    /* a memory handle in a send */
+    {"data_send", 96, 8, 1, VIP_WIRE_RESERVED},    /* a remote address in a send */
+    {"data_send", 108, 4, 1, VIP_WIRE_RESERVED},   /* 64-bit immediate data without IMM64 */
+    {"data_mixed", 109, 1, 0, VIP_WIRE_FRAME_BAD}, /* a read request without LAST */
     {"data_mixed", 116, 4, 1, VIP_WIRE_FRAME_BAD}, /* a read request with an offset */
     {"data_mixed", 120, 4, 1, VIP_WIRE_FRAME_BAD}, /* a read request with a length */
-    {"data_mixed", 160, 4, 0, VIP_WIRE_FRAME_BAD}, /* a fragment without progress */
+    {"data_mixed", 160, 4, 0, VIP_WIRE_FRAME_BAD}, /* a fragment of no bytes */
     {"data_write_msg", 64, 1, 6, VIP_WIRE_RESERVED},
     {"data_send", 72, 1, 6, VIP_WIRE_FRAME_BAD},
-    {"data_write_msg", 64, 1, VIP_FRM_WRITE, VIP_WIRE_RESERVED}, /* a message without the type */
-    {"data_write_msg", 66, 2, 0, VIP_WIRE_FRAME_BAD},            /* the type without a message */
-    {"data_write_msg", 66, 2, 5, VIP_WIRE_OK},                   /* the frames are independent */
-    {"data_write_msg", 66, 2, 6, VIP_WIRE_FRAME_BAD},            /* a message that is divided */
-    {"data_write_msg", 66, 2, 10, VIP_WIRE_FRAME_BAD},           /* longer than all of it */
+    {"data_write_msg", 64, 1, VIP_FRM_WRITE, VIP_WIRE_RESERVED}, /* a message in a plain WRITE */
+    {"data_write_msg", 66, 2, 0, VIP_WIRE_FRAME_BAD},            /* WRITE_MSG without a message */
+    {"data_write_msg", 66, 2, 5, VIP_WIRE_OK},                   /* no check compares the frames */
+    {"data_write_msg", 66, 2, 6, VIP_WIRE_FRAME_BAD},            /* the frame ends in the message */
+    {"data_write_msg", 66, 2, 10, VIP_WIRE_FRAME_BAD},           /* message longer than the total */
     {"data_write_msg", 66, 2, 257, VIP_WIRE_FRAME_BAD},          /* a message that is too long */
-    {"data_write_msg", 110, 2, 6, VIP_WIRE_FRAME_BAD},           /* begins before this frame */
+    {"data_write_msg", 110, 2, 6, VIP_WIRE_FRAME_BAD},           /* the message begins earlier */
     {"data_write_msg", 80, 4, VIP_TRANSFER_BYTES_MAX + 3, VIP_WIRE_OK},
     {"data_write_msg", 80, 4, VIP_TRANSFER_BYTES_MAX + 4, VIP_WIRE_FRAME_BAD},
     {"data_mixed", 132, 8, UINT64_MAX, VIP_WIRE_OK}, /* only the receiver can judge addresses */
@@ -117,32 +117,32 @@ static const struct bad_case bad_cases[] = {
     {"cm_request", 119, 1, 0xfe, VIP_WIRE_OK}, /* unknown features of a later version */
     {"cm_close", 119, 1, 1, VIP_WIRE_CM_BAD},
     {"cm_request", 141, 1, 1, VIP_WIRE_RESERVED},
-    {"cm_request", 142, 2, 1, VIP_WIRE_CM_BAD}, /* items in a message that has none */
-    {"cm_request", 140, 1, 1, VIP_WIRE_SHORT},  /* private data beyond the end */
+    {"cm_request", 142, 2, 1, VIP_WIRE_CM_BAD}, /* items, which a REQUEST cannot have */
+    {"cm_request", 140, 1, 1, VIP_WIRE_SHORT},  /* private data beyond the packet's end */
     {"cm_request_longest", 140, 1, 65, VIP_WIRE_CM_BAD},
     {"cm_request_longest", 140, 1, 63, VIP_WIRE_TRAILING},
     {"cm_accept_data", 140, 1, 4, VIP_WIRE_TRAILING},
     {"cm_accept_data", 140, 1, 6, VIP_WIRE_SHORT},
     {"cm_reject_data", 140, 1, 65, VIP_WIRE_CM_BAD},
-    {"cm_pending", 140, 1, 1, VIP_WIRE_CM_BAD}, /* private data in a message that has none */
+    {"cm_pending", 140, 1, 1, VIP_WIRE_CM_BAD}, /* private data, which PENDING cannot have */
     {"cm_request", 136, 1, 25, VIP_WIRE_CM_BAD},
     {"cm_request", 137, 1, 129, VIP_WIRE_CM_BAD},
     {"cm_request", 138, 1, 25, VIP_WIRE_CM_BAD},
     {"cm_request", 139, 1, 129, VIP_WIRE_CM_BAD},
     {"cm_request", 139, 1, 8, VIP_WIRE_SHORT},
     {"cm_request", 139, 1, 6, VIP_WIRE_TRAILING},
-    {"cm_ping", 96, 4, 512, VIP_WIRE_CM_BAD}, /* sizes in a message without them */
-    {"cm_ping", 120, 8, 1, VIP_WIRE_CM_BAD},  /* attributes in a message that has none */
-    {"cm_ping", 136, 1, 1, VIP_WIRE_CM_BAD},  /* addresses in a message that has none */
+    {"cm_ping", 96, 4, 512, VIP_WIRE_CM_BAD}, /* sizes, which a PING cannot have */
+    {"cm_ping", 120, 8, 1, VIP_WIRE_CM_BAD},  /* attributes, which a PING cannot have */
+    {"cm_ping", 136, 1, 1, VIP_WIRE_CM_BAD},  /* addresses, which a PING cannot have */
     {"cm_ping", 80, 8, 1, VIP_WIRE_CM_BAD},   /* a wrong `conn_id` */
     {"cm_reset", 72, 8, 1, VIP_WIRE_CM_BAD},  /* a wrong `request_id` */
-    {"cm_reject", 68, 4, 0, VIP_WIRE_CM_BAD}, /* rejected with SUCCESS */
+    {"cm_reject", 68, 4, 0, VIP_WIRE_CM_BAD}, /* a REJECT with the code SUCCESS */
     {"cm_reject", 68, 4, 17, VIP_WIRE_CM_BAD},
     {"cm_close", 65, 1, 5, VIP_WIRE_CM_BAD},  /* a wrong `reason` */
     {"cm_close", 67, 1, 2, VIP_WIRE_CM_BAD},  /* a wrong `ops_valid` */
-    {"cm_close", 67, 1, 0, VIP_WIRE_CM_BAD},  /* values of operations, although not valid */
-    {"cm_close", 104, 4, 1, VIP_WIRE_CM_BAD}, /* DONE is not an error */
-    {"cm_close", 104, 4, 0, VIP_WIRE_CM_BAD}, /* failed_op without a status */
+    {"cm_close", 67, 1, 0, VIP_WIRE_CM_BAD},  /* operation numbers, but `ops_valid` is 0 */
+    {"cm_close", 104, 4, 1, VIP_WIRE_CM_BAD}, /* `op_status` is DONE, which is no error */
+    {"cm_close", 104, 4, 0, VIP_WIRE_CM_BAD}, /* `failed_op` without `op_status` */
     {"cm_close", 88, 8, 0, VIP_WIRE_CM_BAD},
 
     {"cm_setup", 72, 8, 0, VIP_WIRE_CM_BAD},       /* a `request_id` of 0 */
@@ -150,26 +150,26 @@ static const struct bad_case bad_cases[] = {
     {"cm_setup", 88, 8, 0, VIP_WIRE_CM_BAD},       /* a `peer_conn_id` of 0 */
     {"cm_setup", 104, 8, UINT64_MAX, VIP_WIRE_OK}, /* unknown features of a later version */
     {"cm_setup", 112, 4, 1, VIP_WIRE_CM_BAD},      /* a wrong `ops_done` */
-    {"cm_setup", 119, 1, 1, VIP_WIRE_CM_BAD},      /* features of a REQUEST */
+    {"cm_setup", 119, 1, 1, VIP_WIRE_CM_BAD},      /* features of another message, REQUEST */
     {"cm_setup", 142, 2, 1, VIP_WIRE_SHORT},
-    {"cm_setup", 142, 2, 257, VIP_WIRE_CM_BAD},      /* more than VIP_ITEMS_BYTES_MAX */
-    {"cm_setup_items", 142, 2, 10, VIP_WIRE_CM_BAD}, /* ends in an item */
+    {"cm_setup", 142, 2, 257, VIP_WIRE_CM_BAD},      /* more bytes than VIP_ITEMS_BYTES_MAX */
+    {"cm_setup_items", 142, 2, 10, VIP_WIRE_CM_BAD}, /* the items end inside an item */
     {"cm_setup_items", 142, 2, 7, VIP_WIRE_TRAILING},
     {"cm_setup_items", 146, 2, 4,
-     VIP_WIRE_CM_BAD}, /* an item that is longer, so that the next item begins with its last byte */
+     VIP_WIRE_CM_BAD}, /* a longer first item leaves 3 bytes for the next item's head of 4 bytes */
     {"cm_setup_items", 146, 2, 7, VIP_WIRE_OK},          /* one item instead of two */
-    {"cm_setup_items", 146, 2, 8, VIP_WIRE_CM_BAD},      /* longer than all items */
-    {"cm_setup_items", 144, 2, 0xffff, VIP_WIRE_CM_BAD}, /* a type that is too low */
+    {"cm_setup_items", 146, 2, 8, VIP_WIRE_CM_BAD},      /* an item longer than all items */
+    {"cm_setup_items", 144, 2, 0xffff, VIP_WIRE_CM_BAD}, /* the next item has the same type */
     {"cm_rebind", 80, 8, 0, VIP_WIRE_CM_BAD},            /* a `conn_id` of 0 */
     {"cm_rebind", 88, 8, 1, VIP_WIRE_CM_BAD},            /* a wrong `peer_conn_id` */
     {"cm_rebind", 104, 8, 0, VIP_WIRE_CM_BAD},           /* a `tag` of 0 */
-    {"cm_rebind", 96, 4, 512, VIP_WIRE_CM_BAD},          /* sizes in a message that has none */
+    {"cm_rebind", 96, 4, 512, VIP_WIRE_CM_BAD},          /* sizes, which a REBIND cannot have */
     {"cm_challenge", 104, 8, 0, VIP_WIRE_CM_BAD},        /* a `nonce` of 0 */
-    {"cm_challenge", 142, 2, 1, VIP_WIRE_CM_BAD},        /* items in a message that has none */
+    {"cm_challenge", 142, 2, 1, VIP_WIRE_CM_BAD},        /* items, which CHALLENGE cannot have */
     {"cm_proof", 104, 8, 0, VIP_WIRE_CM_BAD},            /* a `nonce` of 0 */
     {"cm_proof", 96, 4, 511, VIP_WIRE_CM_BAD},           /* a wrong `packet_bytes` */
-    {"cm_proof", 142, 2, 12, VIP_WIRE_TRAILING},         /* without the second item */
-    {"cm_setup_items", 151, 2, 6, VIP_WIRE_CM_BAD},      /* types that descend */
+    {"cm_proof", 142, 2, 12, VIP_WIRE_TRAILING},         /* the items end before the second one */
+    {"cm_setup_items", 151, 2, 6, VIP_WIRE_CM_BAD},      /* item types that descend */
 };
 
 static void test_every_verdict(void **state)
@@ -256,7 +256,7 @@ static void test_every_length(void **state)
     }
 }
 
-/* Padding is zeros behind the last frame, at most VIP_WIRE_PAD_MAX bytes. */
+/* Padding is zeros after the last frame, at most VIP_WIRE_PAD_MAX bytes. */
 static void test_padding(void **state)
 {
     uint8_t bytes[VECTOR_BYTES_MAX + VIP_WIRE_PAD_MAX + 1] = {0};
@@ -313,7 +313,7 @@ static void random_frame(uint64_t *random, struct vip_frame *frame, uint32_t roo
     if (frame->type == VIP_FRM_WRITE_MSG) {
         frame->message = (uint16_t)(1 + pick(random, VIP_MESSAGE_BYTES_MAX));
         frame->total += frame->message;
-        /* A frame with the last data can have the message, too; a frame without data has the message. */
+        /* The frame with the last data may also have the message; a frame without data has it. */
         if (frame->offset + frame->length + frame->message == frame->total && pick(random, 2))
             frame->length += frame->message;
         else if (!frame->length)
@@ -445,7 +445,7 @@ static void test_random_cm(void **state)
     }
 }
 
-/* Vectors with random changes of bytes. If the verdict is OK, the bytes must be canonical. */
+/* Change random bytes of the vectors. If the verdict is OK, the bytes must be canonical. */
 static void test_random_damage(void **state)
 {
     static const uint8_t likely[] = {0, 1, 2, 3, 4, 7, 0x10, 0x11, 0x12, 0x7f, 0x80, 0xff};

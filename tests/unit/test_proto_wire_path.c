@@ -77,7 +77,7 @@ static void test_damage(void **state)
     assert_false(vip_wire_is_path(bytes, 0));
 }
 
-/* Write the bytes and their correct checksum. Returns true if they are a message. */
+/* Replace the byte `at` of the message, and seal it. Returns true if the message is valid. */
 static bool is_good(const struct vip_path_message *message, unsigned at, uint8_t value)
 {
     uint8_t bytes[VIP_WIRE_PATH_BYTES];
@@ -101,16 +101,16 @@ static void test_bad_fields(void **state)
     assert_true(is_good(&question, 2, VIP_PATHS_MAX - 1));
     assert_false(is_good(&question, 2, VIP_PATHS_MAX)); /* a wrong path */
     assert_false(is_good(&question, 3, 1));             /* a question with addresses */
-    assert_false(is_good(&answer, 2, 1));               /* addresses by another path than 0 */
+    assert_false(is_good(&answer, 2, 1));               /* addresses, but not from path 0 */
     assert_true(is_good(&answer, 3, 3));
     assert_false(is_good(&answer, 3, VIP_PATHS_MAX)); /* a wrong count of addresses */
-    assert_false(is_good(&answer, 3, 1));             /* an address after the last one */
+    assert_false(is_good(&answer, 3, 1));             /* an address beyond the count */
     assert_true(is_good(&answer, 20, 0));
     assert_false(is_good(&answer, 20, 2));   /* a wrong value of `accepts` */
     assert_false(is_good(&question, 20, 1)); /* `accepts` in a question */
     assert_false(is_good(&question, 21, 1)); /* an unused byte that is not 0 */
     assert_false(is_good(&question, 127, 1));
-    assert_false(is_good(&question, 24, 0)); /* a name without length */
+    assert_false(is_good(&question, 24, 0)); /* a name, but its length is 0 */
     assert_false(is_good(&question, 24, 5)); /* a byte after the name */
     assert_false(is_good(&question, 24, 25));
     assert_false(is_good(&answer, 49, 25));

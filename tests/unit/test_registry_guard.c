@@ -1,6 +1,6 @@
 /*
- * Missing pages: the test truncates a memfd without seals under its mapping, so that each access raises
- * SIGBUS. The fault breaks only the owner of the mapping; the process and other owners go on.
+ * Missing pages: the test truncates a mapped memfd, so that each access raises SIGBUS. The fault
+ * breaks only the owner of the mapping; the process and other owners go on.
  */
 #include "vipd/registry/guard.h"
 
@@ -90,7 +90,7 @@ static void test_missing_pages_break_their_owner_only(void **state)
     area_free(&good);
 }
 
-/* A copy from a missing page goes on to its end. The count of faults shows that it is invalid. */
+/* A copy from a missing page goes on to the end. A fault count tells that the copy is invalid. */
 static void test_a_copy_goes_on(void **state)
 {
     struct area area = area_new();
@@ -117,7 +117,7 @@ static void *touch(void *area)
     return NULL;
 }
 
-/* A fault in a thread does not break another thread's copy, but guard_faults counts it for all. */
+/* guard_copy_faults counts no fault of another thread, but guard_faults counts all faults. */
 static void test_a_fault_of_another_thread(void **state)
 {
     struct area area = area_new();
@@ -166,7 +166,7 @@ static void test_other_faults_end_the_process(void **state)
     install();
     assert_int_equal(ftruncate(area.fd, 0), 0);
     dies_of_sigbus(&area);
-    number = guard_add(&owner, (void *)area.at, 3 * PAGE); /* this memory ends just before */
+    number = guard_add(&owner, (void *)area.at, 3 * PAGE); /* ends before the touched page */
     dies_of_sigbus(&area);
     guard_remove(number);
     number = guard_add(&owner, (void *)area.at, PAGES * PAGE);

@@ -257,7 +257,7 @@ static void test_stale_handles_are_refused(void **state)
     assert_int_equal(registry_remove(r, handle, 0x1000), VIP_RC_INVALID_PARAMETER);
 }
 
-/* A later life registers the earlier life's regions under their handles, then new ones. */
+/* A later life registers regions under the handles of an earlier life, and then new regions. */
 static void test_handles_of_an_earlier_life(void **state)
 {
     struct world *world = *state;
@@ -281,7 +281,7 @@ static void test_handles_of_an_earlier_life(void **state)
     for (unsigned i = 0; i < 5; i++)
         assert_non_null(send_access(r, past[i], 0x1000, 1));
     assert_null(send_access(r, 0x77780005, 0x1000, 1));
-    /* All other slots are free, each once. */
+    /* Each other slot is free and gets one new region. */
     for (usage = 5; usage < 100; usage++) {
         assert_int_equal(add(r, &region, -1, &handle), VIP_RC_SUCCESS);
         for (unsigned i = 0; i < 5; i++)
@@ -290,7 +290,7 @@ static void test_handles_of_an_earlier_life(void **state)
     assert_int_equal(add(r, &region, -1, &handle), VIP_RC_ERROR_RESOURCE);
     registry_usage(r, &now);
     assert_int_equal(now.regions, 100);
-    /* The next handle in the slot of a restored handle differs from it. */
+    /* The slot of a restored handle then gives a different handle. */
     assert_int_equal(registry_remove(r, past[0], 0x1000), VIP_RC_SUCCESS);
     assert_int_equal(add(r, &region, -1, &handle), VIP_RC_SUCCESS);
     assert_int_equal(handle, 0x77780005);
@@ -343,7 +343,7 @@ static void test_tags_and_rights(void **state)
     assert_int_equal(registry_ptag_create(r, &tag[0]), VIP_RC_SUCCESS);
     assert_int_equal(registry_ptag_create(r, &tag[1]), VIP_RC_SUCCESS);
     assert_int_equal(add(r, &region, -1, &handle), VIP_RC_SUCCESS);
-    /* Every combination of tags, rights of the VI, rights of the region, and access; 1 byte or none. */
+    /* Every combination of tags, rights of the VI and of the region, and access; 1 byte or none. */
     for (unsigned bits = 0; bits < 3 * 3 * 16 * 4 * 2; bits++) {
         uint32_t tags[3] = {0, tag[0], tag[1]};
         unsigned vi_tag = bits / 64 % 3, region_tag = bits / 192 % 3, rights = bits / 4 % 16;
@@ -393,7 +393,7 @@ static void test_ptag_life(void **state)
     assert_int_equal(registry_ptag_destroy(r, tags[3]), VIP_RC_INVALID_PARAMETER);
     assert_int_equal(registry_ptag_destroy(r, 0), VIP_RC_INVALID_PARAMETER);
     assert_int_equal(registry_ptag_destroy(r, UINT32_MAX), VIP_RC_INVALID_PARAMETER);
-    /* A new tag can use the place again, but gets another number. */
+    /* A new tag can use the place of the destroyed tag, but gets another number. */
     assert_int_equal(registry_ptag_create(r, &extra), VIP_RC_SUCCESS);
     assert_int_not_equal(extra, tags[3]);
     assert_false(registry_ptag_valid(r, tags[3]));
@@ -453,7 +453,7 @@ static void test_staged_halves(void **state)
     in[0] = 7;
     assert_int_equal(pread(fd, &byte, 1, 2 * PAGE + 0x124), 1);
     assert_int_equal(byte, 7);
-    /* The last byte of the half is inside; the byte after it belongs to the other half. */
+    /* A region may end with the last byte of its half. The next byte belongs to the other half. */
     region.bytes = 2 * PAGE - 0x123;
     assert_int_equal(add(r, &region, dup(fd), &access.handle), VIP_RC_SUCCESS);
     region.bytes++;

@@ -111,7 +111,7 @@ static void test_looks_are_bounded(void **state)
     taken_free(taken);
 }
 
-/* A file that grew while it was mapped counts until the program has dropped its last descriptor and mapping. */
+/* A file that grew while it was mapped counts until its last descriptor and mapping are gone. */
 static void test_left_files_count_until_they_are_gone(void **state)
 {
     struct taken *taken = taken_new();

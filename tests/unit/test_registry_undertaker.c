@@ -29,7 +29,7 @@
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 #define MIB   (1ull << 20)
 
-/* The gate: a munmap of at least GATED_BYTES waits until it is open. */
+/* The gate: a munmap of at least GATED_BYTES waits until the gate is open. */
 #define GATED_BYTES (8 * MIB)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -130,8 +130,8 @@ static void assert_waits(struct undertaker *undertaker, uint32_t owner, uint64_t
     assert_int_equal(share.sessions, sessions);
 }
 
-/* The memory of a session with many regions is freed in portions: one call frees at most 8 files for each unit of its
- * budget `ends`. */
+/* The memory of a session with many regions is freed in portions: one call frees at most 8 files
+ * for each unit of its budget `ends`. */
 static void test_empty_in_portions(void **state)
 {
     struct registry_limits limits = {.regions_max = 1000, .bytes_max = 1ull << 32, .ptags_max = 4};
@@ -278,11 +278,11 @@ static void test_descriptors(void **state)
     undertaker_close(undertaker, 7, -1);
     open_gate();
     undertaker_free(undertaker);
-    assert_int_equal(recv(pair[1], &byte, 1, MSG_DONTWAIT), 0); /* all ends are closed */
+    assert_int_equal(recv(pair[1], &byte, 1, MSG_DONTWAIT), 0); /* each copy of pair[0] is closed */
     close(pair[1]);
 }
 
-/* The release of the kernel that the undertaker sees. */
+/* The kernel release that uname reports to the undertaker. */
 static const char *kernel_release = "6.9.0";
 
 /* This function replaces libc's function in the whole program. */
@@ -341,7 +341,7 @@ static void test_sockets_without_messages_do_not_wait(void **state)
     assert_false(undertaker_hang_up(undertaker, 7, gone[0]));
     assert_int_equal(fcntl(gone[0], F_GETFD), -1);
 
-    /* The same, but a message (also an empty one) is after the reset: the undertaker closes. */
+    /* The socket has a message, perhaps an empty one, after the reset: the undertaker closes it. */
     for (size_t bytes = 0; bytes < 2; bytes++) {
         assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, said), 0);
         assert_int_equal(send(said[0], "a", 1, 0), 1);
@@ -384,7 +384,7 @@ static void test_without(void **state)
     (void)state;
     add(registry, 100 * MIB);
     registry_free(registry);
-    assert_true(main_unmapped >= 2); /* those of the region and of the arena */
+    assert_true(main_unmapped >= 2); /* the mappings of the region and of the arena */
     assert_waits(NULL, 1000, 0, 0, 0);
     assert_false(undertaker_full(NULL, 1000));
     undertaker_unmap(NULL, 1, NULL, 0, NULL);

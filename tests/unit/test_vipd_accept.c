@@ -1,6 +1,6 @@
 /*
- * A user has all control connections that the limits allow, and connects again, many times. vipd
- * refuses many of these connections in one look at the descriptors, with the reason. vipd keeps
+ * A user has all control connections that the limits allow, and connects again, many times. In one
+ * look at the descriptors vipd refuses many of these connections, each with the reason. vipd keeps
  * none of their sockets, even if many descriptors of the user wait for the undertaker.
  */
 #include <errno.h>
@@ -32,7 +32,7 @@
 #define FLOOD    (2 * PER_LOOK - 8) /* less than the shortest queue of a kernel, 128 */
 #define PAGE     4096u
 
-/* ---- the gate: the undertaker's thread waits in the munmap of `gated` ------------------------------------------ */
+/* ---- the gate: the undertaker's thread waits in the munmap of `gated` ------------------------ */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t news = PTHREAD_COND_INITIALIZER;
@@ -61,7 +61,7 @@ int uname(struct utsname *ret)
     return 0;
 }
 
-/* ---- vipd without NICs, and the refusals between two looks ------------------------------------------------------ */
+/* ---- vipd without NICs, and the refusals between two looks ----------------------------------- */
 
 struct world {
     struct vipd_config config;
@@ -72,7 +72,7 @@ struct world {
     int listening, held; /* held: the one connection that the user may have */
     int sock[FLOOD];
     uint64_t wanted, seen; /* numbers of refused connections */
-    unsigned looks, most;  /* looks that refused connections; the most connections in a look */
+    unsigned looks, most;  /* looks with refusals; most refusals in one look */
 };
 
 static bool between(void *ctx, bool worked)
@@ -91,7 +91,7 @@ static bool between(void *ctx, bool worked)
     return worked;
 }
 
-/* Begin. `waiting` descriptors of the user wait for the undertaker, which stops at the gate. */
+/* Start a vipd. `waiting` descriptors of the user wait for the undertaker, which is at the gate. */
 static void begin(struct world *w, unsigned waiting)
 {
     const struct vipd_host_config host = {
@@ -161,7 +161,7 @@ static void end(struct world *w)
     close(w->held);
 }
 
-/* The client gets the reason and the end of the connection. */
+/* Check that the client gets the reason, and that vipd then closes the connection. */
 static void assert_refused(int sock)
 {
     ProtobufCMessage *message;
@@ -194,7 +194,7 @@ static void refuse_a_flood(unsigned waiting)
 static void test_many_connections_are_refused_in_one_look_and_closed_at_once(void **state)
 {
     (void)state;
-    refuse_a_flood(UNDERTAKER_FDS_MAX - 1); /* with one descriptor more undertaker_full is true */
+    refuse_a_flood(UNDERTAKER_FDS_MAX - 1); /* one more descriptor makes undertaker_full true */
 }
 
 static void test_a_user_whose_descriptors_wait_does_not_stop_accepting(void **state)
@@ -203,8 +203,8 @@ static void test_a_user_whose_descriptors_wait_does_not_stop_accepting(void **st
     refuse_a_flood(UNDERTAKER_FDS_MAX);
 }
 
-/* A client sends a descriptor before vipd refuses the connection. It may be the last descriptor of
- * its file, so the undertaker closes it, not a loop of vipd. */
+/* A client sends a descriptor before vipd refuses the connection. This descriptor may be the last
+ * one of its file, so the undertaker closes it, not a loop of vipd. */
 static void test_a_refused_socket_with_a_descriptor_waits_for_the_undertaker(void **state)
 {
     union {

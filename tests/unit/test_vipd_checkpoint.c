@@ -71,7 +71,7 @@ static void offer_it(int fd, const char *refusal)
     close(fd);
 }
 
-/* Test whether vipd accepts the segment. */
+/* vipd accepts a good segment. It refuses an ended session, another process and another ABI. */
 static void test_head(void **state)
 {
     (void)state;
@@ -114,7 +114,7 @@ static void test_higher_abi(void **state)
     close(sock);
 }
 
-/* Returns what vipd reads of VI 3. */
+/* Returns what vipd reads about VI 3 in the segment. */
 static struct nic_vi_checkpoint recovered(uint64_t at, uint32_t value)
 {
     int fd = segment(at, value);
@@ -137,19 +137,19 @@ static void test_vi(void **state)
     assert_int_equal(past.completed,
                      106); /* send_base and six completions, one of which does not count */
     assert_int_equal(past.done, 0xfffffff0u);
-    past = recovered(RINGS_AT + VI * 2 * RING_BYTES + 5 * 32, 0); /* the last one has no stamp */
+    past = recovered(RINGS_AT + VI * 2 * RING_BYTES + 5 * 32, 0); /* completion 5 has no stamp */
     assert_int_equal(past.completed, 105);
     past = recovered(VI_AT(44), 1); /* the connection has ended */
     assert_true(!past.connected && past.lost && !past.lost_told);
     past = recovered(VI_AT(16), 1); /* the ring is open */
     assert_true(past.connected && !past.lost);
-    past = recovered(VI_AT(16), 3); /* the ring is over */
+    past = recovered(VI_AT(16), 3); /* the ring has ended */
     assert_true(!past.connected && past.lost && !past.lost_told);
     past = recovered(VI_AT(8), 3); /* the state is Error */
     assert_true(!past.connected && past.lost && past.lost_told);
     past = recovered(VI_AT(8), 0); /* the state is Idle */
     assert_true(!past.connected && !past.lost);
-    past = recovered(VI_AT(64 + 4), 0x7fffffff); /* a number of a ring that is not one of this VI */
+    past = recovered(VI_AT(64 + 4), 0x7fffffff); /* `at[0].where` is no ring of this VI */
     assert_int_equal(past.completed, 105);
 }
 

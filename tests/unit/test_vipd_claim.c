@@ -1,7 +1,7 @@
 /*
  * A program claims its session with the segment of an earlier vipd. The test can make such segments
  * itself, because it runs as vipd's user. vipd must accept only a good segment, only once, and only
- * from the process that it names.
+ * from the process that the segment names.
  */
 #include "unit/vipd_claim.h"
 
@@ -150,7 +150,7 @@ static void told(char *text, size_t bytes)
     close(sock);
 }
 
-/* vipd reports what it has refused. The report begins with the first refusal of this process. */
+/* After the first refusal vipd waits for the grace time. Then it reports what it has refused. */
 static void test_told(void **state)
 {
     struct vip_vipd_head head = good_head();
@@ -189,7 +189,7 @@ static void drain(Vip__AdminRequest__What what)
     close(sock);
 }
 
-/* A drained vipd opens no NIC, but it goes on with NIC handles that are open. */
+/* A drained vipd opens no NIC, but it takes over the session of a program that comes back. */
 static void test_drained(void **state)
 {
     struct vip_vipd_head head = good_head();

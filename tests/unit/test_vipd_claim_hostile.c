@@ -1,7 +1,7 @@
 /*
- * Segments of an earlier vipd with random contents, and tickets: good ones, those of another VI,
- * process or NIC, changed ones, random bytes. Rings and tables of receives with random contents, at
- * one VI or at two connected VIs. vipd answers each request, and goes on for its other programs.
+ * The segment, the table of receive descriptors and the rings of a claimed session have random
+ * contents. One VI or two connected VIs have rings. Tickets are good, changed or random, or name
+ * another VI, process or NIC. vipd answers each request, and serves its other programs.
  *
  * usage: test_vipd_claim_hostile [COUNT]; $VIP_SEED: the first seed
  */
@@ -15,8 +15,8 @@
 static unsigned rounds = 300;
 static uint64_t state_of_dice;
 static struct app neighbour;
-static bool pair; /* this round: two VIs with a ring and good tickets, often bound to each other */
-static uint32_t received[VIS]; /* numbers of received messages in the segment for these VIs */
+static bool pair; /* this round has two VIs with a ring and good tickets, often bound together */
+static uint32_t received[VIS]; /* number of received messages of each VI in the segment */
 static int rings[2];           /* files of the rings of this round */
 static unsigned rings_taken, rings_joined;
 static uint64_t state_of_round;
@@ -44,7 +44,7 @@ static uint32_t number(void)
     }
 }
 
-/* Write words of any kind, some of them zero. */
+/* Write random values to all words of the range, or to some of them. */
 static void scribble(char *base, uint64_t at, uint64_t bytes)
 {
     uint32_t *words = (uint32_t *)(void *)(base + at);
@@ -55,7 +55,7 @@ static void scribble(char *base, uint64_t at, uint64_t bytes)
             words[i] = number();
 }
 
-/* Write words of a VI whose ring vipd may go on with. */
+/* Write the segment's words of a VI so that vipd may go on with the VI's ring. */
 static void pair_words(char *base, unsigned vi)
 {
     struct vip_vipd_vi *head = vip_vipd_vi(base, vi);
@@ -182,7 +182,7 @@ static void make_ticket(unsigned vi, uint32_t generation, uint8_t ret[TICKET_BYT
         ret[dice(TICKET_BYTES)] ^= (uint8_t)(1 + dice(255));
 }
 
-/* fd: one descriptor, or -1: no descriptor. Returns false if vipd has ended the session. */
+/* Send the request with descriptor fd (-1: none). Returns false if vipd has ended the session. */
 static bool try_with(int sock, const Vip__Request *request, int fd)
 {
     ProtobufCMessage *message = NULL;
@@ -259,7 +259,7 @@ static bool try_about(int sock, unsigned vi, Vip__Request__BodyCase what)
     body.has_vi = true;
     body.vi = vi;
     request.body_case = what;
-    request.rebind = &body; /* all these requests have this member */
+    request.rebind = &body; /* all these requests have the type of this member */
     return try(sock, &request);
 }
 

@@ -1,7 +1,7 @@
 /*
- * A program that comes back before vipd can take it: the NIC has no address yet, or vipd lacks
- * descriptors. vipd says when to ask again, says why in one line of its log, and takes the session
- * once. vipd runs in this process.
+ * A program comes back before vipd can take over its session: the NIC has no address yet, or vipd
+ * lacks descriptors. vipd tells the program when to ask again, logs the reason in one line, and
+ * takes over the session once. vipd runs in this process.
  */
 #include "unit/vipd_claim.h"
 
@@ -11,7 +11,7 @@
 #include "vipd/nic/nic.h"
 #include "vipd/registry/undertaker.h"
 
-#define NO_HOST "192.0.2.1" /* for documentation only: no interface has it */
+#define NO_HOST "192.0.2.1" /* an address for documentation: no interface has it */
 
 static struct vipd vipd;
 static struct vipd_config *config;
@@ -53,7 +53,7 @@ static int stop(void **state)
     return 0;
 }
 
-/* Meanwhile vipd's log goes to a file. */
+/* Let vipd serve its clients and its NIC for three rounds. vipd's log goes to a file. */
 static void serve(void)
 {
     assert_int_equal(dup2(log_file, 2), 2);
@@ -80,7 +80,7 @@ static unsigned logged(const char *text)
     return count;
 }
 
-/* The interface comes up. */
+/* Give the NIC its address, as if the interface came up. */
 static void set_address(void)
 {
     struct link *link = (struct link *)(uintptr_t)nic_link(vipd.nics[0].nic);
@@ -99,7 +99,7 @@ static int come(void)
     return pair[1];
 }
 
-/* Send an OpenRequest; segment: to come back with; -1: none. */
+/* Send an OpenRequest. segment: the segment of the earlier session; -1: none. */
 static void send_request(int sock, int segment)
 {
     Vip__Claim claim = VIP__CLAIM__INIT;
@@ -121,7 +121,7 @@ static void send_request(int sock, int segment)
 
 enum answered { TAKEN, AGAIN, HANGS_UP, REFUSED };
 
-/* Read the answer; the reason has this word, unless the session is taken. */
+/* Read the answer. If vipd does not take over the session, the reason must have this word. */
 static enum answered answered(int sock, const char *word)
 {
     struct vip_fds fds;
@@ -161,7 +161,7 @@ static void leave(int sock)
     assert_null(vipd.clients);
 }
 
-/* The same while vipd can open this number of descriptors. */
+/* Send a request while vipd can open only `room` descriptors. Returns the answer. */
 static enum answered request_with(int sock, int segment, unsigned room, const char *word)
 {
     struct rlimit limit, low;
@@ -182,8 +182,8 @@ static enum answered request_with(int sock, int segment, unsigned room, const ch
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
-/* A NIC without an address: a program that comes back asks again, also on the same connection. A
- * program that opens the NIC is refused. */
+/* The NIC has no address. vipd lets a program that comes back ask again, also on the same
+ * connection. vipd refuses a program that opens the NIC. */
 static void test_no_address(void **state)
 {
     struct vip_vipd_head head = good_head();
@@ -205,8 +205,8 @@ static void test_no_address(void **state)
 }
 
 /*
- * vipd lacks one descriptor less at each try. The program can come back until vipd lacks none, and
- * then once. Returns the number of descriptors that vipd needs.
+ * At each try vipd can open one descriptor more. While vipd lacks a descriptor, the program can ask
+ * again; then it comes back, but only once. Returns the number of descriptors that vipd needs.
  */
 static unsigned come_back(void)
 {
@@ -244,7 +244,7 @@ static void test_no_descriptors(void **state)
     (void)state;
     set_address();
     room = come_back();
-    assert_true(room > 8); /* the program's three, and those of the session */
+    assert_true(room > 8); /* three descriptors of the program, and the session's own */
     lines = logged("programs of an earlier vipd must wait: ");
     assert_true(logged("Too many open files") > 0);
     assert_int_equal(come_back(), room);

@@ -158,7 +158,7 @@ static void test_values(void **state)
     assert_int_equal(config->nics[1].alias_count, 0);
     assert_string_equal(config->nics[1].faults_text, "");
 
-    /* A name without a port gets the port of the first NIC, although this NIC's section comes later. */
+    /* A name without a port gets the first NIC's port, although the NIC's section comes later. */
     assert_int_equal(config->name_count, 2);
     assert_string_equal(config->names[0].name, "b");
     assert_memory_equal(config->names[0].addr[0].bytes, "\177\0\0\002\116\041", 6);
@@ -279,7 +279,7 @@ static void test_paths(void **state)
     assert_string_equal(config->nics[1].keys.interface, "eth1");
     assert_int_equal(link_kind_paths(LINK_ETHER, &config->nics[1].keys, paths, word), 3);
     assert_string_equal(paths[2].interface, "eth3");
-    assert_string_equal(paths[0].announce, "b"); /* names lead to the first path */
+    assert_string_equal(paths[0].announce, "b"); /* only the first path announces the name */
     assert_string_equal(paths[2].announce, "none");
     assert_int_equal(config->nics[2].link, LINK_UDP6);
     assert_int_equal(link_kind_paths(LINK_UDP6, &config->nics[2].keys, paths, word), 1);
@@ -356,7 +356,7 @@ static void test_faults_of_keys(void **state)
 
 static void test_faults_of_values(void **state)
 {
-    /* A link-local address needs its interface; others have none. The port has a separate key. */
+    /* A link-local address needs an interface; others cannot have one. `port` is a separate key. */
     static const char *const addresses[] = {
         "fe80::1",
         "2001:db8::1%eth0",
@@ -502,7 +502,7 @@ static void test_reference_has_every_key(void **state)
     free(text);
 }
 
-/* Each default has the table's format. The engine's defaults are those of ENG_CONFIG_DEFAULT. */
+/* Each default equals the table's text for it. The engine's defaults are ENG_CONFIG_DEFAULT. */
 static void test_table(void **state)
 {
     struct vipd_config *config = vipd_config_default();
@@ -626,7 +626,7 @@ static int remove_file(void **state)
     return unlink(path);
 }
 
-/* [listen]: patterns, users by name and by number, decisions, and faults. */
+/* Returns true if the [listen] section lets this user listen on this discriminator. */
 static bool may(const struct vipd_config *config, uid_t uid, const char *disc)
 {
     const char *pattern, *user;
@@ -657,7 +657,7 @@ static void test_listen(void **state)
     assert_string_equal(pattern, "0xab*");
     assert_string_equal(user, "1003");
     assert_true(config_may_listen(config, 1003, raw, 3, &pattern, &user));
-    /* A zero byte after the text does not get around the pattern: the user may still not listen. */
+    /* A zero byte after the text changes nothing: the user still may not listen. */
     assert_false(config_may_listen(config, 1003, (const uint8_t *)"web", 4, &pattern, &user));
     config_disc_text(NULL, 0, text);
     assert_string_equal(text, "(empty)");

@@ -214,7 +214,7 @@ static void test_faults_have_their_file(void **state)
     assert_string_equal(errors, want);
 }
 
-/* The drop-ins of a named file are beside it. Then vipd does not read the system's files. */
+/* vipd reads a named file and its drop-ins in NAME.d, but then none of the system's files. */
 static void test_named_file(void **state)
 {
     char errors[1024], path[512];

@@ -18,7 +18,7 @@ static void test_open(void **state)
     assert_int_equal(head.magic, VIP_SHM_VIPD_MAGIC);
     assert_int_equal(head.abi, VIP_SHM_ABI);
     assert_int_equal(head.bytes, VIP_VIPD_BYTES);
-    /* The next vipd writes the vipd-writes segment. Only applications of vipd's user could, too. */
+    /* The next vipd can write the segment. Of all programs, only those of vipd's user can, too. */
     assert_int_equal(fcntl(app.segment, F_GET_SEALS), APP_SEALS & ~F_SEAL_FUTURE_WRITE);
     assert_int_equal(fcntl(app.segment, F_GETFL) & O_ACCMODE, O_RDONLY);
     assert_int_equal(fstat(app.segment, &st), 0);
@@ -55,8 +55,8 @@ static void test_open_previous_abi(void **state)
                      MAP_FAILED);
     assert_alive(&app);
     close_app(&app);
-    /* The number in the head of the segment is not that of the request; the segment is of the other
-     * ABI; the ABI is too old. */
+    /* vipd refuses the segment: the ABI in its head is not that of the request; it has the size of
+     * the other ABI; the ABI is too old. */
     try_open(VIP_SHM3_ABI, "vip0", make_app_segment(VIP_APP3_BYTES, APP_SEALS, magic), make_arena(),
              VIP_RC_INVALID_PARAMETER, "ABI");
     try_open(VIP_SHM3_ABI, "vip0", make_app_segment(VIP_APP_BYTES, APP_SEALS, magic), make_arena(),
@@ -392,7 +392,7 @@ static void test_death_with_inherited_socket(void **state)
     if (owner == 0) {
         struct app app = open_app("vip0");
 
-        if (fork() == 0) { /* sends the socket to the test, which keeps it open */
+        if (fork() == 0) { /* this child sends the socket to the test, which keeps it open */
             Vip__PlaceDone done = VIP__PLACE_DONE__INIT;
 
             done.has_number = true;
@@ -420,8 +420,8 @@ static void test_death_with_inherited_socket(void **state)
     close_app(&other);
 }
 
-/* Each connection attempt without a server ends in an event. The program reads no events. vipd ends
- * it when the socket and vipd's queue for it are full. */
+/* Each connection attempt without a server ends in an event, and the program reads no events. vipd
+ * ends the session when the event socket and vipd's queue of events are full. */
 static void test_events_unread(void **state)
 {
     struct app app = open_app("vip0"), other = open_app("vip0");

@@ -81,7 +81,7 @@ static void test_repeated_errors(void **state)
         error(&client, VIP_EC_CONN_LOST);
     error(&client, VIP_EC_RDMAW_PROT);
     assert_int_equal(read_all(&client, pair[1]), VIP_EC_CONN_LOST);
-    /* A part of a message is data, also if it is after other events. */
+    /* A place event holds data of a message. events_hold_data finds it also after other events. */
     while (session.events_queued < 2)
         error(&client, VIP_EC_CONN_LOST);
     assert_false(events_hold_data(&session));

@@ -24,17 +24,17 @@
 
 #define CLIENTS 8
 
-/* The session of one client. Its submission ring (or table) is full of posts that vipd must take
- * before it answers. */
+/* The session of one client. Its submission ring or table is full of posted descriptors, which vipd
+ * must take before it answers a request. */
 struct app {
     struct nic_session *nic_session;
     void *app, *vipd;
     uint32_t written;
-    void *table; /* the table of receives; NULL: none */
+    void *table; /* the table of receive descriptors; NULL: none */
     uint32_t generation, received;
 };
 
-/* Post as many receives as a VI may have at the next reply, all with the same continuations. */
+/* Fill the VI's table for the next reply. All receive descriptors share their continuations. */
 static void refill_table(struct app *app, unsigned replies)
 {
     struct vip_sq_slot slot = {.seg_count = VIP_SEGS_PER_DESC_MAX, .vi_gen = app->generation};
@@ -54,15 +54,15 @@ static void refill(struct app *app)
         vip_sq_write(vip_app_sq(app->app), app->written++, &slot);
 }
 
-/* A vipd whose NICs take no turns, and counts of replies between two turns. */
+/* A vipd whose loop drives no NIC, and counts of the replies between two turns of the loop. */
 struct world {
     struct vipd_config config;
     struct vipd vipd;
     int sock[CLIENTS]; /* the clients' ends of the control connections */
-    unsigned wanted;   /* number of all replies */
+    unsigned wanted;   /* number of replies that all clients want */
     unsigned got[CLIENTS], total;
-    unsigned most;            /* most replies between two turns */
-    unsigned waited[CLIENTS]; /* number of turns without a reply for this client */
+    unsigned most;            /* the most replies between two turns */
+    unsigned waited[CLIENTS]; /* turns in a row without a reply for this client */
     unsigned waited_most;
     struct app *
         apps; /* NULL, or the sessions of the clients; their rings are refilled between two turns */
@@ -97,7 +97,7 @@ static bool between(void *ctx, bool worked)
     return worked;
 }
 
-/* Set the members of a session that a request to disconnect a VI needs. */
+/* Make a session with only the members that a request to disconnect a VI needs. */
 static struct session *session_of(struct vipd_loop *loop, const struct app *app)
 {
     struct session *session = calloc(1, sizeof(*session));
@@ -190,8 +190,8 @@ static void *pages(size_t bytes)
     return at;
 }
 
-/* Before vipd answers a later request, it takes the posts. The cost of thousands of slots counts,
- * too, so a look has only one reply. */
+/* Before vipd answers a request, it takes the posted descriptors. The cost of thousands of slots
+ * counts, too, so vipd sends only one reply in a look at the descriptors. */
 static void requests_that_take(bool table)
 {
     const struct nic_config config = {.name = "vip0",
@@ -273,7 +273,7 @@ static void test_requests_that_take_rings(void **state)
     requests_that_take(false);
 }
 
-/* VipDisconnect takes the receives of a VI from the table, also if the VI is not connected. */
+/* For VipDisconnect vipd takes the VI's receive descriptors, also if the VI is not connected. */
 static void test_requests_that_take_tables(void **state)
 {
     (void)state;

@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-/* Above all descriptors that are passed. */
+/* A number above those of all passed descriptors. */
 #define HIGH 100
 
 /* Pass fd as descriptor number `at`, where sd_listen_fds_with_names finds it. */
@@ -104,12 +104,12 @@ static int manager(void)
     snprintf(text, sizeof(text), "@%.*s", (int)(len - offsetof(struct sockaddr_un, sun_path) - 1),
              name.sun_path + 1);
     assert_int_equal(setenv("NOTIFY_SOCKET", text, 1), 0);
-    assert_int_equal(dup2(fd, HIGH), HIGH); /* not among those that are passed */
+    assert_int_equal(dup2(fd, HIGH), HIGH); /* this number is not one of the passed descriptors */
     close(fd);
     return HIGH;
 }
 
-/* The next message is this one; "": there is none. */
+/* Check that the next message to the service manager is `wanted`; "": there is none. */
 static void hears(int manager, const char *wanted)
 {
     char text[256];
@@ -133,7 +133,7 @@ static bool is_open(int at)
     return fcntl(SD_LISTEN_FDS_START + at, F_GETFD) >= 0;
 }
 
-/* Each wrong one is closed and the service manager forgets it; vipd goes on with the others. */
+/* vipd closes each wrong descriptor, and the service manager forgets it. vipd keeps the others. */
 static void test_wrong_ones_are_let_go(void **state)
 {
     struct fd_store fd_store;
@@ -172,8 +172,8 @@ static void test_wrong_ones_are_let_go(void **state)
     end(&fd_store, from);
 }
 
-/* The service manager forgets a name, so it forgets a good socket of this name, too: vipd stores it
- * again. */
+/* The service manager forgets sockets by name, so it forgets a good one of the same name, too. vipd
+ * stores the good socket again. */
 static void test_a_good_one_beside_a_wrong_one_is_stored_again(void **state)
 {
     struct fd_store fd_store;
@@ -184,7 +184,7 @@ static void test_a_good_one_beside_a_wrong_one_is_stored_again(void **state)
     (void)state;
     pass(0, socket(AF_INET, SOCK_STREAM, 0));
     pass(1, socket(AF_INET, SOCK_DGRAM, 0));
-    pass(2, socket(AF_INET, SOCK_DGRAM, 0)); /* of two good ones vipd takes the first */
+    pass(2, socket(AF_INET, SOCK_DGRAM, 0)); /* of two good sockets vipd takes the first */
     from = manager();
     environment("3", "nic-vip0:nic-vip0:nic-vip0");
     assert_int_equal(fd_store_inherit(&fd_store, err, sizeof(err)), 0);
@@ -194,7 +194,7 @@ static void test_a_good_one_beside_a_wrong_one_is_stored_again(void **state)
     assert_false(is_open(2));
     hears(from, "FDSTOREREMOVE=1\nFDNAME=nic-vip0");
     hears(from, "FDSTOREREMOVE=1\nFDNAME=nic-vip0");
-    sock->fd = -1; /* the link has it */
+    sock->fd = -1; /* the link now owns the descriptor */
     fd_store_opened(sock, SD_LISTEN_FDS_START + 1);
     assert_true(sock->used);
     hears(from, "FDSTORE=1\nFDPOLL=0\nFDNAME=nic-vip0");
@@ -203,7 +203,7 @@ static void test_a_good_one_beside_a_wrong_one_is_stored_again(void **state)
     end(&fd_store, from);
 }
 
-/* The unit of the socket is wrong: vipd says so. A strange name is no such unit. */
+/* If the listener is a wrong socket, vipd names its unit. A strange name is no unit. */
 static void test_a_bad_listener(void **state)
 {
     struct fd_store fd_store;
@@ -233,7 +233,7 @@ static void test_a_bad_listener(void **state)
     assert_false(is_open(0));
 }
 
-/* The link says first that the kept socket does not fit: the address must be free for a new one. */
+/* The kept socket does not fit. vipd closes it before the link opens a new one of its address. */
 static void test_one_that_does_not_fit(void **state)
 {
     struct fd_store fd_store;
@@ -261,7 +261,7 @@ static void test_one_that_does_not_fit(void **state)
     end(&fd_store, from);
 }
 
-/* ctest may have these open, and a test that failed. */
+/* Close the descriptors that ctest or a failed test may have left open. */
 static int setup(void **state)
 {
     (void)state;

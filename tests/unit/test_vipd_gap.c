@@ -29,12 +29,12 @@ static void test_length(void **state)
     assert_int_equal(gap_end(&gap, 9001 * MS), MS);
     gap_slept(&gap, 9500 * MS, 9400 * MS); /* something arrived before the deadline */
     assert_int_equal(gap_end(&gap, 9402 * MS), 2 * MS);
-    gap_slept(&gap, 9500 * MS, 9585 * MS); /* it woke 85 ms after the deadline */
+    gap_slept(&gap, 9500 * MS, 9585 * MS); /* vipd woke 85 ms after the deadline */
     assert_int_equal(gap_end(&gap, 9586 * MS), 86 * MS);
     gap_deinit(&gap);
 }
 
-/* A packet woke vipd, and its timer was not due. The thread got no processor for 300 ms. */
+/* A packet woke vipd before its timer was due. The thread got no processor for 300 ms. */
 static void test_no_processor(void **state)
 {
     struct gap gap = {.account = memfd_create("account", MFD_CLOEXEC)};
@@ -43,7 +43,7 @@ static void test_no_processor(void **state)
     gap.last = (struct gap_sample){.at_ns = 8000 * MS, .wait_ns = 700 * MS, .known = true};
     assert_int_equal(pwrite(gap.account, "5000000 705000000 3\n", 20, 0), 20);
     gap_slept(&gap, UINT64_MAX, 9000 * MS);
-    assert_int_equal(gap.from_ns, 9000 * MS); /* 5 ms may have been before the sleep */
+    assert_int_equal(gap.from_ns, 9000 * MS); /* the 5 ms may have been before the sleep */
     assert_int_equal(gap.last.at_ns, 9000 * MS);
     assert_int_equal(pwrite(gap.account, "5000000 1005000000 3\n", 21, 0), 21);
     gap_slept(&gap, UINT64_MAX, 9010 * MS);
@@ -53,7 +53,7 @@ static void test_no_processor(void **state)
     assert_int_equal(gap.last.at_ns, 9000 * MS); /* the account of the reason begins at this time */
     gap_slept(&gap, 9200 * MS, 9600 * MS);
     assert_int_equal(gap.from_ns, 9200 * MS);
-    /* The timer was due long ago. The thread did not wait for a processor (SIGSTOP). */
+    /* The timer was due long ago. The thread waited for no processor: SIGSTOP stopped it. */
     assert_int_equal(pwrite(gap.account, "5000000 705000000 3\n\n", 21, 0), 21);
     gap_slept(&gap, 9100 * MS, 9600 * MS);
     assert_int_equal(gap.from_ns, 9100 * MS);
@@ -80,7 +80,7 @@ static void test_reason(void **state)
                         "3 times and lost it 15 times");
     gap_reason(412 * MS, 400 * MS, &before, &after, text, sizeof(text));
     assert_non_null(strstr(text, "for 412 ms, of which requests of programs took 400 ms; in the"));
-    after.wait_ns = 3 * MS; /* the reason is SIGSTOP */
+    after.wait_ns = 3 * MS; /* as if SIGSTOP had stopped the thread */
     gap_reason(412 * MS, 0, &before, &after, text, sizeof(text));
     assert_non_null(strstr(text, "15 times; so it was stopped, or the computer was, or a system"));
     after.known = false;

@@ -55,7 +55,7 @@ static void test_errors_are_counted(void **state)
     history_free(history);
 }
 
-/* A fault of the same kind in another session is another event. The clock may go back. */
+/* The same fault of another session is another event; so is a fault after the clock went back. */
 static void test_sessions_and_clock(void **state)
 {
     struct history *history = history_new();
@@ -89,7 +89,7 @@ static void test_bounds(void **state)
         snprintf(key, sizeof(key), "error %u", i);
         note(history, (i + 1) * SEC, key);
     }
-    note(history, 2000 * SEC, "error 0"); /* used again: not the oldest any more */
+    note(history, 2000 * SEC, "error 0"); /* error 0 occurs again, so it is not the oldest now */
     note(history, 2001 * SEC,
          "one more, with a name that is longer than a key may be, which is cut");
     assert_int_equal(history->error_count, HISTORY_ERRORS);
@@ -152,7 +152,7 @@ static void test_a_flood_of_one_user_takes_no_event_of_another(void **state)
     next = history->next;
     assert_null(history_event_from(history, next));
 
-    /* New events of user 1 replace only those of the flood, until both users have equally many. */
+    /* New events of user 1 replace only the flood's events, until both have the same number. */
     note_opens(history, 1, 1);
     assert_int_equal(history_event_from(history, next)->uid, 1);
     assert_int_equal(events_of(history, 1), 11);
@@ -163,7 +163,7 @@ static void test_a_flood_of_one_user_takes_no_event_of_another(void **state)
     history_free(history);
 }
 
-/* There are more users than room. For each new event the event of a user is removed. Users without
+/* There are more users than room. Each new event replaces an event of some user. Users without
  * events and errors are forgotten. */
 static void test_many_users(void **state)
 {
@@ -206,7 +206,7 @@ static void test_errors_of_users_are_apart(void **state)
     assert_int_equal(history->errors[0].last.session, 7);
     assert_string_equal(history->errors[0].last.text, "its reason");
     assert_int_equal(history->errors[1].last.session, 8);
-    /* The flood makes more errors, later ones, than there is room for. The victim's error stays. */
+    /* The flood makes more errors than there is room for, all later. The victim's error stays. */
     for (unsigned i = 0; i < 2 * HISTORY_ERRORS; i++) {
         snprintf(key, sizeof(key), "error %u", i);
         history_note(history, (12 + i) * SEC, HISTORY_ASYNC, true, &flood, key, NULL);

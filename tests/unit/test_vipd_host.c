@@ -122,8 +122,8 @@ static void test_every_way_of_waiting(void **state)
     assert_int_equal(run_for(VIPD_WAIT_SPIN, 20000000).sleeps, 0);
 }
 
-/* An idle loop that blocks takes a turn for each event, and no turn because time has passed. So it
- * takes only a few turns here. */
+/* An idle loop that blocks takes a turn for each event. The passing of time causes no turn, so the
+ * loop takes only a few turns here. */
 static void test_no_turn_without_reason(void **state)
 {
     struct vipd_loop_stats stats;
@@ -143,7 +143,7 @@ static void on_slow_watch(void *ctx, unsigned events)
     usleep(150000);
 }
 
-/* vipd logs a long look at the descriptors with the reason. The account begins before the look. */
+/* vipd logs a long look at the descriptors, with an account that begins before the look. */
 static void test_the_account_of_a_long_look(void **state)
 {
     int log = memfd_create("log", MFD_CLOEXEC), before = dup(STDERR_FILENO);
@@ -239,8 +239,8 @@ static void test_gap_between_looks(void **state)
     assert_int_equal(poll_gap_ns(300, 1, moving), POLL_EVERY_NS);
     assert_int_equal(poll_gap_ns(300, 1, quiet), POLL_QUIET_NS);
     assert_int_equal(poll_gap_ns(300, 1, long_ago), POLL_QUIET_NS);
-    /* Looks get a share of the time: a fifth; if many descriptors have events, an eleventh; if the
-     * NICs have had no work for long, half. */
+    /* Looks get a fifth of the time. If many descriptors have events, looks get an eleventh; if the
+     * NICs have had no work for long, a half. */
     assert_int_equal(poll_gap_ns(20000, 1, moving), 4 * 20000);
     assert_int_equal(poll_gap_ns(20000, 1, quiet), 4 * 20000);
     assert_int_equal(poll_gap_ns(20000, 4, quiet), 10 * 20000);

@@ -1,6 +1,6 @@
 /*
  * Files for the next vipd on a full disk (vipd/kept_file.h): the old file stays until the new one
- * is whole. A limit of the size of files stands for the disk.
+ * is whole. The test limits the size of files instead of the disk.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -57,7 +57,7 @@ static int teardown(void **state)
     return rmdir(dir);
 }
 
-/* The file has this many entries, and each byte is `fill`. */
+/* Check that the file has `count` entries, and that each byte is `fill`. */
 static void holds(uint32_t count, uint8_t fill)
 {
     uint8_t *bytes;
@@ -95,7 +95,7 @@ static void test_full_disk(void **state)
     holds(0, 0);
 }
 
-/* The directory is gone, or the name is that of a folder: no part is left. */
+/* The name is that of a directory, or the directory is gone: no part of a new file stays. */
 static void test_no_place(void **state)
 {
     (void)state;

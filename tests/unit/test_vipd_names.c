@@ -97,7 +97,7 @@ static void host(const struct vipd_config *config, enum link_kind kind, const ch
     struct link_addr addr;
     char text[64];
 
-    /* Returns the only NIC of this medium. With IPv6 it is on eth1. */
+    /* `nic` is the only NIC of this medium. With IPv6 it is on eth1. */
     if (kind == LINK_UDP6)
         snprintf(nic.keys.address, sizeof(nic.keys.address), "fe80::1%%eth1");
     if (!vipd_host_find(config, &nic, name, index, &addr)) {
@@ -277,7 +277,7 @@ static void test_lock_and_socket(void **state)
     assert_int_equal(rmdir(top), 0);
 }
 
-/* Returns the number of connects: as the kernel's longest queue, but at most 500. */
+/* Returns the length of the kernel's longest queue of connects, but at most 500. */
 static unsigned connects_that_wait(void)
 {
     FILE *file = fopen("/proc/sys/net/core/somaxconn", "re");
@@ -334,7 +334,7 @@ static void test_lock_private(void **state)
     assert_int_equal(runtime_open(dir, geteuid(), &runtime, err, sizeof(err)), 0);
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
-    /* A descriptor that was opened before now refers to another file. */
+    /* `held` was opened earlier, so it refers to the old file, not to the new lock file. */
     assert_int_equal(flock(held, LOCK_SH | LOCK_NB), 0);
     runtime_close(&runtime);
     assert_int_equal(runtime_open(dir, geteuid(), &runtime, err, sizeof(err)), 0);
@@ -370,7 +370,7 @@ static void test_lock_of_two_names(void **state)
 
 static unsigned chmods;
 
-/* This function replaces libc's function. */
+/* This function replaces libc's chmod and counts its calls. */
 int chmod(const char *path, mode_t mode)
 {
     chmods++;

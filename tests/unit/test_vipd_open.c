@@ -1,7 +1,7 @@
 /*
  * Another thread of vipd frees the memory of closed NIC handles. This test stops that thread. A
- * program can open further handles up to a limit. At the limit vipd answers when the program must
- * ask again, and opens the handle then.
+ * program can open further handles up to a limit. At the limit vipd tells the program when to ask
+ * again, and opens the handle later.
  */
 #include "unit/vipd_app.h"
 
@@ -49,7 +49,7 @@ static uint64_t counted_again(void)
     return count;
 }
 
-/* Send an OpenRequest on this connection. Returns the pause until the next one, in ms; 0: the NIC is open now. */
+/* Send an OpenRequest. Returns the pause until the next one, in ms; 0: the NIC is open now. */
 static uint32_t open_once(int sock)
 {
     struct vip_fds fds;

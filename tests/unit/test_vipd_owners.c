@@ -1,6 +1,6 @@
 /*
  * The file of owners on a full disk (vipd/owners.h): the file of the last vipd stays until a new
- * one is whole. A limit of the size of files stands for the disk.
+ * one is whole. The test limits the size of files instead of the disk.
  */
 #include <fcntl.h>
 #include <setjmp.h>
@@ -45,7 +45,7 @@ static void disk_ends_at(rlim_t bytes)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-/* What the log says goes to log_text, from here to log_end. */
+/* From log_begin to log_end the log goes into a pipe. log_end copies it to log_text. */
 static int log_ends[2], log_saved;
 
 static void log_begin(void)
@@ -99,7 +99,7 @@ static void end(void)
     running = false;
 }
 
-/* A user waits at a discriminator. */
+/* Make user 1000 + `number` the owner of the discriminator `number`. */
 static void own(uint32_t number)
 {
     uint64_t now_ns = vipd_clock_now();
@@ -152,7 +152,7 @@ static int teardown(void **state)
 
     (void)state;
     disk_ends_at(RLIM_INFINITY);
-    if (running) /* the test has failed */
+    if (running) /* a failed test has left vipd running */
         end();
     vipd_config_free(config);
     for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -191,7 +191,7 @@ static void test_full_at_the_beginning(void **state)
     assert_int_equal(file_read(now), bytes + ENTRY_BYTES);
 }
 
-/* The disk becomes full later: the file has whole entries or free places; the log says it once. */
+/* The disk becomes full later: the file gets no partial entries; one log line has the reason. */
 static void test_full_later(void **state)
 {
     static const uint8_t none[ENTRY_BYTES];

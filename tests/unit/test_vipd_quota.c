@@ -19,7 +19,7 @@
 
 #include <sys/stat.h>
 
-/* Send a request and check the reply. vipd may reply first, because it refuses the connection. */
+/* Send a request and check the reply. If vipd refuses the connection, it may reply earlier. */
 static void say_something(int sock, enum vip_rc code, const char *word)
 {
     Vip__Request request = VIP__REQUEST__INIT;
@@ -241,7 +241,7 @@ static void test_left_files_are_files_of_the_user(void **state)
         gone.handle = reply->number;
         gone.address = mem.address;
         vip__reply__free_unpacked(reply, NULL);
-        /* Make the pages, as vipd would do while the region was registered. */
+        /* Give the file its pages, as writes of vipd into the registered region would do. */
         assert_int_equal(fallocate(fd[i], 0, 0, 16384), 0);
         deregister.body_case = VIP__REQUEST__BODY_DEREGISTER_MEM;
         deregister.deregister_mem = &gone;
@@ -355,8 +355,8 @@ static void test_connects(void **state)
     close_app(&two);
 }
 
-/* Check the views of the only region, listener and client, by another connection. all: the user of
- * this connection may see all members. */
+/* Check what this connection shows of the only region, listener and client. all: the user of the
+ * connection may see all members. */
 static void look(int sock, bool all)
 {
     Vip__ShowRequest show = VIP__SHOW_REQUEST__INIT;

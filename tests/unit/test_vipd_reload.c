@@ -143,8 +143,8 @@ static void test_bad_file(void **state)
     assert_int_equal(reload("[engine]\nspin = 30us\nspan = 1us\n", false), -22);
     assert_non_null(strstr(told, ":3: unknown key 'span' in [engine]"));
     assert_ptr_equal(vipd.config, before);
-    assert_int_equal(reload("", false) < 0, 0);          /* an empty file is a good file... */
-    assert_string_equal(vipd.config->nics[0].name, "a"); /* ...but NICs stay until a restart */
+    assert_int_equal(reload("", false) < 0, 0);          /* an empty file has no fault */
+    assert_string_equal(vipd.config->nics[0].name, "a"); /* the NICs stay until a restart */
     assert_int_equal(vipd.config->spin_ns, 50000);
     assert_int_equal(vipd.counters.reloads_refused, refused + 1);
     unlink(path);
@@ -154,7 +154,7 @@ static void test_bad_file(void **state)
     write_file(BASE);
 }
 
-/* If the file has the old values again, nothing is pending. An empty alias list is not absent. */
+/* The file has the old values again: no change is pending. `aliases =` sets an empty list. */
 static void test_back(void **state)
 {
     (void)state;

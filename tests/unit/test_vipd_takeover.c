@@ -1,5 +1,5 @@
 /*
- * The next vipd and the running vipd, from which it takes over. A child acts as the running vipd.
+ * The next vipd takes over from the running vipd. A child acts as the running vipd.
  */
 #include "vipd/takeover.h"
 
@@ -26,8 +26,8 @@ static char dir[] = "/tmp/test-takeover-XXXXXX";
 
 static int finished[2];   /* a pipe that is closed when takeover_finish has returned */
 static int logged[2];     /* a pipe: the log of the next vipd */
-static bool drained;      /* in each message: the running vipd is drained */
-static bool took_drained; /* what the next vipd has learned about `drained` */
+static bool drained;      /* `draining` in each message of the running vipd */
+static bool took_drained; /* `draining` that the next vipd has learned */
 
 /* The child calls this function when it has passed its sockets. */
 typedef int running_fn(int sock);
@@ -146,7 +146,7 @@ static int await_end(int sock)
     return r == -EPIPE ? 0 : 13;
 }
 
-/* Wait for a line of the next vipd's log. False: the log has ended. */
+/* Wait for a log line of the next vipd that has this part. False: the log has ended. */
 static bool await_line(const char *part)
 {
     FILE *log = fdopen(logged[0], "r");
@@ -158,7 +158,7 @@ static bool await_line(const char *part)
     return found;
 }
 
-/* ---- ways of the running vipd ------------------------------------------------------------ */
+/* ---- what the running vipd does -------------------------------------------------------------- */
 
 static int says_the_rest(int sock)
 {

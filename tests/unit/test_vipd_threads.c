@@ -24,7 +24,7 @@
 
 #define TAKES 200
 
-/* A thread that always holds the lock. It gives the lock to another thread that wants it. */
+/* A thread that holds the lock until another thread wants it, and then takes the lock again. */
 struct hog {
     struct fair_lock lock;
     uint64_t steps; /* changed only with the lock */
@@ -63,7 +63,7 @@ static void test_lock_takes_turns(void **state)
         fair_lock_give(&h.lock);
     }
     for (unsigned i = 0; i < TAKES; i++) {
-        /* The hog holds the lock or waits for it, except between two calls: then try again. */
+        /* If the hog was between two calls, it did not hold or want the lock: try again. */
         for (bool turn = false; !turn;) {
             fair_lock_take(&h.lock);
             turn = h.steps > before;
@@ -84,7 +84,7 @@ static void test_lock_takes_turns(void **state)
 #define WORKERS 2
 #define ROUNDS  40
 #define STOPS   50
-#define STOP_S  50 /* an epoll of libev ends after a longer time without an event */
+#define STOP_S  50 /* less than the time that libev's epoll waits without an event */
 
 /* A doorbell of one NIC. Its worker answers each ring by another ring. */
 struct bell {
@@ -93,8 +93,8 @@ struct bell {
     struct vipd_loop *loop;
     struct vipd_watch *watch;
     int fd;
-    bool inside;   /* its callback is running */
-    uint64_t rung; /* number of calls of its callback */
+    bool inside;   /* true while on_bell runs for this bell */
+    uint64_t rung; /* number of calls of on_bell for this bell */
 };
 
 struct rig {
@@ -103,7 +103,7 @@ struct rig {
     struct bell bell[NICS];
     unsigned rounds, between;
     uint64_t seen[NICS]; /* value of bell.rung at the last round */
-    time_t stopped_s;    /* time of vipd_host_stop */
+    time_t stopped_s;    /* time of vipd_host_stop, in seconds */
 };
 
 static time_t now_s(void)
@@ -149,7 +149,7 @@ static void on_timer(void *ctx)
         all = all && bell->rung > rig->seen[i];
     }
     if (all) {
-        /* Between two rings of a bell, its worker must have taken a turn. */
+        /* Each bell has rung again, so its worker has taken a turn: vipd must count as alive. */
         if (++rig->rounds % 4 == 0)
             assert_true(vipd_host_alive(rig->loop));
         for (unsigned i = 0; i < NICS; i++) {
@@ -268,7 +268,7 @@ static void test_without_workers(void **state)
     assert_ptr_equal(rig.bell[2].loop, rig.loop);
 }
 
-/* The stop arrives at any moment of a worker's work. run() checks how long the end takes. */
+/* The stop arrives at any moment of a worker's work. run() checks how long the stop takes. */
 static void test_stops_at_once(void **state)
 {
     (void)state;
@@ -279,7 +279,7 @@ static void test_stops_at_once(void **state)
     }
 }
 
-/* Each thread of an idle vipd takes few turns, and no turn because time has passed. */
+/* Stop an idle vipd, whose threads take few turns: the passing of time causes no turn. */
 static void on_last_timer(void *ctx)
 {
     struct rig *rig = ctx;

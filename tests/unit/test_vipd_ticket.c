@@ -77,7 +77,7 @@ static void test_round_trip(void **state)
     }
 }
 
-/* Any other byte, length or key is refused; the output stays as it was. */
+/* ticket_open refuses a changed bit, a wrong length and another key, and then writes no output. */
 static void test_forged(void **state)
 {
     struct ticket_key key = load(), other;
@@ -113,14 +113,14 @@ static void test_key_stays(void **state)
     assert_int_equal(st.st_size, sizeof(first));
 }
 
-/* If others could have read or written a file, it is no key: vipd replaces it by a new one. */
+/* vipd makes a new key if others could read or write the file, or if the file is cut short. */
 static void test_bad_files(void **state)
 {
     struct ticket_key key = load(), next;
     struct stat st;
 
     for (unsigned how = 0; how < 5; how++) {
-        if (how == 0) { /* others may read it */
+        if (how == 0) { /* a group may read the file */
             assert_int_equal(fchmodat(dir_fd, TICKET_KEY_FILE, 0640, 0), 0);
         } else if (how == 1) { /* the file has a second name */
             assert_int_equal(linkat(dir_fd, TICKET_KEY_FILE, dir_fd, "other", 0), 0);
@@ -157,7 +157,7 @@ static void test_no_directory(void **state)
     assert_int_equal(mkdir(dir, 0700), 0);
 }
 
-/* A full disk: there is a key, and no part of it is left. */
+/* The disk is full: no part of the key's file is left. */
 static void test_full_disk(void **state)
 {
     struct rlimit before, full;

@@ -51,8 +51,8 @@ static void test_a_flood_of_views(void **state)
         for (looks = 1; !look(&turns, evil, honest, TURNS_COST_MAX, &served); looks++)
             assert_true(looks < 3);
     }
-    /* A victim with a request in each look is served in at least every second look, and the flood
-     * in every second look. */
+    /* The victim has a request in each look. vipd serves the victim at least in every second look,
+     * and the flood in every second look. */
     served = 0;
     for (unsigned i = 0; i < 1000; i++)
         had += look(&turns, evil, honest, TURNS_COST_MAX, &served);
@@ -63,8 +63,8 @@ static void test_a_flood_of_views(void **state)
     assert_null(turns.users);
 }
 
-/* A user has spent much time in a long life. It does not wait for a user that disconnects and
- * connects again and again. It also does not wait for a user whose requests all find room. */
+/* An old user has spent much time. It does not wait for a user that disconnects and connects again
+ * and again. It also does not wait for a user whose requests all find room. */
 static void test_long_lives(void **state)
 {
     struct turns turns = {0};
@@ -94,7 +94,7 @@ static void test_long_lives(void **state)
                 served++;
             }
     }
-    /* A look ends at the last connection. So each fourth look ends before its cost is used up. */
+    /* A look ends at the last connection, so each fourth look does not use up its cost. */
     assert_in_range(served, 80 * TURNS_COST_MAX, 100 * TURNS_COST_MAX);
     turns_leave(&turns, fresh);
     turns_leave(&turns, old);

@@ -1,6 +1,6 @@
 /*
- * The views of objects, of statistics and of the history, and the requests of administrators, as raw
- * messages to a daemon.
+ * The views of objects, statistics and history, and the requests of administrators, as raw messages
+ * to a daemon.
  */
 #include <grp.h>
 #include <sys/stat.h>
@@ -26,7 +26,7 @@ static Vip__Reply *show(int sock, Vip__ShowRequest__What what, uint64_t cursor)
     return reply;
 }
 
-/* vipd shows each id of the table once, for the NIC or for vipd, with its unit and help text. */
+/* vipd shows each statistic of the table once, for the NIC or for vipd, with unit and help text. */
 static void test_every_statistic_is_shown(void **state)
 {
     unsigned seen[VIP_STATS] = {0};

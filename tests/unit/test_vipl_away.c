@@ -20,7 +20,7 @@ union address {
     unsigned char bytes[64];
 };
 
-/* A program with a VI at a fake vipd. */
+/* A program that has a NIC and a VI of a fake vipd. */
 struct program {
     struct fake fake;
     union address local, remote;
@@ -45,7 +45,7 @@ static void begin(struct program *p)
     p->local.net.DiscriminatorLen = p->remote.net.DiscriminatorLen = 4;
 }
 
-/* There is no next vipd; or its socket exists and nothing accepts (a service manager listens). */
+/* There is no socket; then there is one, but no vipd accepts (a service manager listens). */
 static void calls_end_by_their_time_limit(void **state)
 {
     (void)state;
@@ -100,7 +100,7 @@ static void a_request_under_way_ends_by_its_time_limit(void **state)
     fake_end(&p.fake);
 }
 
-/* The call changes nothing, as with a running vipd. (The next vipd makes a waiting VI Idle.) */
+/* The calls fail and change no state. (The next vipd would make a waiting VI Idle.) */
 static void a_vi_with_a_connection_asks_for_none(void **state)
 {
     static const enum vip_vi_state with[] = {VIP_VIST_CONNECTED, VIP_VIST_ERROR};

@@ -23,7 +23,7 @@
 
 #define FDS_MAX 128
 
-/* A program with two VIs at a fake vipd. */
+/* A program that has two VIs of a fake vipd. */
 struct program {
     struct fake fake;
     VIP_NIC_HANDLE nic;
@@ -105,7 +105,7 @@ static bool there(const struct program *p)
     return __atomic_load_n(&p->session->gone, __ATOMIC_SEQ_CST) == VIPL__THERE;
 }
 
-/* VI 0 cannot take its ring and asks vipd to end it. With free descriptors VI 1 gets its ring. */
+/* VI 0 cannot take its ring and asks vipd to end the ring. With free descriptors VI 1 gets one. */
 static void a_ring(void **state)
 {
     struct vip_sq_slot asked = {0};
@@ -139,7 +139,7 @@ static void a_ring(void **state)
 
 /* ---- the descriptors of a CQ --------------------------------------------------------------- */
 
-/* When the reply is sent, the program has no free descriptors. */
+/* While the program receives the reply, it has no free descriptors. */
 FAKE_ORDERED static bool cq_fd_answers(struct fake *fake, const Vip__Request *request,
                                        const struct vip_fds *fds)
 {
@@ -199,8 +199,8 @@ static uint64_t provider_ns(const struct program *p)
     return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
 }
 
-/* There are free descriptors again when the program has tried to receive the reply for LOOKS_NS. If
- * the program has lost the reply, the next vipd waits in vain. */
+/* The program tries to receive the reply for LOOKS_NS (processor time), then has free descriptors
+ * again. If the program has lost the reply, the next vipd waits in vain. */
 #define LOOKS_NS 200000
 static void claimed(struct fake *fake, bool sent)
 {

@@ -19,9 +19,9 @@
 
 #define MEMORY_BYTES 65536u
 #define HANDLE       0x00020001u
-#define LIMIT_BYTES  (1ull << 30) /* less than the table of receives, and than the arena */
+#define LIMIT_BYTES  (1ull << 30) /* less than the arena, and than the receive table */
 
-/* For the child: its exit code is the line that failed, modulo 255, plus 1. */
+/* In the child: a failed check exits with the number of its line, modulo 255, plus 1. */
 #define CHECK(is)                                                                                  \
     do {                                                                                           \
         if (!(is))                                                                                 \
@@ -127,7 +127,7 @@ static void limited(void)
     life_of_a_vi(NULL);
 }
 
-/* vipd has made the arena. Without a table of receives, messages on one host go through vipd. */
+/* vipd makes the arena. Without a receive table, messages of local programs go through vipd. */
 static void a_program_works_with_a_limit_of_file_sizes(void **state)
 {
     struct fake fake = {.memory = FAKE_MEM_GOOD, .direct = true};
@@ -164,7 +164,7 @@ static void a_limit_of_file_sizes_is_the_reason_of_a_refused_open(void **state)
     run(&old, refused_arena);
 }
 
-/* Memory that cannot be written is staged. libvipl writes one half of the staging area, as a file. */
+/* Read-only memory is staged. libvipl writes its bytes to one half of the staging file. */
 static void refused_region(void)
 {
     void *memory = pages(2 * VIP_APP_BYTES, PROT_READ);

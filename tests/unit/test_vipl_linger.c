@@ -20,7 +20,7 @@
 #define HOUR_MS 3600000u
 #define FIRST   1000u /* number of completions of this send queue before the VI was created */
 
-/* One opened NIC with one VI, number 7, and three sends posted. */
+/* One opened NIC with one VI, number 7, and three posted sends. */
 struct setup {
     struct fake fake;
     VIP_NIC_HANDLE nic;
@@ -107,7 +107,7 @@ static void waits_until_all_have_completed(void **state)
         complete(&s, 0, 0);
         complete(&s, 1, 0);
         assert_int_equal(asked(&s), 0);
-        /* The end of the connection also ends the wait: the remaining sends are flushed. */
+        /* The end of the connection flushes the remaining send, and so also ends the wait. */
         complete(&s, 2, n & 2 ? VIP_ST_DESC_FLUSHED_ERROR : 0);
         pthread_join(thread, NULL);
         assert_int_equal(s.rc, VIP_SUCCESS);
@@ -147,7 +147,7 @@ static void does_not_wait_in_vain(void **state)
     set_up(&s, VIP_SERVICE_RELIABLE_DELIVERY, HOUR_MS);
     for (unsigned i = 0; i < 3; i++)
         complete(&s, i, 0);
-    OK(VipDisconnect(s.vi)); /* all sends are complete, although the program has not taken them */
+    OK(VipDisconnect(s.vi)); /* all sends are complete; the program has not taken them yet */
     OK(VipDisconnect(s.vi));
     assert_int_equal(asked(&s), 2);
     tear_down(&s);

@@ -18,7 +18,7 @@
 
 #define OK(call) assert_int_equal((call), VIP_SUCCESS)
 
-/* A program at a fake vipd, which another fake vipd follows. */
+/* A program at a fake vipd. Another fake vipd is the next vipd. */
 struct program {
     struct fake fake;
     VIP_NIC_HANDLE nic;
@@ -61,11 +61,11 @@ struct cq_fd {
     struct vipl__cq *cq;
     VIP_CQ_HANDLE handle;
     int fd;
-    ino_t made, told; /* inode of the sending end: as made; as sent to the next vipd */
+    ino_t made, told; /* inode of pair[1], as vipd made it and as the next vipd got it */
 };
 
 /* The first vipd gives the CQ its descriptors, and ends. This function leaves done_lock locked, so
- * the thread that sent the request waits for it. */
+ * that the thread that sent the request waits for the lock. */
 FAKE_ORDERED static bool cq_fd_answers(struct fake *fake, const Vip__Request *request,
                                        const struct vip_fds *fds)
 {
@@ -134,10 +134,10 @@ static void a_cq_with_its_descriptors(void **state)
 struct listeners {
     struct program p;
     VIPX_LISTENER of[LISTENERS];
-    uint64_t waits;     /* number of waits that vipd has given */
-    uint64_t cancelled; /* the wait that was cancelled last */
+    uint64_t waits;     /* number of wait ids that vipd has given */
+    uint64_t cancelled; /* id of the wait that was cancelled last */
     pid_t thread;       /* atomic; the thread that closes listener 0; 0: there is no thread */
-    uint32_t closed;    /* atomic; the thread has closed it */
+    uint32_t closed;    /* atomic; the thread has closed listener 0 */
 };
 
 static bool sleeps(pid_t thread)
@@ -200,8 +200,8 @@ static void *close_listener(void *arg)
     return NULL;
 }
 
-/* The next vipd has got the requests for the listeners and has not answered all. Then listener 0 is
- * closed, and vipd forgets it. */
+/* The next vipd has got the requests for the listeners and has not answered the last one. The
+ * program closes listener 0 now, and vipd forgets this listener. */
 static void a_listener_that_is_told(void **state)
 {
     VIP_NET_ADDRESS local = {0};
@@ -232,8 +232,8 @@ static void a_listener_that_is_told(void **state)
 
 /* ---- a request ----------------------------------------------------------------------------- */
 
-/* A thread has taken a request of a client. The next vipd does not know it, and may have another
- * request with its number. So libvipl asks this vipd nothing about the request. */
+/* A thread has taken a client's request. The next vipd does not know this request, and may use its
+ * number for another one. So libvipl asks the next vipd nothing about the request. */
 static void a_request_that_is_taken(void **state)
 {
     VIP_VI_ATTRIBUTES attrs = {VIP_SERVICE_UNRELIABLE, 4096, NULL, NULL, VIP_FALSE, VIP_FALSE};

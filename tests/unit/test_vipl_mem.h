@@ -1,5 +1,5 @@
 /*
- * Helpers for the tests of registered memory: vipd's view of a registration (the same memfd mapped a
+ * Helpers for the tests of registered memory: vipd's view of a registration (the memfd mapped a
  * second time), the number of mappings of this process, and pretended limits of the kernel.
  */
 #ifndef TEST_VIPL_MEM_H
@@ -45,7 +45,7 @@ static inline uint32_t next_random(uint64_t *seed)
     return (uint32_t)(*seed >> 33);
 }
 
-/* Map a shared or adopted range as vipd does. vipd_view_close, with the same length, ends the mapping. */
+/* Map a shared or adopted range as vipd does; vipd_view_close, with the same length, unmaps it. */
 static inline uint8_t *vipd_view_open(const struct vipl__mem *mem)
 {
     bool adopted = mem->kind == VIPL__MEM_ADOPTED;
@@ -90,7 +90,7 @@ static inline void expect_mappings(size_t most)
         assert_in_range(count_mappings(), 1, most);
 }
 
-/* Start the memory code again with these pretended limits. No memory may be registered. */
+/* Start the memory code again with these pretended limits. No memory may be registered now. */
 static inline void pretend(struct mem_switches limits)
 {
     struct mem_state *st = vipl__mem_state();

@@ -304,7 +304,7 @@ static void *register_parts(void *arg)
     return NULL;
 }
 
-/* The process forks while one thread registers and another one writes. Children overwrite all. */
+/* The process forks while one thread registers and one writes. Each child overwrites the memory. */
 static void test_forks_in_the_middle(void **state)
 {
     struct busy b = {.map = map_pages(3)};

@@ -399,7 +399,7 @@ static void test_protection_changed_meanwhile(void **state)
     assert_int_equal(mprotect(map + PAGE, PAGE, PROT_READ), 0);
     assert_int_equal(mprotect(map + 3 * PAGE, PAGE, PROT_NONE), 0);
     vipl__mem_release(&mem);
-    /* The page still has the protection that the program wants: the kernel refuses to write there. */
+    /* The page has the protection that the program wants: the kernel refuses to write there. */
     assert_int_equal(read(zero, map + PAGE, 1), -1);
     assert_int_equal(errno, EFAULT);
     close(zero);
@@ -419,7 +419,7 @@ static void test_odd_memory(void **state)
     assert_int_equal(madvise(map, bytes, MADV_DONTFORK), 0);
     round_trip(map + 345, bytes / 2, VIPL__MEM_ADOPTED);
     if (lock_memory(map, 64 * PAGE) == 0)
-        staged_trip(map + 5, 63 * PAGE); /* test_vipl_mem_marks.c explains why */
+        staged_trip(map + 5, 63 * PAGE); /* test_vipl_mem_marks.c says why this is staged */
     munmap(map, bytes);
 }
 
@@ -451,7 +451,7 @@ static void test_shared_from_birth(void **state)
     assert_int_equal(errno, ENOMEM);
 }
 
-/* A program closes all descriptors. Then the arena's number may be a file of the program. */
+/* A program closes all descriptors. The arena's number may then belong to a file of the program. */
 static void test_descriptor_taken_away(void **state)
 {
     uint8_t *block = malloc(5000);
@@ -472,7 +472,7 @@ static void test_descriptor_taken_away(void **state)
     free(block);
 }
 
-/* End a test with no_holes: free the arena's pages, which would change results of other tests. */
+/* End a test that has set no_holes: free the arena's pages, which would change later tests. */
 static void give_back(int arena, struct mem_switches was)
 {
     struct mem_state *st = vipl__mem_state();
@@ -509,9 +509,9 @@ static void test_pages_that_stay(void **state)
         round_trip(at, PAGES * PAGE, VIPL__MEM_ADOPTED);
         fstat(arena, i == 0 ? &before : &after);
     }
-    /* Each range begins a page later in its block than the last. Two arena blocks may alternate. */
+    /* Range i begins i pages into its block. Two arena blocks may alternate. */
     assert_in_range((after.st_blocks - before.st_blocks) * 512, 0, (BLOCKS + PAGES) * PAGE);
-    /* Two ranges at a time, within one block and across the border to the next block. */
+    /* Register two ranges at a time, within one block and across the border to the next block. */
     assert_int_equal(mprotect(area, 2 * MEM_BLOCK_BYTES, PROT_READ | PROT_WRITE), 0);
     assert_int_equal(prepare(area, PAGES * PAGE, &mem), 0);
     round_trip(area + MEM_BLOCK_BYTES - 2 * PAGE, 4 * PAGE, VIPL__MEM_ADOPTED);
@@ -596,7 +596,7 @@ static void test_idle_pages_are_few(void **state)
     vipl__mem_arena_put();
 }
 
-/* Pages that are registered a second time count once in the limit of adopted memory. */
+/* Pages that are registered a second time count only once in the limit of adopted memory. */
 static void test_idle_pages_and_overlap(void **state)
 {
     enum { PIECE = 1 << 20, USED = 4 * PIECE, WASTE = 10 * PIECE };
@@ -615,11 +615,11 @@ static void test_idle_pages_and_overlap(void **state)
     assert_int_equal(prepare(block, USED, &used), 0);
     assert_int_equal(used.kind, VIPL__MEM_ADOPTED);
     vipl__mem_state()->most_bytes = USED;
-    /* The file has 14 pieces. With one more, 5 are adopted at one time, so 11 are allowed. */
+    /* 5 pieces would be adopted at one time, so the file may have 11. It has 14: libvipl stages. */
     assert_int_equal(prepare(block, USED + PIECE, &more), 0);
     assert_int_equal(more.kind, VIPL__MEM_STAGED);
     vipl__mem_release(&more);
-    /* The file has 14 pieces, with one more 15. If 7 were adopted at one time, 15 are allowed. */
+    /* 7 pieces were adopted at one time, so the file may have 15. It has 14, so one more fits. */
     vipl__mem_state()->most_bytes = USED + 3 * PIECE;
     assert_int_equal(prepare(block, USED + PIECE, &more), 0);
     assert_int_equal(more.kind, VIPL__MEM_ADOPTED);

@@ -10,7 +10,7 @@
 
 #define PAGE MEM_PAGE_BYTES
 
-/* Copy the flags ("rd wr mr ...") of the mapping that holds addr. Returns the length of the mapping, in bytes. */
+/* Copy the flags ("rd wr mr ...") of the mapping at addr. Returns the mapping's length in bytes. */
 static size_t flags_of(const void *addr, char *flags, size_t flags_bytes)
 {
     FILE *file = fopen("/proc/self/smaps", "re");
@@ -45,7 +45,7 @@ static uint8_t *pages(size_t count)
 }
 
 static const struct {
-    const char *flag; /* its name in /proc/self/smaps */
+    const char *flag; /* name of the mark in /proc/self/smaps */
     int advice;       /* argument of madvise; 0: use mlock */
     int other;        /* argument of a second madvise; 0: none */
 } marks[] = {

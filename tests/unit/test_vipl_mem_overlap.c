@@ -175,7 +175,7 @@ static void test_moved_by_the_program(void **state)
     assert_int_equal(vipl__mem_query(vipl__mem_state(), (uintptr_t)elsewhere, &piece), 0);
     assert_false(piece.shared);
 
-    /* The same, but the old addresses are registered anew before the release. */
+    /* The program moves the range again, and registers the old range anew before the release. */
     memset(map, 8, 4 * PAGE);
     assert_int_equal(prepare(map, 4 * PAGE, &mem), 0);
     assert_true(mremap(map, 4 * PAGE, 4 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, elsewhere) ==
@@ -198,7 +198,7 @@ static void test_moved_by_the_program(void **state)
     munmap(elsewhere, 4 * PAGE);
 }
 
-/* Areas of the address space that are far apart, and a range across the border of two blocks. */
+/* Register areas that are far apart, and a range across the border of two blocks. */
 static void test_far_apart(void **state)
 {
     uint8_t *reserve =
@@ -221,7 +221,7 @@ static void test_far_apart(void **state)
         size_t at = i % 2 == 0 ? i / 2 : 39 - i / 2;
         uint8_t *page = (uint8_t *)border + at * MEM_BLOCK_BYTES - PAGE;
         assert_int_equal(prepare(page, 2 * PAGE, &across), 0);
-        /* Never refused; adopted, unless its two blocks have places far apart in the arena. */
+        /* `across` is never refused. It is adopted if its blocks are neighbours in the arena. */
         vipl__mem_release(&across);
         assert_int_equal(page[0], at);
         assert_int_equal(page[2 * PAGE - 1], at);
@@ -234,7 +234,7 @@ static void test_far_apart(void **state)
     munmap(reserve, 12ul << 30);
 }
 
-/* More blocks of the address space than the arena has: libvipl reuses an old block of the arena. */
+/* The program uses more blocks than the arena has: libvipl reuses an old block of the arena. */
 static void test_more_blocks_than_the_arena(void **state)
 {
     struct mem_state *st = vipl__mem_state();

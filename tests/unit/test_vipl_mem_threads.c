@@ -150,7 +150,7 @@ static void test_pages_under_writers(void **state)
     munmap(map, 16 * PAGE);
 }
 
-/* The registered part is the middle of a malloc block: its end pages have other data, too. */
+/* The registered part is the middle of a malloc block: its edge pages have other data, too. */
 static void test_edge_pages_of_the_heap(void **state)
 {
     uint8_t *block = calloc(3, PAGE);
@@ -160,7 +160,7 @@ static void test_edge_pages_of_the_heap(void **state)
     free(block);
 }
 
-/* More than libvipl moves in one step, so that pieces of a range are in different states. */
+/* Register more than libvipl moves in one step, so that pieces are in different states. */
 static void test_large_range_under_writers(void **state)
 {
     size_t bytes = 2 * MEM_MOVE_BYTES_MAX + 3 * PAGE;
@@ -194,7 +194,7 @@ static void test_system_calls_into_moving_pages(void **state)
     munmap(map, PAGE);
 }
 
-/* Two threads register the same pages while a third thread writes, and vipd writes to the registered words. */
+/* Two threads register the same pages, a third thread writes, and vipd writes to them, too. */
 struct registrar {
     uint8_t *base;
     size_t own; /* offset of the word in which vipd counts for this thread */

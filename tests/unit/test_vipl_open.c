@@ -1,5 +1,5 @@
 /*
- * VipOpenNic while vipd frees the memory of NIC handles that were closed: libvipl asks again, and gives up after 30 s.
+ * VipOpenNic while vipd frees the memory of closed NIC handles: libvipl asks again for 30 s.
  * VipOpenNic while vipd ends: libvipl asks the next vipd, and gives up after 1 s. Without a vipd
  * VipOpenNic fails at once. The test does not wait: it only adds up the pauses of libvipl.
  */

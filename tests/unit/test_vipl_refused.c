@@ -25,7 +25,7 @@
 struct program {
     struct fake fake;
     VIP_NIC_HANDLE nic;
-    VIP_PROTECTION_HANDLE ptag; /* tag number 5; no object has it */
+    VIP_PROTECTION_HANDLE ptag; /* tag number 5; no object uses this tag */
     VIP_MEM_HANDLE mem, spare;  /* memory of the descriptors; a region that nothing uses */
     VIP_DESCRIPTOR *desc;
     VIP_CQ_HANDLE cq[VIS];
@@ -131,7 +131,7 @@ static VIP_VI_STATE state_of(VIP_VI_HANDLE vi)
     return state;
 }
 
-/* Check that the VI is connected, and that its receive completes. */
+/* Check that the VI is connected, and that its posted receive completes. */
 static void goes_on(struct program *p, unsigned vi)
 {
     struct vip_comp comp = {.status = VIP_ST_DONE | VIP_ST_OP_RECEIVE, .length = 0};
@@ -168,7 +168,7 @@ static void entries_of(struct program *p, unsigned vi)
     assert_int_equal(VipCQDone(p->cq[vi], &of, &recv), VIP_NOT_DONE);
 }
 
-/* The VI is refused: its descriptors are flushed, and it can be destroyed without vipd. */
+/* Check a refused VI: its descriptors are flushed, and it can be destroyed without vipd. */
 static void over(struct program *p, unsigned vi)
 {
     unsigned disconnects = asked(p, VIP__REQUEST__BODY_DISCONNECT);
@@ -310,7 +310,7 @@ static void a_region(void **state)
     assert_true(error.ResourceCode == VIP_RESOURCE_NIC && error.ErrorCode == VIP_ERROR_COMP_PROT);
     for (unsigned i = 0; i < VIS; i++)
         goes_on(&p, i);
-    /* vipd has accepted a region and then answers that it does not know it: the region stays. */
+    /* vipd has accepted a region, and later answers that it does not know the region: it stays. */
     p.fake.code = VIP_RC_INVALID_PARAMETER;
     assert_int_equal(VipDeregisterMem(p.nic, p.desc, p.mem), VIP_INVALID_PARAMETER);
     OK(VipPostSend(p.vi[0], desc_of(&p, 0, 2), p.mem));
@@ -455,7 +455,7 @@ static void an_end_is_no_refusal(void **state)
     }
 }
 
-/* A vipd that says "again", or that it closes the connection, is asked again. */
+/* libvipl asks again if a vipd answers "again", or answers that it closes the connection. */
 static void not_now(void **state)
 {
     const enum fake_fault faults[] = {FAKE_AGAIN, FAKE_FULL};

@@ -18,7 +18,7 @@ static void finds_what_was_added_and_not_taken(void **state)
     uint32_t x = 12345;
 
     (void)state;
-    /* Handles as vipd makes them: index in one half, generation in the other; many collide. */
+    /* Handles as vipd makes them: index in one half, generation in the other. Many collide. */
     for (unsigned i = 0; i < N; i++)
         all[i].handle = (i % 50 + 1) << 16 | (i / 50 + 1);
     for (unsigned step = 0; step < 20000; step++) {

@@ -15,7 +15,7 @@
 #include "tests/unit/fake_vipd.h"
 
 #define OK(call) assert_int_equal((call), VIP_SUCCESS)
-#define FIRST    0u /* number of the receive of message 0 */
+#define FIRST    0u /* number of the receive descriptor of message 0 */
 
 struct slot {
     VIP_DESCRIPTOR desc;
@@ -31,7 +31,7 @@ struct program {
     struct slot *slots; /* the first slot is for a send */
     struct vip_direct *ring;
     int ring_fd;
-    struct vip_direct_out peer; /* the end of the other program */
+    struct vip_direct_out peer; /* the ring's end at the other program */
 };
 
 #define SLOTS 4u
@@ -129,7 +129,7 @@ static void comes(struct program *p, unsigned i)
     assert_int_equal(desc->CS.Length, 8);
 }
 
-/* vipd ends. When the program searches for the next vipd, libvipl knows of the end. */
+/* vipd ends. When libvipl connects to the next vipd, it knows that vipd has ended. */
 static void vipd_ends(struct program *p)
 {
     struct pollfd look = {.fd = p->fake.listener, .events = POLLIN};
@@ -163,7 +163,7 @@ static void the_ring_goes_on(void **state)
     OK(VipPostSend(p.vi, &p.slots[0].desc, p.handle));
     assert_true(vip_direct_there(&p.ring->way[0], 0));
     OK(VipSendDone(p.vi, &desc));
-    /* The other program goes to sleep. There was no vipd for libvipl's request to wake it. */
+    /* The other program goes to sleep. libvipl had no vipd to ask for a wake of this program. */
     __atomic_store_n(&p.ring->way[0].asleep, 1, __ATOMIC_SEQ_CST);
     fake_next(&p.fake);
     while (!vip_sq_read(vip_app_sq(p.fake.app), 0, &asked))
@@ -176,7 +176,7 @@ static void the_ring_goes_on(void **state)
     assert_int_equal(told->file, fake_inode(p.ring_fd));
     assert_int_equal(told->half, 0);
     assert_int_equal(told->first, FIRST);
-    assert_int_equal(told->recv_base, 0); /* vipd has taken no receive */
+    assert_int_equal(told->recv_base, 0); /* vipd has taken no receive descriptor */
     message(&p);
     comes(&p, 3);
     end(&p);
@@ -203,7 +203,7 @@ static void the_ring_is_refused(void **state)
         assert_int_equal(p.fake.past[0].ring, knows);
         assert_false(p.fake.past[1].ring);
         assert_int_equal(p.fake.past[1].file, 0);
-        assert_int_equal(p.fake.past[1].recv_base, 2); /* the messages of the ring took them */
+        assert_int_equal(p.fake.past[1].recv_base, 2); /* two messages came through the ring */
         message(&p);
         assert_int_equal(VipRecvDone(p.vi, &desc), VIP_NOT_DONE);
         end(&p);

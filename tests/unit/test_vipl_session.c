@@ -57,7 +57,7 @@ static int set_up(void **state)
     s->fake.number = 0x00020001;
     OK(VipRegisterMem(s->nic, s->memory, 65536, NULL, &s->handle));
     assert_int_equal(s->handle, 0x00020001);
-    /* Positions just before the wrap, so that all tests here pass the wrap. */
+    /* The positions are just before their wrap, so that all tests here pass it. */
     s->fake.vi = 7;
     s->fake.generation = 0x1FE;
     s->fake.send_position = 0xFFFFFFFEu;
@@ -171,8 +171,8 @@ static void long_descriptors_continue(void **state)
     }
 }
 
-/* If the other end does not support an extension, libvipl posts nothing. Otherwise it posts slots with the flag and
- * the bytes of the extension. */
+/* If the other end does not support an extension, libvipl posts nothing. Otherwise it posts slots
+ * with the flag and the bytes of the extension. */
 static void extensions_need_both_ends(void **state)
 {
     struct setup *s = *state;
@@ -425,14 +425,14 @@ static void death_flushes_wakes_and_tells(void **state)
                      VIP_STATUS_DONE | VIP_STATUS_DESC_FLUSHED_ERROR | VIP_STATUS_OP_RECEIVE);
     await_errors(s, 2);
     assert_int_equal(s->error.ErrorCode, VIP_ERROR_CATASTROPHIC);
-    /* Completions that vipd has still written come before the flushed descriptors. */
+    /* Completions that vipd wrote before its end come before the flushed descriptors. */
     fake_complete(&s->fake, 7, VIP_Q_RECV, s->fake.recv_position + 1, &comp);
     assert_int_equal(VipRecvDone(s->vi, &got), VIP_SUCCESS);
     assert_int_equal(got->CS.Length, 5);
     assert_int_equal(VipSendWait(s->vi, VIP_INFINITE, &got), VIP_DESCRIPTOR_ERROR);
     assert_int_equal(got->CS.Status,
                      VIP_STATUS_DONE | VIP_STATUS_DESC_FLUSHED_ERROR | VIP_STATUS_OP_RDMA_WRITE);
-    /* Two receives were posted, and no CQ entry has reported them yet: now there are two entries. */
+    /* No CQ entry has reported the two posted receives yet: now there are two entries. */
     for (unsigned i = 0; i < 2; i++) {
         OK(VipCQDone(s->cq, &vi, &recv));
         assert_ptr_equal(vi, s->vi);

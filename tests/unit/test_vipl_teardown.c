@@ -22,7 +22,7 @@
 
 /* The program registers memory that shares pages with libvipl's own objects, as any block next to
  * them on the heap does. After a fork, the child's handler invalidates the handles of the parent.
- * It may do that only in the child's copy of the objects. */
+ * The handler may do that only in the child's copy of the objects. */
 static void a_childs_exit_leaves_the_parents_objects_alone(void **state)
 {
     VIP_VI_ATTRIBUTES attrs = {VIP_SERVICE_UNRELIABLE, 4096, NULL, NULL, VIP_FALSE, VIP_FALSE};
@@ -80,7 +80,7 @@ static void give_ring(struct fake *fake, const struct vipl__vi *vi)
 
 /* The child of a fork has none of the session's descriptors. With a descriptor of a segment or a
  * ring it could map memory of its parent, even after it has changed its user. The memory would also
- * live on. */
+ * stay allocated. */
 static void a_child_keeps_no_descriptor(void **state)
 {
     VIP_VI_ATTRIBUTES attrs = {VIP_SERVICE_UNRELIABLE, 4096, NULL, NULL, VIP_FALSE, VIP_FALSE};
@@ -198,7 +198,7 @@ static void *placer_run(void *arg)
     return NULL;
 }
 
-/* Bytes that vipd places before it closes the connection are in the program's memory after VipCloseNic. */
+/* Bytes that vipd places during VipCloseNic are in the program's memory after VipCloseNic. */
 static void closing_waits_for_a_vipd_that_still_places(void **state)
 {
     struct fake fake = {0};

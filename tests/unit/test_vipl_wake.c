@@ -16,7 +16,7 @@
 
 #define OK(call) assert_int_equal((call), VIP_SUCCESS)
 
-/* One opened NIC with one VI, number 7, and one CQ, number 3, to which its receives are bound. */
+/* One opened NIC with one VI, number 7, and one CQ, number 3, for the VI's receive queue. */
 struct setup {
     struct fake fake;
     VIP_NIC_HANDLE nic;
@@ -85,8 +85,8 @@ static void await_calls(struct setup *s, unsigned count)
         sched_yield();
 }
 
-/* Complete a receive as vipd does: write the entry, then change the notify word, but only if a thread sleeps and the
- * queue has the notify bit. Returns whether the word was changed. */
+/* Complete a receive as vipd does: write the entry, then change the notify word, but only if a
+ * thread sleeps and the queue has the notify bit. Returns whether the word was changed. */
 static bool complete(struct setup *s, uint32_t position)
 {
     struct vip_vipd_head *head = s->fake.vipd;
@@ -111,8 +111,8 @@ static void one_word_wakes_for_registrations(void **state)
     for (unsigned i = 0; i < 32; i++) {
         OK(VipRecvNotify(s->vi, s, on_desc));
         assert_int_equal(waiter_word(s), VIP_APP_WAITERS_NOTIFY);
-        /* In every second round the thread is certainly about to sleep. In other rounds it may be
-         * anywhere before that. */
+        /* In every second round the thread is certainly about to sleep. In other rounds the thread
+         * may be at any earlier point. */
         while (i % 2 == 0 && sleepers(s) == 0)
             sched_yield();
         complete(s, i);
@@ -136,7 +136,7 @@ static void what_is_there_needs_no_wake_up(void **state)
         __atomic_load_n(&((struct vip_vipd_head *)s->fake.vipd)->notify, __ATOMIC_SEQ_CST), 0);
 }
 
-/* After VIPL__POLLS_PER_YIELD empty Done calls in a row libvipl yields, and its count starts again. */
+/* After VIPL__POLLS_PER_YIELD empty Done calls in a row libvipl yields, and counts anew. */
 static void empty_polls_are_counted(void **state)
 {
     struct setup *s = *state;

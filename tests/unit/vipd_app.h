@@ -140,7 +140,7 @@ static inline void assert_ended(struct app *app)
     close(app->segment);
 }
 
-/* The session still answers: create and destroy a protection tag. */
+/* Check that the session still answers: create and destroy a protection tag. */
 static inline void assert_alive(const struct app *app)
 {
     Vip__PtagRequest ptag = VIP__PTAG_REQUEST__INIT;

@@ -53,7 +53,7 @@ static inline int make_segment(const struct vip_vipd_head *head, mode_t mode, in
     return fd;
 }
 
-/* Offer the segment. Returns the connection; *ret is the reply, *ret_fds its descriptors. */
+/* Offer the segment to vipd. Returns the connection; *ret: the reply; *ret_fds: its descriptors. */
 static inline int offer(int segment, Vip__Reply **ret, struct vip_fds *ret_fds)
 {
     Vip__Claim claim = VIP__CLAIM__INIT;

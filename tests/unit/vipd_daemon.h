@@ -1,8 +1,8 @@
 /*
- * A daemon in a child process, and raw control messages to it, for the tests of vipd's control socket. The
- * daemon is vipd without the command line of main.c, with one NIC on 127.0.0.1. After SIGTERM it must end
- * with exit code 0, under the sanitizers, too. A test that needs other settings defines
- * DAEMON_CONFIG(config) before it includes this file.
+ * A daemon in a child process, and raw control messages to it, for the tests of vipd's control
+ * socket. The daemon is vipd without the command line of main.c, with one NIC on 127.0.0.1. After
+ * SIGTERM it must end with exit code 0, under the sanitizers, too. A test that needs other settings
+ * defines DAEMON_CONFIG(config) before it includes this file.
  */
 #ifndef TESTS_UNIT_VIPD_DAEMON_H
 #define TESTS_UNIT_VIPD_DAEMON_H
@@ -164,8 +164,8 @@ static inline Vip__Reply *ask(int sock, const Vip__Request *request, const int *
     return reply;
 }
 
-/* Send a request. Check the code of the reply, and that the reason contains `word` (NULL: any reason). Return
- * the reply's number. */
+/* Send a request. Check the code of the reply, and that the reason contains `word` (NULL: any
+ * reason). Return the reply's number. */
 static inline uint32_t ask_code(int sock, const Vip__Request *request, enum vip_rc code,
                                 const char *word)
 {
