@@ -1,5 +1,5 @@
 /*
- * Shared by the AM programs of the tests: checks that end the job, waiting by polling or sleeping, patterns of bytes.
+ * For the test programs of AM: CHECK, which may end the job; WAIT_FOR; data patterns.
  */
 #ifndef TESTS_AM_AMTEST_H
 #define TESTS_AM_AMTEST_H
@@ -22,10 +22,10 @@
 
 #define OK(call) CHECK((call) == AM_OK)
 
-/* Sleep instead of polling. */
+/* If true, WAIT_FOR sleeps until the next event. If false, WAIT_FOR polls. */
 extern bool am_test_blocking;
 
-/* Run handlers until cond holds; if it does not hold within 60 s, the test fails instead of hanging. */
+/* Run handlers until cond holds. The test fails if it does not hold within 60 s. */
 #define WAIT_FOR(bundle, cond)                                                                     \
     do {                                                                                           \
         time_t wait_until = time(NULL) + 60;                                                       \

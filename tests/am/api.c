@@ -1,6 +1,6 @@
 /*
- * The calls of AM-II one by one, in one process whose endpoints are connected by VIs as between processes: the returned
- * codes, the messages that come back to handler 0, tags, segments, credits, moving.
+ * Each call of AM-II, in one process whose endpoints are connected by VIs as between processes:
+ * codes, messages that come back to handler 0, tags, segments, credits, moving of endpoints.
  *
  * usage: am_api
  */
@@ -113,7 +113,7 @@ void exchange(void)
     CHECK(last_arg == 42);
 }
 
-/* ---- start, limits, tables ------------------------------------------------------------------------ */
+/* ---- start, limits, tables ------------------------------------------------------------------- */
 
 static void start_and_stop(void)
 {
@@ -127,7 +127,7 @@ static void start_and_stop(void)
     OK(AM_Init());
     OK(AM_Init());
     OK(AM_Terminate());
-    OK(AM_AllocateBundle(AM_SEQ, &eb)); /* still started */
+    OK(AM_AllocateBundle(AM_SEQ, &eb)); /* works: AM_Init was called once more than AM_Terminate */
     CHECK(AM_AllocateBundle(7, &eb) == AM_ERR_BAD_ARG);
     CHECK(AM_AllocateBundle(AM_SEQ, NULL) == AM_ERR_BAD_ARG);
     CHECK(AM_Poll(NULL) == AM_ERR_BAD_ARG);
@@ -168,7 +168,7 @@ static void tables(void)
     CHECK(AM_Map(a, -1, name_b, TAG_B) == AM_ERR_BAD_ARG);
     CHECK(AM_Map(a, 256, name_b, TAG_B) == AM_ERR_BAD_ARG);
     CHECK(AM_Map(a, 0, name_b, TAG_B) == AM_ERR_RESOURCE);
-    OK(AM_MapAny(a, &i, name_b, 77)); /* the same name twice */
+    OK(AM_MapAny(a, &i, name_b, 77)); /* a second entry for b */
     CHECK(i == 1);
     CHECK(AM_GetTranslationInuse(a, 0) == AM_OK && AM_GetTranslationInuse(a, 2) != AM_OK);
     CHECK(AM_GetTranslationInuse(a, 256) != AM_OK && AM_GetTranslationInuse(NULL, 0) != AM_OK);
@@ -186,7 +186,7 @@ static void tables(void)
     CHECK(AM_Request0(a, 1, REQ) == AM_ERR_BAD_ARG && AM_Request0(a, -1, REQ) == AM_ERR_BAD_ARG);
 
     OK(AM_SetHandlerAny(a, &h, on_req));
-    CHECK(h == HELD); /* the lowest that is free, but 0 */
+    CHECK(h == HELD); /* the lowest free handler number above 0 */
     for (i = LONG_ANSWER + 1; i < 256; i++)
         OK(AM_SetHandlerAny(a, &h, on_req));
     CHECK(h == 255 && AM_SetHandlerAny(a, &h, on_req) == AM_ERR_RESOURCE);
@@ -214,11 +214,11 @@ static void bad_arguments(void)
     CHECK(AM_SetExpectedResources(a, 1, 1025) == AM_ERR_BAD_ARG);
     OK(AM_SetExpectedResources(a, 1, 1024));
     CHECK(AM_SetExpectedResources(a, 1, 4) == AM_ERR_RESOURCE);
-    exchange(); /* with 128 credits on this side and 8 on the other */
+    exchange(); /* a has 128 credits, b has 8 */
     tear_down();
 }
 
-/* ---- credits, discipline, events --------------------------------------------------------------------- */
+/* ---- credits, discipline, events ------------------------------------------------------------- */
 
 static void credits(void)
 {
@@ -229,11 +229,11 @@ static void credits(void)
     OK(AM_Terminate());
     set_up();
     OK(AM_SetExpectedResources(a, 1, 4));
-    exchange(); /* connected */
+    exchange(); /* makes the connection */
     for (int round = 0; round < 3; round++) {
         eb_t other;
         ran = replied = sent = 0;
-        /* b does not answer yet: no call polls its bundle. */
+        /* Move b to a bundle that no call polls yet. So b does not answer yet. */
         OK(AM_AllocateBundle(AM_SEQ, &other));
         OK(AM_MoveEndpoint(b, bundle, other));
         while ((rc = AM_RequestXferAsync1(a, 0, 0, BULK, &byte, 0, 3)) == AM_OK)
@@ -242,7 +242,7 @@ static void credits(void)
         CHECK(AM_RequestXferAsync1(a, 0, 0, BULK, &byte, 0, 3) == AM_ERR_IN_USE);
         WAIT_FOR(other, ran == 4);
         WAIT_FOR(bundle, replied == 4);
-        /* A request whose handler does not reply also gives its credit back. */
+        /* The credit of a request also comes back if the request's handler does not reply. */
         for (int i = 0; i < 4; i++)
             OK(AM_Request1(a, 0, SILENT, i));
         WAIT_FOR(other, ran == 8);
@@ -250,7 +250,7 @@ static void credits(void)
             OK(AM_Poll(bundle));
         WAIT_FOR(other, ran == 9);
         WAIT_FOR(bundle, replied == 5);
-        /* Nothing is under way now: b's bundle is not polled while AM_FreeEndpoint would wait for answers. */
+        /* No request is under way. Otherwise AM_FreeEndpoint would wait for the answers. */
         OK(AM_Poll(other));
         OK(AM_FreeEndpoint(b));
         OK(AM_FreeBundle(other));
@@ -314,7 +314,7 @@ static void on_order(void *token, int x)
     CHECK(tag == (x == 0 ? TAG_B : TAG_A) && rank == (x == 0 ? -1 : 3));
     ran += 10;
     OK(AM_Reply1(token, REP, 0));
-    /* In an exchange with itself (x != 0) the handler of the reply has run before AM_Reply1 returns. */
+    /* If an endpoint sends to itself (x != 0), AM_Reply1 itself runs the reply's handler. */
     CHECK(x == 0 || replied == 2);
 }
 
@@ -326,7 +326,7 @@ static void tokens_and_loopback(void)
     OK(AM_Request1(a, 0, HELD, 0));
     WAIT_FOR(bundle, replied == 1);
     OK(AM_Request1(a, 3, HELD, 1));
-    CHECK(ran == 20 && replied == 2); /* all of it inside the call */
+    CHECK(ran == 20 && replied == 2); /* AM_Request1 has run all handlers */
     OK(AM_Request1(a, 3, 99, 1));
     CHECK(returned == 1 && last_status == EBADHANDLER && last_opcode == AM_REQUEST_M);
     tear_down();
@@ -350,7 +350,7 @@ static void events(void)
     tear_down();
 }
 
-/* ---- bundles ------------------------------------------------------------------------------------------- */
+/* ---- bundles --------------------------------------------------------------------------------- */
 
 static void moving(void)
 {
@@ -364,7 +364,7 @@ static void moving(void)
     exchange();
     CHECK(AM_MoveEndpoint(a, second, bundle) == AM_ERR_RESOURCE);
     OK(AM_MoveEndpoint(a, bundle, bundle));
-    /* Both ends are in this bundle: the endpoints of one thread agree to close their connection. */
+    /* Both ends of the connection are in `bundle`. So AM_MoveEndpoint must close both ends. */
     OK(AM_MoveEndpoint(b, bundle, second));
     OK(AM_GetTag(b, &tag));
     OK(AM_GetSeg(b, &base, &len));
@@ -373,9 +373,9 @@ static void moving(void)
     WAIT_FOR(second, ran == 2);
     WAIT_FOR(bundle, replied == 2);
     OK(AM_FreeEndpoint(a));
-    OK(AM_FreeBundle(bundle)); /* empty */
+    OK(AM_FreeBundle(bundle)); /* the bundle is empty */
     CHECK(AM_GetTranslationInuse(b, 0) != AM_OK);
-    OK(AM_FreeBundle(second)); /* with an endpoint in it */
+    OK(AM_FreeBundle(second)); /* this bundle still has an endpoint */
     tear_down();
 }
 
@@ -402,7 +402,7 @@ static void known_endpoints(void)
     tear_down();
 }
 
-/* An endpoint exchanges messages with many others, with room for a few connections. */
+/* One endpoint sends to 40 others in its process. VIPAM_CONNECTIONS allows only 6 connections. */
 static void many_endpoints(void)
 {
     enum { MANY = 40 };
@@ -455,7 +455,7 @@ static void statistics(void)
     tear_down();
 }
 
-/* ---- callbacks around handlers ---------------------------------------------------------------------------- */
+/* ---- callbacks around handlers --------------------------------------------------------------- */
 
 static int before_count, after_count;
 

@@ -1,13 +1,13 @@
 /*
- * Shared by the files of am_api: two endpoints of one bundle, which are connected by VIs as between processes, and
- * counts of their handlers.
+ * Shared by the files of am_api: two endpoints of one bundle, connected by VIs as between
+ * processes, and counts of their handlers.
  */
 #ifndef TESTS_AM_API_H
 #define TESTS_AM_API_H
 
 #include "tests/am/amtest.h"
 
-/* Handlers of both endpoints; a test may set one of its own as HELD. */
+/* Handler numbers of both endpoints. HELD is free: a test may set its own handler there. */
 enum { REQ = 1, REP, BULK, SILENT, TO_UNSET_REPLY, HELD, LONG_ANSWER };
 #define TAG_A       ((tag_t)0xA0A0)
 #define TAG_B       ((tag_t)0xB0B0)
@@ -18,19 +18,20 @@ extern ep_t a, b;
 extern en_t name_a, name_b;
 extern char seg_b[SEG_B_BYTES]; /* b's segment */
 
-/* How often handlers of requests, handlers of replies, and handler 0 have run; then the arguments of the last call. */
+/* Counts: handlers of requests, handlers of replies, and handler 0 have run this many times.
+ * last_*: the arguments with which the last handler was called. */
 extern int ran, replied, returned, last_status, last_opcode, last_arg;
 extern amvia_returned_t last_returned;
 extern en_t returned_from;
 extern tag_t returned_tag;
 
-/* AM_Init and both endpoints: a maps b at 0 and itself at 3. */
+/* Call AM_Init and make endpoints a and b. a maps b at index 0 and itself at index 3. */
 void set_up(void);
 void tear_down(void);
 /* Send a request from a to b and wait for the answer. */
 void exchange(void);
 
-/* Limit this process to `max` descriptors and open them into fd until none is left. Returns how many it has opened. */
+/* Limit this process to `max` descriptors and open all of them (fd). Returns the number opened. */
 int use_up_descriptors(int fd[], int max);
 
 /* Wait until one message has come back, with this status and opcode. */
@@ -74,7 +75,7 @@ void a_killed_peer_returns_each_once(void);
 void waiting_for_room_uses_no_processor(void);
 void strangers_get_half_of_the_room(void);
 void tags_set_after_the_call(void);
-/* The other process of the tests of api_peers.c: am_api child MODE. */
+/* main() of the second process in the tests of api_peers.c (am_api child MODE). */
 int peer(const char *mode);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The codes that every call returns (am_api): before AM_Init, for NULL and impossible numbers, when a resource is used
- * up, in handlers; and the state of a new endpoint.
+ * The codes of every call (am_api): before AM_Init, for NULL and impossible numbers, when a
+ * resource is used up, in handlers. Also the state of a new endpoint.
  */
 #include "tests/am/api.h"
 
@@ -12,9 +12,9 @@
 
 #define GIVES(code, call) CHECK((call) == (code))
 
-/* ---- before the start, and NULL ------------------------------------------------------------------------ */
+/* ---- before the start, and NULL -------------------------------------------------------------- */
 
-/* The calls that take a token, with this token; each must return `code`. */
+/* Make each call that takes a token with this token. Each call must return `code`. */
 static void calls_of_a_token(void *token, int code)
 {
     amvia_returned_t back;
@@ -32,7 +32,7 @@ static void calls_of_a_token(void *token, int code)
     GIVES(code, AM_ReplyXfer0(token, 0, REP, &byte, 1));
 }
 
-/* The calls that take a bundle or an endpoint, with NULL; each must return `code`. */
+/* Make each call that takes a bundle or an endpoint with NULL. Each call must return `code`. */
 static void calls_of_an_object(int code)
 {
     char byte = 0;
@@ -128,7 +128,7 @@ void null_is_no_argument(void)
     GIVES(AM_ERR_BAD_ARG, AMX_ResetEndpointStatistics(NULL));
     GIVES(AM_ERR_BAD_ARG, AMX_AggregateStatistics(NULL, NULL));
     GIVES(AM_ERR_BAD_ARG, AMX_SetHandlerCallbacks(NULL, NULL, NULL));
-    /* An impossible index, or one that is not mapped, in every kind of request. */
+    /* Every kind of request refuses an index outside of the table. */
     for (int dest = -1; dest <= 256; dest += 257) {
         GIVES(AM_ERR_BAD_ARG, AM_Request0(a, dest, REQ));
         GIVES(AM_ERR_BAD_ARG, AM_RequestI0(a, dest, REQ, "", 0));
@@ -138,20 +138,20 @@ void null_is_no_argument(void)
     }
     GIVES(AM_ERR_BAD_ARG, AM_Request0(a, 1, REQ));
     GIVES(AM_ERR_BAD_ARG, AM_GetXfer0(a, 0, 0, REQ, 0, (size_t)AM_MaxLong() + 1));
-    /* An unmapped entry is reported by the code, not by a message that comes back with EBADENTRY. */
+    /* A request to a bad index returns an error, so handler 0 does not get EBADENTRY. */
     CHECK(returned == 0);
     exchange();
     tear_down();
 }
 
-/* ---- used up ------------------------------------------------------------------------------------------- */
+/* ---- used up --------------------------------------------------------------------------------- */
 
 void a_full_table(void)
 {
     int index;
 
     set_up();
-    for (int i = 0; i < 254; i++) /* 0 and 3 are mapped */
+    for (int i = 0; i < 254; i++) /* entries 0 and 3 of the 256 are mapped */
         OK(AM_MapAny(a, &index, name_b, TAG_B));
     CHECK(index == 255);
     GIVES(AM_ERR_RESOURCE, AM_MapAny(a, &index, name_b, TAG_B));
@@ -162,7 +162,6 @@ void a_full_table(void)
     tear_down();
 }
 
-/* Open descriptors until the limit of the process is reached. */
 int use_up_descriptors(int fd[], int max)
 {
     struct rlimit limit;
@@ -206,9 +205,9 @@ void without_resources(void)
     tear_down();
 }
 
-/* ---- tokens, handlers ----------------------------------------------------------------------------------- */
+/* ---- tokens, handlers ------------------------------------------------------------------------ */
 
-static void *token_of[3]; /* the token of a request's handler, of a reply's, and of handler 0 */
+static void *token_of[3]; /* tokens of a request handler, a reply handler and handler 0 */
 
 static void on_request_keep(void *token, int x)
 {
@@ -271,7 +270,7 @@ void spent_tokens(void)
         GIVES(AM_ERR_RESOURCE, AMX_GetTokenInfo(token_of[i], &h, &category, &request));
     }
     CHECK(ran == 1 && replied == 1 && returned == 1);
-    /* The same from an endpoint to itself, where the handlers nest. */
+    /* If a sends to itself, the reply's handler runs inside the request's handler. */
     OK(AM_Request1(a, 3, REQ, 41));
     CHECK(ran == 2 && replied == 2);
     exchange();
@@ -282,7 +281,7 @@ static void on_change(void *token)
 {
     static char other[100];
 
-    /* The senders that may write into b's segment must agree first; a handler cannot wait for that. */
+    /* AM_SetSeg would have to wait for senders to b's segment, but a handler cannot wait. */
     GIVES(AM_ERR_RESOURCE, AM_SetSeg(b, other, sizeof(other)));
     OK(AM_SetSeg(a, other, sizeof(other)));
     ran++;
@@ -298,7 +297,7 @@ void segments_in_handlers(void)
     set_up();
     OK(AM_SetHandler(b, HELD, on_change));
     pattern_fill(seg_b, sizeof(seg_b), 5);
-    do { /* until a long message is written straight into the segment */
+    do { /* repeat until a long message is written straight into the segment */
         OK(AM_RequestXfer1(a, 0, 0, BULK, seg_b, 4000, 5));
         asked++;
         WAIT_FOR(bundle, replied == asked);
@@ -312,12 +311,12 @@ void segments_in_handlers(void)
     tear_down();
 }
 
-/* ---- the va_list forms ----------------------------------------------------------------------------------- */
+/* ---- the va_list forms ----------------------------------------------------------------------- */
 
 enum { FORM_SHORT, FORM_MEDIUM, FORM_LONG, FORM_GET, FORMS };
 static int form_answered;
 
-/* A call of the form with two arguments: a reply to the token, or a request if the token is NULL. */
+/* Send a message of this form with two arguments: a reply to token, or a request if NULL. */
 static int of_form(int form, void *token, ...)
 {
     static char bytes[100];
@@ -363,7 +362,7 @@ static void on_answer_short(void *token, int x, int y)
 
 static void on_answer_bulk(void *token, void *buf, size_t nbytes, int x, int y)
 {
-    CHECK((x == 81 && y == -82) || (x == 71 && y == -72)); /* of a get: the requester's */
+    CHECK((x == 81 && y == -82) || (x == 71 && y == -72)); /* 71, -72: arguments of the get */
     CHECK(nbytes == 100);
     form_answered++;
 }
@@ -389,7 +388,7 @@ void variadic_twins(void)
     tear_down();
 }
 
-/* ---- objects --------------------------------------------------------------------------------------------- */
+/* ---- objects --------------------------------------------------------------------------------- */
 
 void a_new_endpoint(void)
 {
@@ -409,7 +408,7 @@ void a_new_endpoint(void)
     for (int i = 0; i < n; i++)
         CHECK(AM_GetTranslationInuse(ep, i) == AM_ERR_RESOURCE);
     CHECK(!AMX_enEqual(name, name_a) && !AMX_enEqual(name, name_b));
-    /* A new endpoint refuses all messages (AM_NONE), and has no handlers. */
+    /* A new endpoint has the tag AM_NONE, so it refuses all messages. It has no handlers. */
     OK(AM_Map(a, 9, name, 5));
     OK(AM_Request1(a, 9, REQ, 1));
     COMES_BACK(EBADTAG, AM_REQUEST_M);
@@ -432,11 +431,11 @@ void freeing_a_bundle_of_several(void)
     for (int i = 0; i < 5; i++) {
         OK(AM_AllocateEndpoint(other, &ep[i], &name[i]));
         OK(AM_SetTag(ep[i], 5));
-        OK(AM_SetHandler(ep[i], REQ, exchange)); /* anything: it is never called */
+        OK(AM_SetHandler(ep[i], REQ, exchange)); /* any function, because no call reaches it */
         OK(AM_Map(a, 10 + i, name[i], 5));
     }
     OK(AM_FreeBundle(other));
-    /* AM_FreeBundle has freed all of its endpoints. */
+    /* AM_FreeBundle has freed all endpoints of the bundle. */
     for (int i = 0; i < 5; i++) {
         OK(AM_Request1(a, 10 + i, REQ, 1));
         COMES_BACK(EBADENDPOINT, AM_REQUEST_M);
@@ -455,7 +454,7 @@ void mapping_after_the_first_traffic(void)
     OK(AM_Request1(a, at, REQ, 1));
     WAIT_FOR(bundle, replied == 2);
     OK(AM_UnMap(a, at));
-    /* The connection belongs to the pair of endpoints, not to the entry of the table. */
+    /* The connection of the two endpoints stays when an entry of the table is unmapped. */
     exchange();
     OK(AM_UnMap(a, 0));
     GIVES(AM_ERR_BAD_ARG, AM_Request1(a, 0, REQ, 1));
@@ -464,7 +463,7 @@ void mapping_after_the_first_traffic(void)
     tear_down();
 }
 
-/* ---- sleeping -------------------------------------------------------------------------------------------- */
+/* ---- sleeping -------------------------------------------------------------------------------- */
 
 static int sleeper; /* atomic: the thread's id */
 
@@ -475,7 +474,6 @@ static void *sleep_once(void *arg)
     return arg;
 }
 
-/* Nanoseconds of processor time that a thread of this process has used. */
 static long long used_ns(int thread)
 {
     char path[64];
@@ -489,7 +487,7 @@ static long long used_ns(int thread)
     return ns;
 }
 
-/* A waiting thread soon uses no processor time at all, and a message wakes it. */
+/* A waiting thread soon uses no more processor time, and a message wakes the thread. */
 void sleeping_uses_no_processor(void)
 {
     struct timespec nap = {.tv_nsec = 2000000};

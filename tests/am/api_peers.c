@@ -1,7 +1,7 @@
 /*
- * Messages that come back from another process (am_api): a process with the other variant, one without descriptors to
- * connect with, and one that is killed when all credits are used; also one with room for one connection. The other
- * process is am_api again: it writes its endpoint's name to standard output, and ends when its input ends.
+ * Messages that come back from a second process, which is also am_api. The second process has the
+ * other protocol variant, or no free descriptors, or is killed, or may have only one connection.
+ * The second process prints its endpoint's name, and ends when its input ends.
  */
 #include "tests/am/api.h"
 
@@ -18,7 +18,7 @@ struct child {
     int to, from;
 };
 
-/* Start a process whose endpoint accepts every tag (not in mode "late tag"), and map the endpoint at 9. */
+/* Start a child and map its endpoint at index 9. It accepts every tag, but not if "late tag". */
 static struct child child_start(const char *mode)
 {
     struct child c;
@@ -53,7 +53,7 @@ static void child_end(const struct child *c, int status)
     close(c->from);
 }
 
-/* Number of endpoints that call a process without knowing its tag. */
+/* Number of endpoints that send to the child's endpoint without knowing its tag. */
 #define STRANGERS 6
 
 static int took;
@@ -65,7 +65,7 @@ static void take(void *token, int arg)
     took++;
 }
 
-/* Written by a child in mode "tally" at its end: the most connections at one time, and the requests received. */
+/* What a child in mode "tally" reports: most connections at one time, and requests received. */
 struct tally {
     int live_max, took;
 };
@@ -91,7 +91,7 @@ int peer(const char *mode)
     if (strcmp(mode, "late tag") == 0) {
         char go;
 
-        /* Until it says so, the other process calls an endpoint without a tag. */
+        /* Until the parent has written, the parent's calls find an endpoint without a tag. */
         CHECK(read(0, &go, 1) == 1);
         OK(AM_SetTag(b, TAG_B));
     }
@@ -107,14 +107,14 @@ int peer(const char *mode)
         tally.live_max = (int)counts.live_max;
         CHECK(write(1, &tally, sizeof(tally)) == sizeof(tally));
     }
-    /* Free the descriptors: sanitizers need some at the end. */
+    /* Free the descriptors, because sanitizers need descriptors when the process ends. */
     CHECK(setrlimit(RLIMIT_NOFILE, &before) == 0);
     while (fds > 0)
         close(fd[--fds]);
     return 0;
 }
 
-/* A process of the other variant cannot understand our call. */
+/* A process of the other protocol variant must refuse our call. */
 void another_variant_is_refused(void)
 {
     const char *ours = getenv("VIPAM_VARIANT");
@@ -134,7 +134,7 @@ void another_variant_is_refused(void)
     tear_down();
 }
 
-/* A connection needs memory files: without descriptors there is none, on either side. */
+/* A connection needs memory files. So without free descriptors neither side can connect. */
 void no_resources_here_or_there(void)
 {
     struct rlimit before;
@@ -157,7 +157,7 @@ void no_resources_here_or_there(void)
     tear_down();
 }
 
-/* Requests that came back from the killed process, as bits. */
+/* Bit n: request n has come back from the killed process. */
 static unsigned back;
 
 static void on_dead(int status, op_t opcode, void *token)
@@ -172,7 +172,7 @@ static void on_dead(int status, op_t opcode, void *token)
     returned++;
 }
 
-/* All credits are used when the peer dies. Each of these requests comes back once, and later requests, too. */
+/* All credits are in use when the peer dies. Each request, also a later one, comes back once. */
 void a_killed_peer_returns_each_once(void)
 {
     struct child c;
@@ -210,7 +210,6 @@ static double seconds(clockid_t clock)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* Number of times that this thread has slept. */
 static long sleeps(void)
 {
     struct rusage usage;
@@ -219,7 +218,7 @@ static long sleeps(void)
     return usage.ru_nvcsw;
 }
 
-/* The other process keeps its only connection for a second before it closes it for the next one. */
+/* The child may have one connection, and keeps each connection for at least one second. */
 void waiting_for_room_uses_no_processor(void)
 {
     double begin, used;
@@ -242,15 +241,15 @@ void waiting_for_room_uses_no_processor(void)
     OK(AM_Request1(b, 9, REQ, 1));
     begin = seconds(CLOCK_MONOTONIC) - begin;
     used = seconds(CLOCK_THREAD_CPUTIME_ID) - used;
-    CHECK(begin > 0.5); /* it did have to wait */
+    CHECK(begin > 0.5); /* the call has waited */
     CHECK(4 * used < begin);
-    CHECK((double)(sleeps() - slept) < 1500 * begin); /* the library looks once per millisecond */
+    CHECK((double)(sleeps() - slept) < 1500 * begin); /* AM looks for room once per ms */
     CHECK(returned == 0);
     child_end(&c, 0);
     tear_down();
 }
 
-/* Callers that are accepted only because of AM_ALL share half of the process's connections; each gets its turn. */
+/* Callers without the endpoint's tag (the endpoint has AM_ALL) get only half the connections. */
 void strangers_get_half_of_the_room(void)
 {
     struct tally tally;
@@ -285,12 +284,12 @@ static void *let_go(void *child)
 {
     const struct child *c = child;
 
-    usleep(300000); /* so that the call comes before the tag is set, which is the harder case */
+    usleep(300000); /* AM_Request1 should begin before the child sets the tag */
     CHECK(write(c->to, "x", 1) == 1);
     return NULL;
 }
 
-/* A call that comes before the called program has set its tag waits until this program polls. */
+/* A request to an endpoint without a tag waits until the endpoint's program first polls. */
 void tags_set_after_the_call(void)
 {
     pthread_t thread;
@@ -302,7 +301,7 @@ void tags_set_after_the_call(void)
     CHECK(pthread_create(&thread, NULL, let_go, &c) == 0);
     OK(AM_Request1(a, 9, REQ, 1));
     CHECK(pthread_join(thread, NULL) == 0 && returned == 0);
-    /* If the tag is wrong then, the message comes back. */
+    /* If that program sets a tag that the sender does not have, the request comes back. */
     OK(AM_UnMap(a, 9));
     child_end(&c, 0);
     c = child_start("late tag");

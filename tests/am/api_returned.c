@@ -1,5 +1,5 @@
 /*
- * Messages that the receiving endpoint refuses: they come back to handler 0, with the reason (am_api).
+ * Messages that the receiver refuses come back to handler 0 with the reason (am_api).
  */
 #include "tests/am/api.h"
 
@@ -19,7 +19,7 @@ void wrong_tags_come_back(void)
     CHECK(last_returned.reason == EBADTAG && last_returned.dest == 0 &&
           last_returned.handler == REQ && last_returned.numargs == 3 && last_returned.arg[2] == 3 &&
           last_returned.nbytes == 0);
-    /* An endpoint with AM_ALL accepts every tag, with AM_NONE no tag. */
+    /* An endpoint with AM_ALL accepts every tag; an endpoint with AM_NONE accepts no tag. */
     OK(AM_SetTag(b, AM_ALL));
     exchange();
     OK(AM_SetTag(b, AM_NONE));
@@ -29,14 +29,14 @@ void wrong_tags_come_back(void)
     OK(AM_SetTag(b, TAG_B));
     OK(AMX_SetTranslationTag(a, 0, TAG_B));
     exchange();
-    /* A reply carries the requester's tag. A requester with AM_NONE refuses it. */
+    /* A reply carries the requester's tag. A requester with AM_NONE refuses the reply. */
     OK(AM_SetTag(a, AM_NONE));
     OK(AM_Request1(a, 0, REQ, 1));
     COMES_BACK(EREPLYREJECTED, AM_REPLY_M);
     CHECK(last_returned.reason == EBADTAG && last_returned.dest == -1);
     CHECK(AMX_enEqual(returned_from, name_a));
     OK(AM_SetTag(a, TAG_A));
-    /* A message with the old tag that still waits comes back. */
+    /* If b's tag changes before b polls, the request carries the old tag. So it comes back. */
     OK(AM_Request1(a, 0, REQ, 1));
     OK(AM_SetTag(b, 99));
     WAIT_FOR(bundle, returned == 1);
@@ -47,7 +47,7 @@ void wrong_tags_come_back(void)
     tear_down();
 }
 
-/* The tag is checked before a connection is made, so a caller with a wrong tag takes no connection. */
+/* A caller with a wrong tag gets no connection: the tag is checked first. */
 void calls_without_the_tag_get_no_connection(void)
 {
     amvia_counts_t before, after;
@@ -104,14 +104,14 @@ void segments_are_judged_at_delivery(void)
     COMES_BACK(EBADSEGOFF, AM_REQUEST_XFER_M);
     OK(AM_RequestXfer1(a, 0, sizeof(seg_b) + 1000, BULK, source, 0, 5)); /* no bytes to write */
     WAIT_FOR(bundle, replied == 2);
-    /* Several times, so that the later messages may be written straight into the segment. */
+    /* The sender may write the later ones of these messages straight into the segment. */
     for (int i = 0; i < 4; i++) {
         memset(seg_b, 0, sizeof(seg_b));
         OK(AM_RequestXfer1(a, 0, 10, BULK, source, 15000, 5));
         WAIT_FOR(bundle, replied == 3 + i);
         CHECK(pattern_good(seg_b + 10, 15000, 5));
     }
-    /* Another segment: the sender no longer uses its knowledge of the old one. */
+    /* After AM_SetSeg the sender must use the new segment. */
     memset(seg_b, 0, sizeof(seg_b));
     OK(AM_SetSeg(b, other, sizeof(other)));
     OK(AM_RequestXfer1(a, 0, 10, BULK, source, 15000, 5));
@@ -124,13 +124,13 @@ void segments_are_judged_at_delivery(void)
     OK(AM_SetSeg(b, NULL, 0));
     OK(AM_RequestXfer1(a, 0, 0, BULK, source, 5000, 5));
     COMES_BACK(EBADSEGOFF, AM_REQUEST_XFER_M);
-    /* The segment is the whole address space. */
+    /* b's segment is now the whole address space. */
     OK(AM_SetSeg(b, NULL, UINTPTR_MAX));
     memset(other, 0, sizeof(other));
     OK(AM_RequestXfer1(a, 0, (uintptr_t)other, BULK, source, 5500, 5));
     WAIT_FOR(bundle, replied == 10);
     CHECK(pattern_good(other, 5500, 5));
-    /* A long reply that does not fit. */
+    /* A long reply that does not fit into a's segment comes back. */
     OK(AM_SetSeg(a, seg_b, 1000));
     OK(AM_Request2(a, 0, LONG_ANSWER, 0, 2000));
     COMES_BACK(EREPLYREJECTED, AM_REPLY_XFER_M);
@@ -214,7 +214,7 @@ void the_default_aborts(void)
     close(fd[0]);
 }
 
-/* ---- refused replies; the credit of a returned request -------------------------------------------------- */
+/* ---- refused replies; the credit of a returned request --------------------------------------- */
 
 static int answer_as; /* the kind of reply: AM_REPLY_... */
 
@@ -230,7 +230,7 @@ static void on_answer_as(void *token)
         OK(AM_ReplyXfer1(token, 0, 99, bytes, sizeof(bytes), 5));
 }
 
-/* Every kind of refused reply comes back to the replying endpoint, from another endpoint and from itself. */
+/* Every kind of refused reply comes back to its sender, also if an endpoint replies to itself. */
 void refused_replies_come_back(void)
 {
     set_up();
@@ -243,7 +243,7 @@ void refused_replies_come_back(void)
             CHECK(last_returned.reason == EBADHANDLER && last_returned.handler == 99);
             CHECK(last_returned.dest == -1 && last_returned.arg[0] == 5);
         }
-    /* A long reply to an endpoint without a segment. */
+    /* A long reply to an endpoint without a segment comes back. */
     OK(AM_Request2(a, 0, LONG_ANSWER, 0, 100));
     COMES_BACK(EREPLYREJECTED, AM_REPLY_XFER_M);
     CHECK(last_returned.reason == EBADSEGOFF && last_returned.nbytes == 100);
@@ -260,7 +260,7 @@ static void *ask_again(void *arg)
     return arg;
 }
 
-/* While this handler runs, another thread must find the only credit free. */
+/* Handler 0. When it runs, the only credit must be free again for another thread. */
 static void on_return_ask(int status, op_t opcode, void *token)
 {
     pthread_t thread;

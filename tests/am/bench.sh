@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A short run of am_contend (bench/am): every kind of server answers every client, also when all clients share one
-# connection, and the program prints the lines that `bench/run am` reads. Run by two_vipd.sh.
+# A short run of am_contend (bench/am). Every kind of server must answer every client, also when
+# clients share one connection. `bench/run am` must be able to read the output. Run by two_vipd.sh.
 # usage: bench.sh BUILD_DIR
 set -u
 build=$1

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks that every function of libvipam has a line in codes.txt, that every code of codes.txt has come in a passing
-# test, that the tests of each row of rows.txt have passed, and that the table of doc/active-messages.md is current.
+# Checks: codes.txt has a line for every function of libvipam; each code of codes.txt has come in a
+# passing test; the tests of rows.txt have passed; the table of doc/active-messages.md is current.
 # usage: covered.sh CODES_DIR LIBVIPAM            (ctest: am_codes_covered; CODES_DIR is what AM_TEST_CODES named)
 #        covered.sh --write CODES_DIR LIBVIPAM    write the table into the document
 set -u

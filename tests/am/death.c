@@ -1,7 +1,7 @@
 /*
- * Three processes send each other messages of all sizes without pause; at a random time one process is killed. Each
- * request of the two others must be answered or come back, exactly once: a request to the dead process with
- * EUNREACHABLE. No process may wait for ever. The victim is on host B of two_vipd.sh.
+ * Three processes send each other messages of all sizes without pause. At a random time one process
+ * is killed. Each request of the other two must be answered or come back, exactly once; requests to
+ * the dead process come back with EUNREACHABLE. The victim is on host B of two_vipd.sh.
  *
  * usage: death poll|block [ROUNDS [SEED]]
  */
@@ -20,7 +20,7 @@ enum { REQ = 1, REP, BIG };
 #define VICTIM    2
 #define SEGMENT   300000
 
-/* Counts of a process's requests, and of their answers and returns. */
+/* A process's counts: requests sent, requests answered, requests that came back. */
 struct account {
     int sent, replied, returned;
 };
@@ -129,7 +129,7 @@ static void map_all(en_t *names)
         OK(AM_Map(ep, i, names[i], AM_ALL));
 }
 
-/* A child: send requests to the others until the parent writes to the input, then report the counts. */
+/* A child: send requests to the other processes until the parent writes; then report the counts. */
 static int child(int me)
 {
     en_t names[PROCESSES];
@@ -212,13 +212,13 @@ static void round_of(char **argv)
         send_one(1 + (int)draw(PROCESSES - 1));
     kill(c[VICTIM].pid, SIGKILL);
     CHECK(waitpid(c[VICTIM].pid, &status, 0) == c[VICTIM].pid);
-    /* Go on sending to the victim until at least three requests have come back. */
+    /* Send to the dead victim until at least three requests have come back. */
     for (int i = 0; i < 3 || victim_returned < 3; i++)
         send_one(VICTIM);
     send_one(1);
     all_of(c[1].to, "x", 1, true);
     WAIT_FOR(bundle, account.replied + account.returned == account.sent);
-    while (!readable(c[1].from)) /* answer its last requests */
+    while (!readable(c[1].from)) /* answer the other child's last requests */
         OK(AM_Poll(bundle));
     all_of(c[1].from, &theirs, sizeof(theirs), false);
     check_account("parent", &account);

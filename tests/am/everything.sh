@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# All combinations, of which ctest runs a part: jobs of 1, 2, 3, 4 and 8 processes, polling and blocking, over loop, udp
-# and udp with 2 % of the packets lost; every call alone; AM_PAR in one process and in jobs. Takes a few minutes.
+# All combinations (ctest runs some): jobs of 1, 2, 3, 4 and 8 processes, polling and blocking, over
+# loop, udp and udp with 2 % loss; each call alone; AM_PAR in one process and in jobs.
 # usage: everything.sh BUILD_DIR [ROUNDS]     (rounds of the traffic program; 3 by default)
 set -u
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Two hosts: two network namespaces joined by a veth pair, a vipd in each, and a job whose processes
-# are spread over both.
+# A job with processes on two hosts: two network namespaces with a vipd each, joined by a veth pair.
 # usage: hosts.sh BUILD_DIR PROGRAM
 set -u
 here=$(cd "$(dirname "$0")/../.." && pwd)

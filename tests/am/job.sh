@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The library of job/ under every launcher: amrun, MPICH's mpiexec, Open MPI's mpirun, and without a launcher. Tests
+# The library of job/ under amrun, MPICH's mpiexec, Open MPI's mpirun, and without a launcher:
 # ranks, gathered bytes, barriers, and the end of a job that loses a process.
 # usage: job.sh BUILD_DIR
 set -u
@@ -10,9 +10,9 @@ bad=0
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-# One host, so no ssh is needed; it may not be installed.
+# The job is on one host, so tell mpirun not to look for ssh, which may be missing.
 export OMPI_MCA_plm=isolated
-# libpmix does not free all of its memory; the leak sanitizer shall check only ours.
+# libpmix does not free all of its memory. The leak sanitizer must ignore this.
 export LSAN_OPTIONS=suppressions=$(cd "$(dirname "$0")" && pwd)/pmix.supp:print_suppressions=0
 
 fail() {
@@ -62,7 +62,7 @@ expect 1 "process 0 has ended while process [12] waits" "$amrun" -n 3 "$jobs" le
 expect 127 "no-such-program: No such file" "$amrun" -n 8 no-such-program
 [ "$(grep -c 'No such file' "$log")" = 1 ] || fail "amrun says more than once that there is no such program"
 
-# amrun prints a message once if all processes have sent it. It is stopped until all of them have sent it.
+# amrun prints a message that all processes send only once. Stop amrun until all have sent theirs.
 lines() { # lines N TEXT: wait until N lines of the log have TEXT, at most a minute
     for _ in $(seq 1200); do
         [ "$(grep -c "$2" "$log")" -ge "$1" ] && return
@@ -90,7 +90,7 @@ expect 0 usage "$amrun" --help
 expect 0 amrun "$amrun" --version
 expect 0 "" "$amrun" -n 2 sh -c 'test "$PMI_SIZE" = 2'
 
-# A program that a process of the job has started ends with the job.
+# If a process of the job has started a program, this program must end with the job.
 mark=$(mktemp -u)
 expect 3 "" "$amrun" -n 2 sh -c 'if [ $PMI_RANK = 0 ]; then sleep 1000 & echo $! >'"$mark"'; wait; else
     while [ ! -s '"$mark"' ]; do sleep 0.05; done; exit 3; fi'

@@ -1,5 +1,5 @@
 /*
- * A process of a job, for job.sh: joins, gathers bytes, passes barriers, and ends as the arguments say.
+ * A job's process, for job.sh: joins the job, gathers bytes, passes barriers, ends as argv says.
  * usage: jobs good | exit RANK CODE | kill RANK | abort RANK CODE | leave RANK | complain FILE
  * complain: all processes abort with the same message when FILE exists.
  */
@@ -12,7 +12,7 @@
 
 #include "job/job.h"
 
-/* More bytes than one value of the wire protocol holds. */
+/* More bytes than a value of the PMI-1 protocol can have. */
 #define BYTES 1500
 
 static int failed(const char *what)

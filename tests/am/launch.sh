@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# An AM program under every launcher: amrun, MPICH's mpiexec, Open MPI's mpirun; exit codes of
-# AMX_SPMDExit reach the shell; a process that is killed ends the job. Run by two_vipd.sh.
+# An AM program under amrun, MPICH's mpiexec and Open MPI's mpirun. The shell must get the exit code
+# of AMX_SPMDExit, and a killed process must end the job. Run by two_vipd.sh.
 # usage: launch.sh BUILD_DIR PROGRAM
 set -u
 build=$1

@@ -1,6 +1,6 @@
 /*
- * Many endpoints in two processes. Each endpoint maps every other and sends requests to some of them, with room for few
- * connections. No request may be lost when connections are made on first use, closed by agreement and made again.
+ * Many endpoints in two processes. Each maps all others and sends requests to some. Only few
+ * connections may exist, so they are often closed and made again. No request may be lost.
  *
  * usage: amrun -n 2 many poll|block ENDPOINTS [MESSAGES]       (ENDPOINTS: of one process)
  */
@@ -25,7 +25,7 @@ static tag_t tag_of(int process, int i)
     return (tag_t)(process * 100000 + i + 10);
 }
 
-/* The request's argument says for which endpoint it was; the tag of the endpoint must agree. */
+/* The request was sent to endpoint `to`, so the receiving endpoint must have the tag of `to`. */
 static void on_req(void *token, int to, int from_process, int from)
 {
     ep_t own;
@@ -108,7 +108,7 @@ int main(int argc, char **argv)
         from = (int)(state >> 8) % endpoints;
         state = state * 1664525u + 1013904223u;
         to = (int)(state >> 8) % (procs * endpoints);
-        /* A connection inside this process would take room for both of its ends. */
+        /* Two endpoints of this process must not connect: such a connection would count twice. */
         if (to / endpoints == me && all[to].name.number != mine[from].name.number)
             to = from + me * endpoints;
         OK(AM_Request3(ep[from], to, REQ, to % endpoints, me, from));

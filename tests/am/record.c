@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Limit of the pairs of call and code in one test: there are about 70 calls, with few codes each. */
+/* Most pairs of call and code in one test. There are about 70 calls. Each has few codes. */
 #define PAIRS_MAX 512
 
 static const char *const code_names[] = {"AM_OK",           "AM_ERR_NOT_INIT", "AM_ERR_BAD_ARG",

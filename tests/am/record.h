@@ -1,11 +1,11 @@
 /*
- * Records the results of the calls of am.h in the tests. With AM_TEST_CODES=FILE in the environment, each test that has
- * passed appends the returned codes and the messages that came back to handler 0 to FILE, as lines
+ * Records the results of the calls of am.h. With AM_TEST_CODES=FILE in the environment, a passed
+ * test appends to FILE its returned codes and the messages that came back to handler 0, as lines
  *
  *     CALL <tab> CODE <tab> TEST
  *
- * and "passed <tab> - <tab> TEST". tests/am/covered.sh compares the lines with codes.txt and rows.txt. Each call is a
- * macro here that records the code of the function with the same name. amtest.h includes this file.
+ * and "passed <tab> - <tab> TEST". tests/am/covered.sh compares the lines with codes.txt and
+ * rows.txt. Each call is a macro here, which records the code of the function of the same name.
  */
 #ifndef TESTS_AM_RECORD_H
 #define TESTS_AM_RECORD_H
@@ -17,7 +17,7 @@ void am_test_begin(void);
 /* The test has passed; `test` is "PROGRAM:NAME". */
 void am_test_passed(const char *test);
 
-/* Record that the call has returned this code; returns the code. Any thread may call it. `call` must stay valid. */
+/* Record that a call has returned this code. Returns code. Any thread. `call` must stay valid. */
 int am_test_came(const char *call, int code);
 /* Record a message that came back to handler 0; `reason` is from amvia_GetReturned. */
 void am_test_returned(int status, op_t opcode, int reason);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Jobs of Active Messages on two hosts go on, and lose nothing, although each vipd ends again and again meanwhile.
+# Jobs of Active Messages on two hosts must lose nothing, although each vipd ends several times.
 # usage: restarts.sh BUILD_DIR PROGRAM [TIMES]
 set -u
 cd "$(dirname "$0")/../.." || exit 1

@@ -1,8 +1,8 @@
 /*
- * A VIPL program that calls the endpoints of a job of Active Messages, for strangers.sh. It pretends to be each process
- * of the job, but has no key and no tag of the job. Every call must be rejected.
+ * For strangers.sh: a VIPL program calls the endpoints of a job of Active Messages. It pretends to
+ * be a process of the job, but has no key and no tag of the job. All calls must be rejected.
  * usage: am_stranger NUMBER...           the discriminators of the processes
- *        am_stranger --flood NUMBER...   such calls without end, as many at a time as possible
+ *        am_stranger --flood NUMBER...   makes such calls without end, 256 at a time
  */
 #include <stdint.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 #include "am/internal.h"
 #include "tests/lib/stranger.h"
 
-/* The private data of a call in version 1. */
+/* The private data of a call in version 1 of AM's wire protocol. */
 struct old_call {
     uint32_t magic;
     uint8_t version, lane, lanes, reserved;
@@ -80,7 +80,7 @@ static void call_as(uint64_t called, uint64_t process)
     }
 }
 
-/* Many calls at the same time, without looking at the answers. */
+/* Call without end, with 256 calls at the same time, and ignore the answers. */
 static void flood(const uint64_t *number, int count)
 {
     enum { VIS = 256 };

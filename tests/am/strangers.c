@@ -1,6 +1,6 @@
 /*
- * A job that strangers call, for strangers.sh. It polls until the file argv[1] exists. Then every process sends a
- * request to every other process, and all requests must be answered.
+ * A job that strangers call, for strangers.sh. It polls until the file argv[1] exists. Then each
+ * process sends a request to each other process, and all requests must be answered.
  * usage: am_strangers FILE
  */
 #include <unistd.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Strangers call the endpoints of a job: they are rejected, and the job goes on. Then strangers call another job without
-# a pause, and this job must end well, too. As root the strangers are another user; otherwise they are the same user.
+# Strangers call the endpoints of a job. The calls must be rejected, and the job must end well. Then
+# strangers call another job without a pause; it must end well, too. As root: as another user.
 # usage: two_vipd.sh BUILD loop strangers.sh BUILD_DIR JOB STRANGER
 set -u
 build=$1
@@ -30,7 +30,7 @@ begin_job() {
     bad=1
 }
 
-# end_job WHAT: let the job go on, and wait for its end
+# end_job WHAT: make the file for which the job waits, then wait for the end of the job
 end_job() {
     touch "$VIP_WORK/go"
     wait $job

@@ -1,7 +1,7 @@
 /*
- * AM_PAR: threads that request, poll and sleep on one bundle at the same time. Handlers of one endpoint must never run
- * at the same time; every request must be answered; each sleeping thread must wake for its event. In a job the threads
- * of each process send requests to the servers of all processes.
+ * AM_PAR: threads make requests, poll and sleep on one bundle at the same time. Handlers of one
+ * endpoint must not run at the same time; all requests must be answered; each sleeping thread must
+ * wake for its event. In a job the threads of each process use the servers of all processes.
  *
  * usage: threads poll|block THREADS REQUESTS
  */
@@ -23,9 +23,9 @@ static ep_t client, server;
 static char segment[PROCS_MAX * THREADS_MAX * PLACE_BYTES];
 static int me, procs, threads, requests;
 
-/* Plain counters, because handlers of one endpoint do not run at the same time; a thread sanitizer checks that. */
+/* Plain variables: an endpoint's handlers run one at a time, as the thread sanitizer checks. */
 static int in_server, in_client, served, answered;
-/* Atomic: answers of each thread, and requests to our server. */
+/* Atomic counts: answers that each thread has got; requests that this server has got. */
 static int done[THREADS_MAX], served_all;
 
 static void enter(int *inside)
@@ -104,7 +104,7 @@ static void *work(void *arg)
         if (i % 4 == 3)
             WAIT_FOR(bundle, __atomic_load_n(&done[thread], __ATOMIC_ACQUIRE) == i + 1);
     }
-    /* Each server gets as many requests as each process sends. */
+    /* A server gets as many requests as a process sends. */
     WAIT_FOR(bundle, __atomic_load_n(&done[thread], __ATOMIC_ACQUIRE) == requests &&
                          __atomic_load_n(&served_all, __ATOMIC_ACQUIRE) == threads * requests);
     return NULL;

@@ -1,10 +1,10 @@
 /*
- * Every request and reply, with every number of arguments, in all three sizes, from every process to every process;
- * then bulk data of exactly AM_MaxLong bytes, in one and in both directions.
+ * Every request and reply, with every number of arguments, in all three sizes, from each process to
+ * each process. Then bulk data of exactly AM_MaxLong bytes, in one and in both directions.
  *
  * usage: traffic poll|block [ROUNDS]
- *        traffic poll|block until FILE   rounds until the file exists; process 0 says how far it is
- *        traffic exit CODE | die     the last process ends the job in this way; the others wait for ever
+ *        traffic poll|block until FILE   rounds until the file exists; process 0 prints the number
+ *        traffic exit CODE | die     the last process ends the job in this way; the others wait
  */
 #include "tests/am/amtest.h"
 
@@ -21,7 +21,7 @@ static eb_t bundle;
 static ep_t ep;
 static char *segment, *source;
 
-/* Place of a long message of kind n from process p; kinds of replies have other numbers. */
+/* LONG_AT: offset of long message n from process p; requests have n = 0 to 16, replies 17 to 33. */
 #define LONG_BYTES     2000
 #define LONG_AT(p, n)  ((size_t)((p)*34 + (n)) * LONG_BYTES)
 #define SEGMENT_BYTES  (LONG_AT(procs, 0) + 2 * (size_t)AM_MaxLong())
@@ -29,7 +29,7 @@ static char *segment, *source;
 
 #define VALUE(i) ((int)0xBABE7000 + (i))
 
-/* For 0 to 16 arguments: parameters, their check, and the arguments. */
+/* For n = 0 to 16 arguments: Pn has the parameters, Cn checks them, Vn has the arguments. */
 #define P0
 #define P1  P0, int a1
 #define P2  P1, int a2
@@ -81,7 +81,7 @@ static char *segment, *source;
 #define V14 V13, VALUE(14)
 #define V15 V14, VALUE(15)
 #define V16 V15, VALUE(16)
-/* The argument lists above are expanded before the macro f is. */
+/* CALL makes the preprocessor expand the argument lists before the macro f. */
 #define CALL(f, args) f args
 #define EACH(X)                                                                                    \
     X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16)
@@ -181,7 +181,7 @@ EACH(HANDLERS)
     OK(AM_SetHandler(ep, ASYNC_REQ + n, async_req_##n));                                           \
     OK(AM_SetHandler(ep, GET_REP + n, get_rep_##n));
 
-/* The source is overwritten right after each call that is not asynchronous. */
+/* Overwrites the source after each call, because a call that is not asynchronous has copied it. */
 #define SEND(n)                                                                                    \
     OK(CALL(AM_Request##n, (ep, to, SHORT_REQ + n V##n)));                                         \
     pattern_fill(source, MEDIUM + n, (unsigned)me + n);                                            \
@@ -191,7 +191,7 @@ EACH(HANDLERS)
             (ep, to, LONG_AT(me, n), LONG_REQ + n, source, LONG_BYTES - n V##n)));                 \
     memset(source, 0xEE, MEDIUM + n);
 
-/* An asynchronous call is refused while all credits are used; its source must not change until the reply. */
+/* An asynchronous call fails while all credits are used. Its source must stay until the reply. */
 #define SEND_ASYNC(n)                                                                              \
     pattern_fill(source, LONG_BYTES, (unsigned)me + 200 + n);                                      \
     while ((rc = CALL(AM_RequestXferAsync##n, (ep, to, LONG_AT(me, n), ASYNC_REQ + n, source,      \
@@ -226,7 +226,7 @@ static void everything_to(int to)
     EACH(SEND_GET_ASYNC)
 }
 
-/* ---- bulk ------------------------------------------------------------------------------------------ */
+/* ---- bulk ------------------------------------------------------------------------------------ */
 
 static int bulk_seed(int from, int i)
 {
@@ -257,7 +257,7 @@ static void bulk_to(int to, int count)
     WAIT_FOR(bundle, replies == count);
 }
 
-/* Send the bytes back from the place where the request has written them. */
+/* Send the bytes back from the segment, into which the request has written them. */
 static void bounce_req(void *token, void *buf, size_t nbytes, int seed)
 {
     CHECK(nbytes == BIG && pattern_good(buf, nbytes, (unsigned)seed));
@@ -295,14 +295,14 @@ static void bulk(void)
     if (me % 2 == 0)
         bulk_to(right, 3);
     OK(AMX_SPMDBarrier());
-    bulk_to(right, 5); /* both directions */
+    bulk_to(right, 5); /* now all processes send, so data goes in both directions */
     OK(AMX_SPMDBarrier());
     if (me % 2 == 0 && right % 2 == (procs > 1))
         bounce_to(right, 3);
     OK(AMX_SPMDBarrier());
 }
 
-/* The collective calls that carry bytes. */
+/* Tests the collective calls. */
 static void together(char **argv)
 {
     int *all = calloc((size_t)procs, sizeof(int)), mine = me * 3 + 1;
@@ -326,7 +326,7 @@ static void together(char **argv)
     free(many);
 }
 
-/* AMX_SPMDExit calls the first before it ends the job, and the second to end this process. */
+/* AMX_SPMDExit calls on_exit_call, then ends the job, then calls end_process. */
 static void on_exit_call(int code)
 {
     printf("traffic: exit callback: %d\n", code);
@@ -339,10 +339,10 @@ static void end_process(int code)
     _exit(code);
 }
 
-/* Seconds by which one process ends later than the others, as on a busy machine. */
+/* One process ends this many seconds after the others, as on a busy machine. */
 #define LATE_S 5
 
-/* End the job in the way that launch.sh wants. */
+/* For launch.sh: end the job with a code or by a signal, or end one process late. */
 static void end_badly(int argc, char **argv)
 {
     if (argc < 2 || (strcmp(argv[1], "exit") != 0 && strcmp(argv[1], "die") != 0 &&
@@ -367,10 +367,8 @@ static void end_badly(int argc, char **argv)
         OK(AM_Poll(bundle));
 }
 
-/*
- * Is this the last round? Process 0 decides: it makes a file, which all see after the barrier. All
- * processes of the test are on one machine.
- */
+/* True if this is the last round. Process 0 decides: it makes a file that all processes find after
+ * the barrier. (All processes of the test are on one machine.) */
 static bool last_round(const char *file, int round)
 {
     char decision[300];
@@ -418,7 +416,7 @@ int main(int argc, char **argv)
     bulk();
     together(argv);
     OK(amvia_GetCounts(&counts));
-    /* Most bulk data for other processes must have gone straight into the segment. */
+    /* Most bulk data for other processes must have been written straight into their segments. */
     CHECK(procs == 1 || me % 2 == 1 || counts.longs_direct >= 4);
     CHECK(counts.dropped == 0);
     if (me == 0) {

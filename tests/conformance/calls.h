@@ -1,5 +1,5 @@
 /*
- * Handlers of the Notify calls, for the test programs about these calls: a handler records its arguments.
+ * For test programs of the Notify calls: handlers that record the arguments of each handler call.
  * The handlers of one NIC handle run one after the other.
  */
 #ifndef TESTS_CONF_CALLS_H
@@ -81,7 +81,7 @@ static __attribute__((unused)) void *number(uintptr_t n)
     return (void *)n;
 }
 
-/* Connect two ends; if `cq`, bind B's two queues to a CQ. */
+/* Open and connect two ends. If `cq`, bind both queues of b's VI to a CQ. */
 static __attribute__((unused)) void pair(struct end *a, struct end *b, bool cq)
 {
     reset();
@@ -94,8 +94,8 @@ static __attribute__((unused)) void pair(struct end *a, struct end *b, bool cq)
     conf_connect(a, b);
 }
 
-/* Send one message from A. When the function returns, the message is there for the next call of B (Reliable
- * Delivery). */
+/* Send one message from a and wait until the send completes. At Reliable Delivery the message has
+ * then arrived, so the next Done call at the other end returns it. */
 static __attribute__((unused)) void send_one(struct end *a)
 {
     VIP_DESCRIPTOR *desc = conf_desc(a, CONF_DESCS - 1, 0, 64);

@@ -85,7 +85,7 @@ void conf_local(union conf_address *ret, const void *disc, size_t disc_bytes)
 {
     memset(ret, 0, sizeof(*ret));
     ret->net.HostAddressLen = 6;
-    memset(ret->bytes + 4, 0xEE, 6); /* the host part of a local address is ignored */
+    memset(ret->bytes + 4, 0xEE, 6); /* libvipl ignores the host part of a local address */
     ret->net.DiscriminatorLen = (VIP_UINT16)disc_bytes;
     memcpy(ret->bytes + 10, disc, disc_bytes);
 }
@@ -111,7 +111,7 @@ VIP_RETURN conf_ask(VIP_VI_HANDLE vi, const union conf_address *local,
     return rc;
 }
 
-/* The client's half of conf_connect. It runs in a thread, in which cmocka's macros are not allowed. */
+/* The client's half of conf_connect. Its thread must not use the macros of cmocka. */
 struct client {
     struct end *end;
     union conf_address local, remote;
@@ -443,7 +443,7 @@ VIP_DESCRIPTOR *conf_read(struct end *end, unsigned i, size_t offset, size_t byt
     return desc;
 }
 
-/* Time limit of an unreliable message, after which it counts as lost; and the number of tries. */
+/* A lost unreliable message is sent again after CONF_LOST_MS, at most CONF_REPEATS times. */
 #define CONF_LOST_MS 100
 #define CONF_REPEATS 60
 
@@ -470,7 +470,7 @@ VIP_RETURN conf_carry(struct end *a, VIP_DESCRIPTOR *send, struct end *b, VIP_DE
             conf_expected_status(1, recv->CS.Status);
         if (ret_send != NULL)
             *ret_send = sent;
-        conf_expect_nothing(); /* the returned code is not that of the last call */
+        conf_expect_nothing(); /* the last VIPL call did not return rc */
         if (rc != VIP_TIMEOUT)
             return rc;
         if (!may_be_lost(a))

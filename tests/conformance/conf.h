@@ -1,9 +1,9 @@
 /*
- * Functions that all conformance programs use. The programs call only vipl.h and vipl_ext.h. tests/lib/two_vipd.sh
- * runs each program, and one process plays both ends: end A on one vipd, end B on the other (or on the same one).
+ * Functions for all conformance programs, which use only vipl.h and vipl_ext.h. two_vipd.sh runs
+ * each program. One process plays both ends: end A on one vipd, end B on another or the same vipd.
  *
- * Owns: opening an end, connecting two ends, one registered block of memory for each end, with descriptors
- * in front and buffers behind. Every failure ends the test with VipxLastError in the message.
+ * The functions open and connect ends. Each end has one registered block of memory: descriptors,
+ * then the buffer. Every failure ends the test with VipxLastError in the message.
  */
 #ifndef TESTS_CONF_H
 #define TESTS_CONF_H
@@ -24,19 +24,17 @@
 
 #include "record.h"
 
-/*
- * Longest wait for any expected event: a call that hangs then fails with its name. Much longer than any limit
- * of vipd (peer_dead is 10 s), because a test must not fail on a busy machine.
- */
+/* Longest wait for an expected event, in ms. Then the test fails and names the call. This is much
+ * longer than any limit of vipd (peer_dead is 10 s): a test must not fail on a busy machine. */
 #define CONF_LIMIT_MS 120000
 
 #define CONF_DESCS      64  /* descriptors of one end */
 #define CONF_DESC_BYTES 128 /* bytes for one descriptor: up to six segments */
 
-/* Bytes of an end's buffer: 256 KiB, unless the program defines another number. Registering memory costs time. */
+/* Bytes of an end's buffer: 256 KiB, which register quickly, or a number that a program defines. */
 extern const size_t conf_buffer_bytes;
 
-/* Most errors that one end remembers. */
+/* Most asynchronous errors that struct end keeps. */
 #define CONF_ERRORS 64
 
 /* One end of a connection: NIC handle, VI, registered memory. */
@@ -45,10 +43,10 @@ struct end {
     VIP_NIC_HANDLE nic;
     VIP_VI_HANDLE vi;
     VIP_RELIABILITY_LEVEL level; /* of vi */
-    VIP_CQ_HANDLE cq;            /* NULL unless the test bound one */
+    VIP_CQ_HANDLE cq;            /* NULL if the test made no CQ */
     VIP_MEM_HANDLE handle;
     char *memory; /* descriptors, then the buffer */
-    char *buffer; /* conf_buffer_bytes */
+    char *buffer; /* has conf_buffer_bytes */
     size_t memory_bytes;
     VIP_NIC_ATTRIBUTES attrs;
     unsigned error_count; /* asynchronous errors so far; atomic */
@@ -61,7 +59,7 @@ union conf_address {
     unsigned char bytes[4 + 24 + 128];
 };
 
-/* `call` must return `expected`. It may also be a variable with the result of this thread's last VIPL call. */
+/* `call` is a VIPL call, or the result of this thread's last one. Its value must be `expected`. */
 #define CONF_RETURNS(expected, call)                                                               \
     do {                                                                                           \
         VIP_RETURN conf_got = (call);                                                              \
@@ -75,70 +73,67 @@ union conf_address {
 /* Choose the vipd that the next VipOpenNic talks to. */
 void conf_use(char side);
 
-/* Open the NIC of a side, register its memory (RDMA enabled), collect its errors. */
+/* Open a side's NIC, register memory for `end` (RDMA enabled), collect the NIC's errors. */
 void conf_open(struct end *end, char side);
-/* Create a VI with that level; bind both queues to end->cq if it is set. */
+/* Create a VI with this reliability level. If end->cq is set, bind both queues to it. */
 void conf_vi(struct end *end, VIP_RELIABILITY_LEVEL level);
-/* conf_open and conf_vi. */
+/* Call conf_open, then conf_vi. */
 void conf_ready(struct end *end, char side, VIP_RELIABILITY_LEVEL level);
 void conf_close(struct end *end);
 
-/* The address of a side's NIC with a discriminator; and a local address, whose host part is empty. */
+/* conf_address makes the address of a side's NIC with a discriminator. conf_local makes a local
+ * address with a discriminator and an empty host part. */
 void conf_address(union conf_address *ret, struct end *asker, char side, const void *disc,
                   size_t disc_bytes);
 void conf_local(union conf_address *ret, const void *disc, size_t disc_bytes);
 
-/*
- * VipConnectRequest, repeated while no server waits at the address. On a busy machine a server's thread may
- * reach VipConnectWait late.
- */
+/* Repeat VipConnectRequest while no server waits at the address, because on a busy machine a
+ * server's thread may reach VipConnectWait late. */
 VIP_RETURN conf_ask(VIP_VI_HANDLE vi, const union conf_address *local,
                     const union conf_address *remote, VIP_ULONG timeout_ms);
 
 /* Connect client to server with a discriminator that no other test uses. */
 void conf_connect(struct end *client, struct end *server);
-/*
- * Returns a request that VipConnectWait gave to the server and for which the client's call then returned
- * VIP_TIMEOUT. On a busy machine the time limit may end before the server has the request: the function then tries
- * a longer limit.
- */
+/* Returns a connection request that the server's VipConnectWait has taken, after the client's
+ * VipConnectRequest has returned VIP_TIMEOUT. On a busy machine the client's time limit may end
+ * before the server has the request. Then the function tries again with a longer limit. */
 VIP_CONN_HANDLE conf_timed_out_request(struct end *client, struct end *server);
 
-/* a connects; b's accept must return `code`; then b rejects. Both VIs are Idle again. */
+/* a requests; b's VipConnectAccept must return `code`; b rejects. Then both VIs are Idle again. */
 void conf_conflict(struct end *a, struct end *b, VIP_RETURN code);
 
 /* Returns a discriminator that no other test uses. */
 unsigned conf_disc(void);
 
-/* Descriptor number i, zeroed, with one data segment [offset, offset + bytes) of the buffer. */
+/* Zero descriptor number i, give it the data segment [offset, offset + bytes) of the buffer. */
 VIP_DESCRIPTOR *conf_desc(struct end *end, unsigned i, size_t offset, size_t bytes);
-/* Descriptor number i, zeroed, without segments. */
+/* Zero descriptor number i and return it. It has no segments. */
 VIP_DESCRIPTOR *conf_empty(struct end *end, unsigned i);
-/* Descriptor number i: RDMA Write of [offset, offset + bytes) of the buffer to offset `to` of the peer's buffer. */
+/* Make descriptor i an RDMA Write of `bytes` bytes from buffer + offset to peer->buffer + to. */
 VIP_DESCRIPTOR *conf_write(struct end *end, unsigned i, size_t offset, size_t bytes,
                            const struct end *peer, size_t to);
 
 void conf_post_send(struct end *end, VIP_DESCRIPTOR *desc);
 void conf_post_recv(struct end *end, VIP_DESCRIPTOR *desc);
-/* Wait for the head of a queue: it must be `desc`, completed without an error. */
+/* Wait until the first descriptor of a queue completes. It must be `desc`, without an error. */
 void conf_sent(struct end *end, VIP_DESCRIPTOR *desc);
 void conf_received(struct end *end, VIP_DESCRIPTOR *desc, size_t bytes);
-/* Wait for the head of a queue: it must be `desc` with exactly these error bits. */
+/* Wait until the first descriptor of a queue completes. It must be `desc` with these errors. */
 void conf_failed(struct end *end, bool recv, VIP_DESCRIPTOR *desc, VIP_UINT32 errors);
 
-/* Fill and compare content that depends on the position and on a seed. */
+/* conf_fill writes bytes that depend on position and seed. conf_same compares memory with them. */
 void conf_fill(void *memory, size_t bytes, unsigned seed);
 void conf_same(const void *memory, size_t bytes, unsigned seed);
 
-/* The state of the end's VI; and wait until the VI has a state (at most CONF_LIMIT_MS). */
+/* conf_state returns the VI's state. conf_await_state waits at most CONF_LIMIT_MS for a state. */
 VIP_VI_STATE conf_state(struct end *end);
 void conf_await_state(struct end *end, VIP_VI_STATE state);
-/* Wait for an asynchronous error with that code (at most CONF_LIMIT_MS); returns its error descriptor. */
+/* Wait at most CONF_LIMIT_MS for an asynchronous error with this code. Returns the error. */
 VIP_ERROR_DESCRIPTOR conf_await_error(struct end *end, VIP_ERROR_CODE code);
-/* The number of asynchronous errors so far; and set this number to 0. */
+/* conf_error_count returns the number of asynchronous errors. conf_forget_errors sets it to 0. */
 unsigned conf_error_count(const struct end *end);
 void conf_forget_errors(struct end *end);
-/* Sleep a little in a waiting loop; false when the loop has run for CONF_LIMIT_MS. */
+/* Sleep a little in a waiting loop. Returns false when the loop has run for CONF_LIMIT_MS. */
 bool conf_pause(uint64_t *started_ns);
 uint64_t conf_now_ns(void);
 
@@ -150,44 +145,41 @@ bool conf_medium(const char *medium);
 /* True if the network between the ends loses packets. Then an unreliable message may be lost. */
 bool conf_lossy(void);
 
-/* Make both ends ready and connect them; and close both. */
+/* conf_pair makes both ends ready and connects them. conf_close_pair closes both ends. */
 void conf_pair(struct end *a, struct end *b, VIP_RELIABILITY_LEVEL level);
 void conf_close_pair(struct end *a, struct end *b);
-/* As conf_pair, with these attributes for the VIs; its Ptag is NULL. */
+/* Like conf_pair, but the VIs get these attributes (attrs->Ptag must be NULL). */
 void conf_pair_with(struct end *a, struct end *b, const VIP_VI_ATTRIBUTES *attrs);
 
-/* Descriptor number i, unchanged. */
+/* Returns descriptor number i and does not change it. */
 VIP_DESCRIPTOR *conf_at(const struct end *end, unsigned i);
-/* Descriptor number i: RDMA Read of [to, to + bytes) of the peer's buffer to `offset` of the own buffer. */
+/* Make descriptor i an RDMA Read of `bytes` bytes from peer->buffer + to into buffer + offset. */
 VIP_DESCRIPTOR *conf_read(struct end *end, unsigned i, size_t offset, size_t bytes,
                           const struct end *peer, size_t to);
 
-/*
- * Post `send` at a; take the completed descriptor from b's receive queue, which must be `recv`; then take the send.
- * An unreliable message that a lossy network loses is sent again. Returns the result of VipRecvWait; *ret_send
- * (may be NULL) gets the result of VipSendWait.
- */
+/* Post `send` at a, wait for `recv` to complete at b, then wait for `send` to complete at a. If the
+ * network lost an unreliable message, send the message again. Returns the result of VipRecvWait;
+ * *ret_send (may be NULL) gets the result of VipSendWait. */
 VIP_RETURN conf_carry(struct end *a, VIP_DESCRIPTOR *send, struct end *b, VIP_DESCRIPTOR *recv,
                       VIP_RETURN *ret_send);
-/* Check that the connection works: a small message goes from a to b, byte for byte. Uses descriptors 62 and 63. */
+/* Check that the connection carries a small message from a to b. Uses descriptors 62 and 63. */
 void conf_alive(struct end *a, struct end *b);
 /* Wait until the VI is in the Error state and the callback has got VIP_ERROR_CONN_LOST for it. */
 void conf_broken(struct end *end);
-/*
- * Post sends or RDMA Writes like `send` until the peer's callback gets `code`: one post, or more if an
- * unreliable message may be lost. If `reap`, take every completed send.
- */
+/* Post `send` (any operation of a send queue) until b's error callback gets `code`. Repeats only if
+ * the network may lose an unreliable message. If `reap`, also take the last `send`. */
 VIP_ERROR_DESCRIPTOR conf_provoke(struct end *a, VIP_DESCRIPTOR *send, struct end *b,
                                   VIP_ERROR_CODE code, bool reap);
-/* Take the head of a queue, completed with or without an error. It must be `desc`. Returns its status. */
+/* Wait until the first descriptor of a queue completes, with or without an error, and take it. It
+ * must be `desc`. Returns the error bits of its status. */
 VIP_UINT32 conf_take(struct end *end, bool recv, VIP_DESCRIPTOR *desc);
 
 /* Take every completed descriptor of both queues, with any status. */
 void conf_drain(struct end *end);
-/* Disconnect both ends and drain their queues: both VIs are Idle again, ready for another connection. */
+/* Disconnect both ends and drain their queues. Both VIs are Idle and can connect again. */
 void conf_disconnect_idle(struct end *a, struct end *b);
 
-/* Disconnect, take every descriptor, destroy the VI: every call must succeed. */
+/* Disconnect the VI, take all its descriptors, destroy the VI. Every call must succeed. */
 void conf_drop_vi(struct end *end);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The extension VipxCheckMem: tells whether a registered region still matches the memory at its addresses.
+ * The extension VipxCheckMem tells whether a region's addresses still have the registered memory.
  */
 #include "suite.h"
 
@@ -33,7 +33,7 @@ static int file(void)
     return fd;
 }
 
-/* Memory of every kind that is used, but not moved, stays valid until VipDeregisterMem. */
+/* VipxCheckMem succeeds until VipDeregisterMem, also when the program has written to the memory. */
 static void untouched(void **state)
 {
     enum kind kind = (enum kind)conf_arg(state);
@@ -69,7 +69,7 @@ static void untouched(void **state)
     conf_close(&a);
 }
 
-/* Unmapped memory (all of it or one page), and memory that was replaced by other memory. */
+/* VipxCheckMem fails if memory (one page or all pages) was unmapped or replaced. */
 static void unmapped(void **state)
 {
     VIP_MEM_HANDLE handle;

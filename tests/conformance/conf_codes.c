@@ -1,7 +1,7 @@
 /*
- * Section 2: a test for each return code that each function can give, one test per function and code.
- * Codes that need a vipd that has ended are in conf_gone.c, codes that need a silent network in
- * conf_silence.c; peer-to-peer, Notify and the name service have their own programs.
+ * Specification, section 2: one test for each function and each code that the function can return.
+ * conf_gone.c tests the codes of a vipd that has ended; conf_silence.c tests the codes of a network
+ * without answers. Peer-to-peer, Notify and the name service have their own programs.
  */
 #include "suite.h"
 
@@ -13,7 +13,8 @@
 
 const size_t conf_buffer_bytes = 4194304;
 
-/* True if every thread of the process is stopped. SIGSTOP stops them one after the other, some after kill returns. */
+/* True if every thread of the process is stopped. SIGSTOP stops the threads one after the other, so
+ * some threads may still run when kill returns. */
 static bool stands_still(pid_t pid)
 {
     char path[300], state = '?';
@@ -121,7 +122,7 @@ static void query_nic_codes(void **state)
 
 /* ---- VI ----------------------------------------------------------------------------------- */
 
-/* VipCreateVi and VipSetViAttributes check attributes in the same way. The argument is the expected code. */
+/* Call VipCreateVi and VipSetViAttributes with the same attributes: both return the same code. */
 static void vi_attributes(void **state)
 {
     struct end a;
@@ -151,7 +152,7 @@ static void vi_attributes(void **state)
     CONF_RETURNS(expected, VipCreateVi(a.nic, &attrs, NULL, NULL, &vi));
     CONF_RETURNS(expected, VipSetViAttributes(a.vi, &attrs));
     if (expected == VIP_SUCCESS)
-        memset(&attrs, 0xFF, sizeof(attrs)); /* the structure was copied */
+        memset(&attrs, 0xFF, sizeof(attrs)); /* no effect: libvipl has copied the structure */
     conf_close(&a);
 }
 
@@ -469,10 +470,8 @@ static void post_codes(void **state)
     conf_close(&a);
 }
 
-/*
- * vipd is stopped and takes nothing from the submission ring: posting must fail, and must not block for long.
- * Receives pass that ring only without direct rings.
- */
+/* A stopped vipd takes nothing from the submission ring. When the ring is full, a post must fail
+ * soon. The test sets VIPL_DIRECT=0: with direct rings, VipPostRecv uses no submission ring. */
 static void post_error_resource(void **state)
 {
     bool recv = conf_arg(state) != 0;
@@ -513,7 +512,7 @@ static VIP_RETURN any_wait(bool recv, VIP_VI_HANDLE vi, VIP_ULONG ms, VIP_DESCRI
     return recv ? VipRecvWait(vi, ms, ret) : VipSendWait(vi, ms, ret);
 }
 
-/* Complete one descriptor of that queue; a Done call can then take it. */
+/* Complete one descriptor of a's receive queue (if `recv`) or send queue. */
 static void complete_one(struct end *a, struct end *b, bool recv)
 {
     conf_post_recv(a, conf_desc(a, 40, 0, 64));
@@ -536,7 +535,7 @@ static void done_success(void **state)
     complete_one(&a, &b, recv);
     while ((rc = any_done(recv, a.vi, &got)) == VIP_NOT_DONE)
         assert_true(conf_pause(&started));
-    CONF_OK(rc); /* of the last Done call */
+    CONF_OK(rc); /* the last Done call returned rc */
     assert_ptr_equal(got, conf_at(&a, recv ? 40 : 41));
     complete_one(&a, &b, recv);
     CONF_OK(any_wait(recv, a.vi, VIP_INFINITE, &got));
@@ -551,12 +550,12 @@ static void done_descriptor_error(void **state)
     VIP_DESCRIPTOR *got = (VIP_DESCRIPTOR *)(void *)&a;
 
     conf_ready(&a, 'A', VIP_SERVICE_RELIABLE_DELIVERY);
-    CONF_RETURNS(VIP_DESCRIPTOR_ERROR, any_done(recv, a.vi, &got)); /* empty */
+    CONF_RETURNS(VIP_DESCRIPTOR_ERROR, any_done(recv, a.vi, &got)); /* the queue is empty */
     assert_null(got);
     got = (VIP_DESCRIPTOR *)(void *)&a;
     CONF_RETURNS(VIP_DESCRIPTOR_ERROR, any_wait(recv, a.vi, VIP_INFINITE, &got));
     assert_null(got);
-    for (unsigned wait = 0; wait < 2; wait++) { /* completed with an error */
+    for (unsigned wait = 0; wait < 2; wait++) { /* a Done call, then a Wait call */
         CONF_OK(any_post(recv, a.vi, conf_desc(&a, 0, 0, 10), a.handle));
         CONF_OK(VipDisconnect(a.vi));
         CONF_RETURNS(VIP_DESCRIPTOR_ERROR,
@@ -574,11 +573,11 @@ static void done_not_done_and_timeout(void **state)
     pid_t vipd = (pid_t)atol(getenv("VIP_PID_A"));
 
     conf_pair(&a, &b, VIP_SERVICE_RELIABLE_RECEPTION);
-    if (!recv) /* its vipd is stopped, so a send cannot complete */
+    if (!recv) /* a stopped vipd completes no send */
         stop(vipd);
     CONF_OK(any_post(recv, a.vi, conf_desc(&a, 0, 0, 10), a.handle));
     VIP_RETURN done = any_done(recv, a.vi, &got);
-    conf_expected(VIP_NOT_DONE); /* checked below, when vipd runs again */
+    conf_expected(VIP_NOT_DONE); /* `done` is checked when vipd runs again */
     VIP_RETURN wait = any_wait(recv, a.vi, 30, &got), look = any_wait(recv, a.vi, 0, &got);
     kill(vipd, SIGCONT);
     CONF_RETURNS(VIP_TIMEOUT, look);

@@ -104,7 +104,7 @@ static void destroy_wants_empty_queues(void **state)
     desc = conf_desc(&end, 0, 0, 64);
     conf_post_recv(&end, desc);
     CONF_RETURNS(VIP_ERROR_RESOURCE, VipDestroyVi(end.vi));
-    CONF_OK(VipDisconnect(end.vi)); /* flushes the queues, also in Idle */
+    CONF_OK(VipDisconnect(end.vi)); /* flushes the queues also in the Idle state */
     CONF_RETURNS(VIP_ERROR_RESOURCE, VipDestroyVi(end.vi));
     conf_failed(&end, true, desc, VIP_STATUS_DESC_FLUSHED_ERROR);
     CONF_RETURNS(VIP_DESCRIPTOR_ERROR, VipRecvDone(end.vi, &got));
@@ -131,15 +131,15 @@ static void connect_and_disconnect_states(void **state)
         conf_post_recv(&b, desc);
         CONF_OK(VipDisconnect(a.vi));
         assert_int_equal(conf_state(&a), VIP_STATE_IDLE);
-        /* Checklist 15: the other side gets an error for an orderly disconnect. */
+        /* Checklist 15: an orderly disconnect is an error at the other side. */
         error = conf_await_error(&b, VIP_ERROR_CONN_LOST);
         assert_int_equal(error.ResourceCode, VIP_RESOURCE_VI);
         assert_ptr_equal(error.ViHandle, b.vi);
         assert_ptr_equal(error.NicHandle, b.nic);
         conf_await_state(&b, VIP_STATE_ERROR);
         conf_failed(&b, true, desc, VIP_STATUS_DESC_FLUSHED_ERROR);
-        CONF_OK(VipDisconnect(b.vi)); /* the only way out of Error */
-        CONF_OK(VipDisconnect(b.vi)); /* checklist 13: twice is allowed */
+        CONF_OK(VipDisconnect(b.vi)); /* the only call that ends the Error state */
+        CONF_OK(VipDisconnect(b.vi)); /* checklist 13: a second call is allowed */
         assert_int_equal(conf_state(&b), VIP_STATE_IDLE);
     }
     assert_int_equal(conf_error_count(&a), 0);
@@ -164,7 +164,6 @@ static void closing_the_nic_is_noticed_by_the_peer(void **state)
     conf_close(&b);
 }
 
-/* One VipConnectRequest in its own thread. */
 struct attempt {
     struct end *end;
     union conf_address local, remote;
@@ -180,7 +179,7 @@ static void *run_attempt(void *arg)
 
     uint64_t started = 0;
 
-    do /* on a busy machine the server may reach VipConnectWait late */
+    do /* repeat: on a busy machine the server may reach VipConnectWait late */
         attempt->result =
             VipConnectRequest(attempt->end->vi, &attempt->local.net, &attempt->remote.net,
                               attempt->timeout_ms, &attempt->attrs);
@@ -226,7 +225,7 @@ static void accept_shows_and_returns_addresses_and_attributes(void **state)
     assert_memory_equal(from.bytes + 4, a.attrs.LocalNicAddress, len);
     assert_int_equal(from.net.DiscriminatorLen, 6);
     assert_memory_equal(from.bytes + 4 + len, "client", 6);
-    assert_int_equal(from.bytes[4 + len + 6], 0x55); /* no byte beyond the lengths was written */
+    assert_int_equal(from.bytes[4 + len + 6], 0x55); /* no byte after the address was written */
     assert_int_equal(attrs.ReliabilityLevel, VIP_SERVICE_RELIABLE_DELIVERY);
     assert_int_equal(attrs.MaxTransferSize, a.attrs.MaxTransferSize);
     assert_int_equal(attrs.EnableRdmaWrite, VIP_TRUE);
@@ -262,7 +261,7 @@ static void reject_reaches_the_client(void **state)
     CONF_RETURNS(VIP_INVALID_PARAMETER, VipConnectReject(request));
     finish(&attempt, VIP_REJECT);
     assert_int_equal(conf_state(&a), VIP_STATE_IDLE);
-    /* The receive is still posted; the next connection uses it. */
+    /* The receive descriptor of a is still posted. The next connection uses it. */
     conf_connect(&a, &b);
     conf_post_send(&b, conf_desc(&b, 0, 0, 10));
     conf_received(&a, (VIP_DESCRIPTOR *)(void *)a.memory, 10);
@@ -271,7 +270,8 @@ static void reject_reaches_the_client(void **state)
     conf_close(&b);
 }
 
-/* The server has waited several times and is alive: vipd expects it back, but only for the grace of 2 s. */
+/* The server has called VipConnectWait several times and is alive. So vipd keeps the client's
+ * request, but only for the grace time of 2 s; then the client gets VIP_NO_MATCH. */
 static void no_match_comes_after_a_server_stopped_waiting(void **state)
 {
     struct end a, b;
@@ -292,7 +292,7 @@ static void no_match_comes_after_a_server_stopped_waiting(void **state)
     started_ns = conf_now_ns();
     CONF_RETURNS(VIP_NO_MATCH,
                  VipConnectRequest(a.vi, &local.net, &remote.net, VIP_INFINITE, &attrs));
-    assert_true(conf_now_ns() - started_ns < CONF_LIMIT_MS * 1000000ull); /* the grace is 2 s */
+    assert_true(conf_now_ns() - started_ns < CONF_LIMIT_MS * 1000000ull);
     assert_int_equal(conf_state(&a), VIP_STATE_IDLE);
     conf_close_pair(&a, &b);
 }
@@ -311,7 +311,8 @@ static void no_match_is_quick_and_leaves_the_vi_usable(void **state)
     conf_post_recv(&a, conf_desc(&a, 0, 0, 64));
     conf_address(&remote, &a, 'B', &disc, sizeof(disc));
     conf_local(&local, &disc, sizeof(disc));
-    /* On a busy machine one request may take long. If vipd waited 2 s for a server to return, every request would. */
+    /* vipd must not keep a request for 2 s here. One answer in less than 2 s shows this. On a busy
+     * machine an answer may take longer, so the loop tries up to 30 times. */
     for (unsigned i = 0; i < 3 || quickest_ns >= 2000000000ull; i++) {
         assert_true(i < 30);
         started_ns = conf_now_ns();
@@ -339,7 +340,7 @@ static void request_times_out_while_the_server_thinks(void **state)
     conf_ready(&b, 'B', VIP_SERVICE_RELIABLE_DELIVERY);
     request = conf_timed_out_request(&a, &b);
     assert_int_equal(conf_state(&a), VIP_STATE_IDLE);
-    /* The client has given up: the server learns this when it accepts. */
+    /* The client has given up; the server learns this from VipConnectAccept. */
     CONF_RETURNS(VIP_TIMEOUT, VipConnectAccept(request, b.vi));
     assert_int_equal(conf_state(&b), VIP_STATE_IDLE);
     CONF_RETURNS(VIP_INVALID_PARAMETER, VipConnectReject(request));
@@ -368,7 +369,7 @@ static void wait_times_out_and_looks_once_with_zero(void **state)
     conf_close(&b);
 }
 
-/* The accepting side's attributes differ: the connection handle stays valid (2.4). */
+/* If the accepting VI has other attributes, the connection handle stays valid (2.4). */
 static void accept_refuses_differing_attributes(void **state)
 {
     struct end a, b;
@@ -481,7 +482,7 @@ static void several_requests_queue_up(void **state)
         conf_vi(&b, VIP_SERVICE_RELIABLE_DELIVERY);
         vi[i] = b.vi;
     }
-    /* All requests arrive before the server takes the first one; each wait gets one. */
+    /* All clients start before the server's first VipConnectWait. Each call takes one request. */
     for (unsigned i = 0; i < CLIENTS; i++)
         start(&attempts[i], &a[i], 'B', &disc, sizeof(disc), VIP_INFINITE);
     for (unsigned i = 0; i < CLIENTS; i++) {
@@ -495,7 +496,6 @@ static void several_requests_queue_up(void **state)
     conf_close(&b);
 }
 
-/* VipConnectWait in its own thread. */
 struct waiter {
     struct end *end;
     union conf_address local, from;
@@ -550,7 +550,7 @@ static void closing_the_nic_ends_a_wait_of_another_thread(void **state)
     conf_ready(&b, 'B', VIP_SERVICE_RELIABLE_DELIVERY);
     conf_local(&waiter.local, &disc, sizeof(disc));
     assert_int_equal(pthread_create(&waiter.thread, NULL, run_waiter, &waiter), 0);
-    nanosleep(&pause, NULL); /* either order must work; this one is the more difficult */
+    nanosleep(&pause, NULL); /* let VipConnectWait begin; it may also begin later */
     conf_close(&b);
     pthread_join(waiter.thread, NULL);
     assert_int_not_equal(waiter.result, VIP_SUCCESS);

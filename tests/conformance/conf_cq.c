@@ -77,7 +77,7 @@ static void a_bound_cq_is_not_destroyed(void **state)
     conf_close(&end);
 }
 
-/* One entry per completion; its descriptor is available at once (checklist 10) and still queued. */
+/* Each completion has one CQ entry. Its descriptor is complete and on a queue (checklist 10). */
 static void every_completion_is_reported_once(void **state)
 {
     struct end a, b;
@@ -87,7 +87,7 @@ static void every_completion_is_reported_once(void **state)
     VIP_BOOLEAN recv;
 
     (void)state;
-    pair_with_cq(&a, &b, 4); /* smaller than the number of completions: no entry may be lost */
+    pair_with_cq(&a, &b, 4); /* the CQ is smaller than the number of completions */
     for (unsigned i = 0; i < N; i++)
         conf_post_recv(&b, conf_desc(&b, i, 0, 64));
     for (unsigned i = 0; i < N; i++)
@@ -162,7 +162,7 @@ static void flushed_descriptors_are_reported(void **state)
     conf_close(&b);
 }
 
-/* 3.8: destroying a VI removes its entries, even if a new VI gets the same place. */
+/* 3.8: destroying a VI removes its entries from the CQ, even if a new VI gets the same slot. */
 static void entries_of_a_destroyed_vi_are_gone(void **state)
 {
     struct end end;
@@ -179,7 +179,7 @@ static void entries_of_a_destroyed_vi_are_gone(void **state)
         CONF_OK(VipDisconnect(end.vi));
         CONF_RETURNS(VIP_DESCRIPTOR_ERROR, VipRecvWait(end.vi, CONF_LIMIT_MS, &desc));
         assert_non_null(desc);
-        CONF_OK(VipDestroyVi(end.vi)); /* its entry was never read */
+        CONF_OK(VipDestroyVi(end.vi)); /* its entry is still in the CQ */
         CONF_RETURNS(VIP_NOT_DONE, VipCQDone(end.cq, &vi, &recv));
     }
     conf_vi(&end, VIP_SERVICE_RELIABLE_DELIVERY);
@@ -199,7 +199,7 @@ static void a_large_backlog_loses_no_entry(void **state)
     unsigned got[VIS] = {0};
 
     (void)state;
-    /* More entries than the shared ring holds: 20 VIs with 1000 flushed receives each. */
+    /* 20 VIs with 1000 flushed receives each make more entries than the shared ring holds. */
     conf_open(&a, 'A');
     conf_open(&b, 'A');
     CONF_OK(VipCreateCQ(b.nic, 10, &b.cq));
@@ -227,7 +227,7 @@ static void a_large_backlog_loses_no_entry(void **state)
     conf_close(&b);
 }
 
-/* A thread sleeps in VipCQWait while other threads call libvipl, create VIs and resize its CQ. */
+/* A thread sleeps in VipCQWait while other threads call libvipl, create VIs and resize this CQ. */
 struct sleeper {
     struct end *end;
     unsigned wanted;

@@ -23,7 +23,7 @@ static void pair(struct end *a, struct end *b)
     conf_connect(a, b);
 }
 
-/* Open an end with a VI on a CQ, and `count` flushed receives in the CQ. */
+/* Open an end whose VI has a CQ, and put the entries of `count` flushed receives into the CQ. */
 static void flushed(struct end *end, unsigned count)
 {
     conf_open(end, 'A');
@@ -101,7 +101,7 @@ static void descriptors_have_a_limit(void **state)
     }
     assert_int_equal(rc, VIP_ERROR_RESOURCE);
     assert_true(count > 16);
-    /* Destroying one queue makes room for another. */
+    /* The handle of a destroyed CQ is invalid. */
     CONF_OK(VipDestroyCQ(cq));
     CONF_RETURNS(VIP_INVALID_PARAMETER, VipxCQGetFd(cq, &fd));
     conf_close(&end);
@@ -132,7 +132,7 @@ static void readable_while_there_are_entries(void **state)
             CONF_OK(VipRecvDone(vi, &desc));
         }
         CONF_RETURNS(VIP_NOT_DONE, VipCQDone(b.cq, &vi, &recv));
-        /* vipd's message, which makes fd readable, may come late: a further VipCQDone takes it out. */
+        /* The message by which vipd makes fd readable may come late. VipCQDone then reads it. */
         while (readable(fd, 0))
             CONF_RETURNS(VIP_NOT_DONE, VipCQDone(b.cq, &vi, &recv));
     }
@@ -153,7 +153,8 @@ static void readable_at_once_if_entries_are_there(void **state)
     conf_close(&end);
 }
 
-/* A new queue gets the number of an old one; its descriptor must not be readable because of the old one. */
+/* A new CQ gets the number of a destroyed CQ. The new CQ's file descriptor must not be readable
+ * because of entries of the destroyed CQ. */
 static void a_new_queue_starts_unreadable(void **state)
 {
     struct end end;
@@ -178,7 +179,7 @@ static void a_new_queue_starts_unreadable(void **state)
     conf_close(&end);
 }
 
-/* More entries than the shared ring holds: vipd adds the others when it learns that there is room. */
+/* There are more entries than the shared ring can hold. vipd adds the other entries later. */
 static void a_backlog_keeps_it_readable(void **state)
 {
     enum { VIS = 20, EACH = 1000 };
@@ -210,17 +211,17 @@ static void a_backlog_keeps_it_readable(void **state)
     conf_close(&end);
 }
 
-/* ---- no wake-up is lost ------------------------------------------------------------------------ */
+/* ---- no wake-up is lost ---------------------------------------------------------------------- */
 
 struct sender {
     struct end *end;
-    unsigned count; /* atomic in a waiter */
-    unsigned ahead; /* most messages that the receiver has not taken */
+    unsigned count; /* messages; atomic if run_waiter uses it */
+    unsigned ahead; /* the sender waits while so many messages are not yet taken */
     unsigned taken; /* atomic; messages that the receiver has taken */
     VIP_RETURN result;
 };
 
-/* Send one message at a time, so that the receiver's queue is often empty. */
+/* Send the messages one after the other, so that the receiver's queue is often empty. */
 static void *run_sender(void *arg)
 {
     struct sender *sender = arg;
@@ -282,7 +283,7 @@ static void every_entry_wakes(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* A thread in VipCQWait and one in poll share a queue: the first of them gets the entry. */
+/* This thread waits in VipCQWait. Another thread waits in poll for the same CQ. */
 static void *run_waiter(void *arg)
 {
     struct sender *waiter = arg;

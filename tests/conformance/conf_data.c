@@ -12,10 +12,10 @@ const size_t conf_buffer_bytes = 4194304;
 static const VIP_RELIABILITY_LEVEL levels[] = {VIP_SERVICE_UNRELIABLE,
                                                VIP_SERVICE_RELIABLE_DELIVERY};
 
-/* Bytes that fit the smallest socket buffer; of a longer unreliable message, packets may be lost. */
+/* A message that fits into the smallest socket buffer. (Longer unreliable ones may be lost.) */
 #define UNRELIABLE_BYTES 65472
 
-/* The first level to test: these tests do not repeat unreliable writes that a network loses (conf_levels.c does). */
+/* Index of the first level to test. conf_levels.c tests unreliable writes in lossy networks. */
 static unsigned first_level(void)
 {
     return conf_lossy() ? 1 : 0;
@@ -65,7 +65,7 @@ static void sizes_arrive_whole_at_every_level(void **state)
     }
 }
 
-/* Checklist 11: no segment, or a segment of length 0; both consume a receive. */
+/* Checklist 11: a message with no segment or with an empty segment consumes a receive. */
 static void empty_messages_with_and_without_immediate(void **state)
 {
     struct end a, b;
@@ -149,7 +149,7 @@ static void the_longest_descriptor_works(void **state)
     (void)state;
     pair(&a, &b, VIP_SERVICE_RELIABLE_DELIVERY);
     conf_fill(a.buffer, SEGS * EACH, 9);
-    send = conf_empty(&a, 0); /* with the memory of the next ones: 32 + 252 * 16 bytes */
+    send = conf_empty(&a, 0); /* its 32 + 252 * 16 bytes cover the places of later ones */
     memset((void *)send, 0, 32 + SEGS * 16);
     send->CS.SegCount = SEGS;
     send->CS.Length = SEGS * EACH;
@@ -208,7 +208,7 @@ static void a_post_clears_status_and_next(void **state)
     recv->CS.Status = 0xFFFFFFFFu;
     recv->CS.Next.Address = &a;
     recv->CS.NextHandle = 77;
-    recv->CS.Control = VIP_CONTROL_IMMEDIATE; /* checklist 12: tolerated on receives */
+    recv->CS.Control = VIP_CONTROL_IMMEDIATE; /* checklist 12: a receive may have it */
     conf_post_recv(&b, recv);
     assert_int_equal(recv->CS.Status, 0);
     assert_ptr_not_equal(recv->CS.Next.Address, &a);
@@ -232,10 +232,11 @@ static void done_sets_the_pointer_to_null(void **state)
     (void)state;
     pair(&a, &b, VIP_SERVICE_RELIABLE_DELIVERY);
     desc = (VIP_DESCRIPTOR *)&a;
-    CONF_RETURNS(VIP_DESCRIPTOR_ERROR, VipRecvDone(b.vi, &desc)); /* empty */
+    CONF_RETURNS(VIP_DESCRIPTOR_ERROR, VipRecvDone(b.vi, &desc)); /* the queue is empty */
     assert_null(desc);
     desc = (VIP_DESCRIPTOR *)&a;
-    CONF_RETURNS(VIP_DESCRIPTOR_ERROR, VipSendWait(b.vi, VIP_INFINITE, &desc)); /* empty: at once */
+    CONF_RETURNS(VIP_DESCRIPTOR_ERROR,
+                 VipSendWait(b.vi, VIP_INFINITE, &desc)); /* the queue is empty */
     assert_null(desc);
     recv = conf_desc(&b, 0, 0, 64);
     conf_post_recv(&b, recv);
@@ -309,7 +310,7 @@ static void rdma_write_needs_no_descriptor_at_the_target(void **state)
         conf_sent(&a, write);
         assert_int_equal(write->CS.Status & VIP_STATUS_OP_MASK, VIP_STATUS_OP_RDMA_WRITE);
         conf_sent(&a, flag);
-        /* Checklist 17: the flag is written second, so it must be visible second. */
+        /* Checklist 17: the flag is written after the data, so it must appear after the data. */
         watched = b.buffer + 600000;
         started = 0;
         while (__atomic_load_n(watched, __ATOMIC_ACQUIRE) == 0)
@@ -337,18 +338,18 @@ static void rdma_write_with_immediate_consumes_a_receive(void **state)
         conf_post_recv(&b, recv);
         conf_post_send(&a, write);
         conf_sent(&a, write);
-        conf_received(&b, recv, 60000); /* the bytes written */
+        conf_received(&b, recv, 60000); /* Length is the number of bytes written */
         assert_int_equal(recv->CS.Status & VIP_STATUS_OP_MASK, VIP_STATUS_OP_REMOTE_RDMA_WRITE);
         assert_int_equal(recv->CS.Status & VIP_STATUS_IMMEDIATE, VIP_STATUS_IMMEDIATE);
         assert_int_equal(recv->CS.ImmediateData, 0xABCD0123u);
         conf_same(b.buffer, 60000, 6);
-        for (unsigned i = 0; i < 64; i++) /* the buffers of the receive do not change */
+        for (unsigned i = 0; i < 64; i++) /* the receive's buffer does not change */
             assert_int_equal(b.buffer[100000 + i], 0);
         close_pair(&a, &b);
     }
 }
 
-/* Memory that can only be staged (a file mapping) works for sends, receives and RDMA Writes. */
+/* Sends, receives and RDMA Writes work with a file mapping, which is always staged memory. */
 static void every_kind_of_memory_carries_data(void **state)
 {
     struct end a, b;
@@ -382,7 +383,7 @@ static void every_kind_of_memory_carries_data(void **state)
             send = conf_desc(&a, 0, 0, BYTES - 1);
             send->DS[0].Local.Data.Address = map_a + 1;
             send->DS[0].Local.Handle = handle_a;
-        } else { /* the same with RDMA Write with immediate data */
+        } else { /* RDMA Write with immediate data into both kinds of memory */
             recv = conf_desc(&b, 0, 0, 0);
             send = conf_write(&a, 0, 0, BYTES - 1, &b, 0);
             send->CS.Control |= VIP_CONTROL_IMMEDIATE;
@@ -408,7 +409,7 @@ static void every_kind_of_memory_carries_data(void **state)
     close_pair(&a, &b);
 }
 
-/* 3.12: one thread posts receives and takes them with a Wait call; two other threads send. */
+/* 3.12: one thread posts receives and takes them with a Wait call. Two of these threads send. */
 struct sender {
     struct end *end;
     unsigned first, count;
@@ -473,7 +474,7 @@ static void threads_share_a_vi(void **state)
     close_pair(&a, &b);
 }
 
-/* 2.6: a Done call never blocks because another thread is in the Wait call of the same queue. */
+/* 2.6: a Done call does not block, even if another thread is in the Wait call of the same queue. */
 static void *run_recv_wait(void *arg)
 {
     VIP_DESCRIPTOR *desc;
@@ -499,12 +500,13 @@ static void done_does_not_block_behind_wait(void **state)
     }
     conf_post_send(&a, conf_desc(&a, 0, 0, 10));
     pthread_join(thread, &result);
-    /* A Done call that blocked would return only after the wait's time limit, and so before the send. */
+    /* The waiting thread has got the message. If a Done call had blocked, the send would have come
+     * after the time limit of the Wait call. */
     assert_ptr_equal(result, &b);
     close_pair(&a, &b);
 }
 
-/* A thread with its own NIC handle: it sends messages to itself, over a pair of VIs of that handle. */
+/* A thread with its own NIC handle sends messages from one VI of the handle to the other VI. */
 static void *run_own_handle(void *arg)
 {
     struct end *end = arg;

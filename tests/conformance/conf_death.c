@@ -1,6 +1,6 @@
 /*
- * The death of a vipd, the program's own or its peer's, as a program sees it (specification 3.1, 3.9). Kills the
- * vipd that two_vipd.sh started as B, so every test of this program runs during B's death or after it.
+ * What a program sees when its own vipd or the peer's vipd is killed (specification 3.1, 3.9). The
+ * test kills the vipd that two_vipd.sh started as B.
  */
 #include "suite.h"
 
@@ -8,7 +8,7 @@
 #include <signal.h>
 #include <sys/types.h>
 
-/* Threads that wait in a call when their vipd dies. */
+/* Three threads that wait in a VIPL call when vipd dies, and the results of these calls. */
 struct blocked {
     struct end *end;
     VIP_CQ_HANDLE cq;
@@ -56,7 +56,7 @@ static void kill_vipd(char side)
     assert_int_equal(kill((pid_t)atol(pid), SIGKILL), 0);
 }
 
-/* After the death: new posts are flushed at once, and calls that need vipd report its end. */
+/* After vipd's death, new posts are flushed at once. Calls that need vipd report vipd's end. */
 static void nothing_works_but_closing(struct end *end, VIP_VI_HANDLE bound, VIP_CQ_HANDLE cq)
 {
     VIP_VI_HANDLE vi;
@@ -68,7 +68,7 @@ static void nothing_works_but_closing(struct end *end, VIP_VI_HANDLE bound, VIP_
     CONF_OK(VipPostRecv(bound, conf_desc(end, 9, 0, 64), end->handle));
     CONF_OK(VipCQWait(cq, CONF_LIMIT_MS, &vi, &recv));
     assert_ptr_equal(vi, bound);
-    /* No other descriptor can complete, so the call must not wait. */
+    /* No other descriptor can complete, so VipCQWait must not wait. */
     CONF_RETURNS(VIP_ERROR_RESOURCE, VipCQWait(cq, VIP_INFINITE, &vi, &recv));
     assert_non_null(strstr(VipxLastError(), "vipd has ended"));
 
@@ -78,10 +78,8 @@ static void nothing_works_but_closing(struct end *end, VIP_VI_HANDLE bound, VIP_
     CONF_RETURNS(VIP_ERROR_RESOURCE, VipDisconnect(end->vi));
 }
 
-/*
- * End B's vipd dies: everything that B has posted completes as flushed, B's blocked threads return, B's
- * callback gets errors for the VI and the NIC, later calls report the end, and no call hangs.
- */
+/* End B's vipd dies: all posts of B complete as flushed, B's blocked threads return, B's callback
+ * gets errors for the VI and the NIC, later calls report the end, and no call hangs. */
 static void everything_ends_when_vipd_dies(void **state)
 {
     struct end a, b;
@@ -136,7 +134,7 @@ static void everything_ends_when_vipd_dies(void **state)
     conf_use('B');
     CONF_RETURNS(VIP_ERROR_RESOURCE, VipOpenNic("vip0", &nic));
 
-    /* The other end, on a living vipd, gets the error within the time limits of the configuration. */
+    /* End A's vipd still runs. End A gets the error within the configured time limits. */
     conf_await_error(&a, VIP_ERROR_CONN_LOST);
     conf_failed(&a, true, (VIP_DESCRIPTOR *)(void *)a.memory, VIP_STATUS_DESC_FLUSHED_ERROR);
     assert_int_equal(conf_state(&a), VIP_STATE_ERROR);

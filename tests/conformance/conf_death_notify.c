@@ -1,6 +1,6 @@
 /*
- * The death of a program's own vipd, if the program has Notify registrations or a descriptor of a
- * completion queue. Kills the vipd that two_vipd.sh started as B.
+ * A program with Notify registrations, or with a file descriptor of a completion queue, loses its
+ * vipd: the test kills the vipd that two_vipd.sh started as B.
  */
 #include "calls.h"
 
@@ -64,7 +64,7 @@ static void registrations_are_served_after_vipds_death(void **state)
     CONF_RETURNS(VIP_NOT_DONE, VipCQDone(fd_cq, &vi, &recv));
     assert_false(readable(fd, 0));
 
-    /* New posts are flushed at once. */
+    /* Descriptors that are posted after vipd's death are flushed at once. */
     conf_post_recv(&end, conf_desc(&end, 2, 0, 64));
     await_calls(3);
     assert_ptr_equal(calls[2].context, number(2));

@@ -1,7 +1,7 @@
 /*
- * Small messages that take either the direct ring between two programs of one host, or the way through vipd.
- * Tests contents, order, and one receive for one message, on any way; and the end of a connection
- * with messages in the ring. Over a network there are no rings, and the results must be the same.
+ * Small messages between two programs of one host use the direct ring or vipd. In both cases
+ * contents and order must be right, and each message must take one receive. A connection may end
+ * with messages in the ring. Between two hosts there are no rings; the results must be the same.
  */
 #include "suite.h"
 
@@ -12,12 +12,11 @@
 const size_t conf_buffer_bytes = 4194304;
 
 #define MESSAGES   6000
-#define WINDOW     16                        /* receives posted */
+#define WINDOW     16                        /* most receives posted at one time */
 #define SLOT_BYTES 16384                     /* bytes of one receive or send */
-#define BULK_AT    (2 * WINDOW * SLOT_BYTES) /* offset of RDMA Writes */
+#define BULK_AT    (2 * WINDOW * SLOT_BYTES) /* buffer offset for RDMA Writes */
 #define BULK_BYTES 512
 
-/* One way to send and to wait. */
 struct plan {
     const char *direct; /* value of VIPL_DIRECT */
     VIP_RELIABILITY_LEVEL level;
@@ -108,7 +107,7 @@ static void post_recv(struct run *run, unsigned i)
         snprintf(run->wrong, sizeof(run->wrong), "VipPostRecv: %s", VipxLastError());
 }
 
-/* Take the next receive; the way of waiting is random. */
+/* Take the next completed receive descriptor. The call that waits for it is chosen at random. */
 static VIP_RETURN take(struct run *run, VIP_DESCRIPTOR **desc)
 {
     uint64_t end_ns = conf_now_ns() + CONF_LIMIT_MS * 1000000ull;
@@ -256,7 +255,7 @@ static void stress(const struct plan *plan)
         for (; used[i % WINDOW] > 0; used[i % WINDOW]--)
             reap_one(&run);
         if (i % 500 == 499)
-            usleep(3000); /* a receiver that waits falls asleep */
+            usleep(3000); /* meanwhile a waiting receiver goes to sleep in the kernel */
         used[i % WINDOW] = send_one(&run, i, i % WINDOW);
     }
     pthread_join(thread, NULL);
@@ -282,25 +281,25 @@ static void every_message_either_way(void **state)
 
     (void)state;
     for (unsigned i = 0; i < sizeof(plans) / sizeof(plans[0]); i++) {
-        /* There is a receive for each message, so an unreliable message is lost only by a network. */
+        /* Each message finds a posted receive. So only a network can lose unreliable messages. */
         if (plans[i].level == VIP_SERVICE_UNRELIABLE && strcmp(getenv("VIP_LINK"), "loop") != 0)
             continue;
         stress(&plans[i]);
     }
 }
 
-/* ---- threads ---------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
-#define SHARERS      2    /* threads that send on one VI, and as many that take from the other */
-#define SHARED_EACH  3000 /* messages of each */
-#define SHARED_SLOTS 16   /* descriptors of each */
+#define SHARERS      2    /* threads that send on VI a; the same number takes receives of VI b */
+#define SHARED_EACH  3000 /* messages of each sending thread */
+#define SHARED_SLOTS 16   /* descriptors of each thread */
 
 struct shared {
     struct end a, b;
     bool free[SHARERS * SHARED_SLOTS]; /* atomic; send descriptors that are free */
     unsigned char came[SHARERS * SHARED_EACH];
     unsigned posted, received; /* atomic */
-    unsigned next;             /* atomic; number of the next thread */
+    unsigned next;             /* atomic; number for the next sending thread */
     char wrong[160];
 };
 
@@ -314,7 +313,7 @@ static size_t shared_bytes(unsigned message)
     return 8 + message * 13 % 120;
 }
 
-/* True if a receive is posted for one more message; all threads may check this at once. */
+/* True if one more message finds a posted receive, even if all sending threads send one. */
 static bool receives_left(const struct shared *shared)
 {
     return __atomic_load_n(&shared->posted, __ATOMIC_RELAXED) -
@@ -345,7 +344,7 @@ static void *run_sharing_sender(void *arg)
                 shared_wrong(shared, "VipPostSend", rc);
             i++;
         }
-        /* Take the oldest send, from any thread. */
+        /* Take the oldest completed send. Another thread may have posted it. */
         rc = VipSendDone(shared->a.vi, &desc);
         if (desc != NULL) {
             slot = (unsigned)(((char *)desc - shared->a.memory) / CONF_DESC_BYTES);
@@ -392,7 +391,7 @@ static void *run_sharing_receiver(void *arg)
     return NULL;
 }
 
-/* Several threads post on one queue, and several take from one, while messages pass through the ring. */
+/* Two threads post sends on VI a, and two take receives of VI b. Messages use ring or vipd. */
 static void threads_share_a_ring(void **state)
 {
     static struct shared shared;
@@ -419,9 +418,9 @@ static void threads_share_a_ring(void **state)
     conf_close_pair(&shared.a, &shared.b);
 }
 
-/* ---- completion queues ------------------------------------------------------------------------- */
+/* ---- completion queues ----------------------------------------------------------------------- */
 
-/* A program may take from a queue without its CQ; the CQ's entries stay meanwhile. */
+/* If a program takes receives with VipRecvDone only, their entries stay in the CQ. */
 static void entries_of_what_was_taken_without_the_cq(void **state)
 {
     struct end a, b;
@@ -437,7 +436,7 @@ static void entries_of_what_was_taken_without_the_cq(void **state)
     conf_vi(&a, VIP_SERVICE_RELIABLE_DELIVERY);
     conf_vi(&b, VIP_SERVICE_RELIABLE_DELIVERY);
     conf_connect(&a, &b);
-    /* More messages than a ring has slots. */
+    /* Send more messages than a ring has slots. */
     for (unsigned i = 0; i < 2500; i++) {
         uint64_t started = 0;
 
@@ -455,9 +454,9 @@ static void entries_of_what_was_taken_without_the_cq(void **state)
     conf_close(&b);
 }
 
-/* ---- the end of a connection ------------------------------------------------------------------ */
+/* ---- the end of a connection ----------------------------------------------------------------- */
 
-/* Send 200 messages, in which time the connection gets its ring, if it gets one. Later messages pass through it. */
+/* Send 200 messages. Meanwhile the connection gets its ring (if it can have a ring). */
 static void warm_up(struct end *a, struct end *b)
 {
     for (unsigned i = 0; i < 200; i++) {
@@ -495,7 +494,7 @@ static void what_was_sent_before_the_end_arrives(void **state)
     }
 }
 
-/* A receive whose memory is deregistered while it is posted cannot take a message, with or without a ring. */
+/* With or without a ring: a posted receive whose memory was deregistered cannot take a message. */
 static void a_receive_that_has_lost_its_memory(void **state)
 {
     struct end a, b;
@@ -522,7 +521,7 @@ static void a_receive_that_has_lost_its_memory(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* A receive may be longer than its region: small messages still take the ring, larger ones vipd. */
+/* A receive may be longer than its region. Small messages may still use the ring. */
 static void receives_longer_than_their_region(void **state)
 {
     VIP_MEM_ATTRIBUTES mem = {NULL, VIP_FALSE, VIP_FALSE};

@@ -23,7 +23,7 @@ static void close_both(struct end *a, struct end *b)
     conf_close(b);
 }
 
-/* 3.2: without a connection a send completes as flushed; a receive is kept. */
+/* 3.2: without a connection a send completes as flushed; a receive stays posted. */
 static void posting_in_idle(void **state)
 {
     struct end end;
@@ -85,7 +85,7 @@ static void disconnect_flushes_both_queues_in_order(void **state)
     close_both(&a, &b);
 }
 
-/* 3.4: faults of the descriptor's place are reported asynchronously; nothing is queued. */
+/* 3.4: a wrong address or region of a descriptor is an asynchronous error; nothing is queued. */
 static void misplaced_descriptors_are_told_asynchronously(void **state)
 {
     struct end end;
@@ -106,7 +106,7 @@ static void misplaced_descriptors_are_told_asynchronously(void **state)
 
     conf_forget_errors(&end);
     desc = conf_desc(&end, 0, 0, 64);
-    CONF_OK(VipPostRecv(vi, desc, end.handle + 12345)); /* no such region */
+    CONF_OK(VipPostRecv(vi, desc, end.handle + 12345)); /* no region has this handle */
     conf_await_error(&end, VIP_ERROR_POST_DESC);
 
     conf_forget_errors(&end);
@@ -196,7 +196,7 @@ static void bad_formats_are_format_errors(void **state)
             desc = conf_empty(&a, 0);
             desc->CS.Control = VIP_CONTROL_OP_RDMAWRITE;
             break;
-        default: /* an RDMA Read, if the NIC has none */
+        default: /* an RDMA Read at a NIC without RDMA Read */
             desc->CS.SegCount = 2;
             desc->CS.Control = VIP_CONTROL_OP_RDMAREAD;
             if (a.attrs.RDMAReadSupport != 0)
@@ -227,10 +227,10 @@ static void bad_segments_are_protection_errors(void **state)
         case 1:
             desc->DS[0].Local.Data.Address = NULL;
             break;
-        case 2: /* ends one byte behind the region */
+        case 2: /* one byte is after the region's end */
             desc->DS[0].Local.Data.Address = a.buffer + conf_buffer_bytes - 63;
             break;
-        default: /* wraps around */
+        default: /* the segment's end wraps around */
             desc->DS[0].Local.Data.AddressBits = ~0ull - 10;
             break;
         }
@@ -248,10 +248,10 @@ static void wrong_lengths_are_length_errors(void **state)
     (void)state;
     pair(&a, &b, VIP_SERVICE_UNRELIABLE);
     desc = conf_desc(&a, 0, 0, 64);
-    desc->CS.Length = 63; /* on the send queue Length must be the sum */
+    desc->CS.Length = 63; /* for a send, Length must be the sum of the segments */
     conf_post_send(&a, desc);
     conf_failed(&a, false, desc, VIP_STATUS_LENGTH_ERROR);
-    /* On the receive queue the segments alone define the room. */
+    /* In a receive descriptor the segments, not Length, limit the message's length. */
     desc = conf_desc(&b, 0, 0, 64);
     desc->CS.Length = 0;
     conf_post_recv(&b, desc);
@@ -305,7 +305,7 @@ static void a_message_without_receive_unreliable(void **state)
     (void)state;
     conf_pair(&a, &b, VIP_SERVICE_UNRELIABLE);
     conf_provoke(&a, conf_desc(&a, 0, 0, 64), &b, VIP_ERROR_RECVQ_EMPTY, true);
-    conf_alive(&a, &b); /* the message was dropped; the next one arrives */
+    conf_alive(&a, &b); /* b dropped the message, but the next one arrives */
     close_both(&a, &b);
 }
 
@@ -344,12 +344,12 @@ static void rdma_write_needs_the_vis_permission(void **state)
     conf_connect(&a, &b);
     conf_post_send(&a, conf_write(&a, 0, 0, 64, &b, 0));
     conf_await_error(&b, VIP_ERROR_RDMAW_PROT);
-    conf_await_state(&b, VIP_STATE_ERROR); /* a reliable connection breaks */
+    conf_await_state(&b, VIP_STATE_ERROR); /* the refusal breaks a reliable connection */
     conf_await_state(&a, VIP_STATE_ERROR);
     close_both(&a, &b);
 }
 
-/* 3.5, 2.3: after VipDeregisterMem neither side can use the region. */
+/* 3.5, 2.3: after VipDeregisterMem a send cannot use the region. */
 static void deregistered_memory_is_not_reached(void **state)
 {
     struct end a, b;
@@ -417,7 +417,7 @@ static void keep_stderr(struct kept_stderr *kept)
     assert_true(dup2(fileno(kept->file), STDERR_FILENO) >= 0);
 }
 
-/* Get the text that was written: wait for a whole line, but not longer than the time limit. */
+/* Get the text that this program wrote. Wait for a whole line, but at most CONF_LIMIT_MS. */
 static void restore_stderr(struct kept_stderr *kept, char *text, size_t size)
 {
     uint64_t started = 0;
@@ -480,7 +480,7 @@ static void a_handler_may_close_its_nic(void **state)
     conf_close(&a);
 }
 
-/* State of the handler: 1 it runs, 2 it has ended; and the lock for which it waits. */
+/* handler_is: 0 not begun, 1 running, 2 ended. handler_needs: the lock that the handler takes. */
 static unsigned handler_is;
 static pthread_mutex_t handler_needs = PTHREAD_MUTEX_INITIALIZER;
 
@@ -519,7 +519,8 @@ static void a_replaced_handler_has_ended(void **state)
     close_both(&a, &b);
 }
 
-/* A child process has none of its parent's handles, can open its own, and does no harm. */
+/* Runs in a child process. There the parent's handles are invalid, VipOpenNic works, and writes to
+ * memory do not change the parent's memory. */
 static int child_looks(struct end *end)
 {
     VIP_NIC_ATTRIBUTES attrs;
@@ -534,8 +535,8 @@ static int child_looks(struct end *end)
         VipDisconnect(end->vi) != VIP_INVALID_PARAMETER ||
         VipCloseNic(end->nic) != VIP_INVALID_PARAMETER)
         return 1;
-    memset(end->memory, 0x77, end->memory_bytes); /* its own copy */
-#ifndef __SANITIZE_THREAD__                       /* which allows no threads in a child */
+    memset(end->memory, 0x77, end->memory_bytes); /* the child's own copy */
+#ifndef __SANITIZE_THREAD__                       /* TSan allows no threads in a child */
     if (VipOpenNic("vip0", &nic) != VIP_SUCCESS || VipCloseNic(nic) != VIP_SUCCESS)
         return 2;
 #else

@@ -7,16 +7,16 @@ const size_t conf_buffer_bytes = 4194304;
 
 #define IMM 0xFEDCBA9876543210ull
 
-/* Time limit of an unreliable message, after which it is sent again; and the most attempts. */
+/* carry() sends an unreliable message again after LOST_MS ms, at most REPEATS times. */
 #define LOST_MS 200
 #define REPEATS 60
 
 static char message[VIPX_MESSAGE_MAX + 1];
 
-/* Arguments of one of the two calls. */
+/* Arguments of VipxPostSendImm64 or VipxPostWriteMessage. */
 struct what {
     VIP_DESCRIPTOR *send;
-    VIP_ULONG bytes; /* of the message; 0 means 64-bit immediate data */
+    VIP_ULONG bytes; /* length of the message; 0: 64-bit immediate data */
 };
 
 static void post(struct end *a, const struct what *what)
@@ -27,7 +27,7 @@ static void post(struct end *a, const struct what *what)
         CONF_OK(VipxPostSendImm64(a->vi, what->send, a->handle, IMM));
 }
 
-/* Post, and wait for the receive, which must be `recv`; if the message may be lost, repeat. */
+/* Post `what` and wait until `recv` completes. If the network may lose the message, post again. */
 static VIP_RETURN carry(struct end *a, const struct what *what, struct end *b, VIP_DESCRIPTOR *recv)
 {
     bool may_be_lost = conf_lossy() && a->level == VIP_SERVICE_UNRELIABLE;
@@ -120,10 +120,10 @@ static void data_first_then_the_message(void **state)
 
     conf_pair(&a, &b, conf_level(state));
     for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        /* Only sizes that fit the smallest socket buffer: of more, packets may be lost at the unreliable level. */
+        /* At the unreliable level use only small sizes, because a longer write may lose packets. */
         if (a.level == VIP_SERVICE_UNRELIABLE && sizes[i] > (conf_lossy() ? 9000 : 60000))
             continue;
-        /* The message goes to the end of the buffer. */
+        /* The message goes to the end of b's buffer, after the bytes of the RDMA Write. */
         fill_message(i);
         conf_fill(a.buffer, sizes[i], i + 1);
         what.send = conf_write(&a, 0, 0, sizes[i], &b, 0);
@@ -215,7 +215,7 @@ static void a_receive_that_is_too_short_fails(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* A receive may be longer than its region; only the bytes of the message must be inside. */
+/* A receive may be longer than its region. Only the bytes of the message must be in the region. */
 static void a_receive_longer_than_its_region(void **state)
 {
     for (unsigned bytes = 63; bytes <= 64; bytes++) {
@@ -271,7 +271,7 @@ static void what_cannot_be_posted(void **state)
                  VipxPostWriteMessage(a.vi, desc, a.handle, message, VIPX_MESSAGE_MAX + 1));
     CONF_RETURNS(VIP_INVALID_PARAMETER, VipxPostWriteMessage(NULL, desc, a.handle, message, 1));
     CONF_RETURNS(VIP_INVALID_PARAMETER, VipxPostSendImm64(a.vi, NULL, a.handle, 1));
-    /* A send cannot have a message; a read cannot have immediate data. */
+    /* A send cannot have a message. An RDMA Read cannot have immediate data. */
     desc = conf_desc(&a, 0, 0, 10);
     CONF_OK(VipxPostWriteMessage(a.vi, desc, a.handle, message, 10));
     conf_failed(&a, false, desc, VIP_STATUS_FORMAT_ERROR);

@@ -1,5 +1,5 @@
 /*
- * Specification 3.6, second table: the status bit of each fault, at each reliability level, at both ends.
+ * Specification 3.6, second table: the status bit of each fault, at each level, at both ends.
  */
 #include "suite.h"
 
@@ -12,7 +12,7 @@ static bool reliable(VIP_RELIABILITY_LEVEL level)
     return level != VIP_SERVICE_UNRELIABLE;
 }
 
-/* Unreliable: the connection still works. Reliable: both ends are in Error and have got the error. */
+/* After a fault, an unreliable connection still works. A reliable one is broken at both ends. */
 static void outcome(struct end *a, struct end *b)
 {
     if (!reliable(a->level)) {
@@ -25,10 +25,8 @@ static void outcome(struct end *a, struct end *b)
     conf_drop_vi(b);
 }
 
-/*
- * A faulty send between good ones: the first is good, the second gets `errors`, the third is sent or
- * flushed.
- */
+/* Post three sends. The first is good. The second is faulty and gets `errors`. The third is flushed
+ * if the connection has ended, and is sent otherwise. */
 static void faulty_send(struct end *a, struct end *b, VIP_DESCRIPTOR *faulty, VIP_UINT32 errors)
 {
     VIP_DESCRIPTOR *first = conf_desc(a, 0, 0, 10), *last = conf_desc(a, 2, 0, 20);
@@ -100,10 +98,8 @@ static void send_of_exactly_the_maximum(void **state)
     conf_close_pair(&a, &b);
 }
 
-/*
- * The fault is in the receive descriptor: b's descriptor has the status, and the message is lost. With Reliable
- * Reception the sender gets REMOTE_DESC_ERROR.
- */
+/* b's receive descriptor is faulty. It completes with `errors`, and the message is lost. At
+ * Reliable Reception the sender gets REMOTE_DESC_ERROR. */
 static void faulty_receive(struct end *a, struct end *b, VIP_DESCRIPTOR *recv, size_t bytes,
                            VIP_UINT32 errors)
 {
@@ -195,7 +191,7 @@ static void message_and_the_receive_queue_is_empty(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* Wait for the first byte of an operation under way; false: the byte never came. */
+/* Wait until the operation has written its first byte. False if it does not do so within 1 s. */
 static bool begins(volatile char *at, char content)
 {
     uint64_t started = conf_now_ns();
@@ -206,14 +202,12 @@ static bool begins(volatile char *at, char content)
     return true;
 }
 
-/*
- * Operations for about a second of a processor's time, so that the connection ends while they are under way
- * even if this program does not get a processor at once.
- */
+/* Number and size of the operations that break_off posts. They take about one second, so some are
+ * still under way when this program calls VipDisconnect, even if it gets a processor late. */
 #define LONG_COUNT 900u
 #define LONG_BYTES 4000000u
 
-/* Descriptor i of LONG_COUNT, in the buffer behind the sent bytes. */
+/* Returns descriptor i, which is in the buffer after the sent bytes. Copies *like if not NULL. */
 static VIP_DESCRIPTOR *long_desc(struct end *end, unsigned i, const VIP_DESCRIPTOR *like)
 {
     VIP_DESCRIPTOR *desc;
@@ -225,10 +219,8 @@ static VIP_DESCRIPTOR *long_desc(struct end *end, unsigned i, const VIP_DESCRIPT
     return desc;
 }
 
-/*
- * Connect, post at a, wait until b's buffer begins to change, and disconnect a. That ends one operation in its
- * middle with a high probability (61 of 62 packets), but not always, so callers try again.
- */
+/* Connect, post at a, wait until b's buffer begins to change, and disconnect a. This usually ends
+ * an operation in its middle, because an operation has 62 packets. If not, callers try again. */
 static void break_off(struct end *a, struct end *b, bool write)
 {
     conf_forget_errors(b);
@@ -275,7 +267,7 @@ static void message_that_breaks_off(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* The same with RDMA Writes: the target's callback gets VIP_ERROR_RDMAW_ABORT. */
+/* If an RDMA Write breaks off, the target's callback gets VIP_ERROR_RDMAW_ABORT. */
 static void rdma_write_that_breaks_off(void **state)
 {
     enum { TRIES = 30 };
@@ -301,7 +293,7 @@ static void rdma_write_that_breaks_off(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* Many messages, each checked: a packet damaged on its way is repeated or dropped, never delivered. */
+/* Check the bytes of many messages: vipd must never deliver a damaged packet. */
 static void corrupt_data_is_not_delivered(void **state)
 {
     enum { MESSAGES = 300, BYTES = 3000 };
@@ -340,11 +332,11 @@ static void corrupt_data_is_not_delivered(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* Forbidden places of an RDMA operation: 0 the region does not allow it, 1 the handle does not exist, 2 beyond the
- * region, 3 before the region, 4 the VI does not allow it. */
+/* Number of cases in which vipd refuses an RDMA operation. 0: the region does not allow RDMA; 1: no
+ * such handle; 2: beyond the region; 3: before the region; 4: the VI does not allow RDMA. */
 #define PLACES 5u
 
-/* A connected pair for case n; in case 4, b's VI does not allow RDMA. forbid() aims the operation. */
+/* Connect a pair for case n of PLACES. In case 4, b's VI does not allow RDMA. */
 static void forbidden_pair(struct end *a, struct end *b, VIP_RELIABILITY_LEVEL level, unsigned n)
 {
     VIP_VI_ATTRIBUTES attrs = {level, 100000, NULL, NULL, VIP_TRUE, VIP_FALSE};
@@ -506,7 +498,7 @@ static void what_is_queued_at_the_end_is_flushed(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* One send fails at the target: earlier sends are delivered, later ones are not. */
+/* If one send fails at the target, vipd delivers the earlier sends, but not the later ones. */
 static void sends_behind_a_failed_one_are_not_delivered(void **state)
 {
     struct end a, b;

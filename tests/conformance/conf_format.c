@@ -1,6 +1,6 @@
 /*
- * Specification 3.4: the format rules of descriptors; 3.3: the fields that a post and a completion write in a
- * descriptor; 3.6: every completion has DONE and the operation field.
+ * Specification 3.4: the format rules of descriptors; 3.3: the fields of a descriptor that a post
+ * and a completion write; 3.6: every completed status has DONE and the operation.
  */
 #include "suite.h"
 
@@ -9,7 +9,7 @@
 static const VIP_RELIABILITY_LEVEL levels[] = {
     VIP_SERVICE_UNRELIABLE, VIP_SERVICE_RELIABLE_DELIVERY, VIP_SERVICE_RELIABLE_RECEPTION};
 
-/* ---- faults in the descriptor: its status ------------------------------------------------- */
+/* ---- faults in the descriptor, which its status shows -------------------------------------- */
 
 enum fault {
     RESERVED_BITS,
@@ -64,7 +64,7 @@ static VIP_DESCRIPTOR *make_fault(struct end *a, const struct end *b, enum fault
         desc = conf_read(a, 0, 0, 64, b, 0);
         desc->DS[0].Remote.Reserved = 1;
         break;
-    case TOO_MANY_SEGMENTS: /* 253 segments, in the buffer */
+    case TOO_MANY_SEGMENTS: /* 253 segments; the descriptor is in the buffer */
         desc = (VIP_DESCRIPTOR *)(void *)a->buffer;
         memset((void *)desc, 0, 8192);
         desc->CS.SegCount = 253;
@@ -168,7 +168,7 @@ static void send_fault(void **state)
     }
 }
 
-/* A faulty receive completes with its error when its message arrives. */
+/* A faulty receive descriptor completes with its error when its message arrives. */
 static void receive_fault(void **state)
 {
     unsigned fault = (unsigned)conf_arg(state);
@@ -197,7 +197,7 @@ static void receive_fault(void **state)
     case 5:
         recv->CS.SegCount = 65535;
         break;
-    case 6: /* one segment too many, all in registered memory */
+    case 6: /* 253 segments, one too many; all are in registered memory */
         recv = (VIP_DESCRIPTOR *)(void *)b.buffer;
         memset((void *)recv, 0, 8192);
         recv->CS.SegCount = 253;
@@ -264,7 +264,7 @@ static void fence_flag_of_any_operation_is_no_fault(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* ---- faults of the descriptor's place: the callback --------------------------------------- */
+/* ---- wrong address or region of the descriptor, which the callback reports ----------------- */
 
 enum misplaced {
     MISALIGNED,
@@ -335,7 +335,7 @@ static void misplaced_descriptor(void **state)
         assert_int_equal(error.ResourceCode, VIP_RESOURCE_DESCRIPTOR);
         CONF_RETURNS(VIP_DESCRIPTOR_ERROR,
                      recv ? VipRecvDone(a.vi, &got) : VipSendDone(a.vi, &got));
-        assert_null(got); /* nothing was queued */
+        assert_null(got); /* the post queued no descriptor */
         CONF_OK(VipDestroyVi(a.vi));
         assert_int_equal(conf_error_count(&a), 1);
         conf_close(&c);
@@ -351,7 +351,7 @@ static void descriptor_at_the_very_end_of_its_region(void **state)
 
     conf_pair(&a, &b, conf_level(state));
     recv = conf_desc(&b, 0, 0, 64);
-    CONF_OK(VipRegisterMem(b.nic, b.memory, 48, NULL, &handle)); /* control and one segment */
+    CONF_OK(VipRegisterMem(b.nic, b.memory, 48, NULL, &handle)); /* control, one data segment */
     CONF_OK(VipPostRecv(b.vi, recv, handle));
     CONF_OK(conf_carry(&a, conf_desc(&a, 0, 0, 64), &b, recv, NULL));
     assert_int_equal(conf_error_count(&b), 0);
@@ -428,7 +428,7 @@ static void overrun(void **state)
                  : VipSendWait(a.vi, CONF_LIMIT_MS, &got)) == VIP_DESCRIPTOR_ERROR &&
            got != NULL)
         n++;
-    assert_int_equal(n, max); /* the entry beyond the limit was dropped */
+    assert_int_equal(n, max); /* the descriptor beyond the limit was dropped */
     CONF_OK(VipDestroyVi(a.vi));
     conf_close(&a);
 }
@@ -447,7 +447,7 @@ static void post_resets_status_and_next(void **state)
     conf_post_recv(&b, desc);
     assert_int_equal(*(volatile VIP_UINT32 *)&desc->CS.Status & VIP_STATUS_DONE, 0);
     assert_int_not_equal(desc->CS.Next.AddressBits, ~0ull);
-    for (unsigned n = 0; n < 3; n++) { /* posted again without changes */
+    for (unsigned n = 0; n < 3; n++) { /* post it again; only Length is set anew */
         CONF_OK(conf_carry(&a, conf_desc(&a, 0, 0, n), &b, desc, NULL));
         assert_int_equal(desc->CS.Length, n);
         desc->CS.Length = 64;
@@ -476,7 +476,7 @@ static void completed_send_keeps_length_and_immediate_data(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* The complete status word of each good operation. */
+/* Check the whole status word of each operation that completes without an error. */
 static void status_of_each_operation(void **state)
 {
     struct end a, b;

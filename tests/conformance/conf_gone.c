@@ -1,6 +1,6 @@
 /*
- * After the death of the program's own vipd every call returns at once with VIP_ERROR_RESOURCE, or does
- * what is still possible (sections 2, 3.9). Kills the vipd of end B.
+ * After the death of the program's own vipd each call returns at once. Calls that need vipd return
+ * VIP_ERROR_RESOURCE; the others still work (sections 2, 3.9). die() kills the vipd of end B.
  */
 #include "suite.h"
 
@@ -8,12 +8,12 @@
 #include <signal.h>
 #include <sys/types.h>
 
-static struct end b;              /* its vipd is dead after `die` */
-static VIP_CONN_HANDLE accept_me; /* a request that waited for an answer at that time */
+static struct end b;              /* die() kills the vipd of this end */
+static VIP_CONN_HANDLE accept_me; /* a request that b had not answered when vipd died */
 static VIP_CONN_HANDLE reject_me;
 static VIP_PROTECTION_HANDLE ptag;
-static VIP_VI_HANDLE peers[2]; /* their peer requests were under way at that time */
-static VIP_VI_HANDLE idle;     /* a VI that was Idle at that time */
+static VIP_VI_HANDLE peers[2]; /* VIs with a peer request under way when vipd died */
+static VIP_VI_HANDLE idle;     /* a VI that was Idle when vipd died */
 
 struct asker {
     struct end end;
@@ -46,7 +46,7 @@ static VIP_CONN_HANDLE ask(struct asker *asker)
     return request;
 }
 
-/* A VI of b that waits for a peer which never connects. */
+/* Returns a VI of b with a peer request that no peer answers. */
 static VIP_VI_HANDLE ask_peer(void)
 {
     VIP_VI_HANDLE before = b.vi, vi;
@@ -62,7 +62,7 @@ static VIP_VI_HANDLE ask_peer(void)
     return vi;
 }
 
-/* The first test of the table; the others use the objects that remain. */
+/* The first test: makes the objects and kills vipd. The later tests use these objects. */
 static void die(void **state)
 {
     VIP_ERROR_DESCRIPTOR error;

@@ -1,7 +1,7 @@
 /*
- * Specification 1.1-1.3, 1.5, 1.6, 1.10-1.12: types, handles, structures, callback types and tags of
- * vipl.h, as programs declare, initialize and overlay them. header.sh compiles the header in every
- * language; conf_values.c tests the values.
+ * Specification 1.1-1.3, 1.5, 1.6, 1.10-1.12: types, handles, structures, callback types and tags
+ * of vipl.h, as programs declare, initialize and overlay them. header.sh compiles vipl.h in every
+ * language. conf_values.c tests the values.
  */
 #include "suite.h"
 
@@ -54,7 +54,7 @@ static void handle_types(void **state)
     assert_true(IS(VIP_UINT32, (VIP_MEM_HANDLE)0));
 }
 
-/* Programs use handles as keys: a handle from a call equals the one from VipCreateVi. */
+/* A VI handle that a call returns must equal VipCreateVi's handle: programs use handles as keys. */
 static void handles_compare_equal(void **state)
 {
     struct end a, b;
@@ -78,7 +78,7 @@ static void handles_compare_equal(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* In 40 bytes, as in programs of the time: the discriminator follows the host part, unaligned. */
+/* As in old programs, an address has 40 bytes. Its discriminator follows the host, unaligned. */
 static void net_address(void **state)
 {
     unsigned char bytes[40] = {0};
@@ -203,7 +203,7 @@ static void struct_tags(void **state)
     assert_int_equal((enum _VIP_RESOURCE_CODE)VIP_RESOURCE_DESCRIPTOR, 3);
 }
 
-/* Programs that load the library look up every function by its plain name and compare it with NULL. */
+/* Programs that load the library with dlopen look up every function by its plain name. */
 static void functions_by_name(void **state)
 {
     static const char *const names[] = {"VipOpenNic",

@@ -1,6 +1,6 @@
 /*
- * Memory that the program itself makes inaccessible after registration (3.5, 3.6, 3.9): it
- * cuts the file short, protects or unmaps the pages, or deregisters the region that contains descriptors.
+ * Memory that the program itself makes inaccessible after registration (3.5, 3.6, 3.9). The program
+ * cuts the file short, protects or unmaps pages, or deregisters the region of the descriptors.
  * No page fault may end a process, and bytes that could not be stored or read must be reported.
  */
 #include "suite.h"
@@ -8,8 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* How memory becomes inaccessible: its file is cut short, its pages are protected, or its pages are unmapped (another
- * mapping takes their place at last, so that no other memory of the process gets these addresses). */
+/* How memory becomes inaccessible. UNMAPPED maps pages without access there, so that no other code
+ * of the process gets these addresses. */
 enum way { CUT_SHORT, PROTECTED, UNMAPPED, WAYS };
 
 #define AREA_BYTES 65536
@@ -64,7 +64,7 @@ static bool reliable(VIP_RELIABILITY_LEVEL level)
     return level != VIP_SERVICE_UNRELIABLE;
 }
 
-/* Unreliable: the connection still works. Reliable: both ends are in Error and have got the error. */
+/* After a fault, an unreliable connection still works. A reliable one is broken at both ends. */
 static void outcome(struct end *a, struct end *b)
 {
     if (reliable(a->level)) {
@@ -75,7 +75,7 @@ static void outcome(struct end *a, struct end *b)
     }
 }
 
-/* Connect a pair whose VIs allow all RDMA of the level; make an area at b if of_b, otherwise at a. */
+/* Connect two VIs that allow all RDMA of the level. Register the area at b if of_b, else at a. */
 static void pair_with_area(struct end *a, struct end *b, VIP_RELIABILITY_LEVEL level,
                            struct area *area, bool of_b)
 {
@@ -86,7 +86,7 @@ static void pair_with_area(struct end *a, struct end *b, VIP_RELIABILITY_LEVEL l
     area_new(area, of_b ? b : a);
 }
 
-/* An RDMA Write or Read whose last 32 bytes are inaccessible. */
+/* Aim an RDMA Write or Read so that its last 32 bytes are inaccessible. */
 static VIP_DESCRIPTOR *across(VIP_DESCRIPTOR *rdma, const struct area *area, size_t bytes)
 {
     rdma->DS[0].Remote.Data.Address = area->at + HOLE + 32 - bytes;
@@ -96,7 +96,7 @@ static VIP_DESCRIPTOR *across(VIP_DESCRIPTOR *rdma, const struct area *area, siz
 
 static void write_to_memory_that_is_gone(void **state)
 {
-    static const size_t sizes[WAYS] = {32, 64, 20000}; /* all bytes; in one packet; in several */
+    static const size_t sizes[WAYS] = {32, 64, 20000}; /* all bytes fail; one packet; several */
     struct end a, b;
     struct area area;
     VIP_DESCRIPTOR *write;
@@ -148,7 +148,7 @@ static void write_with_immediate_to_memory_that_is_gone(void **state)
     }
 }
 
-/* True if the callback gets this error. Waits only a moment, because a message may be lost. */
+/* True if the callback gets this error within 0.1 s. A message may be lost, so do not wait long. */
 static bool heard(const struct end *end, VIP_ERROR_CODE code)
 {
     uint64_t started = conf_now_ns(), pause = 0;
@@ -162,7 +162,7 @@ static bool heard(const struct end *end, VIP_ERROR_CODE code)
     return false;
 }
 
-/* Only the write to inaccessible memory fails; writes before and behind it, perhaps in the same packet, do not. */
+/* Only the write to inaccessible memory must fail. Other writes in the same packet must work. */
 static void writes_beside_it_are_in_place(void **state)
 {
     struct end a, b;
@@ -234,7 +234,7 @@ static void send_from_memory_that_is_gone(void **state)
     }
 }
 
-/* late: the memory becomes inaccessible when the receive is already posted. */
+/* Receive into memory that becomes inaccessible before the post or, if `late`, after the post. */
 static void receive(VIP_RELIABILITY_LEVEL level, enum way way, bool late)
 {
     struct end a, b;
@@ -276,10 +276,9 @@ static void receive_into_memory_that_goes(void **state)
         receive(conf_level(state), (enum way)way, true);
 }
 
-/*
- * The descriptor's own memory. `how` 0: deregistered; 1: also unmapped; 2: another tag was set. With a CQ if
- * `cq`. The descriptor comes back, its memory is not written, and the callback gets an error.
- */
+/* The VI loses the memory of a posted descriptor. `how`: 0 the region is deregistered, 1 the memory
+ * is also unmapped, 2 the region gets another tag. `cq`: the VI has a CQ. VipRecvDone returns the
+ * descriptor, no call writes to its memory, and the callback gets an error. */
 static void completion(bool cq, unsigned how)
 {
     struct end a;
@@ -336,7 +335,7 @@ static void completion_errors_name_the_operation(void **state)
     (void)state;
     conf_ready(&a, 'A', VIP_SERVICE_RELIABLE_DELIVERY);
     for (unsigned i = 0; i < 3; i++) {
-        /* It is flushed at once, because the VI is Idle. */
+        /* The descriptor is flushed at once, because the VI is Idle. */
         desc = i == VIP_CONTROL_OP_SENDRECV ? conf_desc(&a, 0, 0, 64)
                                             : conf_write(&a, 0, 0, 64, &a, 0);
         desc->CS.Control = (VIP_UINT16)i;

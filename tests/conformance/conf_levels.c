@@ -1,6 +1,6 @@
 /*
- * Specification 3.6, first table: the guarantees of each reliability level; 3.7: RDMA Read, RDMA Write and
- * the queue fence; 3.3: order of messages and writes.
+ * Specification 3.6, first table: the guarantees of each reliability level; 3.7: RDMA Read, RDMA
+ * Write and the queue fence; 3.3: order of messages and writes.
  */
 #include "suite.h"
 
@@ -15,7 +15,7 @@ static bool reliable(VIP_RELIABILITY_LEVEL level)
 
 /* ---- delivery ----------------------------------------------------------------------------- */
 
-/* 900 numbered messages: each at most once and in order; at reliable levels, all of them. */
+/* 900 numbered messages arrive in order, each at most once; at reliable levels none is lost. */
 static void numbered_messages(void **state)
 {
     enum { N = 900 };
@@ -79,7 +79,7 @@ static void a_sent_buffer_may_be_reused(void **state)
             conf_fill(a.buffer, 1400, i);
             conf_post_send(&a, send);
             conf_sent(&a, send);
-            memset(a.buffer, 0xFF, 1400); /* at once after the completion */
+            memset(a.buffer, 0xFF, 1400); /* the send is complete, so the message keeps its bytes */
             rc = VipRecvWait(b.vi, conf_lossy() ? 100 : CONF_LIMIT_MS, &got);
             if (rc == VIP_SUCCESS)
                 break;
@@ -91,7 +91,7 @@ static void a_sent_buffer_may_be_reused(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* Reliable Reception: success means that the remote descriptor is complete and its data is in place. */
+/* Reliable Reception: if a send succeeds, the remote descriptor and its data are complete. */
 static void success_means_received(void **state)
 {
     struct end a, b;
@@ -241,7 +241,7 @@ static void a_write_is_in_place_before_a_later_message(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* 252 segments: RDMA to one address (251 data segments), messages gathered and scattered. */
+/* Up to 252 segments: a message is gathered and scattered; RDMA has one address segment. */
 static void scatter_gather(void **state)
 {
     unsigned segs = (unsigned)conf_arg(state);
@@ -315,7 +315,7 @@ static void rdma_read_brings_the_bytes(void **state)
         conf_sent(&a, conf_at(&a, 0));
         conf_same(a.buffer, sizes[i], i);
     }
-    CONF_RETURNS(VIP_NOT_DONE, VipRecvDone(b.vi, &got)); /* the target's receive is not used */
+    CONF_RETURNS(VIP_NOT_DONE, VipRecvDone(b.vi, &got)); /* an RDMA Read uses no receive */
     conf_close_pair(&a, &b);
 }
 
@@ -371,7 +371,7 @@ static void reads_in_both_directions(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* Reads between sends: they complete in the order of the queue. */
+/* RDMA Reads and sends alternate; all complete in the order in which they were posted. */
 static void reads_and_sends_complete_in_queue_order(void **state)
 {
     enum { N = 40 };
@@ -390,7 +390,7 @@ static void reads_and_sends_complete_in_queue_order(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* A fenced write sends the bytes that the read before it has brought. */
+/* A write with a queue fence sends the bytes that the earlier RDMA Read has brought. */
 static void fence_waits_for_the_reads_before(void **state)
 {
     struct end a, b;

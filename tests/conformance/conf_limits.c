@@ -1,6 +1,6 @@
 /*
- * Specification 3.13: minimum limits, and that a program gets what VipQueryNic promises; 3.8: completion
- * queues shared by VIs; 3.11: the connection model; 3.12: threads.
+ * Specification 3.13: minimum limits, and a program gets what VipQueryNic promises; 3.8: completion
+ * queues that VIs share; 3.11: the connection model; 3.12: threads.
  */
 #include "suite.h"
 
@@ -43,7 +43,7 @@ static void attributes_of_the_address_and_services(void **state)
     assert_int_equal(a.attrs.ThreadSafe, VIP_TRUE);
     assert_string_not_equal(a.attrs.Name, "");
     CONF_OK(VipQueryNic(a.nic, &again));
-    assert_memory_equal(&again, &a.attrs, sizeof(again)); /* the attributes are constant */
+    assert_memory_equal(&again, &a.attrs, sizeof(again)); /* the attributes never change */
     conf_close(&a);
 }
 
@@ -102,7 +102,7 @@ static void as_many_regions_as_promised(void **state)
 
     (void)state;
     conf_open(&a, 'A');
-    room = a.attrs.MaxRegisterRegions - 1; /* conf_open has registered one */
+    room = a.attrs.MaxRegisterRegions - 1; /* conf_open has registered one region */
     for (VIP_ULONG i = 0; i < room; i++)
         CONF_OK(VipRegisterMem(a.nic, a.buffer + i, 100, NULL, &handle));
     CONF_RETURNS(VIP_ERROR_RESOURCE, VipRegisterMem(a.nic, a.buffer, 100, NULL, &more));
@@ -147,7 +147,7 @@ static void entries_come_in_order_of_completion(void **state)
         conf_vi(&a, VIP_SERVICE_UNRELIABLE);
         vis[i] = a.vi;
     }
-    for (unsigned n = 0; n < EACH; n++) /* in Idle each send completes at once */
+    for (unsigned n = 0; n < EACH; n++) /* the VIs are Idle, so each send completes at once */
         for (unsigned i = 0; i < VIS; i++)
             CONF_OK(VipPostSend(vis[(i + n) % VIS], conf_desc(&a, n * VIS + i, 0, 10), a.handle));
     for (unsigned n = 0; n < EACH; n++)
@@ -157,7 +157,7 @@ static void entries_come_in_order_of_completion(void **state)
             assert_int_equal(recv, VIP_FALSE);
         }
     CONF_RETURNS(VIP_NOT_DONE, VipCQDone(a.cq, &vi, &recv));
-    for (unsigned n = 0; n < EACH; n++) /* the descriptors are still on their queues */
+    for (unsigned n = 0; n < EACH; n++) /* VipCQDone has left the descriptors on their queues */
         CONF_RETURNS(VIP_DESCRIPTOR_ERROR, VipSendDone(vis[0], &got));
     assert_non_null(got);
     conf_close(&a);
@@ -178,7 +178,7 @@ static void queues_with_and_without_cq(void **state)
     a.level = b.level = VIP_SERVICE_RELIABLE_DELIVERY;
     CONF_OK(VipCreateCQ(b.nic, 4, &b.cq));
     CONF_OK(VipCreateVi(a.nic, &attrs, NULL, NULL, &a.vi));
-    CONF_OK(VipCreateVi(b.nic, &attrs, NULL, b.cq, &b.vi)); /* only receives */
+    CONF_OK(VipCreateVi(b.nic, &attrs, NULL, b.cq, &b.vi)); /* only the receive queue has the CQ */
     conf_connect(&a, &b);
     conf_post_recv(&b, conf_desc(&b, 0, 0, 64));
     conf_post_recv(&a, conf_desc(&a, 0, 0, 64));
@@ -212,7 +212,7 @@ static void resizing_in_use_loses_nothing(void **state)
         conf_post_recv(&b, conf_desc(&b, i, 0, 64));
     for (unsigned i = 0; i < N; i++) {
         conf_post_send(&a, conf_desc(&a, i, 0, 1));
-        CONF_OK(VipResizeCQ(b.cq, i % 2 ? 1 : 1000 + i)); /* also too small for its entries */
+        CONF_OK(VipResizeCQ(b.cq, i % 2 ? 1 : 1000 + i)); /* 1 is less than the CQ's entries */
     }
     for (unsigned i = 0; i < N; i++) {
         CONF_OK(VipCQWait(b.cq, CONF_LIMIT_MS, &vi, &recv));

@@ -1,7 +1,7 @@
 /*
- * Programs that send and call VipDisconnect at once (2.4), as Madeleine does: at the reliable levels the messages
- * posted before must arrive. The environment gives vipd a long [reliability] linger, and time limits
- * longer than a stop of vipd, so that no test depends on the speed of the machine.
+ * Programs that post sends and then call VipDisconnect at once (2.4), as Madeleine does. At the
+ * reliable levels these messages must arrive. The environment gives vipd a long [reliability]
+ * linger and long time limits, so no test depends on the machine's speed.
  */
 #include "suite.h"
 
@@ -14,7 +14,7 @@ const size_t conf_buffer_bytes = 4194304;
 #define MESSAGES   24
 #define SLOT_BYTES 65536
 
-/* Sizes for a direct ring if there is one, for one packet, and for several. */
+/* Some sizes fit a direct ring, some need one packet, some need several packets. */
 static size_t size_of(unsigned i)
 {
     static const size_t sizes[] = {32, 60000, 700, 5000};
@@ -114,7 +114,7 @@ static void rdma_is_complete(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* A message without a receive is an error of the connection, which ends the wait. */
+/* A message that finds no posted receive breaks the connection, so VipDisconnect returns. */
 static void sends_without_receives_end_it(void **state)
 {
     struct end a, b;
@@ -129,7 +129,7 @@ static void sends_without_receives_end_it(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* ---- two at once ----------------------------------------------------------------------------- */
+/* ---- two calls at once ----------------------------------------------------------------------- */
 
 static void *run_disconnect(void *arg)
 {
@@ -138,7 +138,7 @@ static void *run_disconnect(void *arg)
     return VipDisconnect(end->vi) == VIP_SUCCESS ? NULL : end;
 }
 
-/* The number of good descriptors of a queue: good ones must come first, then flushed ones. */
+/* Returns how many descriptors have no error. They must come before the flushed descriptors. */
 static unsigned good_of(struct end *end, bool recv)
 {
     unsigned good = 0;
@@ -153,7 +153,8 @@ static unsigned good_of(struct end *end, bool recv)
     return good;
 }
 
-/* Both ends disconnect. The first one ends the connection for both; messages that completed well have arrived. */
+/* Both ends disconnect at the same time. The first call ends the connection for both ends. Each
+ * send that completed without an error must have arrived. */
 static void both_at_once(void **state)
 {
     struct end a, b;
@@ -201,7 +202,7 @@ static void *run_waiter(void *arg)
     return NULL;
 }
 
-/* One thread waits because the other host is stopped: calls of another thread must not wait. */
+/* One thread waits in VipDisconnect, because host B is stopped. Other threads must not wait. */
 static void other_threads_go_on(void **state)
 {
     VIP_VI_ATTRIBUTES attrs = {
@@ -230,7 +231,7 @@ static void other_threads_go_on(void **state)
                VipDisconnect(vi) == VIP_SUCCESS && VipDestroyVi(vi) == VIP_SUCCESS &&
                VipDeregisterMem(a.nic, a.buffer, handle) == VIP_SUCCESS;
     over = __atomic_load_n(&waiter.over, __ATOMIC_SEQ_CST) != 0;
-    assert_int_equal(kill(host_b, SIGCONT), 0); /* before any check can fail */
+    assert_int_equal(kill(host_b, SIGCONT), 0); /* continue B before a check can fail */
     pthread_join(thread, NULL);
     assert_true(good);
     assert_false(over);

@@ -1,6 +1,6 @@
 /*
- * Servers with many clients. A loop of plain VipConnectWait calls loses no request (spec
- * 3.11); listeners, asynchronous connect, private data and free discriminators of vipl_ext.h.
+ * A server with many clients that loops over VipConnectWait loses no request (spec 3.11). The file
+ * also tests listeners, asynchronous connect, private data and free discriminators of vipl_ext.h.
  */
 #include "conf.h"
 #include "suite.h"
@@ -10,9 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CLIENTS = 128, GRACE_MS = 2000 /* of a server that waits again and again (doc/wire.md) */ };
+enum { CLIENTS = 128, GRACE_MS = 2000 /* grace time of a server that waits again (wire.md) */ };
 
-/* One NIC handle with many VIs. */
 struct many {
     struct end end;
     VIP_VI_HANDLE vi[CLIENTS];
@@ -49,7 +48,7 @@ static VIP_RETURN finish(VIP_VI_HANDLE vi, VIP_VI_ATTRIBUTES *attrs, VIPX_PRIVAT
         fail_msg("no result of an attempt within the time limit");
     rc = VipxConnectFinish(vi, attrs, data);
     assert_int_not_equal(rc, VIP_NOT_DONE);
-    assert_int_equal(poll(&pollfd, 1, 0), 0); /* the result was fetched */
+    assert_int_equal(poll(&pollfd, 1, 0), 0); /* no result is left */
     return rc;
 }
 
@@ -61,11 +60,9 @@ static uint64_t now_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/*
- * Called when no request has come for a while. On a slow machine the server may not have waited for GRACE_MS. Then
- * VIP_NO_MATCH is correct, and these clients connect again. away_ms: the longest time from the call of one wait to the
- * end of the next one.
- */
+/* Called when no request has come for 500 ms. On a slow machine the server may have made no
+ * VipConnectWait for GRACE_MS. Then some clients correctly get VIP_NO_MATCH and connect again.
+ * away_ms: the longest time from the start of one VipConnectWait to the end of the next one. */
 static void lost_are_legal(struct many *a, uint64_t away_ms, const unsigned *disc)
 {
     for (unsigned i = 0; i < CLIENTS; i++) {
@@ -83,7 +80,7 @@ static void lost_are_legal(struct many *a, uint64_t away_ms, const unsigned *dis
     }
 }
 
-/* All clients connect at once; the server takes one after the other with plain waits. */
+/* All clients connect at once. The server takes their requests by VipConnectWait, one by one. */
 static void a_looping_server_loses_no_request(void **state)
 {
     static struct many a, b;
@@ -98,7 +95,7 @@ static void a_looping_server_loses_no_request(void **state)
     many_open(&a, 'A');
     many_open(&b, 'B');
     conf_local(&local, &disc, sizeof(disc));
-    /* The server has waited again and again, so vipd expects it to wait once more. */
+    /* After these two waits vipd keeps requests for GRACE_MS. */
     for (unsigned i = 0; i < 2; i++)
         CONF_RETURNS(VIP_TIMEOUT,
                      VipConnectWait(b.end.nic, &local.net, 0, &from.net, &attrs, &request));
@@ -151,7 +148,8 @@ static void a_listener_keeps_every_request(void **state)
     assert_int_equal(poll(&pollfd, 1, 0), 0);
     CONF_RETURNS(VIP_TIMEOUT, VipxListenWait(listener, 0, NULL, NULL, NULL, &request));
     CONF_RETURNS(VIP_TIMEOUT, VipxListenWait(listener, 20, NULL, NULL, NULL, &request));
-    /* Twice as many requests as the listener has room for; the program waits for none for longer than any grace. */
+    /* Make twice as many requests as the back-log can hold. Take the first request 400 ms later.
+     * Without a listener vipd would keep a request for only 20 ms. */
     for (unsigned i = 0; i < CLIENTS; i++)
         start(&a.end, a.vi[i], 'B', &disc, sizeof(disc), VIP_INFINITE, NULL);
     nanosleep(&pause, NULL);
@@ -173,7 +171,8 @@ static void a_listener_keeps_every_request(void **state)
     conf_close(&b.end);
 }
 
-/* Requests not taken are rejected, taken ones stay, and later ones find no listener. */
+/* Closing a listener rejects the requests that the program has not taken. Taken requests stay
+ * valid. Later requests find no listener. */
 static void closing_a_listener(void **state)
 {
     struct end a, b;
@@ -211,7 +210,7 @@ static void closing_a_listener(void **state)
     CONF_OK(VipxListen(b.nic, &local.net, 1, &again));
     assert_ptr_not_equal(again, listener);
     CONF_RETURNS(VIP_INVALID_PARAMETER, VipxListenWait(listener, 0, NULL, NULL, NULL, &request));
-    conf_close(&b); /* with a listener left */
+    conf_close(&b); /* although a listener is open */
     conf_close(&a);
 }
 
@@ -286,7 +285,7 @@ static void private_data_reaches_the_other_side(void **state)
     assert_memory_equal(got.Data, "hello", 5);
     CONF_OK(VipxListenClose(listener));
 
-    /* Peer to peer, each side gets the other's data. */
+    /* In a peer-to-peer connection each side gets the private data of the other side. */
     CONF_OK(VipDisconnect(a.vi));
     CONF_OK(VipDisconnect(b.vi));
     conf_address(&remote, &a, 'B', &disc, sizeof(disc));
@@ -322,7 +321,7 @@ static void asynchronous_connect(void **state)
     start(&a, a.vi, 'B', &disc, sizeof(disc), VIP_INFINITE, NULL);
     CONF_RETURNS(VIP_NO_MATCH, finish(a.vi, &attrs, NULL));
     assert_int_equal(conf_state(&a), VIP_STATE_IDLE);
-    /* A result that the program does not fetch makes room for the next attempt of any kind. */
+    /* If the program does not fetch a result, the next attempt of any kind replaces it. */
     start(&a, a.vi, 'B', &disc, sizeof(disc), VIP_INFINITE, NULL);
     assert_int_equal(poll(&pollfd, 1, CONF_LIMIT_MS), 1);
     conf_connect(&a, &b);

@@ -1,6 +1,6 @@
 /*
- * Section 2.3: registered memory of every kind carries data, and registration does not change a process:
- * contents, memory map, children.
+ * Section 2.3: registered memory of every kind carries data, and registration does not change the
+ * contents of memory, the memory map or child processes.
  */
 #include "suite.h"
 
@@ -26,7 +26,7 @@ enum kind { STACK, HEAP, BSS, ANONYMOUS, FILE_SHARED, FILE_PRIVATE, READ_ONLY, E
 #define BYTES 20000
 static char in_bss[BYTES];
 
-/* Carry data from memory of one kind at a to memory of that kind at b (read-only memory only sends). */
+/* Carry data from `from` at a to `to` at b. If `to` is NULL (read-only memory), use b's buffer. */
 static void carry_kind(struct end *a, struct end *b, char *from, char *to, unsigned seed)
 {
     VIP_MEM_HANDLE handle_from, handle_to, handle_back;
@@ -75,7 +75,7 @@ static void carry_kind(struct end *a, struct end *b, char *from, char *to, unsig
         conf_sent(a, desc);
         assert_memory_equal(to + 1, op == 2 ? back + 1 : from + 1, BYTES - 1);
     }
-    if (back == from) /* it was the target of the read */
+    if (back == from) /* the RDMA Read has written to `from` */
         conf_fill(from, BYTES, seed);
     CONF_OK(VipDeregisterMem(a->nic, from + 1, handle_from));
     if (to != b->buffer)
@@ -170,7 +170,7 @@ static void read_only_memory_is_not_a_target(void **state)
     (void)state;
     conf_pair(&a, &b, VIP_SERVICE_RELIABLE_DELIVERY);
     rc = VipRegisterMem(b.nic, page, 4096, &open, &handle);
-    if (rc == VIP_SUCCESS) { /* then a write to it must do no harm */
+    if (rc == VIP_SUCCESS) { /* an RDMA Write to the page must do no harm */
         memset(a.buffer, 0xAA, 64);
         write = conf_write(&a, 0, 0, 64, &b, 0);
         write->DS[0].Remote.Data.Address = page;
@@ -254,7 +254,7 @@ static unsigned maps_lines(void)
     return lines;
 }
 
-/* The number of registrations. All take minutes where system calls are slow: ./check --long (VIP_LONG) does all. */
+/* ./check --long sets VIP_LONG. */
 static unsigned registrations(void)
 {
     if (getenv("VIP_LONG"))
@@ -300,7 +300,7 @@ static void registering_100000_times(void **state)
 
 #define HUGE_BYTES ((size_t)8 << 20)
 
-/* True if one of these words is the system's current setting; false if there is no such setting. */
+/* True if the setting shmem_enabled is one of these words. False if there is no such setting. */
 static bool shmem_huge_is(const char *const *words)
 {
     FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "r");
@@ -317,7 +317,8 @@ static bool shmem_huge_is(const char *const *words)
     return is;
 }
 
-/* A number in a file of lines "NAME[:] NUMBER"; with `from`, the first one after a line that begins with `from`. */
+/* Returns the number after `name` in a file with lines "NAME[:] NUMBER". If `from` is not NULL, the
+ * search begins at the line that begins with `from`. */
 static unsigned long number_in(const char *path, const char *from, const char *name)
 {
     FILE *file = fopen(path, "r");

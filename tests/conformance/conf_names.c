@@ -7,14 +7,14 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-/* The first call of tests about other hosts. */
+/* Skip the test on a NIC that reaches no other host. */
 static void only_with_other_hosts(void)
 {
     if (conf_medium("lo"))
         CONF_NOT_HERE("a loop NIC reaches no other host");
 }
 
-/* The address of end B's NIC, without a discriminator. */
+/* Ask libvipl for the address of end B's NIC, without a discriminator. */
 static void address_of_b(struct end *end, union conf_address *ret)
 {
     VIP_CHAR node[] = "node-b";
@@ -41,7 +41,7 @@ static void the_buffer_may_be_exactly_large_enough(void **state)
         if (room < sizeof(expected)) {
             CONF_RETURNS(VIP_ERROR_RESOURCE, VipNSGetHostByAddr(end.nic, &address.net, name, &len));
             assert_int_equal(name[0], '#');
-            assert_int_equal(len, sizeof(expected)); /* the number of bytes needed, with the zero */
+            assert_int_equal(len, sizeof(expected)); /* the name's bytes, with the final zero */
         } else {
             CONF_OK(VipNSGetHostByAddr(end.nic, &address.net, name, &len));
             assert_string_equal(name, expected);
@@ -89,7 +89,7 @@ static void wrong_arguments_of_the_name_service(void **state)
     CONF_RETURNS(VIP_INVALID_PARAMETER, VipNSGetHostByAddr(end.nic, &address.net, name, &len));
     address.net.HostAddressLen = 25;
     CONF_RETURNS(VIP_INVALID_PARAMETER, VipNSGetHostByAddr(end.nic, &address.net, name, &len));
-    address.net.HostAddressLen = 5; /* not of this NIC's kind, so no resolver is asked */
+    address.net.HostAddressLen = 5; /* no address of this medium, so libvipl asks no resolver */
     CONF_RETURNS(VIP_ERROR_NAMESERVICE, VipNSGetHostByAddr(end.nic, &address.net, name, &len));
     assert_int_equal(len, sizeof(name));
     address.net.HostAddressLen = CONF_HOST_BYTES;
@@ -103,7 +103,7 @@ static void wrong_arguments_of_the_name_service(void **state)
     CONF_RETURNS(VIP_INVALID_PARAMETER, VipNSGetHostByAddr(closed, &address.net, name, &len));
 }
 
-/* Not in [names], because of its port: the result depends on the system's resolver. */
+/* [names] has no address with this port, so the result depends on the system's resolver. */
 static void the_systems_resolver_is_asked_last(void **state)
 {
     struct sockaddr_in in4 = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
@@ -133,7 +133,7 @@ static void the_systems_resolver_is_asked_last(void **state)
     conf_close(&end);
 }
 
-/* ---- auto-discovery ---------------------------------------------------------------------------- */
+/* ---- auto-discovery -------------------------------------------------------------------------- */
 
 static bool listed(const VIP_AUTODISCOVERY_LIST *list, const unsigned char *host, size_t bytes)
 {
@@ -168,7 +168,7 @@ static void reachable_nics_are_listed(void **state)
                         end.attrs.NicAddressLen);
     assert_true(listed(&list, end.attrs.LocalNicAddress, end.attrs.NicAddressLen));
     assert_true(listed(&list, b.bytes + 4, b.net.HostAddressLen));
-    /* The list belongs to libvipl; while it does not change, it stays at the same address. */
+    /* The list is in memory of libvipl. While its contents do not change, its address stays. */
     for (unsigned i = 0; i < 100; i++) {
         CONF_OK(VipQuerySystemManagementInfo(end.nic, VIP_SMI_AUTODISCOVERY, &again));
         assert_ptr_equal(again.ADAddrArray, list.ADAddrArray);
@@ -202,7 +202,7 @@ static void a_listed_address_can_be_connected_to(void **state)
         memcpy(remote.bytes + 4 + address->HostAddressLen, &disc, sizeof(disc));
         rc = VipConnectRequest(a.vi, &local.net, &remote.net, CONF_LIMIT_MS, &attrs);
     }
-    assert_int_equal(rc, VIP_NO_MATCH); /* its vipd answered: no server waits there */
+    assert_int_equal(rc, VIP_NO_MATCH); /* vipd answers that no server waits */
     conf_connect(&a, &b);
     CONF_OK(VipQuerySystemManagementInfo(a.nic, VIP_SMI_AUTODISCOVERY, &connected));
     assert_true(listed(&connected, b.attrs.LocalNicAddress, b.attrs.NicAddressLen));
@@ -227,7 +227,7 @@ static void wrong_arguments_of_discovery(void **state)
     conf_close(&end);
 }
 
-/* ---- user data ---------------------------------------------------------------------------------- */
+/* ---- user data ------------------------------------------------------------------------------- */
 
 static void user_data_of_several_vis(void **state)
 {
@@ -249,7 +249,7 @@ static void user_data_of_several_vis(void **state)
     CONF_OK(VipDestroyVi(end.vi));
     assert_null(VipGetUserData(end.vi));
     VipSetUserData(end.vi, &one);
-    conf_vi(&end, VIP_SERVICE_UNRELIABLE); /* at the same place */
+    conf_vi(&end, VIP_SERVICE_UNRELIABLE); /* this VI gets the slot of the destroyed VI */
     assert_null(VipGetUserData(end.vi));
     VipSetUserData(NULL, &one);
     assert_null(VipGetUserData(NULL));

@@ -19,7 +19,7 @@ static void open_gives_working_attributes(void **state)
     assert_int_equal(nic->NicAddressLen, CONF_HOST_BYTES);
     assert_non_null(nic->LocalNicAddress);
     assert_int_equal(nic->ThreadSafe, VIP_TRUE);
-    /* Minimum limits (3.13), and the needs of old programs. */
+    /* Check the minimum limits (3.13) and the limits that old programs need. */
     assert_true(nic->MaxDiscriminatorLen >= 16);
     assert_true(nic->MaxTransferSize >= 1048576);
     assert_true(nic->MaxSegmentsPerDesc >= 252);
@@ -308,7 +308,7 @@ static void extension_memory_can_be_registered(void **state)
     conf_close(&end);
 }
 
-/* The system's resolver is asked last; on a machine without /etc/hosts it may not know this name. */
+/* libvipl asks the system's resolver last. Some machines do not know the name "localhost". */
 static void the_resolver_knows_localhost(struct end *end)
 {
     struct addrinfo hints = {.ai_family = conf_medium("udp6") ? AF_INET6 : AF_INET}, *found;
@@ -326,7 +326,7 @@ static void the_resolver_knows_localhost(struct end *end)
     }
 }
 
-/* The own address in numbers; for UDP without the port. */
+/* The address of end A's NIC in numbers. A UDP address has no port here. */
 static const char *own_number(void)
 {
     if (conf_medium("ether"))
@@ -345,12 +345,12 @@ static void names_resolve_short_full_and_numeric(void **state)
     if (conf_medium("lo"))
         CONF_NOT_HERE("a NIC with link = loop knows the names of this host only");
     conf_open(&end, 'A');
-    memset(&one, 0xAA, sizeof(one)); /* output only: libvipl must not read HostAddressLen */
+    memset(&one, 0xAA, sizeof(one)); /* libvipl writes `one` and must not read its HostAddressLen */
     CONF_OK(VipNSGetHostByName(end.nic, (VIP_CHAR *)(uintptr_t) "node-b", &one.net, 0));
     assert_int_equal(one.net.HostAddressLen, len);
     assert_int_equal(one.bytes[4 + len], 0xAA);
     conf_open(&b, 'B');
-    if (strcmp(getenv("VIP_LINK"), "loop") != 0) /* there the name is of a host that is not there */
+    if (strcmp(getenv("VIP_LINK"), "loop") != 0) /* over loop no vipd has node-b's address */
         assert_memory_equal(one.bytes + 4, b.attrs.LocalNicAddress, len);
     conf_close(&b);
     conf_use('A');
@@ -390,7 +390,7 @@ static void name_service_is_initialised_and_shut_down(void **state)
     if (conf_medium("lo"))
         CONF_NOT_HERE("a NIC with link = loop knows the names of this host only");
     conf_open(&end, 'A');
-    CONF_OK(VipNSInit(end.nic, NULL)); /* a second time, as programs do for every connection */
+    CONF_OK(VipNSInit(end.nic, NULL)); /* programs repeat it for every connection */
     CONF_OK(VipNSShutdown(end.nic));
     CONF_RETURNS(VIP_ERROR_NAMESERVICE, VipNSGetHostByName(end.nic, node, &address.net, 0));
     CONF_RETURNS(VIP_ERROR_NAMESERVICE, VipNSShutdown(end.nic));

@@ -5,7 +5,7 @@
 
 #include <sys/mman.h>
 
-/* ---- one queue -------------------------------------------------------------------------------- */
+/* ---- one queue ------------------------------------------------------------------------------- */
 
 static void what_is_there_is_removed_and_handed_over(void **state)
 {
@@ -34,7 +34,7 @@ static void what_is_there_is_removed_and_handed_over(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* When VipDisconnect returns, flushed descriptors are on the queue for certain. */
+/* VipDisconnect flushes the receives before it returns, so VipRecvNotify finds them completed. */
 static void it_is_removed_before_the_call_returns(void **state)
 {
     VIP_DESCRIPTOR *got = NULL;
@@ -128,7 +128,7 @@ static void registrations_are_served_in_order(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* More registrations than descriptors: the other registrations wait for later descriptors. */
+/* If there are more registrations than descriptors, the later registrations stay and wait. */
 static void a_registration_outlives_an_empty_queue(void **state)
 {
     struct end a, b;
@@ -217,7 +217,7 @@ static void registrations_have_a_limit(void **state)
     conf_close(&end);
 }
 
-/* ---- completion queues ------------------------------------------------------------------------- */
+/* ---- completion queues ----------------------------------------------------------------------- */
 
 static void a_cq_entry_is_removed_its_descriptor_not(void **state)
 {
@@ -279,7 +279,7 @@ static void a_cq_entry_that_is_there_is_taken_at_once(void **state)
     conf_close(&end);
 }
 
-/* ---- calls inside a handler -------------------------------------------------------------------- */
+/* ---- calls inside a handler ------------------------------------------------------------------ */
 
 /* A server that works only in its handler: the handler posts and registers again. */
 struct server {
@@ -327,7 +327,7 @@ static void a_handler_may_register_again(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* Results of the calls in a handler, for the test. */
+/* The return codes of calls inside a handler. The test checks these codes later. */
 static VIP_RETURN results[4];
 static unsigned done_count; /* atomic */
 
@@ -386,7 +386,7 @@ static void close_nic(VIP_PVOID context, VIP_NIC_HANDLE nic, VIP_VI_HANDLE vi, V
     __atomic_add_fetch(&done_count, 1, __ATOMIC_RELEASE);
 }
 
-/* A new session may use the old one's object at once, while the old session's thread still ends. */
+/* A new NIC handle may reuse the object of a closed one whose thread has not yet ended. */
 static void a_handler_may_close_its_nic(void **state)
 {
     (void)state;
@@ -401,7 +401,7 @@ static void a_handler_may_close_its_nic(void **state)
         CONF_OK(VipRecvNotify(end.vi, NULL, close_nic));
         for (unsigned i = 0; i < 4; i++)
             CONF_OK(VipRecvNotify(end.vi, NULL, on_desc)); /* never called */
-        VipDisconnect(end.vi);                             /* flushes; then the NIC may be closed */
+        VipDisconnect(end.vi);                             /* the flush makes close_nic run */
         await_done(round + 1);
         assert_int_equal(results[0], VIP_SUCCESS);
         assert_int_equal(results[1], VIP_INVALID_PARAMETER);
@@ -419,7 +419,7 @@ static void wait_in_handler(VIP_PVOID context, VIP_NIC_HANDLE nic, VIP_VI_HANDLE
 
     (void)nic;
     (void)desc;
-    /* The peer's answer must arrive while this thread waits for the answer. */
+    /* The handler of b's VI posts a send at a, then waits for the message and for a's sends. */
     results[0] =
         VipPostSend(a->vi, (VIP_DESCRIPTOR *)(void *)(a->memory + 5 * CONF_DESC_BYTES), a->handle);
     results[1] = VipRecvWait(vi, CONF_LIMIT_MS, &got);
@@ -446,7 +446,7 @@ static void a_handler_may_wait(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* ---- the end of objects ------------------------------------------------------------------------ */
+/* ---- the end of objects ---------------------------------------------------------------------- */
 
 static void destroying_a_vi_cancels(void **state)
 {
@@ -461,7 +461,7 @@ static void destroying_a_vi_cancels(void **state)
         conf_vi(&end, VIP_SERVICE_RELIABLE_DELIVERY);
         conf_post_recv(&end, conf_desc(&end, 0, 0, 64));
         if (round > 0) {
-            /* The registrations of the earlier VI at the same place must be gone. */
+            /* No registration of the destroyed VI, which had the same slot, must exist. */
             CONF_OK(VipDisconnect(end.vi));
             conf_pause(&started);
             CONF_RETURNS(VIP_DESCRIPTOR_ERROR, VipRecvDone(end.vi, &got));
@@ -493,7 +493,7 @@ static void destroying_a_cq_cancels(void **state)
     for (unsigned i = 0; i < 10; i++)
         CONF_OK(VipCQNotify(cq, NULL, on_entry));
     CONF_OK(VipDestroyCQ(cq));
-    CONF_OK(VipCreateCQ(end.nic, 8, &end.cq)); /* at the same place */
+    CONF_OK(VipCreateCQ(end.nic, 8, &end.cq)); /* this CQ gets the slot of the destroyed CQ */
     conf_vi(&end, VIP_SERVICE_RELIABLE_DELIVERY);
     conf_post_recv(&end, conf_desc(&end, 0, 0, 64));
     CONF_OK(VipDisconnect(end.vi));

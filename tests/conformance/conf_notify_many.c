@@ -8,7 +8,7 @@
 #include <sched.h>
 #include <unistd.h>
 
-/* More queues than one futex call can wait for. */
+/* The Notify thread serves more queues than one futex call can wait for. */
 static void many_vis_are_served_by_one_thread(void **state)
 {
     enum { VIS = 300, EACH = 3 };
@@ -47,7 +47,7 @@ static void many_vis_are_served_by_one_thread(void **state)
     conf_close(&end);
 }
 
-/* How many times the other threads of this process have gone to sleep. */
+/* Returns how many times all other threads of this process together have gone to sleep. */
 static unsigned long sleeps_of_others(void)
 {
     char path[300], line[256];
@@ -88,7 +88,8 @@ static void nothing_runs_while_nothing_happens(void **state)
     conf_post_recv(&b, conf_desc(&b, 0, 0, 64));
     CONF_OK(VipRecvNotify(b.vi, NULL, on_desc));
     CONF_OK(VipCQNotify(b.cq, NULL, on_entry));
-    /* On a busy machine the threads come to rest late. A thread that woke regularly would never let this loop end. */
+    /* The loop ends when the other threads no longer wake. On a busy machine this may take a while.
+     * If a thread woke regularly, the loop would run until its time limit. */
     do {
         assert_true(conf_pause(&started));
         before = sleeps_of_others();
@@ -100,18 +101,18 @@ static void nothing_runs_while_nothing_happens(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* ---- one queue, every way to empty it at once ------------------------------------------------- */
+/* ---- Done, Wait and Notify take from one queue at the same time ------------------------------ */
 
 struct race {
     struct end *end;
-    unsigned taken;            /* atomic; descriptors taken */
-    unsigned by_notify;        /* atomic; of these, by a handler */
+    unsigned taken;            /* atomic; descriptors that any thread has taken */
+    unsigned by_notify;        /* atomic; descriptors that a handler has taken */
     unsigned stop;             /* atomic */
-    unsigned seen[CONF_DESCS]; /* atomic; times that each descriptor is out of the queue */
+    unsigned seen[CONF_DESCS]; /* atomic; for each descriptor: 1 if it is posted, 0 if not */
     unsigned wrong;            /* atomic */
 };
 
-/* Check a descriptor that was taken: it must have been posted exactly once. Then post it again. */
+/* A thread has taken a descriptor: check that it was posted once and taken once. Post it again. */
 static void race_took(struct race *race, VIP_DESCRIPTOR *desc)
 {
     size_t i = (size_t)((char *)desc - race->end->memory) / CONF_DESC_BYTES;

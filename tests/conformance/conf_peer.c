@@ -1,6 +1,6 @@
 /*
- * Peer-to-peer connections (spec 2.5): order of the two sides, many at once, one process,
- * every return code of the three calls.
+ * Peer-to-peer connections (spec 2.5): either side begins; many connect at the same time; both
+ * sides are in one process; the three calls return every code.
  */
 #include "conf.h"
 #include "suite.h"
@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <time.h>
 
-/* Start a peer request of `end` to the other side, with its own discriminator and the other's. */
+/* Start a peer request of `vi` to side `to`. `own` and `other` are the two discriminators. */
 static VIP_RETURN ask(struct end *end, VIP_VI_HANDLE vi, char to, unsigned own, unsigned other,
                       VIP_ULONG timeout_ms)
 {
@@ -20,7 +20,7 @@ static VIP_RETURN ask(struct end *end, VIP_VI_HANDLE vi, char to, unsigned own, 
     return VipConnectPeerRequest(vi, &local.net, &remote.net, timeout_ms);
 }
 
-/* One message each way. */
+/* Send one message each way. */
 static void talk(struct end *a, struct end *b)
 {
     for (unsigned i = 0; i < 2; i++) {
@@ -42,7 +42,7 @@ static void both_ready(struct end *a, struct end *b)
     conf_ready(b, 'B', VIP_SERVICE_RELIABLE_DELIVERY);
 }
 
-/* The result of an attempt, from VipConnectPeerDone or VipConnectPeerWait. */
+/* Returns an attempt's result, which VipConnectPeerDone or VipConnectPeerWait returns. */
 static VIP_RETURN result_of(VIP_VI_HANDLE vi, bool by_done)
 {
     uint64_t started = 0;
@@ -79,7 +79,7 @@ static void either_side_may_be_first(void **state)
         assert_int_equal(conf_state(first), VIP_STATE_CONNECTED);
         assert_int_equal(conf_state(second), VIP_STATE_CONNECTED);
         talk(first, second);
-        /* A result can be taken once. */
+        /* A program can take each result only once. */
         CONF_RETURNS(VIP_INVALID_STATE, VipConnectPeerDone(first->vi, &attrs));
         CONF_RETURNS(VIP_INVALID_STATE, VipConnectPeerWait(second->vi, &attrs));
         CONF_OK(VipDisconnect(first->vi));
@@ -110,7 +110,8 @@ static void addresses_meet_crosswise(void **state)
     conf_close(&b);
 }
 
-/* Not VIP_NO_MATCH: the request stays pending until its time limit; then the VI is as before. */
+/* If the other side makes no request, a's peer request waits until its time limit and does not get
+ * VIP_NO_MATCH. Then a's VI is Idle again, and its receive is still posted. */
 static void one_side_alone_waits_for_its_limit(void **state)
 {
     struct end a, b;
@@ -121,7 +122,7 @@ static void one_side_alone_waits_for_its_limit(void **state)
     (void)state;
     both_ready(&a, &b);
     conf_post_recv(&a, conf_desc(&a, 0, 0, 64));
-    /* On a busy machine the limit may end before the first look: then try a longer one. */
+    /* On a busy machine the limit may end before VipConnectPeerDone. Then double the limit. */
     for (limit_ms = 400;; limit_ms *= 2) {
         started_ns = conf_now_ns();
         CONF_OK(ask(&a, a.vi, 'B', disc, disc, (VIP_ULONG)limit_ms));
@@ -162,7 +163,7 @@ static void differing_attributes_end_both_sides(void **state)
         mine.MaxTransferSize = i == 1 ? 1000 : a.attrs.MaxTransferSize;
         mine.QoS = i == 2 ? (VIP_QOS)(uintptr_t)77 : NULL;
         if (VipSetViAttributes(b.vi, &mine) != VIP_SUCCESS)
-            continue; /* this NIC has no such QoS */
+            continue; /* this NIC refuses the QoS */
         CONF_OK(ask(&a, a.vi, 'B', disc, disc, CONF_LIMIT_MS));
         CONF_OK(ask(&b, b.vi, 'A', disc, disc, CONF_LIMIT_MS));
         CONF_RETURNS(codes[i], result_of(a.vi, false));
@@ -174,7 +175,7 @@ static void differing_attributes_end_both_sides(void **state)
     conf_close(&b);
 }
 
-/* All requests start before the first wait; half of the pairs use the same addresses. */
+/* All requests start before the first wait. Half of the pairs use the same discriminators. */
 static void many_are_started_before_one_is_waited_for(void **state)
 {
     enum { MANY = 64 };
@@ -190,7 +191,6 @@ static void many_are_started_before_one_is_waited_for(void **state)
         conf_vi(&b, VIP_SERVICE_RELIABLE_DELIVERY);
         va[i] = a.vi;
         vb[i] = b.vi;
-        /* Half of the pairs have their own addresses. */
         CONF_OK(ask(&a, va[i], 'B', i % 2 ? disc : disc + 10000 + i,
                     i % 2 ? disc : disc + 10000 + i, CONF_LIMIT_MS));
     }
@@ -218,7 +218,7 @@ static void both_ends_in_one_nic_handle(void **state)
     b = a;
     conf_vi(&b, VIP_SERVICE_RELIABLE_DELIVERY);
     CONF_OK(ask(&a, a.vi, 'A', disc, disc, VIP_INFINITE));
-    CONF_RETURNS(VIP_NOT_DONE, VipConnectPeerDone(a.vi, NULL)); /* it does not meet itself */
+    CONF_RETURNS(VIP_NOT_DONE, VipConnectPeerDone(a.vi, NULL)); /* a request is not its own peer */
     CONF_OK(ask(&b, b.vi, 'A', disc, disc, VIP_INFINITE));
     CONF_OK(VipConnectPeerWait(a.vi, NULL));
     CONF_OK(VipConnectPeerWait(b.vi, NULL));
@@ -265,7 +265,7 @@ static void disconnect_cancels_a_peer_request(void **state)
         assert_true(conf_pause(&started));
     CONF_RETURNS(VIP_INVALID_STATE, VipConnectPeerDone(a.vi, NULL));
     CONF_RETURNS(VIP_INVALID_STATE, VipConnectPeerWait(a.vi, NULL));
-    /* After the cancel the other side finds no peer. The cancelled side can start again at once. */
+    /* After a's cancelled attempt, b finds no peer. a can start a new attempt at once. */
     CONF_OK(ask(&b, b.vi, 'A', disc, disc, 300));
     CONF_RETURNS(VIP_TIMEOUT, VipConnectPeerWait(b.vi, NULL));
     for (unsigned i = 0; i < 20; i++) {
@@ -301,7 +301,7 @@ static void a_wait_of_another_thread_ends(void **state)
         conf_ready(&a, 'A', VIP_SERVICE_RELIABLE_DELIVERY);
         CONF_OK(ask(&a, a.vi, 'B', disc, disc, VIP_INFINITE));
         assert_int_equal(pthread_create(&thread, NULL, run_wait, &a), 0);
-        nanosleep(&pause, NULL); /* any order must work; this one is the more difficult */
+        nanosleep(&pause, NULL); /* let the thread reach VipConnectPeerWait; it may be late */
         if (i == 0)
             CONF_OK(VipDisconnect(a.vi));
         else
@@ -347,7 +347,7 @@ static void peer_calls_refuse_bad_arguments(void **state)
     conf_close(&b);
 }
 
-/* A host without vipd: without a time limit the attempt ends when vipd knows that the host does not answer. */
+/* The other host has no vipd. An attempt without a time limit also ends, with NOT_REACHABLE. */
 static void a_host_without_vipd_is_not_reachable(void **state)
 {
     struct end a, b;
@@ -362,7 +362,7 @@ static void a_host_without_vipd_is_not_reachable(void **state)
     remote.bytes[4 + 2] = 3; /* 127.0.3.1 */
     CONF_OK(VipConnectPeerRequest(a.vi, &local.net, &remote.net, 200));
     CONF_RETURNS(VIP_TIMEOUT, VipConnectPeerWait(a.vi, NULL));
-    if (strcmp(getenv("VIP_LINK"), "udp") == 0) { /* takes ten seconds, once */
+    if (strcmp(getenv("VIP_LINK"), "udp") == 0) { /* only here: it takes 10 s */
         conf_vi(&b, VIP_SERVICE_RELIABLE_DELIVERY);
         CONF_OK(VipConnectPeerRequest(a.vi, &local.net, &remote.net, VIP_INFINITE));
         CONF_OK(VipConnectPeerRequest(b.vi, &local.net, &remote.net, VIP_INFINITE));

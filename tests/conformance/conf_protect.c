@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Uses of memory: each is checked against the tag of a VI. */
+/* How an operation uses memory. For each use, vipd compares the memory's tag with the VI's tag. */
 enum use {
     USE_SEND,
     USE_RECV,
@@ -17,7 +17,7 @@ enum use {
     USE_READ_TARGET
 };
 
-/* Two connected VIs, with tags if tag_a, tag_b; all RDMA enabled. The registered memory of both ends has no tag. */
+/* Connect two VIs. a's VI has a tag if tag_a; b's VI has one if tag_b. Memory has no tag. */
 static void tagged_pair(struct end *a, struct end *b, bool tag_a, bool tag_b,
                         VIP_PROTECTION_HANDLE *ret_a, VIP_PROTECTION_HANDLE *ret_b)
 {
@@ -41,7 +41,7 @@ static bool local_at_a(enum use use)
     return use == USE_SEND || use == USE_WRITE_SOURCE || use == USE_READ_TARGET;
 }
 
-/* Use 64 bytes at `address` with `handle` once, in the way `use`. True if it worked; otherwise the pair is broken. */
+/* Use 64 bytes at `address` with `handle`. False if vipd refused and broke the connection. */
 static bool try_use(struct end *a, struct end *b, enum use use, char *address,
                     VIP_MEM_HANDLE handle)
 {
@@ -86,7 +86,6 @@ static bool try_use(struct end *a, struct end *b, enum use use, char *address,
     return status == 0;
 }
 
-/* Register a region of that end with these attributes. */
 static VIP_MEM_HANDLE region_of(struct end *end, char *address, VIP_ULONG bytes,
                                 VIP_PROTECTION_HANDLE ptag, VIP_BOOLEAN write, VIP_BOOLEAN read)
 {
@@ -97,7 +96,7 @@ static VIP_MEM_HANDLE region_of(struct end *end, char *address, VIP_ULONG bytes,
     return handle;
 }
 
-/* The six uses, one after the other, each with a new pair, because a refusal breaks the pair. */
+/* A refusal breaks the connection, so each use has a new pair. */
 static void equal_tags(void **state)
 {
     enum use use = (enum use)conf_arg(state);
@@ -149,7 +148,7 @@ static void no_tag_at_the_region(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* Bounds: every range with a byte outside is refused; the whole region is not. */
+/* The whole region may be used; vipd refuses each range with a byte outside of the region. */
 static void bounds(void **state)
 {
     enum use use = (enum use)conf_arg(state);
@@ -177,10 +176,10 @@ static void bounds(void **state)
 
 /* ---- receives that are longer than their regions --------------------------------------------- */
 
-/* One receive: the length of each segment, the bytes of its region from there on, and the message's length. */
+/* A receive descriptor. room: the bytes from a segment's start to the end of its region. */
 struct longer {
-    uint32_t segment[2]; /* 0 in the second one: there is no second segment */
-    uint32_t room[2];    /* 0: the address is behind the region */
+    uint32_t segment[2]; /* bytes of each segment; if the second is 0, there is only one */
+    uint32_t room[2];    /* 0: the segment begins after the region's end */
     uint32_t message;
     VIP_UINT32 errors;
 };
@@ -204,10 +203,8 @@ static const struct longer longer[] = {
 };
 #define LONGER_AT 65536 /* offset of the second segment in the memory of the receives */
 
-/*
- * Memory for these receives: a mapped file is staged; other memory can be adopted. The regions do not end at the end of
- * the mapping, so a store beyond a region changes other bytes of the same mapping.
- */
+/* Returns memory for the receives: a mapped file (staged memory), or memory that libvipl can adopt.
+ * Each region ends before its mapping ends, so a store beyond a region does not end the program. */
 static char *longer_memory(bool staged)
 {
     FILE *file = staged ? tmpfile() : NULL;
@@ -282,7 +279,7 @@ static void longer_once(const struct longer *c, struct end *a, struct end *b, ch
         CONF_OK(VipDeregisterMem(b->nic, memory + i * LONGER_AT, handle[i]));
 }
 
-/* Programs post such receives: ARMCI's VIA device gives every receive the length of the longest message. */
+/* ARMCI's VIA device posts receives that are all as long as the longest message. */
 static void receive_longer_than_its_region(void **state)
 {
     VIP_VI_ATTRIBUTES attrs = {conf_level(state), 100000, NULL, NULL, VIP_FALSE, VIP_FALSE};
@@ -304,7 +301,7 @@ static void receive_longer_than_its_region(void **state)
     munmap(memory[1], 2 * LONGER_AT);
 }
 
-/* The handle or tag is also checked in a segment that no byte of the message reaches. */
+/* vipd checks a segment's handle and tag, even if no byte of the message reaches the segment. */
 static void receive_with_a_wrong_handle_or_tag_behind_the_message(void **state)
 {
     for (unsigned n = 0; n < 3; n++) {
@@ -328,7 +325,7 @@ static void receive_with_a_wrong_handle_or_tag_behind_the_message(void **state)
     }
 }
 
-/* Foreign handles: the other end's, and another NIC handle's. */
+/* vipd refuses memory handles of the other end and of another NIC handle. */
 static void foreign_handles(void **state)
 {
     enum use use = (enum use)conf_arg(state);
@@ -341,7 +338,7 @@ static void foreign_handles(void **state)
         tagged_pair(&a, &b, false, false, &tag_a, &tag_b);
         of = local_at_a(use) ? &a : &b;
         conf_open(&c, of->side);
-        /* Make many, so that the number is not one of the VI's own session. */
+        /* Register many regions, so that the last handle is no handle of the VI's own session. */
         for (unsigned i = 0; i < 20; i++)
             handle = region_of(n == 0 ? &c : of == &a ? &b : &a, of->buffer, 4096, NULL, 1, 1);
         assert_false(try_use(&a, &b, use, of->buffer, handle));
@@ -350,7 +347,7 @@ static void foreign_handles(void **state)
     }
 }
 
-/* Rights at the target: of its VI and of its region, for each operation. */
+/* An RDMA operation needs a right from the target's VI and a right from the target's region. */
 static void remote_rights(void **state)
 {
     bool read = conf_arg(state) != 0;

@@ -1,7 +1,7 @@
 /*
- * Faults that only a silent network shows (3.6, 3.9, 2.4): data that cannot be delivered, a
- * server that does not answer. The test stops the vipd of end B for a while. The environment sets short time
- * limits. Over loop both ends are on one vipd, and there is no network between them.
+ * The peer's vipd does not answer (3.6, 3.9, 2.4): data cannot be delivered, a server is silent.
+ * The tests stop the vipd of end B for a while. The environment sets short time limits.
+ * Over loop both ends use one vipd without a network, so these tests are skipped.
  */
 #include "suite.h"
 
@@ -70,7 +70,7 @@ static void read_that_cannot_be_delivered(void **state)
     undeliverable(conf_level(state), 2);
 }
 
-/* True if the callback has got this code; *ret is its error descriptor, which is recorded. */
+/* True if the callback has got this code; then *ret is the error descriptor. Records the code. */
 static bool heard(struct end *end, VIP_ERROR_CODE code, VIP_ERROR_DESCRIPTOR *ret)
 {
     for (unsigned i = 0; i < conf_error_count(end) && i < CONF_ERRORS; i++)
@@ -81,11 +81,9 @@ static bool heard(struct end *end, VIP_ERROR_CODE code, VIP_ERROR_DESCRIPTOR *re
     return false;
 }
 
-/*
- * a's vipd stops when a's RDMA Read has left (because a later message of the same vipd has). b's vipd
- * was stopped until then, finds the read in its socket and cannot deliver the answer. A lossy network may
- * have lost the request, or the other session was served before a's: then the test tries again.
- */
+/* The test stops b's vipd, and a posts an RDMA Read. When a later send of c completes, a's vipd has
+ * also sent the read. The test stops a's vipd and continues b's vipd, which gets the read but can
+ * not deliver the answer. If the read was lost, or vipd served c before a, the test repeats. */
 static void answer_that_cannot_be_delivered(void **state)
 {
     struct end a, b, c, d;
@@ -131,7 +129,7 @@ static void idle_connection_to_a_dead_peer(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* The calls that return codes because no host answers. */
+/* Check the return codes of connection calls while the other vipd is stopped. */
 static void request_to_a_silent_server(void **state)
 {
     VIP_RETURN expected = (VIP_RETURN)conf_arg(state), got;

@@ -5,7 +5,6 @@
 
 #include <pthread.h>
 
-/* One VipConnectRequest in its own thread. */
 struct asker {
     struct end *end;
     union conf_address local, remote;
@@ -21,7 +20,7 @@ static void *run_asker(void *arg)
     return NULL;
 }
 
-/* `a` connects, and b's VipConnectWait has the request: a is Connect Pending until b answers. */
+/* b's VipConnectWait takes a's request. a's VI is Connect Pending until b answers. */
 static VIP_CONN_HANDLE pending(struct asker *asker, struct end *a, struct end *b)
 {
     unsigned disc = conf_disc();
@@ -82,7 +81,7 @@ static void request_makes_connect_pending(void **state)
     both_ready(&a, &b, conf_level(state));
     request = pending(&asker, &a, &b);
     assert_int_equal(conf_state(&a), VIP_STATE_CONNECT_PENDING);
-    assert_int_equal(conf_state(&b), VIP_STATE_IDLE); /* no VI is involved yet */
+    assert_int_equal(conf_state(&b), VIP_STATE_IDLE); /* the request has no VI of b yet */
     CONF_OK(VipConnectReject(request));
     answer(&asker, VIP_REJECT);
     conf_close_pair(&a, &b);
@@ -107,10 +106,10 @@ static void receives_posted_before_are_usable_when_connected(void **state)
     VIP_CONN_HANDLE request;
 
     both_ready(&a, &b, conf_level(state));
-    conf_post_recv(&a, conf_desc(&a, 0, 0, 64)); /* in Idle */
+    conf_post_recv(&a, conf_desc(&a, 0, 0, 64)); /* a is Idle */
     request = pending(&asker, &a, &b);
-    conf_post_recv(&a, conf_desc(&a, 1, 100, 64)); /* in Connect Pending */
-    conf_post_recv(&b, conf_desc(&b, 0, 0, 64));   /* between VipConnectWait and VipConnectAccept */
+    conf_post_recv(&a, conf_desc(&a, 1, 100, 64)); /* a is Connect Pending */
+    conf_post_recv(&b, conf_desc(&b, 0, 0, 64));   /* b has not yet accepted */
     CONF_OK(VipConnectAccept(request, b.vi));
     answer(&asker, VIP_SUCCESS);
     for (unsigned i = 0; i < 2; i++) {
@@ -123,7 +122,7 @@ static void receives_posted_before_are_usable_when_connected(void **state)
 
 enum failure { REJECTED, TIMED_OUT, NO_MATCH, UNREACHABLE, CONFLICT };
 
-/* After an attempt that failed in any way the VI is Idle again; receives stay posted. */
+/* After any failed connection attempt the VI is Idle again, and its receives stay posted. */
 static void failed_attempt(void **state)
 {
     enum failure failure = (enum failure)conf_arg(state);
@@ -169,7 +168,7 @@ static void failed_attempt(void **state)
         CONF_OK(VipDestroyVi(b.vi));
         conf_vi(&b, VIP_SERVICE_RELIABLE_DELIVERY);
     }
-    conf_connect(&a, &b); /* clients just call again */
+    conf_connect(&a, &b); /* a client may send a new request at once */
     CONF_OK(conf_carry(&b, conf_desc(&b, 5, 0, 10), &a, conf_at(&a, 0), NULL));
     conf_close_pair(&a, &b);
 }
@@ -204,7 +203,7 @@ static void disconnect_here_makes_idle_and_flushes(void **state)
     assert_int_equal(conf_state(&a), VIP_STATE_IDLE);
     for (unsigned i = 0; i < 3; i++)
         conf_failed(&a, true, conf_at(&a, i), VIP_STATUS_DESC_FLUSHED_ERROR);
-    assert_int_equal(conf_error_count(&a), 0); /* no error for its own disconnect */
+    assert_int_equal(conf_error_count(&a), 0); /* a has disconnected itself, so it gets no error */
     conf_close_pair(&a, &b);
 }
 
@@ -264,7 +263,7 @@ static void destroy_in_each_state(void **state)
 
     both_ready(&a, &b, conf_level(state));
     request = pending(&asker, &a, &b);
-    CONF_RETURNS(VIP_INVALID_STATE, VipDestroyVi(a.vi)); /* Connect Pending */
+    CONF_RETURNS(VIP_INVALID_STATE, VipDestroyVi(a.vi)); /* the VI is Connect Pending */
     CONF_OK(VipConnectAccept(request, b.vi));
     answer(&asker, VIP_SUCCESS);
     CONF_RETURNS(VIP_INVALID_STATE, VipDestroyVi(a.vi)); /* Connected */
@@ -273,7 +272,7 @@ static void destroy_in_each_state(void **state)
     CONF_RETURNS(VIP_INVALID_STATE, VipDestroyVi(a.vi)); /* Error */
     CONF_OK(VipDisconnect(a.vi));
     conf_post_recv(&a, conf_desc(&a, 0, 0, 64));
-    CONF_RETURNS(VIP_ERROR_RESOURCE, VipDestroyVi(a.vi)); /* Idle, but a descriptor is left */
+    CONF_RETURNS(VIP_ERROR_RESOURCE, VipDestroyVi(a.vi)); /* a receive is still posted */
     conf_drop_vi(&a);
     CONF_OK(VipDestroyVi(b.vi)); /* Idle */
     conf_close_pair(&a, &b);
@@ -324,7 +323,7 @@ static void accept_wants_an_idle_vi(void **state)
 
 /* ---- 3.2 --------------------------------------------------------------------------------- */
 
-/* A send now completes at once as flushed; so does an RDMA operation. */
+/* Check that a send or an RDMA operation, posted now, completes at once as flushed. */
 static void send_is_flushed(struct end *a)
 {
     for (unsigned op = 0; op < 3; op++) {
@@ -405,7 +404,7 @@ static void post_in_error(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* Without a connection a faulty descriptor is flushed like any other, because vipd never processes it. */
+/* Without a connection a faulty descriptor also completes with an error, and the VI stays Idle. */
 static void faulty_posts_without_connection(void **state)
 {
     struct end a;

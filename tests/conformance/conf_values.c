@@ -1,10 +1,10 @@
 /*
- * Section 1: the values of every name and the layout of every structure in programs' binaries.
- * Needs no vipd; it is in the suite because each row of the tables is a rule.
+ * Section 1: the value of every name and the layout of every structure in compiled programs. The
+ * test needs no vipd. It is in this suite because each table row is a rule of section 1.
  */
 #include "suite.h"
 
-/* Pairs to compare: the header's value and the specification's. */
+/* Each pair has the header's value and the specification's value of one name. */
 static const unsigned long values[][2] = {
     {VIP_SUCCESS, 0},
     {VIP_NOT_DONE, 1},

@@ -1,7 +1,7 @@
 /*
- * Specification 3.3: a program may watch VIP_STATUS_DONE in memory, without calling Done or Wait. Here
- * the environment has VIPL_STATUS_IN_MEMORY=1 (conformance_notes.md says why). The status seen in memory
- * must be complete, and Done must still return the descriptor, once.
+ * Specification 3.3: a program may watch VIP_STATUS_DONE in memory, without a Done or Wait call.
+ * The test sets VIPL_STATUS_IN_MEMORY=1 (conformance_notes.md says why). The status in memory must
+ * be complete, and a Done call must still return the descriptor once.
  */
 #include "suite.h"
 
@@ -25,7 +25,7 @@ static void watch(const VIP_DESCRIPTOR *desc, VIP_UINT32 status)
     assert_int_equal(seen(desc), status | VIP_STATUS_DONE);
 }
 
-/* Watch a receive; an unreliable message that a lossy network has lost is sent again. */
+/* Watch a receive complete. If a lossy network has lost the unreliable message, send it again. */
 static void watch_receive(struct end *a, VIP_DESCRIPTOR *send, VIP_DESCRIPTOR *recv,
                           VIP_UINT32 sent, VIP_UINT32 received)
 {
@@ -51,7 +51,7 @@ static void watched_pair(struct end *a, struct end *b, VIP_RELIABILITY_LEVEL lev
     unsetenv("VIPL_STATUS_IN_MEMORY");
 }
 
-/* Take the descriptor once, with this result; then the queue must be empty. */
+/* Take the descriptor with a Done call, which must return `code`. The queue is then empty. */
 static void take_once(struct end *end, bool recv, VIP_DESCRIPTOR *desc, VIP_RETURN code)
 {
     VIP_RETURN (*done)(VIP_VI_HANDLE, VIP_DESCRIPTOR **) = recv ? VipRecvDone : VipSendDone;
@@ -132,7 +132,8 @@ static void rdma_reads(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* Several descriptors at once: all are watched, then taken in order; and flushed ones when the connection ends. */
+/* Post several descriptors, watch all of them, then take them in order. Do the same with
+ * descriptors that the end of the connection flushes. */
 static void several_and_flushed(void **state)
 {
     enum { N = 10 };
@@ -163,7 +164,7 @@ static void several_and_flushed(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* libvipl copies data to this memory: the data is in place before the status shows it, and is copied once. */
+/* libvipl copies a message to staged memory only once, before libvipl writes the status. */
 static void staged_memory(void **state)
 {
     struct end a, b;
@@ -196,7 +197,8 @@ static void staged_memory(void **state)
     conf_close_pair(&a, &b);
 }
 
-/* The descriptor's region is gone: its status is not written, and Done reports that, as without watching. */
+/* The descriptor's region was deregistered. So libvipl does not write the status, and VipRecvDone
+ * returns VIP_DESCRIPTOR_ERROR, as it does without VIPL_STATUS_IN_MEMORY. */
 static void memory_that_was_deregistered(void **state)
 {
     struct end a, b;

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Compares codes.txt, the codes that each call must return, with the codes that passing tests expected and got. Checks
-# that the tests of each row in rows.txt have passed. A call must never return a code that codes.txt does
-# not list or excludes, even if no test expected that code. Input: the files DIR/*.codes, which the conformance
-# programs write with VIP_CONF_CODES (record.c). Prints both tables as Markdown; on standard error the missing codes
-# and the codes that codes.txt does not have. Exit status 1 if there is one of these.
-# tests/am has its own lists, of codes with whole names.
+# Compares codes.txt (the codes that tests of each call must show) with the codes that passing tests
+# expected and got. Checks that the tests of each row in rows.txt have passed. No call may return a
+# code that codes.txt excludes or does not list, even if no test expected it. Input: the files
+# DIR/*.codes, which the conformance programs write with VIP_CONF_CODES (record.c). Prints both
+# tables as Markdown; prints missing and unlisted codes on standard error. Exit status 1 if there is
+# such a code. tests/am has its own lists; their codes have whole names.
 # usage: covered.sh DIR [LISTS [PREFIX]]     LISTS: the folder of codes.txt and rows.txt; PREFIX of their codes (VIP_)
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -79,7 +79,7 @@ awk -v rules="$lists/codes.txt" -v rows="$lists/rows.txt" -v prefix="$prefix" '
         row_table()
         exit bad
     }
-    # Put the names of the tests that one word of rows.txt stands for into names; returns their number.
+    # Puts the names of the tests that a word of rows.txt names into `names`; returns their number.
     function expand(word, names) {
         if (word ~ /@2$/) {
             sub(/@2$/, "", word)

@@ -31,7 +31,7 @@ notify)
     at B client "$VIP_ADDRESS_B"
     ;;
 peers)
-    # Its threads are one process and so use one vipd: over udp, start a separate vipd with two NICs.
+    # The peers are threads of one process, and so use one vipd. For udp start a vipd with two NICs.
     if [ "$VIP_LINK" = udp ]; then
         # shellcheck source=/dev/null
         . "$(dirname "$0")/../../scripts/daemons.sh"

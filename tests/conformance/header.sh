@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# vipl.h and vipl_ext.h compile without a warning in every language for which they must be valid, with and
-# without VIPL095. Both spellings of descriptor members, self-defining names and initializers work. With VIPL095
-# a descriptor that is initialized by position has its values in the right members (compiled and run).
+# vipl.h and vipl_ext.h must compile without a warning in these standards of C and C++, with and
+# without VIPL095: both spellings of descriptor members, names that are macros, initializers. With
+# VIPL095 a program also checks that a descriptor initialized by position has the right values.
 set -u
 include=$(cd "$(dirname "$0")/../../libvipl" && pwd)
 source=$(cd "$(dirname "$0")" && pwd)/header_use.c

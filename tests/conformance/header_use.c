@@ -1,11 +1,11 @@
 /*
- * Uses the header like programs of both descriptor spellings. Compiled by header.sh;
- * with HEADER_POSITIONAL also linked, without the library, and run. C89 and C++98.
+ * Uses vipl.h as old programs do, with both spellings of descriptor members, in C89 and C++98.
+ * header.sh compiles it. With HEADER_POSITIONAL, header.sh links (without libvipl) and runs it.
  */
 #include <vipl.h>
 #include <vipl_ext.h>
 
-/* Programs define their own values if these names are not macros. */
+/* Old programs test these names with #ifndef, so the names must be macros. */
 #ifndef VIP_NOT_REACHABLE
 #error VIP_NOT_REACHABLE
 #endif
@@ -13,10 +13,10 @@
 #error VIP_ERROR_NOT_SUPPORTED
 #endif
 
-/* A positional initializer depends on the order of the members. */
+/* This initializer is right only if the members are in the right order. */
 static VIP_VI_ATTRIBUTES attributes = {VIP_SERVICE_RELIABLE_DELIVERY, 65472, 0, 0, 0, 0};
 
-/* Names of results, indexed by them. */
+/* Names of return codes. The return code is the index. */
 static const char *const names[] = {"success", "not done"};
 
 static void intel(VIP_DESCRIPTOR *desc, void *data, VIP_MEM_HANDLE handle)
@@ -30,7 +30,7 @@ static void intel(VIP_DESCRIPTOR *desc, void *data, VIP_MEM_HANDLE handle)
 }
 
 #ifdef VIPL095
-/* Initialized by position. */
+/* This initializer depends on the positions of the members. */
 static VIP_DESCRIPTOR positional = {
     {{0}, 0, 2, VIP_CONTROL_OP_RDMAWRITE, 0, 7, 4, 0},
     {{{{0}, 11, 0}}, {{{0}, 12, 4}}},

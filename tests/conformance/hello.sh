@@ -5,7 +5,7 @@ VIPD_RUNTIME_DIR=$VIPD_RUNTIME_DIR_B timeout 20 "$1" >"$VIP_WORK/greeting" &
 server=$!
 VIPD_RUNTIME_DIR=$VIPD_RUNTIME_DIR_A
 export VIPD_RUNTIME_DIR
-# The server may not wait yet: then the client gets VIP_NO_MATCH and tries again.
+# The client gets VIP_NO_MATCH if the server does not wait yet. Then try again.
 for _ in $(seq 100); do
     if timeout 10 "$1" "$VIP_ADDRESS_B"; then
         wait "$server" || exit 1

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Contents and order while the paths of a message change at random: direct rings or none (with rings, each message
-# takes one way or the other), segmentation offload on and off, one vipd or two, packets lost or not. The choices of
-# each round follow from the seed alone.
+# Contents and order of messages with random settings: direct rings (then each message passes the
+# ring or vipd) or none, segmentation offload on or off, one vipd or two, with or without lost
+# packets. The settings of each round follow from the seed.
 # usage: paths.sh BUILD_DIR CONF_DIRECT ROUNDS [SEED]
 set -u
 here=$(cd "$(dirname "$0")/../.." && pwd)
@@ -23,7 +23,7 @@ for ((round = 0; round < rounds; round++)); do
     direct=${yes_no[RANDOM % 2]}
     lines="[engine]
 direct = $direct"
-    # Only a link that has packets has these settings.
+    # The link lo sends no packets and does not have these settings.
     [ "$link" = lo ] || lines="gso = $gso
 gro = $gro
 $lines"

@@ -1,5 +1,5 @@
 /*
- * Recording of return codes (record.h).
+ * Records the return codes of VIPL calls (record.h).
  */
 #include "record.h"
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The functions: name, parameters, arguments. */
+/* All VIPL functions. Each X has a function's name, parameters and arguments. */
 #define FUNCTIONS(X)                                                                               \
     X(VipOpenNic, (const VIP_CHAR *a, VIP_NIC_HANDLE *b), (a, b))                                  \
     X(VipCloseNic, (VIP_NIC_HANDLE a), (a))                                                        \
@@ -112,11 +112,12 @@ static const char *const status_names[] = {
     "VIP_STATUS_RDMA_PROT_ERROR", "VIP_STATUS_REMOTE_DESC_ERROR"};
 #define STATUS_COUNT (sizeof(status_names) / sizeof(status_names[0]))
 
-/* Of the running test; atomic, because its threads write them: the expected codes, and all codes returned. */
+/* Of the running test: the expected return codes (codes), all return codes (came), and the expected
+ * errors and status bits. Atomic, because several threads write them. */
 static bool codes[FUNCTION_COUNT + 1][CODE_COUNT];
 static bool came[FUNCTION_COUNT][CODE_COUNT];
 static bool errors[ERROR_COUNT][RESOURCE_COUNT];
-static bool statuses[2][STATUS_COUNT]; /* send queue, receive queue */
+static bool statuses[2][STATUS_COUNT]; /* index 0: send queue, 1: receive queue */
 
 static _Thread_local enum function last_function = FUNCTION_COUNT;
 static _Thread_local VIP_RETURN last_code;

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs the conformance suite over loop, udp and lossy (udp that loses packets), and writes
-# conformance.md: each rule of the specification, its tests, their results, and the tests that show each
-# return code. Exit status 1 if any test failed or was not run, or a code has no test. Programs without a table
-# (suite.h) are run, too; the report lists them by the names of their tests.
+# Runs the conformance suite over loop, udp and lossy (udp that loses packets). Writes
+# conformance.md: each rule of the specification with its tests and their results, and for each
+# return code its tests. Exit status 1 if a test failed or did not run, or if a code has no test.
+# Also runs the programs without a table (suite.h); the report has only the names of their tests.
 # usage: report.sh BUILD_DIR [OUTPUT]   (OUTPUT: BUILD_DIR/conformance.md)
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -52,7 +52,7 @@ for source in "$here"/conf_*.c; do
     program=$(basename "$source" .c)
     [ -x "$bin/$program" ] || { echo "$bin/$program is not built" >&2; exit 1; }
     ! grep -q 'CONF_MAIN' "$source" || "$bin/$program" --list >>"$work/rules"
-    # Run the links at the same time: a run mostly waits, and each run has its own vipd.
+    # Run over all links at the same time. Each run has its own vipd and mostly waits.
     for link in $links; do
         run "$program" "$link" &
     done
@@ -149,7 +149,7 @@ awk -F '\t' -v links="$links" -v seconds="$seconds" '
         }
         return c < length(y)
     }' "$work/results" "$work/rules" >"$work/report" || exit 1
-# Every test has a meaning over udp, so the udp results are compared with the lists of codes and rows.
+# Only over udp each test can run, so covered.sh gets the codes of the udp runs.
 covered=0
 {
     echo

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs a conformance program over several links at the same time, each with its own vipd: for programs that
-# mostly wait. Shows the output of failed runs. Exit status 1 if any run failed; 77, with the reason, if none failed
-# but a link is not possible here.
+# Runs a conformance program (of those that mostly wait) over several links at the same time, each
+# link with its own vipd. Shows the output of failed runs. Exit status 1 if a run failed. Otherwise
+# 77, with the reason, if this machine cannot use one of the links.
 # usage: side_by_side.sh BUILD_DIR PROGRAM LINK...
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)

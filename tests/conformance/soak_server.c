@@ -1,9 +1,9 @@
 /*
- * A server with two threads, like those of message layers and file systems. One thread waits in
- * VipConnectWait(VIP_INFINITE) and accepts. The other waits in VipCQWait(VIP_INFINITE), answers, and keeps
- * the VIs of ended connections for later use. 64 clients, threads of four processes,
- * connect, exchange messages, disconnect and connect again until the time is over. Every return code,
- * status and asynchronous error that the specification does not require ends the test.
+ * A server with two threads, as in message layers and file systems. One thread accepts requests in
+ * a loop of VipConnectWait(VIP_INFINITE). The other thread answers messages in a loop of
+ * VipCQWait(VIP_INFINITE), and keeps the VIs of ended connections for later connections. 64 clients
+ * (threads of four processes) connect, exchange messages, disconnect and connect again until the
+ * time is over. Any code, status or error that the specification does not require is a failure.
  *
  * Run by two_vipd.sh: the clients are on A, the server on B.
  * usage: soak_server SECONDS [MESSAGES PER CONNECTION]
@@ -24,11 +24,11 @@
 
 #define PROCESSES   4
 #define THREADS     16    /* clients of one process */
-#define WINDOW      8     /* messages under way to the server, and as many answers */
+#define WINDOW      8     /* limit per connection for messages under way; also for answers */
 #define ROOM_BYTES  2048  /* bytes of one message */
-#define CONNS_MAX   512   /* VIs of the server: in use, or not drained yet */
+#define CONNS_MAX   512   /* most VIs of the server */
 #define LIMIT_MS    60000 /* longest wait for any expected event */
-#define ADDR_BYTES  160   /* an address that VIPL returns has 156 at most */
+#define ADDR_BYTES  160   /* VIPL returns addresses of at most 156 bytes */
 #define STOP_CLIENT 0xFFFFFFFFu
 
 /* Descriptors and buffers of one end of a connection. */
@@ -45,7 +45,7 @@ union address {
 /* Counts of one client process, or of the server. */
 struct counts {
     unsigned long connections, messages, no_match;
-    unsigned long late_no_match; /* after the first connection */
+    unsigned long late_no_match; /* results VIP_NO_MATCH after the first connection */
 };
 
 static double seconds;
@@ -79,7 +79,7 @@ static double now_seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* ---- messages: length and contents follow from client, number in the connection, direction ------ */
+/* ---- messages: client, number and direction define a message's length and bytes -------------- */
 
 static unsigned message_bytes(unsigned client, unsigned number)
 {
@@ -134,27 +134,27 @@ struct conn {
     VIP_VI_HANDLE vi;
     VIP_MEM_HANDLE handle;
     struct room *room;
-    struct conn *next; /* in the list of free ones */
+    struct conn *next; /* next entry in the list free_conns */
     VIP_RELIABILITY_LEVEL level;
     unsigned client;
-    unsigned received, answered; /* messages of this connection */
+    unsigned received, answered; /* messages of the present connection */
     unsigned recvs_posted;
-    unsigned sends_posted; /* in order: the oldest is send[(answered - sends_posted) % WINDOW] */
+    unsigned sends_posted; /* the oldest is send[(answered - sends_posted) % WINDOW] */
 };
 
 static VIP_NIC_HANDLE server_nic;
 static VIP_CQ_HANDLE server_cq;
 static struct conn conns[CONNS_MAX];
 static unsigned conn_count;
-static struct conn *free_conns; /* under free_lock */
+static struct conn *free_conns; /* free_lock protects it */
 static pthread_mutex_t free_lock = PTHREAD_MUTEX_INITIALIZER;
-static unsigned long accepted;   /* atomic: connections of clients that want service */
-static unsigned long conns_lost; /* atomic: VIP_ERROR_CONN_LOST of the server */
+static unsigned long accepted;   /* atomic: accepted connections, without that of STOP_CLIENT */
+static unsigned long conns_lost; /* atomic: errors VIP_ERROR_CONN_LOST at the server */
 static struct counts served;
-static double longest_away;   /* seconds between two VipConnectWait of the server */
-static double longest_accept; /* seconds in VipConnectAccept */
+static double longest_away;   /* seconds between two calls of VipConnectWait */
+static double longest_accept; /* seconds in one call of VipConnectAccept */
 
-/* Every client ends its connections; the server gets one error for each end. */
+/* The clients disconnect. The server gets VIP_ERROR_CONN_LOST for each connection that ends. */
 static void server_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
 {
     (void)context;
@@ -164,7 +164,8 @@ static void server_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
     __atomic_add_fetch(&conns_lost, 1, __ATOMIC_RELAXED);
 }
 
-/* A VI that is Idle with empty queues. For a new VI the CQ grows, while the other thread waits on it. */
+/* Returns a VI that is Idle with empty queues. If no VI is free, makes a VI and enlarges the CQ,
+ * while the other thread waits on the CQ. */
 static struct conn *conn_get(VIP_RELIABILITY_LEVEL level)
 {
     VIP_VI_ATTRIBUTES attrs = {level, ROOM_BYTES, 0, NULL, VIP_FALSE, VIP_FALSE};
@@ -229,7 +230,7 @@ static void *accept_thread(void *arg)
     return NULL;
 }
 
-/* Answer received messages, while there are free send descriptors. */
+/* Answer received messages, as long as send descriptors are free. */
 static void conn_answer(struct conn *conn)
 {
     unsigned i;
@@ -245,7 +246,7 @@ static void conn_answer(struct conn *conn)
     }
 }
 
-/* One entry of the CQ: a receive. Returns true if it was the message that stops the server. */
+/* The CQ has an entry for a receive descriptor. Returns true if the message stops the server. */
 static bool conn_received(struct conn *conn)
 {
     VIP_DESCRIPTOR *desc, *oldest = &conn->room->recv[conn->received % WINDOW];
@@ -269,7 +270,7 @@ static bool conn_received(struct conn *conn)
     return false;
 }
 
-/* One entry of the CQ: a sent answer. It may be flushed although the client has received it. */
+/* The CQ has an entry for an answer. Its descriptor may be flushed although the client has it. */
 static void conn_sent(struct conn *conn)
 {
     VIP_DESCRIPTOR *desc, *oldest;
@@ -285,7 +286,7 @@ static void conn_sent(struct conn *conn)
     conn_answer(conn);
 }
 
-/* All descriptors have come back flushed: the client has left. Put the VI into the free list. */
+/* The client has disconnected, and all descriptors are flushed: put the VI into the free list. */
 static void conn_ended(struct conn *conn)
 {
     VIP_VI_ATTRIBUTES attrs;
@@ -359,7 +360,8 @@ static void client_connect(struct client *client)
         rc = VipConnectRequest(client->vi, &local.net, &remote.net, LIMIT_MS, &attrs);
         if (rc != VIP_NO_MATCH)
             break;
-        /* VIP_NO_MATCH is correct only before the server begins: a server that loops loses no request (see main). */
+        /* VIP_NO_MATCH is correct only before the server begins to wait. Later the server waits
+         * repeatedly, so vipd keeps requests (see main). */
         if (client->counts.connections)
             client->counts.late_no_match++;
         else
@@ -386,7 +388,7 @@ static void client_post_recv(struct client *client, unsigned i)
     OK(VipPostRecv(client->vi, &client->room->recv[i], client->handle));
 }
 
-/* One connection: send `messages` messages, WINDOW of them under way. */
+/* Serve one connection: send `messages` messages, at most WINDOW of them under way. */
 static void client_serve(struct client *client)
 {
     VIP_DESCRIPTOR *desc;
@@ -441,7 +443,7 @@ static void client_close(struct client *client)
     free(client->room);
 }
 
-/* Make at least two connections, so that every client has connected again. */
+/* Make at least two connections, so that each client connects again at least once. */
 static void *client_thread(void *arg)
 {
     struct client *client = arg;
@@ -451,7 +453,7 @@ static void *client_thread(void *arg)
     return NULL;
 }
 
-/* A process of clients; it writes its counts to the pipe. */
+/* Run a process of clients. The process writes its counts to the pipe. */
 static void __attribute__((noreturn)) run_clients(unsigned process, int pipe_fd)
 {
     static struct client clients[THREADS];
@@ -483,7 +485,7 @@ static void __attribute__((noreturn)) run_clients(unsigned process, int pipe_fd)
     _exit(0);
 }
 
-/* Make both threads of the server end, with a last client. */
+/* Connect as client STOP_CLIENT. This number makes both threads of the server end. */
 static void stop_server(void)
 {
     static struct client client;
@@ -502,7 +504,7 @@ int main(int argc, char **argv)
 {
     struct timespec pause = {.tv_nsec = 10000000};
     struct counts one, sum = {0, 0, 0, 0};
-    unsigned long lost = 0; /* ends of connections that were errors at the server */
+    unsigned long lost = 0; /* errors at the server for connections that ended */
     pthread_t accepting, working;
     int pipe_fds[2], status;
     pid_t pids[PROCESSES];

@@ -1,11 +1,10 @@
 /*
- * Running and listing the tables of the conformance suite (suite.h).
+ * Runs and lists the tables of the conformance suite (suite.h).
  */
 #include "suite.h"
 
 static const char *program;
 
-/* Run one test; record its codes if it passes. */
 static void run(void **state)
 {
     const struct conf_test *test = *state;

@@ -1,8 +1,7 @@
 /*
- * The tables of the conformance suite. A program has one table. Each row is one named test of one sentence of the
- * specification, and has the sentence's group in the historical suite (section 3.14).
- * `PROGRAM --list` prints the table for report.sh, `PROGRAM PATTERN` runs the tests whose
- * name contains PATTERN, `PROGRAM` runs all tests.
+ * The tables of the conformance suite. A program has one table. A row is one test of one rule of
+ * the specification, with the rule's level of conformance (section 3.14). `PROGRAM --list` prints
+ * the table for report.sh; `PROGRAM PATTERN` runs tests with such names; `PROGRAM` runs all tests.
  */
 #ifndef TESTS_CONF_SUITE_H
 #define TESTS_CONF_SUITE_H
@@ -12,10 +11,10 @@
 struct conf_test {
     const char *name;       /* unique in the program */
     CMUnitTestFunction run; /* cmocka test; *state is `arg` */
-    uintptr_t arg;          /* reliability level, or number of the test's variant */
-    const char *section;    /* of the specification, such as "3.6" */
+    uintptr_t arg;          /* reliability level, or number of a variant of the test */
+    const char *section;    /* section of the specification, such as "3.6" */
     char group;             /* CONF_EARLY, CONF_FUNCTIONAL, CONF_FULL */
-    bool doubt;             /* the specification marks the rule as unconfirmed */
+    bool doubt;             /* public sources of the specification do not confirm the rule */
     const char *sentence;   /* the rule, in our words */
 };
 
@@ -24,7 +23,8 @@ struct conf_test {
 #define CONF_FUNCTIONAL 'F'
 #define CONF_FULL       'L'
 
-/* A row: a test (T); a test with an argument and a suffix of its name (N); DT, DN: of an unconfirmed rule. */
+/* Each macro makes a row. CONF_T: a test without an argument. CONF_N: a test with an argument and a
+ * suffix of its name. CONF_DT, CONF_DN: a test of an unconfirmed rule (conf_test.doubt). */
 #define CONF_T(section, group, fn, sentence)                                                       \
     {                                                                                              \
 #fn, fn, 0, section, group, false, sentence                                                \
@@ -42,7 +42,7 @@ struct conf_test {
 #fn "_" suffix, fn, arg, section, group, true, sentence                                    \
     }
 
-/* The same test at each level: three rows, *state is the level. */
+/* Three rows: the same test at each level; *state is the level. */
 #define CONF_EACH(section, group, fn, sentence)                                                    \
     CONF_N(section, group, fn, "ud", VIP_SERVICE_UNRELIABLE, sentence),                            \
         CONF_N(section, group, fn, "rd", VIP_SERVICE_RELIABLE_DELIVERY, sentence),                 \
@@ -51,12 +51,11 @@ struct conf_test {
     CONF_DN(section, group, fn, "ud", VIP_SERVICE_UNRELIABLE, sentence),                           \
         CONF_DN(section, group, fn, "rd", VIP_SERVICE_RELIABLE_DELIVERY, sentence),                \
         CONF_DN(section, group, fn, "rr", VIP_SERVICE_RELIABLE_RECEPTION, sentence)
-/* The same test at the two reliable levels. */
+/* Two rows: the test of an unconfirmed rule at each reliable level. */
 #define CONF_DRELIABLE(section, group, fn, sentence)                                               \
     CONF_DN(section, group, fn, "rd", VIP_SERVICE_RELIABLE_DELIVERY, sentence),                    \
         CONF_DN(section, group, fn, "rr", VIP_SERVICE_RELIABLE_RECEPTION, sentence)
 
-/* The main function of a program. */
 int conf_main(int argc, char **argv, const struct conf_test *tests, size_t count);
 #define CONF_MAIN(tests)                                                                           \
     int main(int argc, char **argv)                                                                \
@@ -74,7 +73,7 @@ static inline VIP_RELIABILITY_LEVEL conf_level(void **state)
     return (VIP_RELIABILITY_LEVEL)(uintptr_t)*state;
 }
 
-/* End the running test as skipped; print the reason, which also stands in the report. */
+/* End the running test as skipped. Print the reason; the report has the reason, too. */
 #define CONF_NOT_HERE(reason)                                                                      \
     do {                                                                                           \
         print_message("[  REASON  ] %s\n", reason);                                                \

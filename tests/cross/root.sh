@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes a tree of Debian's packages for another architecture, to compile with and to run under qemu-user:
-# build/root-ARCH. apt uses folders inside the tree, so that the packages of this system stay as they are. No scripts of
-# packages run, so root is not needed.
+# Makes build/root-ARCH: Debian's packages of another architecture, to compile with them and to run
+# them under qemu-user. apt uses only folders of this tree, so the system does not change. Scripts
+# of packages do not run, so the script does not need root.
 # usage: root.sh ARCH
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -15,7 +15,7 @@ if [ -e "$root/complete" ] && [ "$(cat "$root/complete")" = "$packages" ]; then
     exit 0
 fi
 rm -rf "$root"
-# The tree has a merged /usr: /lib, /bin and /sbin are links to folders of /usr.
+# As in Debian, /lib, /bin and /sbin are links to folders of /usr.
 mkdir -p "$root"/apt/{lists,cache/archives}/partial "$root"/usr/{lib,bin,sbin} || exit 1
 for folder in lib bin sbin; do
     ln -s usr/$folder "$root/$folder"
@@ -40,7 +40,7 @@ fi
 for package in "$root"/apt/cache/archives/*.deb; do
     dpkg-deb --fsys-tarfile "$package" | tar -x -C "$root" --keep-directory-symlink --no-same-owner || exit 1
 done
-# Make absolute links relative; they would lead to this system's files.
+# Make absolute links relative, because absolute links lead to this system's files.
 find "$root/usr" -type l -lname '/*' | while read -r link; do
     target=$root$(readlink "$link")
     [ ! -e "$target" ] || ln -sfr "$target" "$link"

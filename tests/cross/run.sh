@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Cross build and tests under qemu-user. They test the build, the layout of structures and the logic, but not the memory
-# order: qemu's loads and stores have the order of this machine's processors. tests/model checks the memory order.
+# Cross build and tests under qemu-user: the build, the layout of structures, the logic. Not the
+# memory order, because qemu has the order of this machine's processors (see tests/model).
 # usage: run.sh arm64 | s390x
 #
-# qemu-user 7.2 lacks parts of Linux, so some tests are left out: it has no futex_waitv (test_vipl_wake), it ends at a
-# SIGBUS that the program would handle (test_registry_guard), and libvipl finds no memory in it to adopt
-# (test_vipl_mem_*, test_vipl_teardown). The tests of vipd/nic have large mappings and take minutes each.
+# Some tests cannot run here. qemu-user 7.2 has no futex_waitv (test_vipl_wake), it ends at a SIGBUS
+# that the program would handle (test_registry_guard), and libvipl finds no memory to adopt
+# (test_vipl_mem_*, test_vipl_teardown). Each test of vipd/nic takes minutes for large mappings.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 arch=${1-}
@@ -27,7 +27,7 @@ tests/cross/root.sh "$arch" || exit 1
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 trap 'exit 130' INT TERM
-# run COMMAND...: its output is shown only if it fails.
+# run COMMAND...: shows the command's output only if the command fails.
 run() {
     "$@" >"$log" 2>&1 && return
     tail -n 60 "$log"

@@ -1,9 +1,10 @@
 /*
- * Fuzz: programs that come back to a vipd with one loop NIC, with vipd-writes segments of an earlier life that hold
- * anything: heads, words of VIs, completions, entries of CQs. They bring CQs, VIs with good and bad tickets, tables of
- * receives and rings, also two VIs that belong together, bind their connections anew, post, and go and come again.
- * vipd takes a segment exactly if it should, and writes only what belongs to these programs. Each request has one
- * answer or ends its connection. A neighbour works on, and in the end vipd keeps nothing.
+ * Fuzz: programs claim sessions of an earlier life at a vipd with one loop NIC. Their vipd-writes
+ * segments may have any contents: heads, words of VIs, completions, entries of CQs. The programs
+ * bring CQs, VIs with good and bad tickets (also the two VIs of one connection), tables of receives
+ * and rings. They bind connections anew, post, leave and claim again. vipd must accept the good
+ * segments only, and write only words of these programs' VIs and CQs. Each request gets one reply
+ * or ends its connection. A neighbour program must still work, and in the end vipd keeps nothing.
  */
 #include "fuzz/control_send.h"
 
@@ -27,10 +28,10 @@
 
 struct program {
     int sock;  /* -1: not connected */
-    int fd[3]; /* of the OpenReply */
+    int fd[3]; /* the descriptors of the OpenReply */
     int segment;
     uint8_t *base; /* the segment; NULL: not made yet */
-    bool odd;      /* no vipd makes such a file */
+    bool odd;      /* the segment's file is of a kind that no vipd makes */
     uint32_t posted;
 };
 
@@ -66,7 +67,7 @@ void fuzz_begin(void)
     struct vipd_config *config = vipd_config_default();
     char err[256] = "";
 
-    vipd_log_set_level((enum vipd_log_level)0); /* most requests are refused, so do not log that */
+    vipd_log_set_level((enum vipd_log_level)0); /* log nothing: vipd refuses most requests */
     config->nics[0].link = LINK_LOOP;
     config->outlive_ns = 1000000000;
     config->vis = VIS;
@@ -104,10 +105,8 @@ static void serve(unsigned rounds)
     }
 }
 
-/*
- * Has vipd left something for later, because many descriptors wait for the undertaker's thread? No event
- * loop runs here that would go on with it.
- */
+/* True if vipd has put off work, because many descriptors wait for the undertaker. This test has no
+ * event loop that would continue the work later, so the function marks the work as due. */
 static bool held_back(void)
 {
     bool held = vipd.held_back;
@@ -119,7 +118,7 @@ static bool held_back(void)
     return held;
 }
 
-/* Has a session of vipd this file? */
+/* True if a session of vipd uses this file. */
 static bool in_use(int fd)
 {
     struct stat ours, theirs;
@@ -166,7 +165,7 @@ static void hear_events(struct program *p)
     }
 }
 
-/* Ask vipd. NULL: it has ended the connection. */
+/* Returns vipd's reply to the request, or NULL if vipd has ended the connection. */
 static Vip__Reply *ask(struct program *p, const Vip__Request *request, const int *fds,
                        unsigned count)
 {
@@ -195,7 +194,6 @@ static Vip__Reply *ask(struct program *p, const Vip__Request *request, const int
     return reply;
 }
 
-/* The same, if only the code counts. */
 static enum vip_rc ask_code(struct program *p, const Vip__Request *request, int fd)
 {
     Vip__Reply *reply = ask(p, request, &fd, fd >= 0);
@@ -206,7 +204,7 @@ static enum vip_rc ask_code(struct program *p, const Vip__Request *request, int 
     return code;
 }
 
-/* ---- what an earlier life has left ----------------------------------------------------------- */
+/* ---- segments of an earlier life ------------------------------------------------------------- */
 
 static void head_good(struct program *p)
 {
@@ -219,7 +217,7 @@ static void head_good(struct program *p)
                                                                       .uid = geteuid()};
 }
 
-/* kind: 0 good; else a file that no vipd makes. */
+/* Make the file of a segment. kind: 0 a good one; otherwise one that no vipd makes. */
 static void past_make(struct program *p, unsigned kind)
 {
     uint64_t bytes = kind == 1 ? VIP_VIPD_BYTES + 4096 : VIP_VIPD_BYTES;
@@ -232,7 +230,7 @@ static void past_make(struct program *p, unsigned kind)
     FUZZ_CHECK(fcntl(p->segment, F_ADD_SEALS, kind == 3 ? SEALS & ~F_SEAL_GROW : SEALS) == 0);
 }
 
-/* Should vipd take the segment? */
+/* True if vipd must accept the segment. */
 static bool is_good(const struct program *p)
 {
     const struct vip_vipd_head *head = (const void *)p->base;
@@ -288,12 +286,12 @@ static void change_head(struct program *p, struct fuzz_in *in)
     case 7:
         head->closed = fuzz_8(in) & 1;
         break;
-    default: /* as an earlier life that was killed has left it */
+    default: /* the head that a killed vipd leaves */
         head_good(p);
     }
 }
 
-/* A VI that an earlier life has left connected. */
+/* Write the words of a VI that was connected when the earlier vipd was killed. */
 static void vi_good(struct program *p, struct fuzz_in *in)
 {
     uint8_t how = fuzz_8(in);
@@ -321,7 +319,7 @@ static void vi_good(struct program *p, struct fuzz_in *in)
     }
 }
 
-/* Words of the segment. */
+/* Change words that vipd writes to the segment. */
 static void change_past(struct program *p, struct fuzz_in *in)
 {
     uint8_t how = fuzz_8(in);
@@ -350,7 +348,7 @@ static void change_past(struct program *p, struct fuzz_in *in)
     }
 }
 
-/* Words that programs write, at any time. */
+/* Change words that programs may write. */
 static void change_own(struct fuzz_in *in)
 {
     uint8_t how = fuzz_8(in);
@@ -377,7 +375,7 @@ static void change_own(struct fuzz_in *in)
     }
 }
 
-/* ---- what comes back ------------------------------------------------------------------------- */
+/* ---- claims of sessions ---------------------------------------------------------------------- */
 
 static void offer(struct program *p, struct fuzz_in *in)
 {
@@ -401,7 +399,7 @@ static void offer(struct program *p, struct fuzz_in *in)
     for (;;) {
         reply = ask(p, &request, fds, 3);
         FUZZ_CHECK(reply);
-        /* The mapping of a session that has ended, and its lock, may still wait for the undertaker. */
+        /* vipd may reply with again_ms while the undertaker frees the mapping of a session. */
         if (!good || !reply->open || reply->open->again_ms == 0)
             break;
         vip__reply__free_unpacked(reply, NULL);
@@ -456,7 +454,7 @@ static void make_ticket(const Vip__PastVi *past, struct fuzz_in *in, uint8_t ret
         ret[fuzz_16(in) % TICKET_BYTES] ^= 1;
 }
 
-/* vipd has taken the VI: its words are again those of a vipd. */
+/* vipd has accepted the VI: in the segment, the VI's words must be words that a vipd writes. */
 static void check_vi(const struct program *p, const Vip__PastVi *past,
                      const Vip__CreateViReply *got)
 {
@@ -537,7 +535,7 @@ static void about_vi(struct program *p, struct fuzz_in *in)
     body.has_vi = true;
     body.vi = how % VIS;
     request.body_case = what[how >> 3 & 3];
-    request.rebind = &body; /* the same member for each of these requests */
+    request.rebind = &body; /* all requests in what[] have the type of `rebind` */
     ask_code(p, &request, -1);
 }
 
@@ -551,7 +549,7 @@ static void table_back(struct program *p)
     ask_code(p, &request, table_fd);
 }
 
-/* Post again. */
+/* Post descriptors, as libvipl does after a claim. */
 static void post(struct program *p, struct fuzz_in *in)
 {
     unsigned count = 1 + fuzz_8(in) % 4;
@@ -589,7 +587,7 @@ static void step(struct fuzz_in *in)
     case 1:
     case 2:
     case 3:
-        if (!in_use(p->segment)) /* else only vipd writes it */
+        if (!in_use(p->segment)) /* while vipd uses the segment, only vipd writes to it */
             change_past(p, in);
         break;
     case 4:
@@ -622,7 +620,7 @@ static void step(struct fuzz_in *in)
         hear_events(&programs[i]);
 }
 
-/* A program that opens a NIC, and has nothing to do with the others. */
+/* A program that opens a NIC and makes no claims. */
 static void neighbour_open(void)
 {
     int fds[2] = {neighbour_app, control_fd[CONTROL_FD_ARENA]};
@@ -651,7 +649,7 @@ static void neighbour_works(void)
     FUZZ_CHECK(neighbour.sock >= 0 && ask_code(&neighbour, &request, -1) == VIP_RC_SUCCESS);
 }
 
-/* Is everything still 0 that belongs to no VI and no CQ of the program? */
+/* Check that vipd has written nothing outside of the program's VIs and CQs. */
 static void check_rest(const struct program *p)
 {
     static const uint8_t zeros[VIS * 2 * VIP_COMP_UNIT];
@@ -687,7 +685,7 @@ static void files_make(void)
     }
 }
 
-/* The undertaker's threads end when it is freed: then all that the sessions had is free. */
+/* Freeing the undertaker waits for its threads, so afterwards all memory of sessions is free. */
 static void await_undertaker(void)
 {
     undertaker_free(vipd.undertaker);

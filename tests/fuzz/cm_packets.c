@@ -1,8 +1,9 @@
 /*
- * Fuzz: three connection managers that connect, refuse and close, while the input repeats, changes and mixes their
- * messages. The world of tests/unit/cm_world.h is the oracle: each attempt ends once, each report about a connection
- * comes while the connection lives, and all memory is freed. In half of the runs every new client is asked for a
- * cookie, as in vipd: then a message from an address that no host has allocates no memory.
+ * Fuzz: three connection managers connect, refuse and close, while the input repeats, changes and
+ * mixes their messages. The world of tests/unit/cm_world.h is the oracle: each attempt ends once,
+ * each report about a connection comes while the connection lives, and all memory is freed. In half
+ * of the runs each new client must return a cookie, as with vipd. In these runs a message from an
+ * address that no host has must not allocate memory.
  */
 #include "fuzz/fuzz.h"
 
@@ -10,10 +11,10 @@
 
 #define FLIGHT_MAX 1024
 #define THINGS_MAX 128
-#define STEPS_MAX  120 /* the world records everything in arrays of fixed size */
+#define STEPS_MAX  120 /* limited, because the world's arrays have a fixed size */
 
-/* The world's own memory is static: a sanitizer keeps freed memory for a while, and new pages for every input would
- * take most of the time. Allocations of the managers are made and checked as usual. */
+/* The world's own memory is static. A sanitizer keeps freed memory for a while, so each input would
+ * need new pages, and making them would take most of the time. The managers allocate as usual. */
 static _Alignas(64) uint8_t kept[4][2 << 20];
 #define WORLD_MEMORY(slot, bytes) kept_memory(slot, bytes)
 #define WORLD_MEMORY_FREE(memory) ((void)(memory))
@@ -28,7 +29,7 @@ static inline void *kept_memory(unsigned slot, size_t bytes)
 
 #define SEEN 64u
 
-/* Messages that were sent, newest last. */
+/* A ring buffer with the newest SEEN messages that were sent. */
 static struct seen {
     unsigned from, to;
     size_t len_bytes;
@@ -57,7 +58,7 @@ static void reseal(uint8_t *bytes, size_t len_bytes)
         vip_wire_seal(&iov, 1);
 }
 
-/* Deliver a changed copy of a message that was seen, from any host or address to any host. */
+/* Deliver a changed copy of a message in `seen`, from any host or address to any host. */
 static void forge(struct world *w, struct fuzz_in *in)
 {
     uint8_t packet[VIP_WIRE_CM_BYTES_MAX];
@@ -76,7 +77,7 @@ static void forge(struct world *w, struct fuzz_in *in)
         size_t at = where;
 
         if (where >= 192) {
-            /* Replace a number of this message by a number of another one. */
+            /* Replace a number of this message by a number of another message. */
             at = 8 + (where & 15) * 8u;
             memcpy(packet + at, other->bytes + 8 + (what & 15) * 8u, 8);
         } else if (where == 191) {
@@ -128,7 +129,7 @@ static void answer(struct world *w, unsigned index, uint8_t how)
     }
 }
 
-/* End something: an attempt, a wait, or a connection. */
+/* Let a host end one of its attempts, waits or connections. */
 static void give_up(struct world *w, unsigned index, struct fuzz_in *in)
 {
     struct host *host = &w->hosts[index];
@@ -156,7 +157,7 @@ static void give_up(struct world *w, unsigned index, struct fuzz_in *in)
 #ifdef FUZZ_REBIND
 #define REBORN_MAX 16
 
-/* The vipd of this host is killed and comes back; it goes on with connections that can be rebound. */
+/* The vipd of this host is killed and starts again. It binds anew those connections that it can. */
 static void rebirth(struct world *w, unsigned index, uint8_t how)
 {
     struct host *host = &w->hosts[index];

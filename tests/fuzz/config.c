@@ -1,6 +1,6 @@
 /*
- * Fuzz: the text of vipd.conf. A file is either refused with a line that says why, or accepted. Then every value is
- * within its range, and reading the file again gives the same values.
+ * Fuzz: the text of vipd.conf. vipd refuses the file with a reason, or accepts the file. In an
+ * accepted file each value is in its range, and a second reading gives the same values.
  */
 #include "fuzz/fuzz.h"
 

@@ -1,7 +1,7 @@
 /*
- * Fuzz: the containers of the engine and of the registry, each against a model too simple to be wrong:
- * number windows, numbers received and their ranges, the timer heaps, the hash tables, held packets,
- * handles and protection tags.
+ * Fuzz: the containers of the engine and of the registry. Each container must behave as a simple
+ * model of it. The containers: number windows, received numbers and their ranges, timer heaps, hash
+ * tables, held packets, handles and protection tags.
  */
 #include "fuzz/fuzz.h"
 
@@ -108,7 +108,7 @@ static struct eng_vi *engine_vi(struct eng *eng, uint16_t index)
 
 #define NUMBERS 8192u
 
-/* The ranges of an acknowledgement must match the arrived numbers, as far as the window still contains them. */
+/* The ranges of an acknowledgement must match the arrived numbers that are still in the window. */
 static void check_ranges(struct eng_vi *vi, const bool *arrived, uint64_t largest, unsigned max)
 {
     struct vip_range ranges[VIP_WIRE_RANGES_MAX];
@@ -125,7 +125,7 @@ static void check_ranges(struct eng_vi *vi, const bool *arrived, uint64_t larges
         FUZZ_CHECK(start >= from && end > start && end <= largest + 1);
         for (uint64_t n = start; n < end; n++)
             FUZZ_CHECK(arrived[n]);
-        /* No number between two ranges has arrived. Before the first range, older ranges may be left out. */
+        /* No number between two ranges has arrived. Ranges older than the first may be missing. */
         for (uint64_t n = from; i > 0 && n < start; n++)
             FUZZ_CHECK(!arrived[n]);
         from = end;
@@ -177,7 +177,7 @@ static void numbers(struct fuzz_in *in)
 static void timers(struct fuzz_in *in)
 {
     struct eng *eng = engine();
-    static struct eng_vi *vi[TIMERS]; /* big, and the heap touches little of each VI */
+    static struct eng_vi *vi[TIMERS]; /* allocated once, because a VI is big */
     uint64_t at_ns[TIMERS];
 
     for (uint16_t i = 0; i < TIMERS; i++) {
@@ -278,7 +278,7 @@ static void manager(struct fuzz_in *in)
     free(cm);
 }
 
-/* ---- held packets ------------------------------------------------------------------------------ */
+/* ---- held packets ---------------------------------------------------------------------------- */
 
 #define HELD 48u
 
@@ -347,7 +347,7 @@ static void held(struct fuzz_in *in)
     free(eng);
 }
 
-/* ---- handles and protection tags ---------------------------------------------------------------- */
+/* ---- handles and protection tags ------------------------------------------------------------- */
 
 #define REGIONS 12u
 #define TAGS    4u

@@ -1,7 +1,7 @@
 /*
- * Fuzz: the application socket of a vipd with one loop NIC. Programs connect, send any bytes with any file
- * descriptors, and disconnect. Every request is answered exactly once or ends its connection. When the programs have
- * disconnected, vipd keeps nothing of them.
+ * Fuzz: the application socket of a vipd with one loop NIC. Programs connect, send any bytes with
+ * any file descriptors, and disconnect. Each request gets exactly one reply or ends its connection.
+ * When the programs have disconnected, vipd keeps nothing of them.
  */
 #include "fuzz/control_send.h"
 
@@ -21,7 +21,7 @@ struct program {
 };
 
 static struct vipd vipd;
-static struct vipd_config *config; /* ours, also after a reload has replaced vipd's */
+static struct vipd_config *config; /* the test's configuration; a reload may replace vipd's */
 static struct program programs[PROGRAMS];
 
 static int lowest_fd(void)
@@ -39,7 +39,7 @@ void fuzz_begin(void)
     char err[256] = "";
 
     config = vipd_config_default();
-    vipd_log_set_level((enum vipd_log_level)0); /* most requests are refused, so do not log that */
+    vipd_log_set_level((enum vipd_log_level)0); /* log nothing: vipd refuses most requests */
     config->nics[0].link = LINK_LOOP;
     config->register_bytes = 1 << 20;
     config->register_regions = 8;
@@ -71,7 +71,7 @@ static void serve(void)
     }
 }
 
-/* ---- programs ---------------------------------------------------------------------------------- */
+/* ---- programs -------------------------------------------------------------------------------- */
 
 static void learn(uint64_t number)
 {
@@ -104,7 +104,7 @@ static void take_reply(struct program *program, const Vip__Reply *reply, struct 
     FUZZ_CHECK((reply->code == VIP_RC_SUCCESS) == (reply->reason == NULL));
     /* An OpenReply with again_ms is no success, and has no descriptors. */
     FUZZ_CHECK(!reply->open || (reply->open->again_ms == 0) == (reply->code == VIP_RC_SUCCESS));
-    /* Other replies have at most two descriptors: two with the descriptor of a CQ, one with a capture. */
+    /* Other replies have at most two descriptors: two for a CQ, one for a capture. */
     FUZZ_CHECK(reply->open && !reply->open->again_ms ? fds->count == 3 : fds->count <= 2);
     if (reply->has_number)
         learn(reply->number);
@@ -123,7 +123,7 @@ static void take_reply(struct program *program, const Vip__Reply *reply, struct 
     vip_fds_close(fds);
 }
 
-/* Read the answer of vipd to one request: there is one reply, or the connection has ended. */
+/* Read the answer to one request. Check that vipd sent one reply or ended the connection. */
 static void hear(struct program *program)
 {
     ProtobufCMessage *message;
@@ -160,7 +160,7 @@ static void hear_events(struct program *program)
     }
 }
 
-/* ---- the script ---------------------------------------------------------------------------------- */
+/* ---- the script ------------------------------------------------------------------------------ */
 
 static void damage(struct control_bytes *bytes, struct fuzz_in *in)
 {
@@ -261,10 +261,8 @@ static void step(struct fuzz_in *in)
         hear_events(&programs[i]);
 }
 
-/*
- * The undertaker frees descriptors and memory in its own thread. Freeing the undertaker waits until all of that is
- * done. The new undertaker makes its thread when an input needs it.
- */
+/* The undertaker frees descriptors and memory in its own thread. undertaker_free waits until this
+ * is done. The new undertaker makes its thread when an input needs the thread. */
 static void await_undertaker(void)
 {
     undertaker_free(vipd.undertaker);
@@ -291,7 +289,7 @@ void fuzz_one(const uint8_t *bytes, size_t len)
     serve();
     serve();
     FUZZ_CHECK(!vipd.clients && vipd.ending == 0);
-    capture_end(&vipd); /* no event loop runs here that would notice that the reader has gone */
+    capture_end(&vipd); /* in vipd the event loop does this when the capture's reader has ended */
     await_undertaker();
     FUZZ_CHECK(lowest_fd() == free_fd);
 }

@@ -1,6 +1,6 @@
 /*
- * Control messages from a script, for control.c: any request with any fields, nested as in control.proto, with numbers
- * from earlier replies of vipd, and any file descriptors. checkpoint.c uses the files only.
+ * Makes control messages from a script, for control.c: any request with any fields, nested as in
+ * control.proto, with numbers from replies of vipd, and any files. checkpoint.c uses the files.
  */
 #ifndef TESTS_FUZZ_CONTROL_SEND_H
 #define TESTS_FUZZ_CONTROL_SEND_H
@@ -23,13 +23,13 @@
 
 #define LEARNED 16u
 
-/* Files to pass, made once. */
+/* Files that messages can pass to vipd. */
 enum control_fd {
     CONTROL_FD_APP = 0, /* a correct app-writes segment */
     CONTROL_FD_ARENA,
     CONTROL_FD_REGION, /* 64 KiB, sealed */
     CONTROL_FD_BARE,   /* a memfd without seals */
-    CONTROL_FD_SMALL,  /* sealed, but too small for anything */
+    CONTROL_FD_SMALL,  /* sealed, but smaller than any valid file */
     CONTROL_FD_NULL,   /* /dev/null */
     CONTROL_FD_SOCKET,
     CONTROL_FDS,
@@ -96,10 +96,9 @@ static inline void put_block(struct control_bytes *to, unsigned field, const voi
         put_byte(to, ((const uint8_t *)bytes)[i]);
 }
 
-/*
- * Some fields of a message. The first input byte of each field chooses its field number and its contents: a small
- * number, any number, a number from a reply of vipd, a host address, bytes, or a nested message.
- */
+/* Write some fields of a message. For each field a byte of the input chooses its number and its
+ * contents: a small number, any number, a number from a reply of vipd, a host address, bytes, or a
+ * nested message. */
 static inline void put_fields(struct control_bytes *to, struct fuzz_in *in, unsigned depth)
 {
     static const uint8_t host[6] = {0, 0, 0, 0, 0, 1}; /* the loop link's only address */
@@ -143,7 +142,7 @@ static inline void put_fields(struct control_bytes *to, struct fuzz_in *in, unsi
     }
 }
 
-/* A request with any field number up to the highest request of control.proto. */
+/* Write any request. Its field number is at most the highest of a request in control.proto. */
 static inline void put_request(struct control_bytes *to, struct fuzz_in *in)
 {
     const ProtobufCMessageDescriptor *request = &vip__request__descriptor;
@@ -154,7 +153,7 @@ static inline void put_request(struct control_bytes *to, struct fuzz_in *in)
     put_block(to, body, inner.at, inner.len);
 }
 
-/* An open request that succeeds. */
+/* Write an open request that succeeds. */
 static inline void put_open(struct control_bytes *to)
 {
     struct control_bytes inner = {.len = 0};
@@ -166,7 +165,7 @@ static inline void put_open(struct control_bytes *to)
     put_block(to, 1, inner.at, inner.len);
 }
 
-/* Send bytes with `count` descriptors. Returns false if that failed. */
+/* Send bytes with `count` descriptors. Returns false if the send failed. */
 static inline bool control_send(int sock, const struct control_bytes *bytes, const int *fds,
                                 unsigned count)
 {

@@ -1,4 +1,4 @@
-/* Fuzz: two connected engines, with calls in any order, over a link that loses, repeats and reorders packets. */
+/* Fuzz: calls in any order to two engines on a link that loses, repeats and reorders packets. */
 #include "fuzz/pair.h"
 
 void fuzz_one(const uint8_t *bytes, size_t len)

@@ -1,9 +1,9 @@
 /*
  * Shared by the fuzz targets: reading numbers from an input, and a check that prints its condition.
  *
- * A target is one file with fuzz_one(). It runs under libFuzzer (tests/fuzz/run) and, with any compiler, under
- * replay.c, which feeds it the corpus. The same input always gives the same run: a target uses no clock and no entropy,
- * and keeps no state from one input to the next.
+ * A target is one file with fuzz_one(). It runs under libFuzzer (tests/fuzz/run) and, with any
+ * compiler, under replay.c, which feeds it the corpus. The same input always gives the same run: a
+ * target uses no clock and no entropy, and keeps no state from one input to the next.
  */
 #ifndef TESTS_FUZZ_FUZZ_H
 #define TESTS_FUZZ_FUZZ_H
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Run one input. The bytes are in a block of exactly `len` bytes, so that a sanitizer finds every overrun. */
+/* Run one input. Its block has exactly `len` bytes, so that a sanitizer finds every overrun. */
 void fuzz_one(const uint8_t *bytes, size_t len);
 
 /* A target that must prepare something once, before the first input, defines this function. */
@@ -29,7 +29,7 @@ void fuzz_begin(void) __attribute__((weak));
         }                                                                                          \
     } while (0)
 
-/* A place in the input. Reading behind the end gives zeros; fuzz_more() is false there. */
+/* A place in the input. At the end, fuzz_more() is false, and all further bytes are zeros. */
 struct fuzz_in {
     const uint8_t *at, *end;
 };
@@ -65,13 +65,13 @@ static inline uint64_t fuzz_64(struct fuzz_in *in)
     return low | (uint64_t)fuzz_32(in) << 32;
 }
 
-/* A number below limit, from one or two bytes. */
+/* Returns a number below limit. Uses one or two bytes of the input. */
 static inline uint32_t fuzz_below(struct fuzz_in *in, uint32_t limit)
 {
     return (limit <= 256 ? fuzz_8(in) : fuzz_16(in)) % limit;
 }
 
-/* Fill `len` bytes, with zeros behind the end of the input. */
+/* Copy `len` bytes of the input. If fewer bytes are left, add zeros. */
 static inline void fuzz_bytes(struct fuzz_in *in, void *to, size_t len)
 {
     size_t left = (size_t)(in->end - in->at);
@@ -83,7 +83,7 @@ static inline void fuzz_bytes(struct fuzz_in *in, void *to, size_t len)
     in->at += have;
 }
 
-/* A number for a field of 64 bits: often one at a boundary (powers of 2, the largest), or any number. */
+/* A number for a field of 64 bits: often a boundary (a power of 2, the largest), or any number. */
 static inline uint64_t fuzz_number(struct fuzz_in *in)
 {
     uint8_t kind = fuzz_8(in);

@@ -2,7 +2,7 @@
  * Converts between libFuzzer's folders (one file per input) and the corpora of tests/fuzz/corpus:
  *
  *   fuzz_hex unpack FILE.hex... DIR     write each input to a file of its own
- *   fuzz_hex pack DIR BYTES             print a corpus of at most BYTES bytes, smallest inputs first
+ *   fuzz_hex pack DIR BYTES             print a corpus of at most BYTES bytes, small inputs first
  */
 #include "fuzz/hex.h"
 

@@ -1,6 +1,6 @@
 /*
- * Corpora: text files with one input per line in hexadecimal, so that a few files hold thousands of inputs.
- * '#' starts a comment.
+ * Corpora: text files with one input per line in hexadecimal, so that a few files hold thousands of
+ * inputs. '#' starts a comment.
  */
 #ifndef TESTS_FUZZ_HEX_H
 #define TESTS_FUZZ_HEX_H
@@ -11,10 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * Call take() for every input of the file at `path`. Each input is in a block of its own, which is freed afterwards.
- * Returns the number of inputs, or -1 with a message on stderr if the file is no corpus.
- */
+/* Call take() for each input of the file. Each input is in a block of its own, freed after the
+ * call. Returns the number of inputs, or -1 with a message on stderr if the file is no corpus. */
 static inline long hex_each(const char *path,
                             void (*take)(void *ctx, const uint8_t *bytes, size_t len), void *ctx)
 {

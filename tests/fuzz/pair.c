@@ -1,4 +1,4 @@
-/* Runs scripts on a pair: each byte of the input chooses a step or its details. */
+/* Runs a script on two engines. Each byte of the input chooses a step or a detail of a step. */
 #include "fuzz/pair.h"
 
 static void *zeroed(size_t bytes)
@@ -25,7 +25,7 @@ static void vi_create(struct pair *pair, unsigned side_index, unsigned index)
     side->vi[index].exists = true;
 }
 
-/* Connect both ends of a pair of VIs, which are Idle. */
+/* Connect VI `index` of one side to VI `index` of the other. Both must be Idle. */
 static void connect_ends(struct pair *pair, unsigned index)
 {
     pair->lives++;
@@ -86,7 +86,7 @@ static void destroy(struct pair *pair, unsigned side_index, unsigned index)
 
     if (!vi->exists)
         return;
-    /* The VI's posted descriptors are dropped; they do not complete. */
+    /* The engine drops the VI's posted descriptors, without completions. */
     eng_vi_destroy(side->eng, (uint16_t)index);
     for (unsigned queue = 0; queue < 2; queue++)
         vi->queue[queue].head = vi->queue[queue].tail;
@@ -135,7 +135,7 @@ static void upset(struct pair *pair, unsigned side, unsigned vi, struct fuzz_in 
     }
 }
 
-/* A hostile peer ends the connection with arbitrary numbers. */
+/* Pass to the engine the CLOSE of a hostile peer, with arbitrary numbers. */
 static void close_lie(struct pair *pair, unsigned side, unsigned vi, struct fuzz_in *in)
 {
     struct eng_close close = {.ops_valid = fuzz_8(in) & 1,
@@ -225,7 +225,7 @@ static void step(struct pair *pair, struct fuzz_in *in)
     }
 }
 
-/* ---- life -------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static void side_init(struct pair *pair, unsigned index, const struct eng_config *config)
 {
@@ -239,7 +239,7 @@ static void side_init(struct pair *pair, unsigned index, const struct eng_config
         vi_create(pair, index, vi);
 }
 
-/* Fill the memory that peers read. Only a hostile run may change it, and a hostile run does not check it. */
+/* Fill the memory that the peer's RDMA Reads read. Hostile runs may change it without a check. */
 static void fill_sources(struct pair_side *side, unsigned index)
 {
     for (unsigned vi = 0; vi < PAIR_VIS; vi++)

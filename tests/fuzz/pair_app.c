@@ -1,7 +1,7 @@
-/* The applications of a pair: their posts, and the checks of each completion. */
+/* The two applications of a pair: they post descriptors, and check each completion. */
 #include "fuzz/pair.h"
 
-/* Byte `at` of a message; each message has other bytes. */
+/* Byte `at` of message `number`. Different messages have different bytes. */
 uint8_t pair_byte(unsigned side, unsigned vi, uint32_t number, uint32_t at)
 {
     uint32_t x = (number * 4 + vi * 2 + side) * 2654435761u + at * 40503u;
@@ -88,7 +88,7 @@ static bool intact(const uint8_t *mem, unsigned side, unsigned vi, uint32_t numb
     return true;
 }
 
-/* A receive has completed without error: find its message, and check that it is the next one. */
+/* A receive has completed without error: find its message. It must be the expected message. */
 static void check_received(struct pair_side *side, unsigned index, const struct pair_post *post,
                            uint32_t status, uint32_t length, uint32_t number)
 {
@@ -122,7 +122,7 @@ static void check_sent(struct pair_side *side, unsigned index, const struct pair
         FUZZ_CHECK(intact(to, !side->index, index, post->remote, post->length));
         return;
     }
-    /* At a reliable level the message is in the peer's memory: it is acknowledged when it is placed. */
+    /* At a reliable level a completed send was acknowledged, so the peer has placed the message. */
     if (side->pair->level != VIP_LVL_UNRELIABLE && peer->exists &&
         peer->life == side->vi[index].life)
         FUZZ_CHECK((int32_t)(peer->seen - post->number) >= 0);
@@ -164,7 +164,7 @@ const struct eng_ops pair_ops = {.check = op_check,
 
 /* ---- posting ------------------------------------------------------------------------------- */
 
-/* Returns NULL if the work queue is full: the engine then reports that and drops the descriptor. */
+/* Record a posted descriptor. NULL: the work queue is full, so the engine must drop it. */
 static struct pair_post *remember(struct pair_side *side, unsigned vi, enum vip_queue queue)
 {
     struct pair_queue *posted = &side->vi[vi].queue[queue];
@@ -185,7 +185,7 @@ static unsigned free_slot(struct pair_vi *vi)
     return PAIR_SLOTS;
 }
 
-/* Cut [addr, addr + len) into `count` segments behind segs[0..from-1]; returns how many there are. */
+/* Divide [addr, addr + len) into `count` segments from segs[from] on. Returns from + count. */
 static uint16_t cut(struct vip_shm_seg *segs, uint16_t from, unsigned count, uint64_t addr,
                     uint32_t len)
 {
@@ -208,10 +208,8 @@ static uint32_t pick_length(struct fuzz_in *in)
     return code < 200 ? code * 8u : PAIR_BUFFER - (code - 200u);
 }
 
-/*
- * Post a send or an RDMA Write with its number as immediate data. The buffer of a message is not used again before the
- * message completes, so at most PAIR_SLOTS messages are under way.
- */
+/* Post a send or an RDMA Write; its message number is the immediate data. At most PAIR_SLOTS
+ * messages are under way, so a buffer is used again only when its message has completed. */
 void pair_post_message(struct pair *pair, unsigned side_index, unsigned index, uint16_t op,
                        struct fuzz_in *in)
 {
@@ -341,13 +339,13 @@ void pair_post_odd(struct pair *pair, unsigned side_index, unsigned index, struc
     args.queue = kind & 1 ? VIP_Q_RECV : VIP_Q_SEND;
     args.control = kind & 2 ? fuzz_16(in) : kind >> 4;
     args.seg_count = (uint16_t)(kind & 4 ? fuzz_below(in, VIP_SEGS_PER_DESC_MAX + 2) : kind >> 5);
-    /* In a run that is not hostile the descriptor must fail; otherwise it would spoil the buffers of other messages. */
+    /* In a run that is not hostile the descriptor must fail, so that it overwrites no buffer. */
     args.reserved = kind & 8 ? fuzz_8(in) : !pair->hostile;
     if (!pair->hostile)
         args.reserved |= 1;
     args.imm = kind;
     for (unsigned i = 0; i < args.seg_count; i++) {
-        /* Name mostly memory of sends, so that memory which is checked later stays intact. */
+        /* Mostly name send buffers, so that buffers whose bytes are checked later stay intact. */
         segs[i] = (struct vip_shm_seg){.addr = pair_addr(index, PAIR_SENDS, 0) + fuzz_8(in),
                                        .handle = PAIR_HANDLE,
                                        .len = i < 8 ? fuzz_8(in) : 1};
@@ -364,7 +362,7 @@ void pair_post_odd(struct pair *pair, unsigned side_index, unsigned index, struc
     eng_post(side->eng, &args, pair->now_ns);
 }
 
-/* Forget the connection: the first message of the next one has the next number. */
+/* The connection has ended. Message numbers continue in the next connection. */
 void pair_forget_conn(struct pair_vi *vi)
 {
     vi->first_number = vi->next_number;

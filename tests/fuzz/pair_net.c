@@ -1,4 +1,4 @@
-/* The link between the engines of a pair, and time. */
+/* The link between the two engines of a pair, and their clock. */
 #include "fuzz/pair.h"
 
 static struct pair_vi *other_end(struct pair *pair, unsigned side, unsigned vi)
@@ -6,7 +6,7 @@ static struct pair_vi *other_end(struct pair *pair, unsigned side, unsigned vi)
     return &pair->side[!side].vi[vi];
 }
 
-/* Copy the pieces of a packet together, as a host does. Returns false if the memory of a piece is not accessible. */
+/* Copy the pieces of a packet into ret. False if the memory of a piece is not accessible. */
 static bool gather(struct pair_side *side, const struct eng_packet *packet, struct pair_flight *ret)
 {
     ret->len = 0;
@@ -76,7 +76,7 @@ void pair_double(struct pair *pair, unsigned side_index, unsigned index)
         side->flight[side->flights++] = side->flight[index];
 }
 
-/* Change some bytes of a packet, mostly in fields that have a meaning. */
+/* Change some bytes of a packet, mostly in its first 192 bytes, or truncate the packet. */
 void pair_touch(struct pair *pair, unsigned side_index, unsigned index, struct fuzz_in *in)
 {
     struct pair_side *side = &pair->side[side_index];
@@ -185,7 +185,7 @@ void pair_tick(struct pair *pair, uint64_t ns)
     }
 }
 
-/* Tell the other end why its connection is over; with vipd the connection manager's messages do this. */
+/* Report each ended connection to the other end. (In vipd the connection manager reports it.) */
 void pair_tell_closed(struct pair *pair)
 {
     for (unsigned i = 0; i < 2; i++)

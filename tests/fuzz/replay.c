@@ -1,6 +1,6 @@
 /*
- * Runs a fuzz target once for each input of its corpus, for ctest. With -DFUZZ_LIBFUZZER it has the entry points of
- * libFuzzer instead.
+ * Runs a fuzz target once for each input of its corpus, for ctest. With -DFUZZ_LIBFUZZER this file
+ * has the entry points of libFuzzer instead.
  */
 #include "fuzz/fuzz.h"
 #include "fuzz/hex.h"
@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-    setenv("CMOCKA_TEST_ABORT", "1", 1); /* the benches of tests/unit assert with cmocka */
+    setenv("CMOCKA_TEST_ABORT", "1", 1); /* failed cmocka checks of tests/unit must abort */
     if (fuzz_begin)
         fuzz_begin();
     return 0;
@@ -31,7 +31,7 @@ static void run(void *ctx, const uint8_t *bytes, size_t len)
     fuzz_one(bytes, len);
 }
 
-/* Run a file that is not hexadecimal: one input, as libFuzzer writes it when it finds a bug. */
+/* Run a binary file with one input. libFuzzer writes such a file when it finds a bug. */
 static int run_raw(const char *path)
 {
     FILE *file = fopen(path, "rb");

@@ -1,7 +1,7 @@
 /*
- * Fuzz: a NIC with a hostile session and two victims. The hostile session writes arbitrary slots into its submission
- * ring and arbitrary values into its waiter words, and makes control calls in between. The victims exchange messages
- * all the time. Only the hostile session may fail.
+ * Fuzz: a NIC with a hostile session and the sessions of two victims. The hostile session writes
+ * arbitrary slots into its submission ring and arbitrary values into its waiter words, and makes
+ * control requests. Meanwhile the victims exchange messages. Only the hostile session may fail.
  */
 #include "fuzz/fuzz.h"
 
@@ -12,12 +12,12 @@
 #define MESSAGE  600u
 #define STEP_MAX 200u
 
-/* The hostile program; its events go to a sink of its own. */
+/* The hostile program. Its session has the callbacks on_... for events. */
 static struct hostile {
     struct nic_session *session; /* NULL after vipd has ended it */
     struct registry *registry;
     uint8_t *app, *vipd;
-    uint32_t position; /* where its next slot goes */
+    uint32_t position; /* position of the next slot in its ring */
     struct rig_mem mem;
     uint16_t vi[VIS];
     uint32_t gen[VIS];
@@ -29,7 +29,7 @@ static struct rig_mem memory[2];
 static uint16_t victim_vi[2];
 static uint32_t sent;
 
-/* ---- events of the hostile session ------------------------------------------------------------- */
+/* ---- events of the hostile session ----------------------------------------------------------- */
 
 static void on_incoming(void *ctx, uint64_t wait_id, uint64_t conn_handle,
                         const struct vip_addr *remote, const struct vip_cm_attrs *attrs,
@@ -63,7 +63,7 @@ static const struct nic_sink sink = {.incoming = on_incoming,
                                      .place = on_place,
                                      .fetch = on_place};
 
-/* ---- set-up -------------------------------------------------------------------------------------- */
+/* ---- set-up ---------------------------------------------------------------------------------- */
 
 static void hostile_vi(unsigned i, uint16_t level, int32_t cq)
 {
@@ -147,7 +147,7 @@ static void victims_open(void)
     sent = 0;
 }
 
-/* A message from one victim to the other must arrive whole beside the hostile session. */
+/* Send a message from one victim to the other; it must arrive undamaged. */
 static void victims_exchange(void)
 {
     struct vip_comp comp;
@@ -164,7 +164,7 @@ static void victims_exchange(void)
     FUZZ_CHECK(!(comp.status & VIP_ST_ERROR_MASK));
 }
 
-/* ---- the script ------------------------------------------------------------------------------------ */
+/* ---- the script ------------------------------------------------------------------------------ */
 
 static struct vip_shm_seg any_seg(struct fuzz_in *in)
 {
@@ -181,7 +181,7 @@ static struct vip_shm_seg any_seg(struct fuzz_in *in)
     return seg;
 }
 
-/* Write a slot as the library would, with some wrong fields. */
+/* Write a slot as libvipl does, but with some wrong fields. */
 static void write_slot(struct fuzz_in *in)
 {
     uint8_t how = fuzz_8(in), what = fuzz_8(in);
@@ -219,7 +219,7 @@ static void write_slot(struct fuzz_in *in)
         h.position++;
 }
 
-/* Write continuations for the slot that was written last, or slots of its message. */
+/* After the last slot, write continuation slots, or slots with the descriptor's message. */
 static void write_conts(struct fuzz_in *in)
 {
     unsigned count = fuzz_8(in) % 90;

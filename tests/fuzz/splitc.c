@@ -1,11 +1,11 @@
 /*
- * Fuzz: the translator of Split-C. Any bytes are either translated or refused with a message. The same bytes give the
- * same text again, so no state is left over from the translation before.
+ * Fuzz: the translator of Split-C. It either translates the input or refuses it with a message. A
+ * second translation must give the same text, so no state of the first may remain.
  */
 #include "fuzz/fuzz.h"
 #include "splitc/sc1/unit.h"
 
-/* Translate without showing messages. Returns the text (malloc'ed), or NULL if the input was refused. */
+/* Translate without showing messages. Returns malloc'ed text; NULL: the input was refused. */
 static char *translate(const char *input, size_t len, size_t *ret_len)
 {
     FILE *messages = fopen("/dev/null", "w"), *out;

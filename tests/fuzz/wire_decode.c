@@ -1,6 +1,6 @@
 /*
- * Fuzz: one packet for the codec. A packet that it accepts must have the same contents when it is encoded and decoded
- * again, and must keep the promises of proto/wire.h.
+ * Fuzz: the codec decodes one packet. If the codec accepts the packet, encoding and decoding must
+ * give the same contents again, and the contents must be as proto/wire.h says.
  */
 #include "fuzz/fuzz.h"
 
@@ -38,7 +38,7 @@ static void data(const uint8_t *bytes, size_t len)
     }
     FUZZ_CHECK(at <= len && len - at <= (packet.hdr.frame_count ? VIP_WIRE_PAD_MAX : 0));
     memset(copy + at, 0, len - at);
-    /* Each packet has only one encoding; only the checksum may differ. */
+    /* A packet has only one encoding, apart from its checksum. So copy the checksum. */
     memcpy(copy + 4, bytes + 4, 4);
     FUZZ_CHECK(memcmp(copy, bytes, len) == 0);
     vip_wire_seal(&(struct iovec){.iov_base = copy, .iov_len = len}, 1);
@@ -64,7 +64,7 @@ static void cm(const uint8_t *bytes, size_t len)
     memcpy(copy + 4, bytes + 4, 4);
     FUZZ_CHECK(memcmp(copy, bytes, len) == 0);
     FUZZ_CHECK(vip_wire_get_cm(copy, len, &again) == VIP_WIRE_OK);
-    again.items.bytes = msg.items.bytes; /* in two packets with the same bytes */
+    again.items.bytes = msg.items.bytes; /* the two pointers differ, but point to equal bytes */
     FUZZ_CHECK(memcmp(&msg, &again, sizeof(msg)) == 0);
 }
 

@@ -1,9 +1,10 @@
 /*
- * A program that leaves descriptors to vipd to close while vipd's undertaker waits at a gate
- * (tests/lib/slow_unmap.c, tests/hostile/bury.sh): vipd must stop reading from this program, and read again later.
+ * Sends vipd many descriptors, which the undertaker must close. But the undertaker waits at a gate
+ * (tests/lib/slow_unmap.c, bury.sh). vipd must stop reading from this program, and resume later.
  *
- *   bury DIR      The file DIR/begun says that the undertaker is at the gate. bury makes DIR/held when vipd reads no
- *                 more. bury ends when vipd has answered all requests, or when vipd has ended.
+ *   bury DIR      The file DIR/begun exists when the undertaker waits at the gate. bury makes
+ *                 DIR/held when vipd no longer reads. bury ends when vipd has answered all
+ *                 requests, or when vipd has ended.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -16,10 +17,10 @@
 #include "tests/hostile/raw.h"
 
 #define REQUESTS 400u
-#define FULL     240u /* of 256 that may wait; the sockets of the ended session are among them */
+#define FULL     240u /* vipd answers at least 240 requests: 256 descriptors may wait */
 #define QUIET_MS 2000
 
-/* Send one descriptor that vipd refuses, because the file has no seal. */
+/* Send a file without seals. vipd refuses to register it, and must close the file's descriptor. */
 static bool ask(int sock)
 {
     Vip__RegisterMemRequest mem = VIP__REGISTER_MEM_REQUEST__INIT;
@@ -43,7 +44,7 @@ static bool ask(int sock)
     return r == 0;
 }
 
-/* Send a PlaceDone with a descriptor, which breaks the rules. */
+/* Send a PlaceDone with a descriptor. This breaks the rules, so vipd must end the session. */
 static bool say_wrong(int events)
 {
     Vip__PlaceDone done = VIP__PLACE_DONE__INIT;
@@ -101,7 +102,7 @@ int main(int argc, char **argv)
         if (poll(&at, 1, answered < FULL || held ? -1 : QUIET_MS) == 0) {
             held = answered;
             raw_close(&dies); /* the sockets of this session wait for the undertaker, too */
-            /* vipd must not read a message that ends a session now, because that would add a descriptor. */
+            /* vipd must not even read a message that ends a session: the end adds descriptors. */
             if (!say_wrong(says.events) || hung_up(says.events, QUIET_MS)) {
                 printf("FAILED: vipd read the event socket of a user who is held back\n");
                 return 1;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A user's descriptors wait for the undertaker, which waits at a gate. vipd must stop reading from this user, must not
-# poll in a loop meanwhile, must serve others, and must read again when the undertaker goes on. Then the same once
-# more, and vipd ends.
+# A user's descriptors wait for the undertaker, which waits at a gate (slow_unmap.c). vipd must stop
+# reading from this user, must meanwhile sleep and serve other users, and must read again when the
+# gate opens. In a second run vipd is stopped while the descriptors wait.
 # usage: bury.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -13,7 +13,7 @@ fi
 . scripts/daemons.sh
 . tests/hostile/lib.sh
 VIPD=$build/vipd/vipd
-# A vipd that waits at the gate could not end.
+# Open the gate, because a vipd that waits at the gate cannot end.
 trap '[ -z "$WORK" ] || touch "$WORK/gate/go"; daemons_end' EXIT
 trap 'exit 130' INT TERM
 bad=0

@@ -1,9 +1,10 @@
 /*
- * Hostile use of the control socket and of the objects of a session: garbage, strange descriptors, half-
- * open sessions, guessed handles, doorbell storms, completions never reaped, addresses that wrap.
+ * Hostile use of the control socket and of a session's objects: random bytes, unexpected
+ * descriptors, sessions that are only half open, guessed handles, an unending stream of doorbells,
+ * completions that are not taken, addresses that wrap.
  *
- * vipd may end such a session. vipd itself must not end, and no guess may succeed. control_fuzz.sh checks
- * vipd's state afterwards. usage: control_fuzz ROUNDS GUESSES SEED
+ * vipd may end such a session. vipd itself must not end, and no guess may succeed. control_fuzz.sh
+ * checks vipd's state afterwards. usage: control_fuzz ROUNDS GUESSES SEED
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -22,8 +23,8 @@
 #define STORM        200000
 #define REGION_BYTES 65536
 
-/* Guesses: the bytes that each guess tries to write; the most guesses posted at once; the number of parts, before each
- * of which the right handle is tried. */
+/* A guess is an RDMA Write with a guessed handle. REACH: its bytes. GUESSES_OPEN: most guesses
+ * posted at once. GUESS_PARTS: parts of the test; each begins with writes with the right handle. */
 #define REACH        64u
 #define GUESSES_OPEN 512u
 #define GUESS_PARTS  4u
@@ -46,7 +47,7 @@ static void fail(const char *what)
 
 /* ---- messages and descriptors ------------------------------------------------------------ */
 
-/* A descriptor of a kind that vipd does not expect; sock is the connection. */
+/* A file descriptor of a kind that vipd does not expect. sock: the connection to vipd. */
 static int strange_fd(int sock)
 {
     int pair[2];
@@ -207,7 +208,7 @@ static void two_close(struct two *t)
     raw_close(&t->b);
 }
 
-/* Post an RDMA Write of REACH bytes of a's memory to an address of b's. */
+/* Session a posts an RDMA Write of REACH bytes to an address of session b. */
 static void write_to(struct two *t, uint64_t addr, uint32_t handle)
 {
     struct vip_shm_seg segs[2] = {
@@ -217,10 +218,8 @@ static void write_to(struct two *t, uint64_t addr, uint32_t handle)
     raw_post(&t->a, t->va, VIP_SQ_SEND, VIP_CTL_OP_RDMAWRITE, segs, 2);
 }
 
-/*
- * A handle that an attacker would try: an early generation of an early slot, or a generation or slot
- * near b's handle or near the attacker's own handle.
- */
+/* A handle that an attacker would try: an early generation of an early slot, or a generation or
+ * slot near the handle of session b or of the attacker's session a. */
 static uint32_t likely(const struct two *t)
 {
     uint32_t known = any() % 2 ? t->b.region[0].handle : t->a.region[0].handle;
@@ -237,7 +236,8 @@ static uint32_t likely(const struct two *t)
     }
 }
 
-/* Write with a wrong handle (random or likely), or with the right handle and an address partly outside or wrapping. */
+/* Write with a wrong handle (random or likely). Or write with the right handle, where the written
+ * range is partly outside of the region or wraps around. */
 static void guess(struct two *t)
 {
     const struct raw_region *right = &t->b.region[0];
@@ -255,7 +255,7 @@ static void guess(struct two *t)
     write_to(t, addr, handle);
 }
 
-/* Count the completions so far in *done. */
+/* Read the new completions of session a; add their number to *done. */
 static void reap(struct two *t, uint64_t *done)
 {
     struct vip_comp comp;
@@ -273,10 +273,8 @@ static bool holds(const struct two *t, uint8_t value, uint32_t bytes)
     return true;
 }
 
-/*
- * A check of the method: with the right handle, the same write on the same connection reaches the
- * peer's memory. The level is unreliable, so a write may be lost; not all 1000 tries, however.
- */
+/* A check of the test itself: with the right handle the same write reaches the peer's memory. The
+ * level is unreliable, so a write may be lost. But at least one of 1000 writes must arrive. */
 static void right_handle(struct two *t)
 {
     for (unsigned try = 0; !holds(t, BYTE_SENT, REACH); try++) {
@@ -291,7 +289,7 @@ static void right_handle(struct two *t)
             usleep(100);
         }
     }
-    /* Every write here is complete, so no late copy can change the memory after this line. */
+    /* All writes have completed, so no late copy can change the memory after this line. */
     memset(t->b.region[0].at, BYTE_KEPT, REACH);
 }
 
@@ -310,7 +308,7 @@ static void guess_some(struct two *t, uint64_t count)
     }
 }
 
-/* Guessed handles must reach nothing: the peer's memory does not change. The right handle is tried in between. */
+/* Writes with guessed handles must not change the peer's memory; the right handle must work. */
 static void guess_handles(void)
 {
     struct two t;
@@ -329,7 +327,7 @@ static void guess_handles(void)
     two_close(&t);
 }
 
-/* Never reap, never read events; post to a full queue; punch holes into all shared memory. */
+/* Read no completions and no events, post to a full queue, punch holes into shared memory. */
 static void never_reap(void)
 {
     struct two t;

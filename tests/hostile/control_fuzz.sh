@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# control_fuzz.c against a vipd: afterwards vipd lives and has as many descriptors, sessions and
-# regions as before, the same gauges, and about as much memory.
+# Runs control_fuzz.c against a vipd. Afterwards vipd must live, must have the same descriptors,
+# sessions, regions and gauges as before, and at most 8 MiB more memory.
 # usage: control_fuzz.sh BUILD_DIR [ROUNDS [SEED]]     long form: control_fuzz.sh build/asan 200000
 set -u
 cd "$(dirname "$0")/../.." || exit 1

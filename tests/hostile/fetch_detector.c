@@ -1,6 +1,7 @@
 /*
- * Tests the double-fetch detector: two loads of the same memory within one transaction end the process. That holds
- * for loads of different widths and in inner transactions. Loads in different transactions do not end it.
+ * Tests the double-fetch detector (proto/fetch.h): two loads of the same memory within one
+ * transaction end the process, also if their widths differ, or if one is in an inner transaction.
+ * Loads in different transactions do not end it.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -55,7 +56,7 @@ static void read_outside(void)
     (void)vip_load32(&ring[0].length);
 }
 
-/* The signal that ends a process which runs the function; 0 if no signal ends it. */
+/* Run the function in a child process. Returns the signal that ended the child, or 0. */
 static int ends_with(void (*function)(void))
 {
     pid_t pid = fork();

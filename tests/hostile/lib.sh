@@ -1,9 +1,9 @@
-# For the scripts of tests/hostile: one vipd or two, a checked victim, and state that must be as before.
-# Sourced by bash after scripts/daemons.sh; $build is the build tree.
+# Functions for the scripts of tests/hostile. Sourced by bash after scripts/daemons.sh; $build is
+# the build tree. The victim is a program with verified data that must work beside an attacker.
 
-# Attackers and controls get the last processor for themselves; all other processes share the other processors.
-# Otherwise the scheduler's placement would change the result more than vipd does. In a
-# background command, write ${ATTACK_CPU} in front.
+# Attackers and controls (share.c) get the last processor for themselves; all other processes share
+# the other processors. Otherwise the scheduler would change the result more than vipd does. Write
+# ${ATTACK_CPU} in front of an attacker's command.
 ATTACK_CPU=""
 take_processors() {
     local allowed last
@@ -17,8 +17,8 @@ take_processors() {
     esac
 }
 
-# The victim: verified bulk data from here to the server at ADDRESS, for SECONDS; prints bytes per second, or
-# nothing if a byte was wrong or the transfer failed.
+# The victim sends verified bulk data from HOST to the server at ADDRESS for SECONDS. Prints bytes
+# per second, or nothing if a byte was wrong or the transfer failed.
 victim() { # victim HOST ADDRESS SECONDS; $WORK/victim.pid has its pid while it runs
     local status
     start_in "$1" "$WORK/victim.log" "$build/tools/vipperf" bw "$2" --verify --size 16K \
@@ -29,7 +29,7 @@ victim() { # victim HOST ADDRESS SECONDS; $WORK/victim.pid has its pid while it 
     rm "$WORK/victim.pid"
     [ $status -eq 0 ] || return
     grep -q '"verified": true' "$WORK/victim.json" || return
-    # As a whole number, because the file may contain 1.2e+09.
+    # `floor` makes a whole number, because the file may contain 1.2e+09.
     jq '.results[0].bytes_per_s | floor' "$WORK/victim.json"
 }
 
@@ -54,16 +54,17 @@ attack_ends() {
     wait "$1"
 }
 
-# The victim must keep PERCENT of its rate beside CONTROL_PID (0: beside no process) while ATTACK_PID works. HOST is
-# the host whose vipd reports the victim's progress; the last two arguments are victim's. Takes $pairs
-# pairs of slots of $slot_ms, each after $settle_ms; if they are not enough, up to twice as many again.
+# The victim's rate beside ATTACK_PID must be at least PERCENT of its rate beside CONTROL_PID (0:
+# beside no process). The vipd of HOST reports the victim's progress. The last two arguments are
+# those of `victim`. Compares $pairs pairs of slots of $slot_ms, with $settle_ms before each slot
+# (share.c). If the rate is too low, repeats this up to twice.
 keeps_share() { # keeps_share WHAT PERCENT HOST CONTROL_PID ATTACK_PID VICTIM_HOST VICTIM_ADDRESS
     local what=$1 percent=$2 host=$3 control=$4 attack=$5 try ratio transfer seconds
     STOPPED+=("$control" "$attack")
     kill -STOP "$control" "$attack"
     : >"$WORK/slots"
     for try in 1 2 3; do
-        # More seconds than the slots take.
+        # The transfer must last longer than the slots.
         seconds=$((pairs * 2 * (slot_ms + settle_ms + 120) / 1000 + 2))
         ! grep -q '^VIP_SANITIZE:STRING=.' "$build/CMakeCache.txt" || seconds=$((seconds * 2))
         victim "$6" "$7" $seconds >"$WORK/rate" &
@@ -99,7 +100,7 @@ stat_of() { # stat_of HOST COUNTER: the sum over all scopes
         grep -o "\"name\":\"$2\",\"value\":[0-9]*" | awk -F: '{sum += $NF} END {print sum + 0}'
 }
 
-# Descriptors, sessions and gauges of a vipd, one per line. Anything that a session leaves behind shows here.
+# Prints descriptors, sessions and gauges of a vipd, which show what a session leaves behind.
 inventory() { # inventory HOST
     echo "descriptors $(find "/proc/${DAEMON_PID[$1]}/fd" -mindepth 1 | wc -l)"
     in_host "$1" "$build/tools/vipctl" show stats --json | tr -d ' \n' |

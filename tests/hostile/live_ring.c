@@ -1,13 +1,13 @@
 /*
- * Two programs with a direct ring between them (proto/direct.h). One is hostile: it writes random values into the
- * ring while the other sends and receives; or it is killed. Both use libvipl; the hostile program finds the ring among
- * its mappings.
+ * Two programs, a hostile one and a victim, with a direct ring between them (proto/direct.h). Both
+ * use libvipl. The hostile program finds the ring among its mappings. It writes random values into
+ * the ring, or is killed, while the victim sends and receives.
+ * The victim's descriptors must come back in the order in which it posted them, with a status of
+ * the specification. When the connection has ended, all its descriptors must come back in time. Its
+ * memory outside of regions and between buffers must not change. The victim itself must not end.
  *
- * The other program (the victim) must see: descriptors back in the order posted, with a status of the specification;
- * memory outside of its regions, and between its buffers, unchanged; every posted descriptor back in time
- * when the connection has ended. The victim itself must not end.
- *
- * usage: live_ring scribble|kill ROUNDS SEED     in tests/lib/two_vipd.sh, with [engine] direct = yes
+ * Run by tests/lib/two_vipd.sh with [engine] direct = yes.
+ * usage: live_ring scribble|kill ROUNDS SEED
  */
 #include <errno.h>
 #include <linux/fs.h>
@@ -31,28 +31,28 @@
 
 #define RECVS       32
 #define SENDS       16
-#define WINDOW      12   /* most messages sent beyond those received; twice that is below RECVS */
-#define ROOM        4096 /* bytes of a receive, and of the longest send */
-#define FENCE       64   /* bytes between buffers that must not change */
+#define WINDOW      12   /* an end sends at most WINDOW messages more than it has received */
+#define ROOM        4096 /* bytes of a receive buffer, and of the longest message */
+#define FENCE       64   /* bytes between two buffers; these bytes must not change */
 #define STRIDE      (ROOM + FENCE)
-#define OUTSIDE     32768 /* bytes before and behind the registered memory */
+#define OUTSIDE     32768 /* bytes before, and bytes after, the registered memory */
 #define DESC_BYTES  128
 #define BUFFERS     ((RECVS + SENDS) * DESC_BYTES)
 #define REGION      ((BUFFERS + (RECVS + SENDS) * STRIDE + 4095) & ~4095)
 #define WARM_UP     300
-#define PLAY_NS     250000000ull  /* length of a round */
-#define LIMIT_NS    5000000000ull /* limit for the end of everything in a round */
+#define PLAY_NS     250000000ull  /* length of the attack in mode scribble */
+#define LIMIT_NS    5000000000ull /* longest wait for the ring or for descriptors */
 #define TOLD_NS     2000000000ull /* limit for the victim to learn of the peer's death */
-#define ROUND_LIMIT 30            /* seconds: a process that hangs is ended */
+#define ROUND_LIMIT 30            /* seconds after which a process that hangs is ended */
 #define PATTERN     0xA5
 
 /* Memory that the processes of a round share. */
 struct shared {
     uint64_t killed_ns; /* atomic; 0 while the peer is not killed */
-    uint32_t warm;      /* atomic; processes that have exchanged WARM_UP messages */
+    uint32_t warm;      /* atomic; 1 when the victim has exchanged WARM_UP messages */
     uint32_t ring_seen; /* rounds in which messages went through a ring */
-    uint32_t lost;      /* rounds in which the connection was lost too early */
-    uint64_t messages;  /* received by the victims */
+    uint32_t lost;      /* rounds in which the victim lost its connection */
+    uint64_t messages;  /* messages that the victims have received */
 };
 
 static struct shared *shared;
@@ -93,18 +93,18 @@ static uint64_t rnd(uint64_t *random)
 
 struct peer {
     uint64_t random;
-    bool friendly; /* the other end keeps the rules: contents must be correct */
+    bool friendly; /* the other end breaks no rule, so contents must be correct */
     VIP_NIC_HANDLE nic;
     VIP_VI_HANDLE vi;
     VIP_CQ_HANDLE cq; /* NULL = none */
-    bool blocking;    /* waits instead of polling */
+    bool blocking;    /* may wait instead of polling */
     VIP_MEM_HANDLE handle;
     uint8_t *memory, *region;
     unsigned posted[2], done[2];
     unsigned sent, received; /* messages without an error */
-    bool lost;               /* atomic; the error callback has reported it */
+    bool lost;               /* atomic; an error callback has reported the loss */
     bool failed;             /* a descriptor has come back with an error */
-    uint64_t told_ns;        /* when lost or failed was first true */
+    uint64_t told_ns;        /* time at which lost or failed was first true */
 };
 
 static void on_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
@@ -228,7 +228,7 @@ static void ask(const struct peer *peer, unsigned disc)
     CHECK(rc == VIP_SUCCESS, "VipConnectRequest: %d: %s", (int)rc, VipxLastError());
 }
 
-/* The ring among the mappings; NULL if there is none. */
+/* Find the ring among this process's mappings; NULL if there is none. */
 static struct vip_direct *find_ring(void)
 {
     FILE *maps = fopen("/proc/self/maps", "r");
@@ -245,7 +245,8 @@ static struct vip_direct *find_ring(void)
     return ring;
 }
 
-/* If this process may make a file immutable, so may vipd: then a ring accepts no holes, which would stop the peer. */
+/* A hole in the ring would stop the peer. If this process can make a file immutable, vipd can, too:
+ * then a try to punch a hole must fail. */
 static void check_no_holes(struct vip_direct *ring)
 {
     int fd = memfd_create("probe", MFD_CLOEXEC), flags = FS_IMMUTABLE_FL;
@@ -309,7 +310,7 @@ static void taken(struct peer *peer, bool recv, const VIP_DESCRIPTOR *desc)
     }
 }
 
-/* Look once at a queue; true if a descriptor came back. `wait`: sleep until one comes, at most 20 ms. */
+/* Look once at a queue, or at the CQ. True if a descriptor came back. `wait`: wait up to 20 ms. */
 static bool look(struct peer *peer, bool recv, bool wait)
 {
     VIP_DESCRIPTOR *desc = NULL;
@@ -331,7 +332,7 @@ static bool look(struct peer *peer, bool recv, bool wait)
     else
         rc = wait ? VipSendWait(peer->vi, 20, &desc) : VipSendDone(peer->vi, &desc);
     if (desc == NULL) {
-        /* When all descriptors are back, a CQ may have one entry too many if the peer lies about its messages. */
+        /* If the peer lies about its messages, a CQ may have an entry without a descriptor. */
         CHECK((!by_cq && (rc == VIP_NOT_DONE || rc == VIP_TIMEOUT)) ||
                   (rc == VIP_DESCRIPTOR_ERROR && peer->posted[recv] == peer->done[recv] &&
                    !(by_cq && peer->friendly)),
@@ -351,7 +352,8 @@ static bool over(struct peer *peer)
     return peer->told_ns != 0;
 }
 
-/* Each message needs a receive at the peer. In mode scribble, sometimes send although the peer may have none. */
+/* True if the other end has a receive for one more message. In mode scribble also sometimes true
+ * if the other end has none. */
 static bool may_send(struct peer *peer)
 {
     return peer->posted[0] < peer->received + WINDOW ||
@@ -440,7 +442,7 @@ static int victim(uint64_t seed, unsigned disc)
     if (over(&peer))
         shared->lost++;
     else
-        (void)VipDisconnect(peer.vi); /* the connection may be lost at this moment */
+        (void)VipDisconnect(peer.vi); /* fails if the connection is lost at this moment */
     drain(&peer);
     check_outside(&peer);
     shared->messages += peer.received;
@@ -450,7 +452,7 @@ static int victim(uint64_t seed, unsigned disc)
 
 /* ---- the hostile program --------------------------------------------------------------------- */
 
-/* A harmful value: near the current one, or any. */
+/* A value that may do harm: near `now`, a small number, or any number. */
 static uint32_t odd(uint64_t *random, uint32_t now)
 {
     switch (rnd(random) % 4) {
@@ -478,15 +480,15 @@ static void scribble_once(struct vip_direct *ring, unsigned kind, uint64_t *rand
         way->taken = odd(random, way->taken);
         way->asleep = (uint32_t)(rnd(random) % 2);
         break;
-    case 1: /* lent receives */
+    case 1: /* numbers and lengths of lent receives */
         way->lend[near & VIP_DIRECT_MASK] = (uint64_t)(near + 1) << 32 | odd(random, ROOM);
         break;
-    case 2: /* lengths, flags, lines */
+    case 2: /* lengths, flags and lines of messages */
         slot->len = (uint16_t)odd(random, slot->len);
         slot->flags = (uint8_t)odd(random, slot->flags);
         slot->line = odd(random, slot->line);
         break;
-    case 3: /* messages appear and vanish */
+    case 3: /* stamps, so that messages appear and vanish */
         __atomic_store_n(&slot->stamp, rnd(random) % 2 ? near + 1 : odd(random, slot->stamp),
                          __ATOMIC_RELEASE);
         break;
@@ -494,7 +496,7 @@ static void scribble_once(struct vip_direct *ring, unsigned kind, uint64_t *rand
         word += rnd(random) % (sizeof(*ring) / 4);
         *word = odd(random, *word);
         break;
-    default: /* each of the other kinds, at random */
+    default: /* one of the kinds above, at random */
         scribble_once(ring, (unsigned)(rnd(random) % 5), random);
         break;
     }
@@ -521,7 +523,7 @@ static void *scribble(void *arg)
     return NULL;
 }
 
-/* The hostile program's own libvipl uses the same memory. Its own checks do not count: it may fail in any way. */
+/* The hostile program. Its own libvipl uses the damaged ring, too, so it may fail in any way. */
 static _Noreturn void other(uint64_t seed, unsigned disc)
 {
     struct scribbler scribbler = {.random = seed + 77, .kind = seed / 2 % 6};
@@ -546,7 +548,7 @@ static _Noreturn void other(uint64_t seed, unsigned disc)
 
 /* ---- rounds ---------------------------------------------------------------------------------- */
 
-/* 0, or a description of how the victim failed. */
+/* Run one round. Returns 0 if the victim has passed, otherwise 1. */
 static int run_round(uint64_t seed, unsigned disc)
 {
     uint64_t random = seed + 12345, started;

@@ -1,16 +1,17 @@
 /*
- * A hostile program that has vipd allocate memory, or whose memory is missing, beside a program of another user.
+ * A hostile program makes vipd allocate memory, or takes away memory that vipd uses. Another user's
+ * program must still work.
  *
  * usage: memory holes | unread | left | grow | segments | tables | missing
- * holes: tries to punch holes into memory shared with vipd; such holes would hold vipd up.
- * unread: asks for memory files and does not read the replies, until vipd could send descriptors to no program.
- * left: has vipd fill one file after another and keeps the files without registration; its user may have 64 MiB.
- * grow: registers no more than the limit; but together with its kept files, vipd would fill more than the limit.
- * segments: keeps vipd's segment of one session after another.
- * tables: the same with the tables of receives, into which the program never writes.
- * missing: cuts its files short while vipd uses them, for a vipd with unsealed.c.
- * Exit status 0: vipd refused the request or ended the session, and the other program's connection still works.
- * If root starts this program, the two programs run as two other users; otherwise both run as the caller.
+ * holes: tries to punch holes into memory that it shares with vipd. (vipd would wait for them.)
+ * unread: asks for three memory files and reads no reply. vipd must still be able to send files.
+ * left: makes vipd fill one file after another, deregisters each file and keeps it.
+ * grow: does as left does, then registers a file with holes. Filling it would exceed the limit.
+ * segments: opens and ends one session after another and keeps each session's vipd-writes segment.
+ * tables: does as segments does, but keeps the tables of receives, to which it writes nothing.
+ * missing: cuts its files short while vipd uses them. vipd must run with unsealed.c.
+ * Exit status 0: vipd refused the request or ended the session, and the other program's connection
+ * still works. If root starts this program, the two run as two other users, else as the caller.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -70,7 +71,7 @@ static void post_write(struct pair *pair, uint64_t offset, uint32_t bytes)
     raw_ring(&pair->raw);
 }
 
-/* RDMA Write of part of region 0 into region 1. True if it completed without an error before the session ended. */
+/* RDMA Write from region 0 to region 1. False if it fails or the session ends first. */
 static bool write_to(struct pair *pair, uint64_t offset, uint32_t bytes)
 {
     struct vip_comp comp;
@@ -112,13 +113,13 @@ static void victim(int ready, int go)
 
 #define FILE_BYTES (16 * MIB)
 
-/* Register region 1: a file that is one hole. True if vipd accepted it. */
+/* Register a file without any pages as region 1. True if vipd accepted it. */
 static bool hole(struct pair *pair, uint64_t bytes)
 {
     return raw_region(&pair->raw, 1, VIP__MEM_KIND__MEM_SHARED, bytes) == 0;
 }
 
-/* Have vipd write all of region 1. True if the session still lives. */
+/* Make vipd write to all of region 1. True if the session has not ended. */
 static bool fill(struct pair *pair)
 {
     for (uint64_t at = 0; at < pair->raw.region[1].bytes; at += MIB)
@@ -127,7 +128,7 @@ static bool fill(struct pair *pair)
     return true;
 }
 
-/* Have vipd fill a file, deregister the file, and keep it. */
+/* Make vipd fill a file, deregister the file, and return its descriptor. */
 static int fill_and_keep(struct pair *pair)
 {
     int fd;
@@ -151,7 +152,7 @@ static void left(void)
     pair_open(&pair);
     for (unsigned i = 0; i < 3; i++)
         CHECK((fd[i] = fill_and_keep(&pair)) >= 0);
-    /* 49 MiB are in use, 48 of them by files without registration: 32 MiB more exceed the limit. */
+    /* vipd counts 49 MiB for this user, 48 of them deregistered. 32 MiB more exceed the limit. */
     CHECK(full >= 0);
     for (uint64_t at = 0; at < 2 * FILE_BYTES; at += 4096)
         CHECK(pwrite(full, "x", 1, (off_t)at) == 1);
@@ -171,15 +172,15 @@ static void grow(void)
     for (unsigned i = 0; i < 3; i++)
         CHECK(fill_and_keep(&pair) >= 0);
     CHECK(hole(&pair, 2 * FILE_BYTES));
-    /* vipd ends the session while vipd works, or when vipd checks the memory next. */
+    /* vipd ends the session when it fills the file, or when it checks the memory next. */
     while (fill(&pair))
         continue;
     CHECK(raw_ended(&pair.raw));
 }
 
-/* ---- memory that is taken away ---------------------------------------------------------------- */
+/* ---- memory that is taken away --------------------------------------------------------------- */
 
-/* True if root may make a file immutable here. Then vipd protects the memory files that vipd makes. */
+/* True if root may make files immutable here. Then vipd protects the memory files that it makes. */
 static bool can_protect;
 
 static bool make_immutable(int fd)
@@ -236,7 +237,7 @@ static void holes(void)
     refused(pair.raw.arena, pair.raw.region[1].at);
     CHECK(raw_region_of(&pair.raw, 2, VIP__MEM_KIND__MEM_SHARED, MIB, ours) < 0);
     CHECK(!raw_ended(&pair.raw));
-    CHECK(raw_open(&other) < 0); /* refused: this session has an arena of its own making */
+    CHECK(raw_open(&other) < 0); /* refused, because the program has made the arena itself */
 }
 
 static void unread(void)
@@ -249,7 +250,7 @@ static void unread(void)
     CHECK(sock >= 0);
     for (unsigned i = 0; i < 3; i++)
         CHECK(raw_memory_ask(sock, MIB) == 0);
-    /* When vipd has read the last request, it has answered the earlier ones. */
+    /* Wait until vipd has read the last request; then it has answered the earlier requests. */
     do {
         CHECK(usleep(1000) == 0 && ioctl(sock, SIOCOUTQ, &waiting) == 0);
     } while (waiting > 0);
@@ -274,8 +275,9 @@ static void wait_for_end(struct pair *pair)
           (comp.status & VIP_ST_ERROR_MASK) != 0);
 }
 
-/* Open a session, make 2,000 VIs, and end the session. That takes some 1.3 MB of vipd's segment (128 + 512 bytes a VI);
- * with `table`, some 8 MiB of the table of receives, because the VIs are disconnected. Keeps the file of that memory. */
+/* Open a session, make 2,000 VIs, end the session, and return the descriptor of a file to which
+ * vipd has given pages. The file is vipd's segment with about 1.3 MB (128 + 512 bytes per VI), or
+ * with `table` the table of receives with about 8 MiB, which vipd reads when a VI disconnects. */
 static int open_and_keep(bool table)
 {
     struct raw raw;
@@ -332,7 +334,7 @@ static void missing(void)
         pair_open(&pair);
         CHECK(raw_region(&pair.raw, 1, VIP__MEM_KIND__MEM_SHARED, MIB) == 0);
         CHECK(write_to(&pair, 0, 1000));
-        if (way == 0) { /* the target, the source, and both segments */
+        if (way == 0) { /* way: 0 cuts the target, 1 the source, 2 and 3 a segment */
             CHECK(ftruncate(pair.raw.region[1].fd, 0) == 0);
             post_write(&pair, 4096, 4096);
             wait_for_end(&pair);

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# memory.c against a vipd: the memory that vipd allocates for one user is bounded; a missing page ends only one session.
+# Runs memory.c against a vipd. The memory that vipd allocates for one user must have a limit, and a
+# missing page must end only one session.
 # usage: memory.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1

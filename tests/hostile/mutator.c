@@ -1,10 +1,10 @@
 /*
  * A hostile program. Its kinds:
- * "evil" writes random and targeted values, at full rate, into every byte that an application can write, and keeps its
- * session alive as long as vipd allows it.
- * "storm" breaks no rule, but rings the doorbell without pause, whether vipd sleeps or not, and fills the ring.
- * "drain" fills its ring with messages for its own empty receive queues, so that vipd looks for receives.
- * "ask" has no session; over several connections it asks for the most expensive view, as fast as vipd answers.
+ * "evil" writes random and chosen values, as fast as it can, into all memory that an application
+ * can write. When vipd ends its session, evil opens a new one.
+ * "storm" breaks no rule, but rings the bell all the time and fills the ring.
+ * "drain" sends messages to its own VIs, which have no receives; vipd looks for the receives.
+ * "ask" has no session; over several connections it asks for the most expensive view without pause.
  * "bulk" breaks no rule: it keeps 64 messages of 64 KiB posted between two of its own VIs.
  *
  * usage: mutator evil|storm|drain|ask|bulk SECONDS SEED    (SIGTERM ends it earlier)
@@ -25,7 +25,7 @@
 #include "proto/status.h"
 
 #define REGION_BYTES 65536
-#define LOOK_EVERY   256 /* steps between two looks at the socket and the clock */
+#define LOOK_EVERY   256 /* steps between two checks of the socket and the clock */
 
 struct tally {
     uint64_t sessions, steps, posts, pokes, refused, asked;
@@ -59,7 +59,7 @@ static bool over(double until)
     return stopping || now_s() >= until;
 }
 
-/* Make pairs of VIs at each level and regions of each kind. -1: vipd refused (quota), or there is no vipd. */
+/* Make a pair of VIs at each level, and a region of each kind. -1: vipd has refused or ended. */
 static int set_up(struct raw *raw)
 {
     static const unsigned levels[] = {VIP_LVL_UNRELIABLE, VIP_LVL_DELIVERY, VIP_LVL_RECEPTION};
@@ -95,7 +95,7 @@ static void bulk(struct raw *raw, double until)
         .addr = raw->region[0].addr, .handle = raw->region[0].handle, .len = REGION_BYTES};
     struct vip_comp comp;
 
-    for (unsigned i = 0; i < 2 * BULK_DEPTH; i++) /* twice the sends: never too few */
+    for (unsigned i = 0; i < 2 * BULK_DEPTH; i++) /* 2 receives per send: each message finds one */
         raw_post(raw, 3, VIP_SQ_RECV, VIP_CTL_OP_SENDRECV, &seg, 1);
     for (unsigned i = 0; i < BULK_DEPTH; i++)
         raw_post(raw, 2, VIP_SQ_SEND, VIP_CTL_OP_SENDRECV, &seg, 1);
@@ -104,7 +104,7 @@ static void bulk(struct raw *raw, double until)
         bool did = false;
 
         for (unsigned i = 0; i < LOOK_EVERY; i++) {
-            /* Post one more receive and one more send for each that is done. */
+            /* Post again each receive descriptor and each send descriptor that has completed. */
             while (raw_room(raw, 1) && raw_reap(raw, 3, VIP_Q_RECV, &comp)) {
                 raw_post(raw, 3, VIP_SQ_RECV, VIP_CTL_OP_SENDRECV, &seg, 1);
                 did = true;
@@ -123,7 +123,7 @@ static void bulk(struct raw *raw, double until)
             fprintf(stderr, "mutator: the legal session was ended\n");
             exit(1);
         }
-        /* Sleep: with the processors always busy here, neither vipd nor the victim would have work to compare. */
+        /* Sleep. Otherwise this program takes so much time that vipd and the victim cannot work. */
         nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
     }
 }
@@ -167,7 +167,7 @@ static struct vip_shm_seg evil_seg(const struct raw *raw)
 
 #define MESSAGE_SLOTS 2
 
-/* Write the slots of a message behind the next slot, sometimes with a wrong length. */
+/* Write the slots of a message, which follow the next slot; sometimes with a wrong length. */
 static void evil_message(struct raw *raw, uint16_t vi)
 {
     uint16_t len = any() % 4 ? 100 : (uint16_t)raw_odd_number(&seed);
@@ -181,14 +181,14 @@ static void evil_message(struct raw *raw, uint16_t vi)
     }
 }
 
-/* Post a descriptor with about one fault in the next slot. */
+/* Write a descriptor into the next slot, sometimes with a fault. */
 static void evil_post(struct raw *raw)
 {
     struct vip_shm_seg segs[2] = {evil_seg(raw), evil_seg(raw)};
     struct vip_sq_slot slot = {.kind = any() % 2 ? VIP_SQ_SEND : VIP_SQ_RECV, .seg_count = 1};
     unsigned at = (unsigned)(any() % raw->vi_count);
 
-    /* If vipd waits for a stamp that was taken back, continue from the slot at which vipd waits. */
+    /* vipd may wait for a stamp that evil_stamp has removed: sometimes write that slot anew. */
     if (!raw_room(raw, 1)) {
         const struct vip_vipd_head *head = (const void *)raw->vipd;
 
@@ -241,7 +241,7 @@ static void evil_post(struct raw *raw)
     tally.posts++;
 }
 
-/* Change slots that vipd may be reading at this moment: they are posted and not yet taken. */
+/* Change posted slots that vipd has not taken: vipd may be reading them at this moment. */
 static void evil_race(struct raw *raw)
 {
     const struct vip_vipd_head *head = (const void *)raw->vipd;
@@ -252,7 +252,7 @@ static void evil_race(struct raw *raw)
                (uint32_t)raw_odd_number(&seed));
 }
 
-/* Write stamps: of the lap before and after, of neighbour slots, taken back, and at the wrap. */
+/* Write a stamp: that of another round or a neighbour slot, 0, the largest, or any number. */
 static void evil_stamp(struct raw *raw)
 {
     const struct vip_vipd_head *head = (const void *)raw->vipd;
@@ -264,7 +264,7 @@ static void evil_stamp(struct raw *raw)
     poke32(raw, VIP_APP_SQ_OFF + (at & (VIP_SQ_SLOTS - 1)) * 64, stamps[any() % 8]);
 }
 
-/* Write the words about sleeping, and the positions to which CQs are read. */
+/* Write a wrong value into a word about sleeping, or into a read position of a CQ. */
 static void evil_words(struct raw *raw)
 {
     uint32_t value = (uint32_t)raw_odd_number(&seed);
@@ -282,7 +282,7 @@ static void evil_words(struct raw *raw)
     }
 }
 
-/* Change the memory that vipd copies from and to: contents and holes. */
+/* Change a byte of registered memory, or try to punch a hole into it. */
 static void evil_memory(struct raw *raw)
 {
     const struct raw_region *region = &raw->region[any() % RAW_REGIONS];
@@ -338,7 +338,7 @@ static void evil_ask(struct raw *raw)
     tally.asked++;
 }
 
-/* Answer place requests as libvipl would; with `lie`, wrongly. */
+/* Answer vipd's requests to place bytes, as libvipl does. `lie`: sometimes with a wrong number. */
 static void evil_events(struct raw *raw, bool lie)
 {
     Vip__PlaceDone done = VIP__PLACE_DONE__INIT;
@@ -358,7 +358,7 @@ static void evil_events(struct raw *raw, bool lie)
     }
 }
 
-/* One step. `wild`: write anywhere, which soon breaks the ring; otherwise faults that cost only single descriptors. */
+/* Make one step. `wild`: write anything anywhere. Otherwise a fault only fails its descriptor. */
 static void evil_step(struct raw *raw, bool wild)
 {
     uint64_t choice = any() % 100;
@@ -373,7 +373,7 @@ static void evil_step(struct raw *raw, bool wild)
     else if (choice < 85)
         raw_ring(raw);
     else if (choice < 88)
-        (void)!write(raw->doorbell, &one, sizeof(one)); /* whether vipd sleeps or not */
+        (void)!write(raw->doorbell, &one, sizeof(one)); /* ring the bell, even if vipd is awake */
     else if (wild && choice < 93)
         evil_race(raw);
     else if (wild && choice < 97)
@@ -401,7 +401,7 @@ static void evil(struct raw *raw, double until, bool wild)
 
 /* ---- storm ------------------------------------------------------------------------------- */
 
-/* Fill the queue with receives that never complete; then every post is an error. Ring the doorbell all the time. */
+/* Keep the submission ring full, read no completions, and ring the bell all the time. */
 static void storm(struct raw *raw, double until)
 {
     struct vip_shm_seg seg = {
@@ -425,7 +425,7 @@ static void storm(struct raw *raw, double until)
 /* ---- drain ------------------------------------------------------------------------------- */
 
 #define DRAIN_EVERY                                                                                \
-    32 /* one slot in 32 is a message, the others are for a VI that does not exist */
+    32 /* one slot in 32 is a message; all other slots name a VI that does not exist */
 
 /* Make pairs of Unreliable VIs; the first VI of each pair is connected to the second. */
 static int set_up_drain(struct raw *raw)
@@ -470,7 +470,7 @@ static void drain(struct raw *raw, double until)
 /* ---- ask --------------------------------------------------------------------------------- */
 
 #define ASKERS    8
-#define ASK_AHEAD 4 /* requests on each; vipd ends a connection whose replies wait */
+#define ASK_AHEAD 4 /* unanswered requests per connection; vipd ends a connection with too many */
 
 static void ask(double until)
 {
@@ -550,6 +550,6 @@ int main(int argc, char **argv)
            argv[1], (unsigned long long)tally.sessions, (unsigned long long)tally.steps,
            (unsigned long long)tally.posts, (unsigned long long)tally.pokes,
            (unsigned long long)tally.asked, (unsigned long long)tally.refused);
-    /* A run in which vipd gave neither a session nor an answer proves nothing. */
+    /* Fail if vipd gave neither a session nor an answer, because such a run tests nothing. */
     return !tally.sessions && !tally.asked;
 }

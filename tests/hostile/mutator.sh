@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Hostile programs (mutator.c: evil, storm, drain, bulk, ask) of one user beside a checked victim of another user in one
-# vipd. vipd must live and leak nothing, the victim's data must be intact, and vipd must give the victim its part.
+# Hostile programs (mutator.c: evil, storm, drain, bulk, ask) of one user, beside a victim of
+# another user at the same vipd. vipd must live and leak nothing, the victim's data must be intact,
+# and the victim must get its due time.
 #
-# The part is a part of the processor time of certain turns: several sessions have work, and work of the victim is
-# left waiting. The victim must get at least 80 % of one half (spent.c); 90 % beside "bulk", which takes all that it can
-# get. The time is vipd's own account, compared with the kernel's. So the machine's speed and other load only decide
-# how long the test takes. "ask" has no session: there, requests may take half of the time.
+# The due time is half of vipd's processor time in turns in which several sessions have work, and
+# which leave work of the victim waiting (spent.c). The victim must get 80 % of it; beside "bulk",
+# which takes all time that it can get, 90 %. vipd's own account gives the times, and the kernel's
+# account confirms them. So the machine's speed and other load only change the length of the test.
+# "ask" has no session; its requests may take half of the time.
 # usage: mutator.sh BUILD_DIR [NEED_MS [SEED [KIND...]]]     long form: mutator.sh build/asan 10000
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -37,8 +39,8 @@ sleep 0.5
 echo "seed $seed"
 bad=0
 
-# Verified data between two programs of the victim, until they are stopped. The window is large, so that the victim
-# nearly always has work waiting. Otherwise the victim needs less than its part, and the test cannot judge.
+# Verified data between two programs of the victim, until they are stopped. With the large window
+# the victim nearly always has work waiting. The test cannot judge a victim that needs little time.
 victim_starts() {
     local tries
     start_in A "$WORK/victim.log" "${as_victim[@]}" "$OTHERS/vipperf" bw "127.0.0.1:$port" --verify --size 16K --window 500 \
@@ -66,8 +68,8 @@ victim_ends() {
     return 0
 }
 
-# Requests without a session. After each look at busy sockets vipd takes at least the same time, by the wall clock,
-# for other work. So at most half of vipd's processor time goes to requests; on a busy machine much less.
+# Judges "ask". After each look at busy sockets vipd does other work, or sleeps, for at least the
+# same time. So requests take at most half of the time; on a busy machine much less.
 asks_judged() { # asks_judged ATTACK_PID: the attack must run until the function returns
     local a b start spent=0
     a=$(date +%s%N)
@@ -82,7 +84,7 @@ asks_judged() { # asks_judged ATTACK_PID: the attack must run until the function
     [ $((spent * 2)) -le $((b - a)) ] || { echo "FAILED: more than half"; return 1; }
 }
 
-# Run each kind once, because a first use leaves memory (caches of the allocator); then record the state to return to.
+# Run each kind once before vipd's state is recorded, because a first use fills allocator caches.
 for kind in evil storm drain bulk ask; do
     in_host A "${as_evil[@]}" "$OTHERS/mutator" $kind 0.5 "$seed" >/dev/null
 done

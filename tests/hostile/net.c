@@ -1,21 +1,21 @@
 /*
  * A hostile network: packets from strangers to a vipd, at a given rate for a given time.
  *
- *   forge    from 127.0.0.3: random bytes, well-formed packets with guessed ids, truncated packets, oversized packets.
- *            If it may listen on the wire (root), also packets of the connections that live meanwhile,
- *            from 127.0.0.3 or from their true source: replayed unchanged, truncated, with a bit flipped,
- *            and with a bit flipped and a correct checksum
+ *   forge    from 127.0.0.3: random bytes, well-formed packets with guessed ids, truncated packets,
+ *            oversized packets. As root also recorded packets of living connections, from 127.0.0.3
+ *            or their true source: unchanged, truncated, with a bit flipped, and with a bit flipped
+ *            and a correct checksum
  *   connect  well-formed requests for DISCRIMINATOR from thousands of addresses 127.x.y.z
  *   sink     sends nothing: receives packets at ADDRESS and drops them, as cheaply as possible
- *   answer   as sink, but sends a short packet back for each one
+ *   answer   receives packets like sink, and sends a short packet back for each
  *
- * The sender must cost less than the tested program: packets go in batches, and half of those of one source and
- * length go as one datagram that the kernel divides (UDP_SEGMENT). net prints what it sent and what came back; it
- * ends with 1 if more bytes came back than it sent.
- * usage: net forge ADDRESS PORT SECONDS PACKETS_PER_SECOND SEED VICTIM PID   (SIGTERM ends it earlier)
+ * net must use less processor time than vipd. So it gives packets to the kernel in batches. Half of
+ * the time, several packets of one length are one datagram, which the kernel divides (UDP_SEGMENT).
+ * net prints how much it sent and what came back. Exit status 1: more bytes came back than it sent.
+ * usage: net forge ADDRESS PORT SECONDS PACKETS_PER_SECOND SEED VICTIM PID  (SIGTERM ends net)
  *          VICTIM: the address whose packets are recorded
- *          PACKETS_PER_SECOND: per second of the processor time of process PID; 0: SECONDS is a number of packets,
- *          which net sends at once, with any PID
+ *          PACKETS_PER_SECOND: per second of processor time of process PID. 0: PID is not used, and
+ *          SECONDS is a number of packets, which net sends at once
  *        net connect ADDRESS PORT SECONDS PACKETS_PER_SECOND SEED DISCRIMINATOR PID
  *        net sink|answer ADDRESS PORT
  */
@@ -42,21 +42,21 @@
 #include "proto/status.h"
 #include "proto/wire.h"
 
-#define LONG_BYTES      9000 /* longer packets are rare: packets load vipd, not bytes */
+#define LONG_BYTES      9000 /* few sent packets are longer, because short packets load vipd more */
 #define KEPT_SHORT      64
 #define KEPT_LONG       4
 #define SEND_MAX        65507
 #define LISTEN_EVERY_S  0.05 /* time between two recordings of packets on the wire */
 #define LISTEN_PACKETS  32   /* a recording ends after this many packets */
-#define LISTEN_S        0.02 /* ... or after this time */
-#define TTL_OURS        63 /* TTL of our packets with a foreign source, so that we do not record them */
+#define LISTEN_S        0.02 /* a recording also ends after these seconds */
+#define TTL_OURS        63   /* TTL of our packets with a foreign source; the tap ignores them */
 #define BATCH           32   /* datagrams given to the kernel at once */
 #define TRAIN_MAX       16   /* packets in a datagram that the kernel divides */
-#define TRAIN_BYTES_MAX 4000 /* bytes of such a datagram */
-#define OWED_MAX        1024 /* most packets sent at once after a time without a processor */
+#define TRAIN_BYTES_MAX 4000 /* longest packet in a datagram that the kernel divides */
+#define OWED_MAX        1024 /* most packets sent at once after net had no processor */
 #define CONTROL_MAX     64
-#define LONG_RARE_AS    16 /* one replay in 16 is of a long packet, if sent with the recorded source */
-#define LONG_RARE       64 /* ... one in 64, if sent from our own address (more frequent) */
+#define LONG_RARE_AS    16 /* one replay in 16 with the recorded source is of a long packet */
+#define LONG_RARE       64 /* one replay in 64 from our own address is of a long packet */
 #define ANSWER_BYTES    64
 #define STRANGER        0x7f000003u
 
@@ -70,25 +70,25 @@ struct kept {
     uint8_t bytes[SEND_MAX];
 };
 
-/* The newest recorded packets; a new one overwrites the oldest. */
+/* The newest recorded packets; a new packet overwrites the oldest. */
 struct record {
     struct kept *kept;
     unsigned room;
-    uint64_t count; /* of all recorded packets */
+    uint64_t count; /* all packets recorded so far, also overwritten ones */
 };
 static struct kept kept_short[KEPT_SHORT], kept_long[KEPT_LONG];
 static struct record record_short = {kept_short, KEPT_SHORT, 0},
                      record_long = {kept_long, KEPT_LONG, 0};
 static int tap = -1;
 static bool tap_open;
-static unsigned tap_taken; /* since it was opened */
-static double tap_s;       /* when it was opened or shut */
+static unsigned tap_taken; /* packets that came since the tap was opened */
+static double tap_s;       /* last time at which the tap was opened or closed */
 
 static const char *discriminator = "";
-static uint32_t victim; /* whose packets are recorded */
+static uint32_t victim; /* packets to this address are recorded */
 static uint64_t seed, queued, sent, sent_bytes, replayed, resealed, back, back_bytes, cookies;
 static struct sockaddr_in target;
-static uint8_t packet[SEND_MAX]; /* under construction */
+static uint8_t packet[SEND_MAX]; /* packet under construction */
 static volatile sig_atomic_t stopping;
 
 /* Datagrams that wait to be sent through one socket. */
@@ -97,7 +97,7 @@ struct batch {
     unsigned count;
     struct mmsghdr msg[BATCH];
     struct iovec iov[BATCH];
-    unsigned packets[BATCH]; /* in each */
+    unsigned packets[BATCH]; /* packets in each datagram */
     union {
         char bytes[CONTROL_MAX];
         struct cmsghdr align;
@@ -151,7 +151,8 @@ static void keep(const uint8_t *ip, size_t len)
     memcpy(k->bytes, ip + at, len - at);
 }
 
-/* Set the filter of the tap: if open, UDP packets to the victim that we did not send; otherwise no packet. */
+/* Set the filter of the tap. open: the filter passes the UDP packets to the victim, except those
+ * from this program. Otherwise it passes no packet. */
 static void tap_filter(bool open)
 {
     struct sock_filter others[] = {
@@ -198,7 +199,7 @@ static void tap_begin(void)
     }
 }
 
-/* Record some packets of the wire from time to time, so that the recorded packets are new. */
+/* From time to time record some packets on the wire: old packets may be of ended connections. */
 static void listen_on(double now)
 {
     if (tap < 0)
@@ -214,7 +215,7 @@ static void listen_on(double now)
             continue;
         if (tap_taken >= LISTEN_PACKETS || now - tap_s >= LISTEN_S) {
             tap_filter(false);
-            /* Packets that arrived before now would be old when the tap opens again. */
+            /* Drop the packets that wait in the tap: they would be too old at the next opening. */
             while (recv(tap, packet, sizeof(packet), MSG_DONTWAIT) > 0)
                 continue;
         }
@@ -276,7 +277,7 @@ static size_t made_noise(void)
     return len;
 }
 
-/* Flip a bit of the packet in `packet`: any bit, or (identity) a bit of the epochs and the connection id. */
+/* Flip a bit of `packet`: any bit, or (identity) a bit of an epoch or of the connection id. */
 static void flip(size_t len, bool identity)
 {
     struct vip_header hdr;
@@ -303,10 +304,9 @@ static void flip(size_t len, bool identity)
     vip_wire_put_header(packet, &hdr);
 }
 
-/*
- * Make a packet from a recorded one, unchanged or damaged. With the recorded source (as_sender) and a correct
- * checksum, flip only a bit that a stranger must guess: an attacker that sees the packets could forge all others.
- */
+/* Make a packet from a recorded one, unchanged or damaged. With the recorded source (as_sender) and
+ * a correct checksum, flip only a bit of a number that a stranger must guess. vipd cannot detect a
+ * change of other bits in this case. */
 static size_t made_replay(const struct kept *k, bool as_sender)
 {
     struct iovec iov = {.iov_base = packet, .iov_len = k->len};
@@ -335,7 +335,7 @@ static size_t made_replay(const struct kept *k, bool as_sender)
     return len;
 }
 
-/* A recorded packet; one in `rare` is a long one. NULL: there is none. */
+/* Choose a recorded packet: one in `rare` is a long packet. NULL: none is recorded. */
 static const struct kept *recorded(unsigned rare)
 {
     const struct record *record = any() % rare == 0 ? &record_long : &record_short;
@@ -354,7 +354,7 @@ static void flush(struct batch *batch)
         int n = sendmmsg(batch->sock, batch->msg + done, batch->count - done, 0);
 
         if (n < 0) {
-            done++; /* refused, for example because a buffer is full: not sent, not counted */
+            done++; /* the kernel has refused this datagram (full buffer?): do not count it */
             continue;
         }
         for (unsigned i = done; i < done + (unsigned)n; i++) {
@@ -366,7 +366,7 @@ static void flush(struct batch *batch)
     batch->count = 0;
 }
 
-/* Add one datagram to the batch: `len` bytes of `packets` packets. The caller may add a control message. */
+/* Add a datagram of `packets` packets, `len` bytes in all. The caller may add a control message. */
 static struct msghdr *add(struct batch *batch, size_t len, unsigned packets)
 {
     unsigned i;
@@ -446,7 +446,7 @@ static size_t made(unsigned kind, uint64_t variant, const struct kept *k)
     }
 }
 
-/* Send packets of one variant: one, or several of the same length that travel as one datagram. */
+/* Send one packet, or several packets of one variant and length as one datagram. */
 static void forge(void)
 {
     unsigned kind = (unsigned)(any() % 8),
@@ -533,11 +533,9 @@ static double seconds_on(clockid_t clock)
     return clock_gettime(clock, &ts) < 0 ? 0 : (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
 }
 
-/*
- * Send for some seconds, at `rate` per second of processor time of the attacked process, and at least at a tenth
- * of `rate` per real second. So a process that rarely gets a processor meets the same number of packets in its
- * processor time as a process that has a processor for itself. Returns the seconds used.
- */
+/* Send for some seconds: `rate` packets per second of the attacked process's processor time, and at
+ * least a tenth of `rate` packets per real second. So on a busy machine too the process gets the
+ * same number of packets in a second of its processor time. Returns the seconds used. */
 static double pour(int sock, bool connects, double seconds, double rate, clockid_t attacked)
 {
     double begin = now_s(), last = begin, last_used = seconds_on(attacked), owed = 0, now;
@@ -659,7 +657,7 @@ int main(int argc, char **argv)
             return 2;
         }
         took = pour(sock, connects, atof(argv[4]), atof(argv[5]), attacked);
-        usleep(100000); /* for the last answers */
+        usleep(100000); /* wait for the last answers */
     } else {
         took = pour_out(sock, connects, strtoull(argv[4], NULL, 0));
     }

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# A hostile network (net.c) against a vipd with a working connection. vipd must accept no hostile packet, must count
-# them by reason, and must keep the connection's data intact, even while the connection's own packets are replayed.
-# Then the cost of a stranger's packet: at most four times the processor time that a simple program needs to
-# receive and drop it (for requests: to answer it). At last requests from thousands of addresses for the
-# name that a server waits on: vipd answers with cookies, never with more bytes than it got. The server's wait is not
-# used up, and vipd remembers no request, at any look during the flood. A real client connects
-# meanwhile, and the same look sees its request.
+# A hostile network (net.c) against a vipd with a working connection. First: vipd must accept no
+# hostile packet and must count the packets by reason. The connection's data must stay intact, even
+# while its own packets are replayed. Second: a stranger's packet may cost vipd at most four times
+# the processor time that a simple program needs to receive and drop the packet (for requests: to
+# answer it). Third: a flood of requests from thousands of addresses for the discriminator of a
+# server. vipd must answer with cookies, and not with more bytes than it gets. The server must still
+# wait, and vipd must keep no request of the flood. A real client must be able to connect.
 #
-# The cost does not depend on other load of the machine: vipd and the simple program are stopped
-# while packets are put into their sockets, and their processor time until the sockets are empty is measured.
-# Likewise the packets come at a rate per second of vipd's processor time (a fifth of that for requests). So
-# the victim has the same part of that time on a busy machine as on an idle one.
+# Other load of the machine does not change the measured cost. The script stops vipd and the simple
+# program while net fills their sockets, then measures their processor time until the sockets are
+# empty. In the other parts the rate of packets is a rate per second of vipd's processor time (for
+# requests a fifth of it).
 # usage: net.sh BUILD_DIR [ROUNDS [PER_SECOND [SEED]]]     long form: net.sh build/dev 1000
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -36,7 +36,7 @@ STOPPED+=("$server" "${DAEMON_PID[A]}")
 echo "seed $seed"
 bad=0
 
-# Packets that a connection had already received, or whose packet number or acknowledgement is impossible.
+# Number of packets that came before, or whose packet number or acknowledgement is impossible.
 again() { echo $(($(stat_of A rx_duplicate) + $(stat_of A rx_stale))); }
 
 transfer() { # transfer WHAT: one second of data from B to the server, with all bytes compared
@@ -61,7 +61,7 @@ quiet=$(again)
 counters="drop_crc drop_short drop_unknown_conn cm_unexpected cm_cookies_sent"
 replays_wanted=0
 if [ "$(id -u)" -eq 0 ]; then # net.c listens on the wire
-    # The wire duplicates no packet, so a duplicate is a replay that reached the living connection.
+    # The wire duplicates no packet. So each duplicate is a replay that reached the connection.
     replays_wanted=$((50 + 10 * quiet))
     counters="$counters drop_source drop_src_epoch drop_dst_epoch" # these packets have a good checksum
 else
@@ -69,7 +69,7 @@ else
 fi
 start_in A "$WORK/net.log" $ATTACK_CPU "$net" forge 127.0.0.1 $port 3600 "$rate" "$seed" 127.0.0.1 "${DAEMON_PID[A]}"
 attack=$STARTED
-# Repeat the transfer until each kind of packet has come, and many replays. The limit only stops a test that hangs.
+# Repeat the transfer until vipd has counted packets of each kind, and many replays (with a limit).
 missing() {
     local counter
     [ $(($(again) - quiet)) -ge $replays_wanted ] || echo "replays($(($(again) - quiet)))"
@@ -96,8 +96,8 @@ socket_of() { # socket_of ADDRESS: bytes that wait in the socket at ADDRESS, and
     awk -v at="$(printf '%02X%02X%02X%02X:%04X' $(echo "$1" | awk -F. '{print $4, $3, $2, $1}') $port)" \
         '$2 == at {split($5, queue, ":"); print queue[2], $13}' /proc/net/udp
 }
-# Prints the nanoseconds that PID spends and the number of packets in its socket, when PACKETS are put into its socket
-# at ADDRESS while PID is stopped.
+# Stops PID, puts PACKETS into its socket at ADDRESS, and continues PID. Prints the nanoseconds that
+# PID then spends until the socket is empty, and the number of packets that were in the socket.
 spends() { # spends PID ADDRESS PACKETS KIND ARGUMENT SEED
     local pid=$1 address=$2 packets=$3 began lost before
     kill -STOP "$pid"
@@ -113,8 +113,8 @@ spends() { # spends PID ADDRESS PACKETS KIND ARGUMENT SEED
     sleep 0.01 # until the program has handled the last batch and sleeps
     echo $(($(spent "$pid") - began)) $((packets - lost + before))
 }
-# A round measures many packets and a single one for each of the two programs. The difference is the cost of the many
-# packets. The median of the rounds' ratios is judged.
+# A round measures vipd and the simple program, each with many packets and with one packet. The
+# difference is the cost of the packets. The median of the rounds' ratios must be at most COST_MAX.
 costs() { # costs KIND ARGUMENT sink|answer
     local i n round
     start_in A "$WORK/aside.log" "$net" "$3" 127.0.0.9 $port
@@ -174,14 +174,14 @@ arrived() { echo $(($(stat_of A cm_requests_received) - asked)); }
 looks=0
 while [ $looks -lt 20 ] || { [ $looks -lt 2000 ] && [ "$(arrived)" -lt 1000 ]; }; do
     now=$(gauges)
-    # The server waits again and again; a look between two waits sees no wait.
+    # Between two waits of the server the gauges show no wait.
     [ "$now" = "1 0" ] || { [ "$now" = "0 0" ] && looks_until "1 0"; } ||
         { echo "FAILED: waits and requests in the flood: $now instead of 1 0"; bad=1; }
     looks=$((looks + 1))
 done
 [ "$(taken)" = "$took" ] || { echo "FAILED: the server got $(($(taken) - took)) requests of the flood"; bad=1; }
 transfer "in the flood"
-# The same look must see an honest request: stop the server so that it cannot answer.
+# A check of the test itself: the gauges must show a real request to a server that is stopped.
 looks_until "1 0" || { echo "FAILED: after a client in the flood: $(gauges)"; bad=1; }
 kill -STOP "$server"
 victim B "127.0.0.1:$port" 1 >"$WORK/rate" &

@@ -1,4 +1,4 @@
-/* Sessions by hand (raw.h). */
+/* Sessions without libvipl (raw.h). */
 #include "hostile/raw.h"
 
 #include <errno.h>
@@ -265,7 +265,7 @@ bool raw_ended(const struct raw *raw)
 {
     struct pollfd fd = {.fd = raw->sock, .events = POLLIN};
 
-    return poll(&fd, 1, 0) > 0; /* a signal is not the end */
+    return poll(&fd, 1, 0) > 0; /* a negative result (after a signal) does not mean the end */
 }
 
 int raw_table(const struct raw *raw)
@@ -407,7 +407,7 @@ int raw_disconnect(const struct raw *raw, unsigned at)
 
 /* ---- connecting -------------------------------------------------------------------------- */
 
-/* The next event of this kind; events of other kinds are dropped. NULL: none came in time. */
+/* The next event of this kind; drops events of other kinds. NULL: no such event came in time. */
 static Vip__Event *next_event(struct raw *raw, Vip__Event__BodyCase kind)
 {
     struct pollfd fd = {.fd = raw->events, .events = POLLIN};

@@ -1,16 +1,18 @@
 /*
- * Compares a victim's speed beside an attacker with its speed beside a control, a program that only takes the same
- * processor time. Both run in turns: in each short slot only one of them is not stopped (SIGSTOP),
- * in the order control, attack, attack, control, ... Other load of the machine
- * changes more slowly, so it falls out of the ratio of two neighbouring slots.
+ * Compares a victim's speed beside an attacker with its speed beside a control. The control is a
+ * program that only uses as much processor time as the attacker. Time is divided into short slots.
+ * In each slot attacker or control runs, and the other is stopped (SIGSTOP), in the order control,
+ * attack, attack, control, ... Other load of the machine changes more slowly, so it hardly changes
+ * the ratio of two neighbouring slots.
  *
- * The victim's progress is the number of messages that its VIs have completed, as its vipd reports it. Asking for it
- * costs some hundred microseconds in both kinds of slots.
+ * The victim's progress is the number of messages that its VIs have completed, as its vipd reports
+ * it. Asking vipd costs some hundred microseconds in both kinds of slots.
  *
  * usage: share VICTIM_PID CONTROL_PID ATTACK_PID PAIRS SLOT_MS SETTLE_MS
- * share waits SETTLE_MS before each slot, so that effects of the slot before are over. It prints a line for
- * each pair of slots: messages per second beside the control and beside the attack. CONTROL_PID 0: the victim
- * runs alone. Exit status 1 if the victim has a connection for less than half of the pairs.
+ * share waits SETTLE_MS before each slot, until effects of the earlier slot are over. It prints a
+ * line for each pair of slots: messages per second beside the control and beside the attacker.
+ * CONTROL_PID 0: the victim runs alone instead of beside the control. Exit status 1 if the victim
+ * has a connection for less than half of the pairs.
  */
 #include <poll.h>
 #include <signal.h>
@@ -48,7 +50,7 @@ static void take_vis(void *ctx, const Vip__ShowReply *page)
     }
 }
 
-/* The messages that the victim's VIs have completed. false: the victim has no VI, or vipd does not answer. */
+/* Count the victim's completed messages. false: the victim has no VI, or vipd does not answer. */
 static bool progress(int sock, uint64_t victim, uint64_t *ret)
 {
     struct progress all = {.victim = victim};
@@ -58,7 +60,7 @@ static bool progress(int sock, uint64_t victim, uint64_t *ret)
     return answered && all.found;
 }
 
-/* Messages per second of the victim while process `runs` runs (0: no process); negative: the victim has ended. */
+/* The victim's messages per second while process `runs` runs (0: none). Negative: one has ended. */
 static double slot(int sock, uint64_t victim, pid_t runs, unsigned ms, unsigned settle_ms)
 {
     uint64_t before, after;
@@ -112,7 +114,7 @@ int main(int argc, char **argv)
 
         if (a < 0 || b < 0) {
             fprintf(stderr, "share: the victim has no connection after %u of %u pairs\n", i, pairs);
-            return i * 2 < pairs; /* slow answers may exceed the victim's time limit */
+            return i * 2 < pairs; /* half the pairs suffice: a slow vipd delays the slots */
         }
         printf("%.0f %.0f\n", i % 2 ? b : a, i % 2 ? a : b);
     }

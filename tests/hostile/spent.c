@@ -1,14 +1,14 @@
 /*
- * Compares two times of vipd's own account, for a victim beside an attacker: the processor time that the victim's
- * sessions had while other sessions had work too, and the time due to them. The due time is their part of the turns
- * that left work of the victim waiting. The test uses no rate and no wall clock, so the load of the machine only
- * changes the length of the test.
+ * Compares two times of vipd's own account, for a victim beside an attacker. The first is the
+ * processor time that the victim's sessions had while other sessions had work, too. The second is
+ * their due time: their part of the time of turns that left work of the victim waiting. The test
+ * uses no rate and no wall clock, so the load of the machine only changes the length of the test.
  *
  * usage: spent VIPD_PID NEED_MS LIMIT_S PERCENT PID...    PIDs: the victim's processes
- * Waits until vipd has spent NEED_MS of processor time in turns in which several sessions had work, and until a part
- * of that time was due to the victim. Then the victim must have had PERCENT of its due; and vipd's account of its
- * time must not exceed the kernel's account of vipd's thread. Exit status 1 otherwise, or if the wait takes LIMIT_S:
- * then nothing was compared.
+ * Waits until vipd has spent NEED_MS of processor time in turns in which several sessions had work,
+ * and until NEED_MS / DUE_PART of it were due to the victim. Then the victim must have had PERCENT
+ * of its due time, and vipd's account must not exceed the kernel's account of vipd's thread. Exit
+ * status 1 otherwise, or after LIMIT_S of waiting.
  */
 #include <poll.h>
 #include <stdbool.h>
@@ -21,10 +21,8 @@
 #include "proto/status.h"
 
 #define LOOK_MS 100
-/*
- * One part in 10 of NEED_MS must be due to the victim: less due time proves little. With a limit of one part in 40,
- * a fair vipd with sanitizers was judged at 79 %: only 11.6 of 306 ms were due.
- */
+/* A tenth of NEED_MS must be due to the victim, because a shorter time gives inexact results. With
+ * a fortieth, a correct vipd with sanitizers reached only 79 %: 11.6 of 306 ms were due. */
 #define DUE_PART 10
 
 struct look {

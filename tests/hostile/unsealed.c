@@ -1,7 +1,7 @@
 /*
- * Preloaded into vipd: vipd believes that every memory file has the seals, but no file is sealed. vipd cannot make
- * protected memory files. A page of shared memory can be missing for reasons that a test cannot cause (strict
- * overcommit, broken memory); a file that its program has cut short gives the same SIGBUS.
+ * A library that is preloaded into vipd. It reports that each memory file has all seals, although
+ * no file has a seal; and vipd cannot make protected memory files. So a program can cut its file
+ * short, and vipd gets a SIGBUS, as for a page for which there is no memory.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,8 +43,8 @@ int fcntl(int fd, int cmd, ...)
     return (int)answer(fd, cmd, arg);
 }
 
-/* vipd gives the program a descriptor of its segment that is open for reading: here also for writing, so that the program
- * can cut the file short. */
+/* vipd gives a program a read-only descriptor of vipd's segment. Here the descriptor is also open
+ * for writing, so that the program can cut the file short. */
 int open(const char *path, int flags, ...)
 {
     mode_t mode = 0;
@@ -59,7 +59,7 @@ int open(const char *path, int flags, ...)
     return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
 }
 
-/* Another name of fcntl in libc. */
+/* libc also exports fcntl by this name. */
 int fcntl64(int fd, int cmd, ...) __attribute__((alias("fcntl")));
 
 int ioctl(int fd, unsigned long request, ...)

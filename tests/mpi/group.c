@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* One call of each collective operation with n elements; each value shows the rank that it is from. */
+/* Calls each collective operation once with n elements. Each value shows the rank that sent it. */
 static void round_of(int n)
 {
     long *from = memory((size_t)(n * ranks) * sizeof(long));
@@ -58,7 +58,7 @@ void part_many_collectives(void)
         round_of(1 + i % 7);
 }
 
-/* MPI_Put and MPI_Get with fences, MPI_Accumulate with exclusive locks, MPI_Get with a shared lock. */
+/* MPI_Put and MPI_Get with fences; MPI_Accumulate and MPI_Get with locks. */
 void part_onesided(void)
 {
     enum { N = 3000 };
@@ -82,7 +82,6 @@ void part_onesided(void)
     for (int i = 0; i < N; i++)
         if (got[i] != left * 10000 + i)
             fail("onesided: get: element %d is %ld", i, got[i]);
-    /* Every rank adds to a word of rank 0. */
     for (int i = 0; i < 20; i++) {
         MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
         MPI_Accumulate(&one, 1, MPI_LONG, 0, 2 * N, 1, MPI_LONG, MPI_SUM, win);
@@ -98,7 +97,7 @@ void part_onesided(void)
     free(got);
 }
 
-/* Communicators split again and again by colours, and traffic in all of them at once. */
+/* Splits communicators by colour many times. Each round has traffic in all new communicators. */
 void part_splits(void)
 {
     MPI_Comm comm, half, copy;
@@ -123,7 +122,7 @@ void part_splits(void)
     }
 }
 
-/* A thread of part_threads: exchanges messages with the same thread of the next and the previous rank. */
+/* A thread of part_threads: exchanges messages with the same thread of both neighbour ranks. */
 static void *talk(void *arg)
 {
     int me = *(int *)arg, right = (rank + 1) % ranks, left = (rank + ranks - 1) % ranks;
@@ -159,7 +158,7 @@ void part_threads(void)
         pthread_join(thread[i], NULL);
 }
 
-/* Does rank 0 find the file $MPITEST_STOP? All ranks ask, and get one answer. It says how far it is. */
+/* True in all ranks if rank 0 finds the file $MPITEST_STOP. Rank 0 also prints the round. */
 static int told_to_stop(int round)
 {
     const char *path = getenv("MPITEST_STOP");
@@ -173,10 +172,8 @@ static int told_to_stop(int round)
     return stop;
 }
 
-/*
- * For tests that kill the job, or end its vipd: traffic of all kinds, in which every rank waits for other ranks again
- * and again. Without $MPITEST_STOP it has no end.
- */
+/* For tests that kill the job or end its vipd: traffic of all kinds, in which each rank often waits
+ * for other ranks. Without $MPITEST_STOP this part does not end. */
 void part_endless(void)
 {
     unsigned char *from = memory(300000), *to = memory(300000);

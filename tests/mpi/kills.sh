@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# No rank may hang: an endless MPI job on two hosts loses, after a random time, a rank, a vipd, or the network between
-# the hosts. Within a minute every rank and the launcher must have ended.
+# No rank may hang. After a random time, an endless MPI job on two hosts loses a rank, a vipd, or
+# the network. Within a minute all ranks and the launcher must have ended.
 # usage: kills.sh BUILD_DIR [COUNT [SEED]]; the loss of the network needs root, and is left out otherwise
 set -u
 MPI_DIR=$(cd "$(dirname "$0")" && pwd)

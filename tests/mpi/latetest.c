@@ -1,6 +1,6 @@
 /*
- * A connection must be made even if its request is accepted late: a program on a busy machine may take many seconds
- * until it accepts. Uses libfabric's calls; both ends are in this process.
+ * A connection must be made even if the server accepts the request many seconds late, as on a busy
+ * machine. Uses libfabric's calls; both ends are in this process.
  * usage: latetest; FI_PROVIDER_PATH names the provider's folder
  */
 #include <netinet/in.h>
@@ -15,7 +15,7 @@
 #include <rdma/fi_endpoint.h>
 
 #define WAIT_MS 60000 /* longest wait for an event that must come */
-/* Delay of the accept in seconds: more than the 5 s for which a request to a peer without a listener is repeated. */
+/* Seconds until the accept: more than the 5 s for which a request without listener is repeated. */
 #define LATE_S 7
 
 #define CHECK(what)                                                                                \
@@ -31,7 +31,7 @@ static struct fid_domain *domain;
 static struct fid_eq *eq;
 static struct fid_cq *cq;
 
-/* The provider's own connected endpoints, at this host's address. */
+/* Returns the provider's own entry for connected endpoints (FI_EP_MSG). */
 static struct fi_info *ask(void)
 {
     struct fi_info *hints = fi_allocinfo(), *list = NULL, *own;
@@ -49,7 +49,7 @@ static struct fi_info *ask(void)
     return own;
 }
 
-/* The next event must be this one. */
+/* Wait for the next event; it must be the wanted event. */
 static struct fi_info *await(uint32_t wanted)
 {
     struct fi_eq_cm_entry entry = {0};

@@ -1,10 +1,10 @@
-# Running MPI programs on the provider. Sourced by bash.
-#   ompi RANKS PROGRAM...   run it with Open MPI by viampirun: even ranks on VIPD_RUNTIME_DIR_A, odd ranks on _B
-#                           MPI_NATIVE=1: with the provider's own tag matching (viampirun --native), else with ofi_rxm
+# Functions that run MPI programs on the provider. Sourced by bash.
+#   ompi RANKS PROGRAM...   run it with viampirun: even ranks on VIPD_RUNTIME_DIR_A, odd ranks on _B
+#                           MPI_NATIVE=1: with the provider's own tag matching, else with ofi_rxm
 #   run WHAT COMMAND...     print one line: passed, or FAILED with the output; sets `bad`
 # The caller has set FI_PROVIDER_PATH to the build tree's ofi/.
 
-# Let root run jobs; rank counts may exceed the processors (--oversubscribe); a job that hangs is a failure.
+# Let root run jobs. A job that runs longer than MPI_TIMEOUT seconds is a failure.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 MPI_TIMEOUT=${MPI_TIMEOUT:-120}
 bad=0

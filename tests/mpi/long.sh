@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The long form of the MPI tests (./check --mpi): all parts of mpitest and Debian's packaged programs, on one vipd, on
-# two vipd in namespaces joined by a veth pair, and on these with 1 % of the packets lost; then jobs that lose a rank, a
-# vipd or the network. The tests after the line "-- native" use the provider's own tag matching instead of ofi_rxm; with
-# MPI_NATIVE=1 all tests do. Needs root for the namespaces.
+# The long form of the MPI tests (./check --mpi): all parts of mpitest and Debian's packaged
+# programs. They run on one vipd, then on two vipd in namespaces joined by a veth pair, without and
+# with 1 % loss. Then jobs lose a rank, a vipd or the network. Tests after the line "-- native"
+# (with MPI_NATIVE=1 all tests) use the provider's own tag matching instead of ofi_rxm. Needs root.
 # usage: long.sh BUILD_DIR
 set -u
 MPI_DIR=$(cd "$(dirname "$0")" && pwd)

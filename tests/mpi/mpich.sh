@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Debian's MPICH over VIA, and its own test programs over `via;ofi_rxm` beside `tcp;ofi_rxm`. Debian's package is built
-# for UCX, so this script builds MPICH from Debian's source for libfabric (ch4:ofi) in a work folder. Nothing is
-# installed, and files that are in the folder already are not made again. With this MPICH it runs
+# MPICH over VIA. Debian's package of MPICH is built for UCX, so this script builds Debian's source
+# for libfabric (ch4:ofi) in WORK_DIR. It installs nothing, and does not make files again that exist
+# in WORK_DIR. With this MPICH it runs
 #
 #   1. Debian's MPICH programs as they are packaged: NetPIPE and ScaLAPACK's xdqr, on one vipd and on two;
 #   2. the source's test programs, on at most 4 ranks, over VIA on two vipd and over tcp. A program that fails over
 #      only one of the two counts as a failure; the lists are in WORK_DIR/tests.PROVIDER/failed.
 #
 # usage: mpich.sh BUILD_DIR WORK_DIR [PARTS...]      PARTS of the test programs: pt2pt coll rma (all)
-# Needs a mirror of Debian (MIRROR), 2 GB in WORK_DIR, memory for messages of 2 GB, and an hour or two on a machine with
-# little other work. MPITEST_TIMEOUT_MULTIPLIER=3 gives the programs three times their time. MPICH_LISTS names lists of
-# the suite to use instead of testlist, separated by commas: testlist.dtp (more data types), testlist.cvar (each
-# algorithm of each collective operation; takes hours).
+# Needs a mirror of Debian (MIRROR), 2 GB in WORK_DIR, memory for messages of 2 GB, and an hour or
+# two on a machine with little other work. MPITEST_TIMEOUT_MULTIPLIER=3 triples the programs' time
+# limits. MPICH_LISTS names other lists of programs than testlist, separated by commas: testlist.dtp
+# (more data types), testlist.cvar (all algorithms of collective operations; takes hours).
 set -u
 MPI_DIR=$(cd "$(dirname "$0")" && pwd)
 cd "$MPI_DIR/../.." || exit 1
@@ -74,7 +74,7 @@ SOURCES
 
 # ---- MPICH and its test programs ---------------------------------------------------------------------
 
-# Write a pkg-config file for libfabric: the installed one names the libraries of all providers, for static linking.
+# Write a pkg-config file for libfabric: the installed file names the libraries of all providers.
 lone_libfabric() {
     mkdir -p "$place/pkgconfig"
     cat >"$place/pkgconfig/libfabric.pc" <<'PC'
@@ -148,7 +148,7 @@ packaged() { # packaged WHERE
     run "ScaLAPACK xdqr, 4 ranks, $1" scalapack_passes 4
 }
 
-# Run the suite. Its own runner decides which program has passed: output "No Errors" and nothing else, status 0.
+# Run the suite. Its runner lets a program pass that prints only "No Errors" and ends with status 0.
 suite() { # suite PROVIDER
     local part tests=$place/tests.$1
     rm -f "$tests"/{passed,failed,skipped}
@@ -165,8 +165,8 @@ suite() { # suite PROVIDER
     done
 }
 
-# Convert the suite's report to lists of passed, failed and skipped programs: name, ranks, arguments. A program that is
-# listed twice gets a number (for example on 5 and on 10 ranks, which are both 4 here).
+# Convert the suite's report to lists of passed, failed and skipped programs: name, ranks,
+# arguments. A program that is listed twice (as for 5 and for 10 ranks, here 4) gets a number.
 outcomes() { # outcomes REPORT FOLDER
     awk -v folder="$2" '
         /^ *<testcase name=/ {

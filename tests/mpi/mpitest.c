@@ -1,11 +1,11 @@
 /*
- * Operations of MPI programs that a transport can get wrong: wildcards, synchronous and ready sends, floods of messages
- * without posted receives, truncation, cancelling, long messages, collectives, one-sided communication, many
- * communicators, several threads. Every byte that arrives is checked.
+ * Operations in which a transport of MPI may have errors: wildcards, synchronous and ready sends,
+ * many messages without receives, truncation, cancelling, long messages, collectives, one-sided
+ * communication, many communicators, several threads. The parts check every byte that arrives.
  *
- *   mpirun -n N mpitest [small | big | threads | NAME...]     N >= 2; small leaves out the long parts
+ *   mpirun -n N mpitest [small | big | threads | NAME...]     N >= 2; small omits the long parts
  *
- * Only `threads` asks for MPI_THREAD_MULTIPLE: Open MPI's one-sided pt2pt does not work with it.
+ * Only `threads` asks for MPI_THREAD_MULTIPLE: Open MPI's one-sided pt2pt fails with this level.
  *
  * Rank 0 prints a line per part, and at the end "mpitest: N parts passed on M ranks".
  */
@@ -63,7 +63,7 @@ void *memory(size_t bytes)
     return result;
 }
 
-/* All parts. big: 0: the part is short; 1: it takes seconds; 2: it runs only if it is named. */
+/* All parts. big: 0 the part is short; 1 it takes seconds; 2 it runs only if it is named. */
 static const struct part {
     const char *name;
     void (*run)(void);

@@ -9,7 +9,7 @@ extern int rank, ranks;
 
 /* Print the reason on stderr and end the job. */
 void fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
-/* Fill memory with bytes that depend on their place and a seed, or check them; `what` is for the message. */
+/* Fill memory with bytes that depend on position and seed, or check them. what: text for fail(). */
 void pattern_fill(void *buf, size_t bytes, unsigned seed);
 void pattern_check(const void *buf, size_t bytes, unsigned seed, const char *what);
 /* malloc; ends the job if there is no memory. */

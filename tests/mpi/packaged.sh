@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Unmodified programs of Debian packages on Open MPI over VIA: each must end by itself, and its check of its own results
-# must pass. Run by long.sh, which has started two hosts (VIPD_RUNTIME_DIR_A and _B).
+# Unmodified programs of Debian packages on Open MPI over VIA. Each must end, and its own check of
+# its results must pass. Run by long.sh, which has started two vipd (VIPD_RUNTIME_DIR_A and _B).
 # usage: packaged.sh BUILD_DIR RANKS
 set -u
 MPI_DIR=$(cd "$(dirname "$0")" && pwd)
@@ -44,7 +44,7 @@ run 100
 LAMMPS
 }
 
-# The lines with step, temperature and energies, without the times.
+# Prints the lines with step, temperature and energies, without the lines with times.
 thermo() { awk '/^Step/ {on=1} /^Loop/ {on=0} on' "$1"; }
 
 lammps_agrees() {
@@ -61,7 +61,7 @@ netpipe_passes() {
     ompi 2 NPopenmpi -u 1100000 -o np.out && [ "$(wc -l <np.out)" -ge 60 ]
 }
 
-# The inputs ask for grids of up to 4 processes; the programs skip grids that need more processes than there are ranks.
+# The inputs have grids of up to 4 processes; the programs skip grids with more than the ranks.
 scalapack_passes() {
     local program=$1
     cp /usr/lib/x86_64-linux-gnu/scalapack/openmpi-tests/*.dat .

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# libfabric's own fi_pingpong between two hosts, with checked data: on the provider's connected endpoints (msg), on the
-# endpoints that ofi_rxm makes of them (rdm), also without kept registrations, and on the provider's own rdm endpoints.
+# libfabric's fi_pingpong between two hosts, with checked data: on the provider's connected
+# endpoints (msg), on endpoints that ofi_rxm builds on them (rdm), also if the provider keeps no
+# registrations, and on the provider's own rdm endpoints.
 # usage: two_vipd.sh BUILD udp pingpong.sh BUILD_DIR
 set -u
 export FI_PROVIDER_PATH=$1/ofi
@@ -52,12 +53,12 @@ pingpong "fi_pingpong, msg endpoints" msg via
 pingpong "fi_pingpong, rdm endpoints by ofi_rxm" rdm "via;ofi_rxm"
 FI_VIA_MR_CACHE=0 pingpong "fi_pingpong, rdm endpoints, no registration kept" rdm "via;ofi_rxm"
 
-# Without this libfabric would take the endpoints that ofi_rxm makes of `via`, because it lists them first.
+# libfabric lists the endpoints of ofi_rxm before those of `via`, so exclude ofi_rxm.
 export FI_PROVIDER=^ofi_rxm
 pingpong "fi_pingpong, rdm endpoints of our own" rdm via
-# If the sizes of the rings differ, the client gets an error and does not wait for ever.
+# If the sizes of the two rings differ, the client must get an error.
 client_ring=65536 both rdm via
-# The server's shell waits for `timeout`, which passes the signal on.
+# $server is a shell that waits for `timeout`. Kill `timeout`, which ends fi_pingpong.
 pgrep -P "$server" | xargs -r kill
 wait "$server"
 if [ $rc -ne 0 ] && [ $rc -ne 124 ] && grep -q 'No route to host' "$VIP_WORK/client.log"; then

@@ -1,4 +1,4 @@
-/* mpitest: messages between two ranks. Ranks form pairs: an even rank with the next one. */
+/* mpitest: messages between two ranks. Each even rank and the next rank are a pair. */
 #include "mpitest.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static int is_first(void)
     return rank % 2 == 0;
 }
 
-/* Sizes around the limits between protocols: eager, segmented, rendezvous, cut RDMA. */
+/* Messages of sizes near the limits of protocols (eager, segmented, rendezvous, cut RDMA). */
 void part_sizes(void)
 {
     static const size_t sizes[] = {0,       1,
@@ -87,7 +87,7 @@ void part_wildcard(void)
     free(next);
 }
 
-/* Receives posted in another order than the sends, by tag; long and short ones mixed. */
+/* One rank sends long and short messages. The other rank posts the receives in reverse order. */
 void part_order(void)
 {
     enum { MESSAGES = 40, LONGEST = 200000 };
@@ -117,7 +117,7 @@ void part_order(void)
     free(buf);
 }
 
-/* Synchronous, ready and buffered sends. A synchronous send may not complete before its receive is posted. */
+/* Synchronous, ready, buffered sends. A synchronous send must not complete before its receive. */
 void part_modes(void)
 {
     static const int sizes[] = {0, 100, 20000, 300000};
@@ -161,7 +161,7 @@ void part_modes(void)
     free(buf);
 }
 
-/* Every rank sends to rank 0, which receives nothing before all messages are under way. */
+/* All ranks send to rank 0, which receives nothing until all messages are under way. */
 static void flood(int messages, int bytes)
 {
     MPI_Request *request = memory((size_t)messages * sizeof(*request));
@@ -199,7 +199,7 @@ void part_big_flood(void)
     flood(50, 300000);
 }
 
-/* A message longer than its receive is an error of this receive; the next message must arrive whole. */
+/* A receive that is shorter than its message must fail. The next message must arrive. */
 void part_truncation(void)
 {
     static const int sizes[] = {200, 20000, 400000};
@@ -227,7 +227,7 @@ void part_truncation(void)
     free(buf);
 }
 
-/* A receive that gets no message is cancelled; its buffer must not change. */
+/* A rank cancels a receive before a message comes. The buffer must not change. */
 void part_cancel(void)
 {
     int value = 5, other = 0, cancelled;
@@ -248,7 +248,7 @@ void part_cancel(void)
         fail("cancel: %d from %d, and the cancelled receive has %d", other, partner(), value);
 }
 
-/* The receiver probes for lengths, also with MPI_Mprobe, which takes the message out of the matching. */
+/* The receiver probes each message for its length, by MPI_Probe or by MPI_Improbe. */
 void part_probe(void)
 {
     static const int sizes[] = {3, 3000, 50000, 600000};
@@ -283,10 +283,8 @@ void part_probe(void)
     free(buf);
 }
 
-/*
- * Memory that was sent from, unmapped, and mapped again at the same address: a send must take the new bytes, and a
- * receive must write to the new pages.
- */
+/* A program sends from memory, unmaps it, and maps other pages at the same address. Later sends
+ * must read these pages, and receives must write to them. */
 void part_reuse(void)
 {
     const size_t bytes = 1 << 20;
@@ -302,7 +300,7 @@ void part_reuse(void)
             MPI_Recv(at, (int)bytes, MPI_BYTE, partner(), TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
             pattern_check(at, bytes, i, "reuse");
         }
-        /* Use the same pages for some rounds, then map others. */
+        /* After each third round map other pages. */
         if (i % 3 == 2 && (munmap(at, bytes) != 0 ||
                            mmap(at, bytes, PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != at))
@@ -311,7 +309,7 @@ void part_reuse(void)
     munmap(at, bytes);
 }
 
-/* Data types that are not contiguous, of several lengths. */
+/* Data types that are not contiguous, in messages of several lengths. */
 void part_pieces(void)
 {
     static const int counts[] = {3, 500, 40000};
@@ -338,7 +336,7 @@ void part_pieces(void)
     free(to);
 }
 
-/* 64 MiB each way at the same time. */
+/* Two ranks send 64 MiB to each other at the same time. */
 void part_long(void)
 {
     const size_t bytes = (size_t)64 << 20;

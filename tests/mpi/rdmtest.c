@@ -1,10 +1,10 @@
 /*
- * Endpoints that match tags, through libfabric's calls only. It tests functions that MPI programs do not reach through
- * Open MPI (completion on matching, discarding, peers that have closed), and each rule by itself. Several endpoints of
- * one process send messages to each other and to themselves through the vipd of VIPD_RUNTIME_DIR. Prints a line per
- * part.
+ * Tests endpoints that match tags, by libfabric's calls only: each rule separately, also functions
+ * that Open MPI does not use (completion on matching, discarding, peers that have closed).
+ * Endpoints of one process send messages to each other and to themselves, through the vipd of
+ * VIPD_RUNTIME_DIR. Prints a line per part.
  * usage: rdmtest [strangers]; FI_PROVIDER_PATH names the provider's folder
- * strangers: prints the ports of three endpoints, lets strangers call them until its input ends, then sends messages.
+ * strangers: prints the ports of three endpoints; strangers may connect until the input ends
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -35,13 +35,13 @@
         }                                                                                          \
     } while (0)
 
-/* An endpoint with its queues and addresses. In every node the address of peer i has number i. */
+/* An endpoint with its queues and addresses. In each node the address of node i has number i. */
 struct node {
     struct fid_ep *ep;
     struct fid_cq *cq;
     struct fid_av *av;
     union {
-        struct sockaddr_in at; /* every address begins with it */
+        struct sockaddr_in at; /* the first part of every address */
         char bytes[64];
     } name;
     size_t name_bytes;
@@ -60,9 +60,9 @@ static double now_s(void)
     return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-/* ---- set-up ---------------------------------------------------------------------------------------- */
+/* ---- set-up ---------------------------------------------------------------------------------- */
 
-/* The provider's own entry of fi_getinfo, without those that ofi_rxm makes of its endpoints; NULL: none. */
+/* The provider's own entry of fi_getinfo, not an entry of ofi_rxm; NULL if there is none. */
 static struct fi_info *ask_for(enum fi_progress data_progress, uint32_t addr_format,
                                const char *node, const char *service, uint64_t flags)
 {
@@ -118,7 +118,7 @@ static void node_close(struct node *node)
     CHECK(fi_close(&node->av->fid) == 0);
 }
 
-/* Give the node the addresses of all nodes: a is 0, b is 1, c is 2. */
+/* Give the node the addresses of all nodes: a gets number 0, b 1, c 2. */
 static void introduce(struct node *node)
 {
     const struct node *all[] = {&a, &b, &c};
@@ -134,7 +134,7 @@ static void introduce(struct node *node)
     }
 }
 
-/* ---- helpers --------------------------------------------------------------------------------------- */
+/* ---- helpers --------------------------------------------------------------------------------- */
 
 /* Let the provider make progress for all nodes. */
 static void stir(void)
@@ -144,7 +144,7 @@ static void stir(void)
     CHECK(fi_cq_read(c.cq, NULL, 0) <= 0);
 }
 
-/* Wait for the next completion of a node. Returns 0, or the error of the entry in *error. */
+/* Wait for the next completion of a node. Returns 0, or the error code that *error has. */
 static int next(struct node *node, struct fi_cq_tagged_entry *entry, struct fi_cq_err_entry *error)
 {
     double end_s = now_s() + WAIT_S;
@@ -223,7 +223,7 @@ static ssize_t search_for(struct node *node, uint64_t tag, uint64_t flags, void 
     return fi_trecvmsg(node->ep, &msg, flags);
 }
 
-/* Wait until a message with this tag has arrived at the node without a receive. */
+/* Wait until the node has got a message with this tag for which no receive is posted. */
 static void await_early(struct node *node, uint64_t tag)
 {
     struct fi_cq_tagged_entry entry;
@@ -246,9 +246,9 @@ static char *pattern(size_t bytes, unsigned seed)
     return buf;
 }
 
-/* ---- parts ----------------------------------------------------------------------------------------- */
+/* ---- parts ----------------------------------------------------------------------------------- */
 
-/* Both nodes connect at the same time: each gets the other's request while its own is under way. */
+/* Both nodes connect at the same time: each gets a request while its own request is under way. */
 static void part_cross(void)
 {
     char x[8], y[8];
@@ -271,7 +271,7 @@ static void part_cross(void)
     CHECK(strcmp(x, "from b.") == 0 && strcmp(y, "from a.") == 0);
 }
 
-/* Short and long messages, to another node and to itself, with receives posted before and after they arrive. */
+/* Node a sends short and long messages to b and to itself, before or after a receive is posted. */
 static void part_sizes(void)
 {
     static const size_t sizes[] = {0, 1, 100, 16384, 16385, LONG_BYTES};
@@ -287,7 +287,7 @@ static void part_sizes(void)
         if (i & 2)
             want(receiver, 0, to, LONG_BYTES, 5, 0, to);
         send_to(&a, i % 2 ? 0 : 1, from, len, 5, FI_COMPLETION, from);
-        /* A message to the node itself arrives at once, so wait only for the other node. */
+        /* A message from a to a arrives at once, so wait only for a message to b. */
         if (!(i & 2) && receiver == &b)
             await_early(&b, 5);
         if (!(i & 2))
@@ -308,7 +308,7 @@ static void part_sizes(void)
     free(to);
 }
 
-/* The time of completions: with these flags a send completes only after a receive has matched. */
+/* A send with one of these flags must complete only after a receive has matched it. */
 static void part_matched(void)
 {
     static const uint64_t flags[] = {FI_DELIVERY_COMPLETE, FI_MATCH_COMPLETE};
@@ -333,7 +333,7 @@ static void part_matched(void)
     }
 }
 
-/* Remote data in the completion, tags with ignored bits, receives from a named source. */
+/* Tests remote data in completions, ignored bits of tags, and receives from one source only. */
 static void part_matching(void)
 {
     struct fi_cq_tagged_entry entry;
@@ -357,7 +357,7 @@ static void part_matching(void)
         expect(i == 2 ? &c : &a, NULL, 0);
 }
 
-/* Untagged messages match no tagged receives, and tagged messages no untagged receives. */
+/* An untagged message must match no tagged receive, a tagged message no untagged receive. */
 static void part_untagged(void)
 {
     char x[8], y[8];
@@ -389,7 +389,7 @@ static void part_peek(void)
     send_to(&a, 1, two, 50000, 7, 0, two);
     send_to(&a, 1, "gone", 5, 8, FI_DELIVERY_COMPLETE, &a);
     await_early(&b, 8);
-    /* No other receive gets a claimed message: the next message comes first. */
+    /* Claim the first message. Then a receive must get the second message. */
     CHECK(search_for(&b, 7, FI_PEEK | FI_CLAIM, &iov) == 0);
     CHECK(next(&b, &entry, &error) == 0 && entry.op_context == &iov && entry.len == 50000);
     want(&b, FI_ADDR_UNSPEC, to, sizeof(to), 7, 0, to);
@@ -430,7 +430,7 @@ static void part_cancel(void)
     CHECK(strcmp(x, "before") == 0 && strcmp(y, "after") == 0);
 }
 
-/* An endpoint cannot be enabled with the queue of another endpoint, or without a queue or address vector. */
+/* fi_enable must fail without an address vector or a queue, or with another endpoint's queue. */
 static void part_busy(void)
 {
     struct fid_ep *ep;
@@ -445,7 +445,7 @@ static void part_busy(void)
     CHECK(fi_close(&ep->fid) == 0);
 }
 
-/* A message longer than its receive: the bytes that fit arrive, no byte behind changes, the send succeeds. */
+/* If a message is longer than its receive, only bytes that fit are written; the send succeeds. */
 static void part_truncation(void)
 {
     static const size_t sizes[] = {1000, LONG_BYTES};
@@ -470,7 +470,7 @@ static void part_truncation(void)
     }
 }
 
-/* More messages than rings and receives hold, before any receive is posted; in order, short between long. */
+/* Send more messages than the rings hold, short and long ones, before a receive is posted. */
 static void part_flood(void)
 {
     enum { COUNT = 3000 };
@@ -484,7 +484,7 @@ static void part_flood(void)
 
         memset(big, 0, 20000);
         memcpy(big, &i, sizeof(i));
-        /* The receiver fetches a long message later, so its buffer must stay until then. */
+        /* The receiver fetches a long message later, so the message's buffer must stay. */
         if (len == 20000) {
             char *own = malloc(len);
 
@@ -517,7 +517,7 @@ static void part_flood(void)
     free(big);
 }
 
-/* A closed endpoint cannot be reached, and operations that wait for it fail instead of waiting for ever. */
+/* A closed endpoint cannot be reached. Operations that wait for it must fail. */
 static void part_gone(void)
 {
     char *from = pattern(100000, 1), x[8];
@@ -554,7 +554,7 @@ static ssize_t try_to_send(struct node *from, fi_addr_t dest, uint64_t tag)
     return rc;
 }
 
-/* Addresses have a key. With a wrong key or without a key the peer cannot be reached; other peers can. */
+/* Each address has a key. Without the right key, a sender must not reach the peer. */
 static void part_keys(void)
 {
     struct node d;
@@ -582,7 +582,7 @@ static void part_keys(void)
     node_close(&d);
 }
 
-/* Find a free port, as text. */
+/* Find a free port, and write its number as text. */
 static void free_port(char text[8])
 {
     struct sockaddr_in addr = {.sin_family = AF_INET};
@@ -595,7 +595,7 @@ static void free_port(char text[8])
     snprintf(text, 8, "%u", (unsigned)ntohs(addr.sin_port));
 }
 
-/* A server at a port of its own choice, and plain socket addresses: a client with host and port can connect. */
+/* A server chooses its port. A client that knows only host and port (plain address) connects. */
 static void part_plain(uint32_t addr_format)
 {
     char port[8], host[INET_ADDRSTRLEN], x[8];
@@ -622,7 +622,7 @@ static void part_plain(uint32_t addr_format)
     want(&server, FI_ADDR_UNSPEC, x, sizeof(x), 15, 0, x);
     CHECK(try_to_send(&client, 0, 15) == 0);
     expect(&server, x, 6);
-    /* In a real program the server would get the client's name by a message. */
+    /* The server needs the client's name. A real client would send it in a message. */
     CHECK(fi_av_insert(server.av, &client.name, 1, NULL, 0, NULL) == 1);
     want(&client, FI_ADDR_UNSPEC, x, sizeof(x), 16, 0, x);
     CHECK(try_to_send(&server, 0, 16) == 0);
@@ -644,10 +644,8 @@ static void part_socket_addresses(void)
     part_plain(FI_SOCKADDR_IN);
 }
 
-/*
- * Queues with wait objects, as MPICH opens them on ofi_rxm. ofi_rxm asks our queues for the kind of their wait object
- * before it takes their descriptors. An endpoint with such queues must be enabled without an error.
- */
+/* An endpoint must accept queues with wait objects. MPICH opens such queues on ofi_rxm, which asks
+ * for the kind of their wait object before it gets their descriptors. */
 static void part_waiting(void)
 {
     static const enum fi_wait_obj asked[] = {FI_WAIT_NONE, FI_WAIT_UNSPEC, FI_WAIT_FD};
@@ -706,7 +704,7 @@ static const struct {
     {"socket addresses", part_socket_addresses},
 };
 
-/* Let strangers call until the input ends; then messages must go as usual. */
+/* Let strangers connect until the input ends. Then messages must arrive as usual. */
 static void serve_strangers(void)
 {
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# MPI jobs on two hosts go on, and their results are right, although each vipd ends again and again meanwhile.
+# MPI jobs on two hosts must have right results, although each vipd ends several times meanwhile.
 # usage: restarts.sh BUILD_DIR [TIMES]
 set -u
 MPI_DIR=$(cd "$(dirname "$0")" && pwd)

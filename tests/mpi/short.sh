@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Open MPI on two hosts, short form: all parts of mpitest on 2 and 4 ranks, some on 16; then some of these with the
-# provider's own tag matching.
+# The short form of the tests of Open MPI, on two hosts: all parts of mpitest on 2 and 4 ranks, some
+# on 16. Then some of them with the provider's own tag matching.
 # usage: two_vipd.sh BUILD LINK short.sh BUILD_DIR MPITEST
 set -u
 MPI_DIR=$(cd "$(dirname "$0")" && pwd)

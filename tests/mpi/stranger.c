@@ -1,8 +1,8 @@
 /*
- * A VIPL program that calls endpoints of the provider `via` that match tags, for strangers.sh. It pretends to be each
- * of these endpoints, but has no keys of their addresses. Every call must be rejected.
+ * For strangers.sh: a VIPL program that asks tag-matching endpoints of the provider `via` for
+ * connections. It pretends to be such an endpoint, but has no keys. All requests must be rejected.
  * usage: mpi_stranger PORT...
- *        mpi_stranger wait FIRST LAST    wait at the discriminators of these ports until the input ends
+ *        mpi_stranger wait FIRST LAST    wait at the discriminators of these ports until input ends
  */
 #include <arpa/inet.h>
 #include <stdint.h>
@@ -10,7 +10,7 @@
 
 #include "tests/lib/stranger.h"
 
-/* The private data of a call: the provider's part (struct via_hello), then the channel's (struct via_channel_hello). */
+/* Private data of a connection request: struct via_hello, then struct via_channel_hello (ofi/). */
 struct said {
     uint8_t version, user_bytes;
     uint16_t posted;

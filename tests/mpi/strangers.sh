@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A stranger calls endpoints that match tags: its calls are rejected, and the endpoints go on. As root the stranger is
-# another user; otherwise it is the same user. As root a second stranger listens at the discriminators of 12 of the 16
-# ports that the kernel chooses from: the endpoints must find the other 4.
+# A stranger calls endpoints that match tags. Its calls must be rejected, and the endpoints must
+# still work. As root: the stranger is another user, and a second stranger listens at 12 of the 16
+# discriminators of ports that the kernel may choose. The endpoints must find the other 4.
 # usage: two_vipd.sh BUILD LINK strangers.sh BUILD_DIR RDMTEST STRANGER
 set -u
 export FI_PROVIDER_PATH=$1/ofi VIPD_RUNTIME_DIR=$VIPD_RUNTIME_DIR_A

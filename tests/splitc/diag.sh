@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests each diagnostic of the translator once. The comments of the files in diag/ contain the expected messages in
-# their order, each as "want: LINE:COLUMN: KIND: TEXT". A file without such a comment must cause no message.
+# Tests each diagnostic of the translator once. Comments in the files of diag/ have the expected
+# messages, in order, each as "want: LINE:COLUMN: KIND: TEXT". Other files must cause no message.
 # usage: diag.sh BUILD_DIR
 set -u
 here=$(cd "$(dirname "$0")" && pwd)

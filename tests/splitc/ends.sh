@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests the ends of jobs: exit with a code in one process, exit(0) in all, a killed process. Also tests the errors that
-# SPLITC_DEBUG finds, and that the progress thread serves other processes.
+# Ends of jobs: one process exits with a code, all exit with 0, a process is killed. Tests also the
+# errors that SPLITC_DEBUG finds, and that the progress thread serves other processes.
 # usage: ends.sh BUILD_DIR
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -37,8 +37,8 @@ SPLITC_HEAP=1 expect 0 'process 0 is done' zero
 SPLITC_DEVICE=none expect 1 'cannot open the NIC' zero
 SPLITC_DEVICE=vip0 expect 0 'process 2 is done' zero
 SPLITC_HEAP=x expect 1 'SPLITC_HEAP is x' zero
-# With less address space than the heap needs, the message must say what to do. (With so little address space the
-# address sanitizer does not start.)
+# If the address space is smaller than the heap, the message must say what to do. (The address
+# sanitizer cannot start with so little address space.)
 if ! grep -q '^VIP_SANITIZE:STRING=address' "$build/CMakeCache.txt"; then
     (
         ulimit -v 16000000

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks that ordinary C passes through the translator unchanged, byte for byte: the project's own sources, preprocessed
-# as in the build, and each header of the C library in one of three dialects; at least 100,000 lines. For some files of
-# the project gcc's assembler text is compared as well.
+# The translator must not change a byte of ordinary C: of the project's sources, preprocessed as in
+# the build, and of each header of the C library in one of three dialects, at least 100,000 lines.
+# For some sources the script also compares gcc's assembler text.
 # usage: identity.sh BUILD_DIR [all] [FOLDER...]
 #   all: every folder and dialect, and the assembler text of every source (takes a quarter of an hour)
 #   FOLDER: only these folders ("headers": the headers of the C library)
@@ -56,7 +56,7 @@ same() {
     }
 }
 
-# List the C sources of these folders, each with the build's command to preprocess it: "FILE<tab>WORD WORD...".
+# List the C sources of these folders, each with its command to preprocess it: "FILE<tab>WORD...".
 python3 -B - "$build/compile_commands.json" "$PWD" $chosen >"$work/sources" <<'E1' || exit 1
 import json, os, shlex, sys
 
@@ -114,7 +114,7 @@ if [[ " $chosen " == *" headers "* ]]; then
 fi
 echo "identity: $own sources ($own_lines lines) and $((files - own)) headers in dialects ($((lines - own_lines)) lines;" \
     "$without not alone), $lines lines, assembler text of $assembled"
-# The check must not pass if it has looked at too little.
+# Fail if too few files were compared.
 if [ $# -eq 0 ]; then
     [ "$own" -ge 60 ] && [ $((files - own)) -ge 100 ] && [ "$lines" -ge 100000 ] && [ $assembled -ge 4 ] || {
         echo "too little was looked at"

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Tests the output of splitcc: the files that gcc's options promise, gcc's messages with the user's lines, line numbers
-# for the debugger, one conditional jump for a local access. For a failure it shows the command and its output.
+# Tests the output of splitcc: the files that gcc's options ask for; gcc's messages and the
+# debugger's lines must name the user's lines; a local access is one conditional jump. After a
+# failure the script shows the command and its output.
 # usage: output.sh BUILD_DIR
 set -u
 build=$(realpath "${1:?build directory}")
 splitcc=$build/splitc/splitcc
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-# Remove the caller's environment from the test: languages, gcc's variables, a job.
+# The caller's environment (language, gcc's variables, a job) must not change the test.
 export LC_ALL=C HOME=$work
 umask 022
 for name in $(compgen -e); do
@@ -102,7 +103,7 @@ good "-E" "$splitcc" -E a.sc
 said out '\]::'
 good "--translate" "$splitcc" --translate a.sc
 said out sc_spread_enter
-# gcc breaks lines of dependencies by their length; compare one word per line.
+# gcc breaks the lines of dependencies at any word, so put each word on its own line.
 good "-MMD" "$splitcc" -w -MMD -c a.sc
 tr -s ' \\\n' '\n' <a.d >words
 has words '^a\.o:$' && has words '^a\.sc$' && has words '^h\.h$'
@@ -129,14 +130,14 @@ refused "an error in the program" "$splitcc" -c bad.sc
 refused "a missing file" "$splitcc" -c nothing.sc
 refused "no input" "$splitcc"
 
-# ---- temporary files that are left, and folders that cannot be written ----
+# ---- temporary files must be removed; folders that cannot be written ----
 mkdir tmp
 good "another TMPDIR" env TMPDIR="$work/files/tmp" "$splitcc" -w -c a.sc
 good "a relative TMPDIR" env TMPDIR=tmp "$splitcc" -w -c a.sc
 refused "an error, another TMPDIR" env TMPDIR="$work/files/tmp" "$splitcc" -c bad.sc
 refused "a TMPDIR that is not there" env TMPDIR="$work/none" "$splitcc" -w -c a.sc
 said err 'No such file or directory'
-# A compiler that waits until splitcc gets a signal.
+# splitcc gets a signal while the compiler runs: this compiler only waits.
 printf '#!/bin/sh\necho >started\nexec sleep 100\n' >slow && chmod +x slow
 TMPDIR=$work/files/tmp SPLITCC_GCC=$work/files/slow "$splitcc" -c a.sc 2>"$work/log/err" &
 pid=$!
@@ -158,7 +159,7 @@ refused "an error, to a pipe" "$splitcc" --translate -o pipe bad.sc
 kill "$pid" 2>"$work/log/kill"
 wait "$pid"
 
-# ---- gcc's messages and the line table name the user's lines, also behind replaced text ----
+# ---- gcc's messages and the line table name the user's lines, also after replaced text ----
 cat >w.sc <<'E1'
 int *global g;
 int f(int *global a,

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The programs of tests/splitc/programs, tests/splitc/old and examples/splitc, each compiled once and run as jobs of
-# several sizes. A program checks itself; it fails by its exit status.
+# Compiles each program of tests/splitc/programs, tests/splitc/old and examples/splitc once, and
+# runs it as jobs of several sizes. A program checks itself and shows errors by its exit status.
 # usage: programs.sh BUILD_DIR loop|udp|lossy "SIZES" [NAME...]
-#   loop: all processes on one vipd; udp: odd processes on a second vipd; lossy: udp with 2 % of the packets lost
+#   loop: one vipd; udp: odd processes use a second vipd; lossy: udp with 2 % of the packets lost
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Jobs of Split-C on two hosts go on, and lose nothing, although each vipd ends again and again meanwhile.
+# Jobs of Split-C on two hosts must lose nothing, although each vipd ends several times meanwhile.
 # usage: restarts.sh BUILD_DIR [TIMES]
 set -u
 cd "$(dirname "$0")/../.." || exit 1

@@ -1,15 +1,15 @@
 /*
- * A VIPL program that calls the processes of a Split-C job, for strangers.sh. It is not one of the processes, or it is
- * one and lies about itself.
+ * For strangers.sh: a VIPL program that calls processes of a Split-C job (asks for connections).
+ * It is no process of the job, or it is one and lies about itself. All calls must be rejected.
  *
  *   stranger PID FIRST LAST PROCS NUMBER...
- *       Calls each discriminator NUMBER as each of PROCS processes: with the number of the job that amrun PID
- *       began between the seconds FIRST and LAST; and, from an address of the largest length, without proof and
- *       with a proof by its own key. Every call must be rejected.
+ *       Calls each discriminator NUMBER as each of PROCS processes. Some calls have the number of a
+ *       job that amrun PID began between the seconds FIRST and LAST. Other calls come from an
+ *       address of the largest length, without a proof or with a proof by a wrong key.
  *   stranger member DONE
- *       Joins the job as its last process, so it has the keys, and calls process 0: as process 1 from another
- *       address; then as itself, on VIs of a level that process 0 cannot accept. Every call must be
- *       rejected. Then it makes the file DONE and ends with the others.
+ *       Joins the job as its last process, so it has the keys. It calls process 0 as process 1 from
+ *       another address, then as itself on VIs of a level that process 0 cannot accept. Then it
+ *       makes the file DONE and ends with the other processes.
  */
 #include <fcntl.h>
 #include <stdint.h>
@@ -20,7 +20,7 @@
 #include "splitc/lib/rt.h"
 #include "tests/lib/stranger.h"
 
-/* FNV-1a of the launcher's name, as in job_number(). */
+/* The number of a job: FNV-1a of the launcher's name, as in job_number(). */
 static uint64_t number_of(const char *pid, long second)
 {
     uint64_t hash = 14695981039346656037u;
@@ -32,7 +32,7 @@ static uint64_t number_of(const char *pid, long second)
     return hash;
 }
 
-/* Call with data that every user can know: the job's number, which is public, and a rank. */
+/* Call with data that every user can know: the number of the job, and a rank. */
 static void call_by_number(union address *to, int rank, uint64_t job)
 {
     struct {
@@ -78,7 +78,7 @@ static int be_a_stranger(int argc, char **argv)
     open_nic();
     like_theirs.MaxTransferSize = RT_MESSAGE_BYTES;
     for (int i = 5; i < argc; i++) {
-        /* vipctl shows the bytes of the number in the order of memory. */
+        /* NUMBER is from vipctl, which shows the bytes in the order of memory. So swap them. */
         uint64_t number = __builtin_bswap64(strtoull(argv[i], NULL, 16));
         union address to;
 

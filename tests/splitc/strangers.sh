@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Strangers call the processes of a job: a program of another user, which knows the job's name and the processes'
-# discriminators; and a process of the job that lies about itself. All their calls are rejected, and the job goes on and
-# ends well. A job in which all processes are connected no longer listens.
-# As root the job and the stranger are two users; otherwise both are the same user.
+# The processes of a job must reject false calls, and the job must end well. The calls come from a
+# program of another user, which knows the job's name and the discriminators, and from a process of
+# the job that lies about itself. When all processes are connected, the job must no longer listen.
+# If root runs the script, the job and the stranger are two users.
 # usage: strangers.sh BUILD_DIR
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -32,12 +32,12 @@ else
 fi
 bad=0
 
-# Put the discriminators on which processes listen into `numbers`.
+# Put the discriminators of all listeners into `numbers`.
 listening() {
     mapfile -t numbers < <("$build/tools/vipctl" show listen --raw | awk '$3 == "listener" {print $4}')
 }
 
-# ended NAME PID: wait for a job; it must have ended well.
+# ended NAME PID: wait for a job, which must end with status 0.
 ended() {
     wait "$2"
     local status=$?
@@ -48,7 +48,7 @@ ended() {
     }
 }
 
-# 1. A stranger and a job of three processes. The stranger gets the discriminators of the processes and the job's name.
+# 1. A stranger that knows the job's name and the discriminators calls a job of three processes.
 first=$(date +%s)
 "${owner[@]}" ./amrun -n 3 ./job "$PWD/go" 3 "$PWD/over" >alone.out 2>&1 </dev/null &
 job=$!
@@ -73,7 +73,7 @@ done
 touch over
 ended alone $job
 
-# 2. The last process of a job of three lies, and is on the other host.
+# 2. In a job of three processes the last process, which is on host B, lies about itself.
 cat >member <<'END'
 #!/bin/sh
 if [ "$PMI_RANK" = 2 ]; then

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# VIPD_AUTOSTART=1: a program that finds no vipd starts one; two programs at once start only one, which serves both and
-# ends by itself when no program uses it. Without the variable the error message names the variable.
-# A line in the user's configuration has the same effect as the variable.
+# VIPD_AUTOSTART=1: a program that finds no vipd starts a vipd. Two programs that start at the same
+# time start only one vipd, which serves both and ends when no program uses it. Without the variable
+# the error message names it. A line in the user's configuration has the same effect.
 # usage: autostart.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -34,7 +34,7 @@ gone() {
     wrong "vipd stays although nobody uses it"
 }
 
-# A vipd of this build, found by PATH; its configuration uses no port, so it does not disturb other tests.
+# PATH leads to a vipd of this build. Its configuration has no port, so no other test is disturbed.
 mkdir "$WORK/bin" "$WORK/run"
 printf '[nic:vip0]\nlink = loop\n' >"$WORK/u.conf"
 cat >"$WORK/bin/vipd" <<SH
@@ -66,7 +66,7 @@ pid=$(cat "$WORK/run/vipd.lock")
 gone # vipd ends by itself, because no program uses it
 
 export VIPD_AUTOSTART=1
-# A vipd inherits a limit of file sizes: the error names this limit, or the library's own limit.
+# The program and the started vipd have a limit of file sizes (ulimit -f). The error must name it.
 (ulimit -f 1048576 && exec "$vipperf" cost --iters 1) >"$WORK/out" 2>&1 && wrong "a file of any size under ulimit -f"
 grep -q "RLIMIT_FSIZE" "$WORK/out" || wrong "ulimit -f: $(cat "$WORK/out")"
 pid=$(cat "$WORK/run/vipd.lock")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The arrows between the boxes point one way (doc/architecture.md): every #include of one of our own
+# The folders depend on each other in one direction only (doc/architecture.md): each #include of our
 # files must be in the table below, and the engine's library may need only the symbols of a list.
 # usage: boxes.sh BUILD_DIR
 set -u
@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../.." || exit 1
 build=${1:?build directory}
 bad=0
 
-# Prints the prefixes that the files of a box may include, besides the box itself.
+# Prints the prefixes of the files of other folders that a folder's files may include.
 allowed() {
     case $1 in
     proto) echo "" ;;
@@ -30,7 +30,6 @@ allowed() {
     esac
 }
 
-# Check all includes of a box, as lines "FILE INCLUDED".
 check_box() {
     local box=$1 may file included prefix ok
     may="$box $(allowed "$box")"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The Ethernet link over veth between two namespaces: verified transfers with small and jumbo frames,
-# with and without loss, in a VLAN; other traffic on the interface; frames that must be
-# dropped; an interface that goes down, disappears and returns; vipd without CAP_NET_RAW and with this capability only.
+# The Ethernet link over veth between two namespaces: verified transfers with small and jumbo
+# frames, with and without loss, in a VLAN; other traffic on the interface; frames that vipd must
+# drop; an interface that goes down or is made again; vipd without CAP_NET_RAW, and only with it.
 # usage: ether.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -70,7 +70,7 @@ interface = $if_a"
 interface = $if_b
 announce = found-b.example.org"
     daemon_start B - - "$@" || exit 1
-    # The kernel may take a second to report the carrier.
+    # The kernel may report the carrier a second late.
     state_is A up
     state_is B up
     VIPD_RUNTIME_DIR=$WORK/B $(host_prefix B) "$vipperf" serve >"$WORK/serve.log" 2>&1 &
@@ -150,7 +150,7 @@ giver=$!
 run "a transfer with TCP beside it" bw $mac_b --op send --size 1048576 --bytes 64M
 wait $giver || failed "TCP beside: $(cat "$WORK/give.txt")"
 wait $taker || failed "TCP beside: $(cat "$WORK/take.txt")"
-# Both compete for one wire, so TCP may have to send a segment again; no byte may be wrong or missing.
+# TCP and vipd share one wire, so TCP may send a segment again. But all bytes must arrive intact.
 if grep -qx '100000000 bytes' "$WORK/take.txt"; then
     echo "TCP beside it: 100000000 bytes intact, segments $(cat "$WORK/give.txt")"
 else
@@ -173,7 +173,7 @@ at_least B tx_announces 1
 at_least A rx_announces 1
 perf lat nobody-here --iters 1 >"$WORK/run.log" 2>&1 && failed "nobody was found"
 grep -q 'nor known to a host on this medium' "$WORK/run.log" || failed "who nobody is: $(cat "$WORK/run.log")"
-# A host that asks a thousand times gets a few answers; the other questions and the malformed ones are counted.
+# A host that asks a thousand times gets a few answers. vipd counts other and malformed questions.
 before=$(counter B tx_announces)
 in_namespace "$NS_A" "$frames" ask "$if_a" found-b 1000 || failed "asking"
 run "after a flood of questions" lat found-b --iters 500
@@ -228,7 +228,7 @@ state_is A up
 state_is B up
 run "removed and made again with jumbo frames" bw $mac_b --size 65536 --random-sizes --iters 2000
 
-# A host with an MTU below that of the wire: longer frames are not packets for this host.
+# B's `mtu` is below the MTU of the wire. B must drop frames that are longer.
 daemons_end
 cables 9000 off
 start "mtu = 1500"
@@ -257,7 +257,7 @@ announce = twice" daemon_start B - - "[nic:vip1]" "link = ether" "interface = $i
     at_least A drop_peer_dispute 1
     grep -q 'two cards are called "twice".*another name' "$WORK/A.log" || failed "nothing is said of two cards"
     explains A twice "at $(sed -n 's/.*called "twice": \([0-9a-f:]*\), which answered first.*/\1/p' "$WORK/A.log"), "
-    # Two vipd on one interface with the same EtherType disturb each other, so the second vipd reports it.
+    # Two vipd on one interface with one EtherType disturb each other. The second must report this.
     NETNS_C=$NS_A DAEMON_NIC="link = ether
 interface = $if_a" daemon_start C - - || exit 1
     grep -q 'another program takes frames of EtherType 88b5' "$WORK/C.log" || failed "C does not see A's socket"
@@ -268,7 +268,7 @@ else
 fi
 daemons_end
 
-# Without the capability; a NIC over UDP in the same vipd must come up.
+# Without the capability a NIC over UDP in the same vipd must still work.
 daemons_begin "$build/vipd"
 VIPD=$build/vipd/vipd
 udp="[nic:vip1]
@@ -284,7 +284,7 @@ grep -q 'lacks the capability CAP_NET_RAW.*setcap cap_net_raw+ep /.*vipd"' "$WOR
 grep -q '^vip1 *up *udp' "$WORK/show.txt" || failed "the other NIC is not up"
 daemon_stop A
 
-# An ordinary user with this capability only. The program may lie in a folder that only root can read, so copy it.
+# A user with this capability only. Copy vipd: the user may be unable to read the build folder.
 cp "$VIPD" "$WORK/vipd"
 chmod 755 "$WORK" "$WORK/vipd"
 rm -rf "$WORK/A" # the lock in it belongs to root

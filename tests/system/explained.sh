@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Five faults and the tools' messages about them: a rejected registration, a refused
-# connection, a broken VI, a missing capability, a full quota. Each message must name the request, the limit or the
-# cause, and the remedy. doc/operations.md has the transcripts (a second argument prints them).
+# Five faults, and what the tools say about them: a rejected registration, a refused connection, a
+# broken VI, a missing capability, a full quota. Each message must name the cause or the limit, the
+# request that failed, and the remedy. doc/operations.md shows these commands with their output
+# (with `show` this script prints them).
 # usage: explained.sh BUILD_DIR [show]
 set -u
 cd "$(dirname "$0")/../.." || exit 1

@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# Real faults under checked programs (tests/lib/churn.c): programs and vipd killed at
-# random points, stopped and continued; vipd restarted; the link taken down, its address removed; limits
-# of descriptors and memory reached in vipd and in programs; no room for logs or in the runtime directory.
+# Real faults while checked programs (tests/lib/churn.c) run: programs and vipd are killed at random
+# points, or stopped and continued; vipd is restarted; the link goes down, its address is removed;
+# vipd or programs reach limits of descriptors and memory; a disk is full.
 #
-# In every case the programs themselves check bytes, codes, states and progress. This
-# script checks that work goes on within LIMIT_S afterwards. When the programs have ended, every
-# gauge that vipctl shows must have its old value: sessions, VIs, CQs, regions, registered bytes, waits,
-# connections, kept packets, descriptors, memory.
+# The programs themselves check bytes, codes, states and progress. This script checks that work goes
+# on within LIMIT_S after each fault. When the programs have ended, all gauges of vipctl must have
+# their old values: sessions, VIs, CQs, regions, connections, held packets, descriptors, memory.
 # usage: faults.sh BUILD_DIR [ROUNDS [SEED [CASE...]]]      long form: faults.sh build/dev 50
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -22,7 +21,7 @@ trap 'exit 130' INT TERM
 echo "seed $seed"
 RANDOM=$seed
 
-# vipd notices silence after 2 s at the latest, so an outage of 0.6 s must cut no connection.
+# vipd ends a connection after 2 s of silence. So an outage of 0.6 s (short_s) must end none.
 settings=("[reliability]" "peer_dead = 2s" "keepalive = 500ms" "conn_timeout = 2s"
     "accept_timeout = 1500ms" "[daemon]" "log_level = debug")
 short_s=0.6
@@ -54,8 +53,8 @@ programs_stopped() {
         goes_on
     done
     no_cuts
-    # Longer than every limit: a stopped program that would have to place memory may lose its
-    # connection, but nothing else may fail.
+    # The stop is longer than every limit. The stopped program may lose its connection, if vipd
+    # needs the program to place bytes in memory. Nothing else may fail.
     kill -STOP "${PROGRAM_PID[1]}"
     sleep $long_s
     kill -CONT "${PROGRAM_PID[1]}"
@@ -149,7 +148,7 @@ address_removed() {
 
 # ---- limits -----------------------------------------------------------------------------------
 
-# vipd gets no further descriptor: existing connections stay, and new programs get the reason.
+# vipd may open no more descriptors. Connections must stay, and new programs must get the reason.
 vipd_descriptors() {
     local have used
     pair_hold
@@ -171,8 +170,8 @@ vipd_descriptors() {
     goes_on
 }
 
-# Unread descriptors in sockets count for their user. If there are more of them than vipd may
-# open, the kernel does not let vipd send a descriptor: new programs must get the reason.
+# The kernel counts descriptors that a user has sent and no process has received. If there are more
+# of them than vipd may open, vipd can send no descriptor. Then new programs must get the reason.
 descriptors_unread() {
     local have flood
     pair_hold
@@ -199,7 +198,7 @@ program_descriptors() {
     done
 }
 
-# vipd and libvipl lock no memory: with a limit of 0 everything works.
+# vipd and libvipl lock no memory, so everything must work with a limit of 0 for locked memory.
 memory_locked() {
     local was
     was=$(prlimit --pid "${DAEMON_PID[B]}" --memlock --output SOFT --noheadings)
@@ -210,7 +209,7 @@ memory_locked() {
     prlimit --pid "${DAEMON_PID[B]}" --memlock="$was:"
 }
 
-# vipd gets no further memory, first with an idle connection, then while programs work.
+# vipd can get no more memory, first with an idle connection, then while programs work.
 vipd_memory() {
     local have
     pair_hold
@@ -249,8 +248,8 @@ log_full() {
     await_line "$WORK/small/B.log" ' opened vip0'
 }
 
-# vipd starts in a directory without room: it must report that and end. With room it must start. After that, the next
-# vipd needs no more room there.
+# A vipd that starts in a directory without room must report this and end. With room vipd must
+# start. A later vipd in the same directory needs no more room.
 runtime_full() {
     local dir=$WORK/small/run config=$WORK/small.conf what
     printf '[nic:vip0]\nlink = loop\n' >"$config"
@@ -279,8 +278,8 @@ runtime_full() {
     rm -rf "$dir" "$WORK/small/fill"
 }
 
-# After a vipd is killed, the other vipd tells its host for 20 s that the connections have ended. So these cases come
-# first, and at the end no memory of that remains.
+# After a vipd is killed, the other vipd repeats its CLOSE messages for 20 s, and keeps memory for
+# this. The cases that kill a vipd come first, so at the end this memory is free.
 cases=(vipd_killed everything_killed vipd_terminated programs_killed programs_stopped vipd_stopped
     link_down address_removed vipd_descriptors descriptors_unread program_descriptors memory_locked
     vipd_memory program_memory log_full runtime_full)

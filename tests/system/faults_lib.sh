@@ -1,6 +1,6 @@
-# For faults.sh: two vipd, the programs that use them, and the state that must be as before. Sourced by bash.
-# Owns $bad, $sanitized (not empty in a build with sanitizers), $small (not empty: $WORK/small is a file
-# system of 256 KiB and 64 inodes), and the processes.
+# Functions for faults.sh: start two vipd and their programs, and compare vipd's state before and
+# after a fault. Sourced by bash. Owns the processes, $bad, $sanitized (not empty in a build with
+# sanitizers), and $small (not empty: $WORK/small is a file system of 256 KiB and 64 inodes).
 
 PROGRAMS=4     # 0 and 2: server on B, client on A; 1 and 3 the other way round
 LIMIT_S=120    # seconds; ends a test that hangs. Work goes on much earlier: vipd notices silence after 2 s
@@ -55,7 +55,7 @@ faults_begin() {
         echo "(left out: limits of memory, which the sanitizer's own does not survive)"
     faults_daemon A
     faults_daemon B
-    # Run everything once, because a first use leaves memory (caches of the allocator); then record the state.
+    # Run everything once before the state is recorded, because a first use fills allocator caches.
     programs_start
     goes_on
     sleep 1
@@ -143,7 +143,7 @@ await_line() { # await_line FILE PATTERN
     return 1
 }
 
-# Wait until every program has completed connections that began after now (the first one may have begun before).
+# Wait until every program has completed three more connections (the first may have begun earlier).
 goes_on() {
     local i deadline=$((SECONDS + LIMIT_S)) before=()
     for ((i = 0; i < PROGRAMS; i++)); do
@@ -177,8 +177,9 @@ no_cuts() {
     done
 }
 
-# Each of these clients must report the end of its connection, or a failed attempt to make one. In one of sixteen
-# rounds a client opens its NIC again; if its vipd was killed at that moment, VipOpenNic fails instead.
+# Each of these clients must report the end of its connection, or a failed attempt to connect. In
+# one of sixteen rounds a client opens its NIC again. If its vipd is killed at that moment, the
+# client reports that VipOpenNic has failed.
 told() { # told CLIENT...
     local i deadline=$((SECONDS + LIMIT_S))
     for i in "$@"; do
@@ -247,7 +248,7 @@ opens_or_says_why() { # opens_or_says_why WHAT PREFIX...
     wait $pid 2>/dev/null
     status=$?
     grep -q '^blocked' "$WORK/open.log" && return
-    # The loader prints its own sentence when it lacks something.
+    # The dynamic loader has its own message if it gets no memory or no descriptor.
     [ $status -eq 127 ] && grep -q 'loading shared libraries' "$WORK/open.log" && return
     [ $status -eq 1 ] && grep -qE '^failed Vip[A-Za-z]+ code 3: .{10,}' "$WORK/open.log" && return
     failed "a program $what ended with status $status: $(cat "$WORK/open.log")"
@@ -257,7 +258,7 @@ processor_ms() { awk '{print ($14 + $15) * 10}' "/proc/$1/stat"; } # ticks are 1
 
 # ---- gauges ---------------------------------------------------------------------------------------
 
-# All gauges; the view `clients` would contain vipctl itself.
+# Prints all gauges that must be as before. (The view `clients` would contain vipctl itself.)
 gauges() { # gauges HOST
     in_host "$1" "$build/tools/vipctl" show stats --json |
         jq -r '.counters[] | select(.kind == "gauge") |
@@ -269,15 +270,15 @@ memory_of() { # memory_of HOST NAME
         jq "[.counters[] | select(.name == \"$2\") | .value] | add"
 }
 
-# The allocator's memory in use, without the connection manager's, which remembers ends for a time, and without
-# free packet buffers that a link keeps.
+# Prints vipd's heap in use, mapped and resident memory. The heap does not count the connection
+# manager, which keeps ended connections for a time, and a link's free packet buffers.
 memory() { # memory HOST
     echo $(($(memory_of "$1" memory_heap) - $(memory_of "$1" cm_bytes) - $(memory_of "$1" rx_spare_bytes))) \
         "$(memory_of "$1" memory_mapped)" "$(memory_of "$1" memory_resident)"
 }
 
-# Limits: 128 KiB of heap (tables grow with use), 16 MiB of address space, 8 MiB of memory. Memory in use for
-# a moment, for example by the look itself, may be in one look; lost memory is in every look.
+# Compares with the recorded memory. Limits: 128 KiB more heap (tables grow with use), 16 MiB more
+# mapped, 8 MiB more resident memory. Looks several times, because the look itself uses memory.
 memory_back() { # memory_back HOST
     local was now
     [ -z "$sanitized" ] || return 0
@@ -326,7 +327,7 @@ fault() { # fault NAME: run this case, and compare the state before and after
     echo "$1: good, $((SECONDS - started)) s"
 }
 
-# Wait until the connection manager has forgotten all ends, also those about which it tells a dead peer for 20 s.
+# Wait until the connection managers keep no ended connection (to a dead peer they CLOSE for 20 s).
 everything_forgotten() {
     local host left
     current="the end"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Without work, vipd and a program blocked in VipCQWait use no processor time: the kernel's
-# account of each thread does not change for a second (except a few microseconds for signals). On a busy machine
-# that takes a while, so one such second of 30 is enough: a thread that polls has no such second.
+# vipd without work, and a program that waits in VipCQWait, must use no processor time. The kernel's
+# account of the threads may grow by 200 us at most in a second. Of 30 seconds one such second is
+# enough, because other load may disturb. A thread that polls has no such second.
 # usage: idle.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1

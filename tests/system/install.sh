@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The ordinary installation works: `cmake --install` into a prefix gives the promised files, the
-# tools run from there, a program builds with pkg-config and with the CMake package, and `vipl.so`
-# can be loaded at run time as old programs do.
+# `cmake --install` into a prefix must install the documented files. The tools must run from there.
+# A program must build with pkg-config and with the CMake package. A program must be able to load
+# `vipl.so` at run time, as old programs do.
 # usage: install.sh BUILD_DIR (a release build)
 set -eu
 cd "$(dirname "$0")/../.."
@@ -18,10 +18,10 @@ for file in sbin/vipd bin/vipctl bin/vipperf bin/amrun include/vipl.h include/vi
     include/am_amx.h include/vipam/ammpi.h lib/libvipam.so lib/pkgconfig/vipam.pc lib/cmake/vipl/viplConfig.cmake; do
     [ -e "$P/$file" ] || { echo "missing after installation: $file"; exit 1; }
 done
-# A Split-C program, from its source to its output, with the installed files and no others.
+# Build and run a Split-C program with the installed files only.
 "$P/bin/splitcc" -O2 -std=gnu89 -w -o "$prefix/heat" examples/splitc/heat.sc -lm
 "$prefix/heat"
-# The MPI provider is there if the build found libfabric, and libfabric loads it from there.
+# If the build found libfabric, the MPI provider is installed, and libfabric must load it.
 if [ -e "$build/ofi/libvipl-fi.so" ]; then
     FI_PROVIDER_PATH=$P/lib/libfabric fi_info -l | grep -qx 'via:' || {
         echo "libfabric does not load $P/lib/libfabric/libvipl-fi.so"

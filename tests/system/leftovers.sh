@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# A killed run of ./check leaves processes, namespaces, mounted file systems and files. The next run must remove
-# them, and must not touch those of a living run (scripts/own.sh). Ports and seeds of tests do not collide.
+# A killed run of ./check leaves processes, namespaces, mounted file systems and files. The next run
+# must remove them, and must not touch those of a run that has not ended (scripts/own.sh). No two
+# tests may get the same port or seed.
 # usage: leftovers.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -25,7 +26,7 @@ until_there() { # until_there FILE
 export VIP_RUNS=$WORK/runs
 mkdir "$VIP_RUNS"
 
-# A run like that of ./check: with a vipd and, if this user may make them, a namespace and a file system.
+# A run, as of ./check, with a vipd and, if this user may make them, a namespace and a file system.
 cat >"$WORK/run.sh" <<'RUN'
 . scripts/daemons.sh
 . tests/lib/namespaces.sh
@@ -44,7 +45,7 @@ run_end
 RUN
 run() { # run NAME: sets pid
     mkfifo "$WORK/$1.go"
-    # Open for writing, too, so that the script waits for a line and not for a writer.
+    # `<>` opens the fifo for reading and writing. With `<` the open itself would wait for a writer.
     env -u VIP_RUN bash "$WORK/run.sh" "$build" "$WORK/$1" "$WORK/$1.go" 2>"$WORK/$1.err" <>"$WORK/$1.go" &
     pid=$!
     track $pid
@@ -80,7 +81,7 @@ there "${beside[@]}" || wrong "the end of a run has taken something from another
 echo >"$WORK/beside.go"
 wait "$pid" || wrong "the run beside it ended with status $?"
 
-# No two processes have the same port at the same time; a process that ends gives its port back.
+# No two processes have one port at the same time. When a process has ended, its port is free again.
 ports() { bash -c '. scripts/own.sh; port_take && echo "$port"; read -r _' <"$1"; }
 mkfifo "$WORK/hold"
 for i in 1 2 3; do
@@ -94,7 +95,7 @@ done
 [ "$(cat "$WORK"/port.? | sort -u | wc -l)" -eq 3 ] || wrong "ports are taken twice: $(cat "$WORK"/port.?)"
 printf '\n\n\n' >&8
 
-# Seeds: the same for the same test of a run, others for other tests and other runs.
+# A test has the same seed each time in one run. Other tests and other runs have other seeds.
 [ "$(VIP_SEED=5 own_seed a)" = "$(VIP_SEED=5 own_seed a)" ] || wrong "a seed does not repeat"
 [ "$(VIP_SEED=5 own_seed a)" != "$(VIP_SEED=5 own_seed b)" ] || wrong "two tests have one seed"
 [ "$(VIP_SEED=5 own_seed a)" != "$(VIP_SEED=6 own_seed a)" ] || wrong "two runs have one seed"

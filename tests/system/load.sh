@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# A busy machine: 20 busy processes, half of which dirty memory, beside two vipd with 16 connections of mixed
-# traffic, every byte compared. No connection may be lost for SECONDS. Meanwhile new programs connect: with
-# VipConnectRequest and 5 s, as a job of Active Messages, and with connected endpoints of libfabric (FI_EP_MSG). All
-# of them must succeed. At the end it prints vipd's longest gaps between two turns.
-# For ./check --long: the test takes all processors for SECONDS.
+# A busy machine: 20 busy processes (half of them write to memory all the time), and two vipd with
+# 16 connections of mixed traffic, every byte compared. No connection may be lost for SECONDS.
+# Meanwhile new programs connect: with VipConnectRequest and a limit of 5 s, as a job of Active
+# Messages, and with connected endpoints of libfabric (FI_EP_MSG). All of them must succeed. At the
+# end the script prints vipd's longest gaps between two turns. Only ./check --long runs this test,
+# because it uses all processors for SECONDS.
 # usage: load.sh BUILD_DIR [SECONDS]
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -43,7 +44,7 @@ for host in a b; do
     done
 done
 
-# The same eight connections from each host to the other; one of them does not block.
+# Eight connections from each host to the other host. One of the eight clients does not block.
 clients=()
 client() { # client FROM TO ARGUMENTS...
     local from=$1 to=$2

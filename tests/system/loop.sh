@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# A NIC without a medium: two programs of one host connect through /dev/via_lo with no network
-# configured, with and without faults; one vipd serves three NICs of different links at the same
-# time.
+# A NIC without a medium: two programs of one host connect through /dev/via_lo without a configured
+# network, with and without faults. One vipd also serves three NICs with different links.
 # usage: loop.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -50,7 +49,7 @@ for faults in none loss=1%,dup=1%,reorder=1%,corrupt=1%,seed=42; do
     daemons_end
 done
 
-# Direct rings between the programs: both fill and empty them at the same time.
+# Direct rings between the programs. Both programs send and receive at the same time.
 daemons_begin "$build/vipd"
 VIPD=$build/vipd/vipd
 DAEMON_NIC="link = loop" daemon_start A - - "[engine]" "direct = yes" || exit 1

@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
-# Bulk data and many messages over networks that lose, double and reorder packets, every byte compared.
-# Two namespaces joined by veth when root, two loopback addresses else; the damage is done by the `fault`
-# link on both sides.
-# LINK is udp, udp6, ether (MTU 1500), jumbo (raw Ethernet, MTU 9000), xdp or lo (one vipd, both ends in it).
-# With `bulk` nothing but VOLUME in two ways, sends and a program that polls, RDMA Writes and one that blocks,
-# with 1 % loss.
+# Bulk data and many messages over networks that lose, double and reorder packets, every byte
+# compared. If root runs the script, the hosts are two namespaces joined by veth, otherwise two
+# loopback addresses. Both vipd plant the faults (`faults =`). LINK is udp, udp6, ether (MTU 1500),
+# jumbo (raw Ethernet, MTU 9000), xdp or lo (both ends at one vipd). With `bulk` the script only
+# transfers VOLUME twice with 1 % loss: by sends and polling, and by RDMA Writes and blocking.
 # usage: loss.sh BUILD_DIR [VOLUME [MESSAGES [LINK [bulk]]]]    (1G and 100000 are the long form)
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -122,7 +121,7 @@ run() { # run WHAT ARGUMENTS...
     fi
 }
 
-# The damage was there: every kind of it was counted on the way, on the host that sends most.
+# Check that faults have happened: on host A, which sends most, each COUNTER must be more than 0.
 damaged() { # damaged COUNTER...
     local counter value
     for counter in "$@"; do
@@ -181,7 +180,7 @@ network loss=1% "$volume" "$messages" "send write" "poll block" fault_lost retra
 network loss=5% "$volume" $((messages / 5)) "send write" "block" fault_lost retransmits
 network dup=10%,reorder=5% "$volume" $((messages / 5)) "send write" "block" \
     fault_duplicated fault_reordered
-# Much slower: a small part is enough.
+# With 10 % loss traffic is much slower, so transfer less.
 network loss=10% 16M $((messages / 20)) "send write" "poll block" fault_lost retransmits
 
 [ $bad -eq 0 ] && echo "loss: everything arrived, in order and intact"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The manual pages: they can be built, mandoc finds no error or warning in them, and they mention every
-# function of the headers, every command and option of vipctl, every option of vipd, every key and every
-# statistic.
+# The manual pages can be built, and mandoc finds no error or warning in them. They mention every
+# function of the headers, every command and option of vipctl, every option of vipd, every
+# configuration key and every statistic.
 # usage: manuals.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Several NICs of different links in one vipd: raw Ethernet, UDP over IPv4 and UDP over IPv6 (link-local
-# addresses), each on its own interface between two namespaces, serve three clients at once. One
-# name means the right address on each NIC. Taking an interface down ends only the connections of its NIC,
-# and the NIC works again afterwards without a restart. NICs that cannot start are shown as down,
-# with the reason.
+# One vipd has three NICs: raw Ethernet, UDP over IPv4 and UDP over IPv6 (link-local addresses).
+# Each has its own interface between two namespaces. The NICs serve three clients at the same time.
+# The name of a host gives the right address on each NIC. If an interface goes down, only
+# connections of its NIC end; later the NIC works again without a restart of vipd. vipctl shows NICs
+# that cannot start as down, with the reason.
 # usage: nics.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -199,7 +199,7 @@ for victim in 0 1 2; do
     [ $bad -ne 0 ] || echo "${kinds[victim]} without its interface: its connection ended, the others did not"
 done
 
-# A new interface of the same name: the socket of a link-local address belongs to the old one.
+# A new interface has the same name, but the NIC's socket is bound to the old interface.
 in_namespace "$NS_A" ip link del "$(device A 2)"
 state_is vip2 "down (no such interface: $(device A 2))"
 cable 2

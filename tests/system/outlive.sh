@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# vipd is killed, stopped or taken over from again and again under a program, at either end of its connection, and
-# started anew, by this script or by a supervisor (tests/lib/supervisor.py). No message may be lost, come twice or out
-# of order, and the program must see no error. The hosts have UDP, or raw Ethernet if the machine allows namespaces.
-# At the end it says for how long no message came back around each end of a vipd; that judges nothing.
+# While two programs exchange messages, the vipd at either end is killed, stopped or taken over from
+# (vipd --takeover) many times. This script or a supervisor (tests/lib/supervisor.py) starts the
+# next vipd. No message may be lost, come twice or out of order, and the programs must see no error.
+# The hosts use UDP, or raw Ethernet if the machine allows namespaces. At the end the script prints
+# how long no message came back after each end of a vipd.
 # usage: outlive.sh BUILD_DIR [TIMES [traffic | waits | supervised | ethernet]]     TIMES as many ends of vipd
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -20,10 +21,9 @@ trap 'exit 130' INT TERM
 # Value of a counter of vipd A's NIC.
 stat_of() { in_host A "$vipctl" show stats | awk -v name="$1" '$2 == name { print $3 }'; }
 
-# Number of staged regions.
 staged() { for host in A B; do in_host $host "$vipctl" show mem kind=staged; done | grep -c ' staged '; }
 
-# one NAME WAY SERVER'S WORDS CLIENT'S WORDS: some ends of each vipd in this way under one connection
+# one NAME WAY SERVER'S WORDS CLIENT'S WORDS: traffic on a connection, while each vipd ends by WAY
 one() {
     local name="$1, $2" way=$2
     outlive_begin "$3" "$4" || failed "$name: $WRONG"
@@ -41,7 +41,7 @@ one() {
     echo "$name: $(tail -n 1 "$WORK/client.log")"
 }
 
-# ways NAME WAY: the programs wait for handlers, and on the file descriptor of a CQ; with staged memory
+# ways NAME WAY: programs with staged memory that use handlers or the file descriptor of a CQ
 ways() {
     one "$1, handlers and descriptor, staged sends" "$2" "cqfd" "notify staged"
     one "$1, descriptor and handlers, staged RDMA Writes and Reads" "$2" "notify staged write" "cqfd staged write read"
@@ -50,7 +50,7 @@ ways() {
 both_hosts() { hosts="A B" server_host=B direct=1; }
 one_host() { hosts=A server_host=A direct=1; }
 
-# begin [CONFIG LINES...]: start both vipd anew; with $below below a supervisor, and with $cable over Ethernet
+# begin [CONFIG LINES...]: start both vipd; $below = yes: by a supervisor; $cable: over Ethernet
 begin() {
     local host
     for host in A B; do
@@ -86,7 +86,7 @@ traffic() {
         one "one host, a ring" $how "" ""
         one "one host, a ring, completion queues" $how "cq" "cq"
         one "one host, a ring, small messages" $how "small" "small cq"
-        # Long enough that both programs sleep, on queues or on the CQ.
+        # With this pause between two messages both programs sleep, on queues or on the CQ.
         pause=0.5
         one "one host, a ring, programs that sleep" $how "small" "small cq"
         pause=0 direct=random
@@ -94,7 +94,7 @@ traffic() {
         one "one host, a ring, RDMA Writes and Reads" $how "cq write" "write read"
     done
     both_hosts
-    # For longer than peer_dead: the peer knows that the next vipd will come.
+    # The peer must wait for the next vipd, even if the next vipd starts later than peer_dead.
     begin "[reliability]" "outlive = 60s" "peer_dead = 3s" "conn_timeout = 3s"
     kept=$(cat "$WORK/gaps.SIGTERM")
     pause=7 hosts=B
@@ -118,7 +118,7 @@ waits() {
     done
 }
 
-# The next vipd gets its sockets from the supervisor, and starts when a program connects.
+# The supervisor starts the next vipd when a program connects, and gives it the old sockets.
 supervised() {
     ends=$times
     below=yes

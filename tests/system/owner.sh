@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Two users and a discriminator: the second user is refused; [listen] reserves names for users; an accepting program
-# learns the user of a request; vipctl shows only the user's own names; one user's requests leave room for others.
+# The owner of a discriminator (a "name"): vipd refuses a second user. [listen] reserves names for
+# users. A program that accepts learns the user of a request. vipctl shows a user only the user's
+# own names. The requests of one user leave room for those of other users.
 # usage: owner.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -65,7 +66,7 @@ until_said "$WORK/serve.log" "^user $thief$"
 as_in B $thief "$owner" connect 127.0.0.1:$port svc >"$WORK/connect" 2>&1
 until_said "$WORK/serve.log" "^user unknown"
 
-# What vipctl shows to other users.
+# vipctl shows the owner's name to the owner and to root, not to another user.
 for who in $own 0 $thief; do
     as_in A $who "$vipctl" show listen >"$WORK/show" 2>&1 || failed "show listen: $(cat "$WORK/show")"
     if [ "$who" = $thief ]; then
@@ -75,7 +76,7 @@ for who in $own 0 $thief; do
     fi
 done
 
-# A peer is shown to the user whose program is connected to it.
+# vipctl shows a peer to the user whose program is connected to it.
 as_own=(setpriv --reuid=$own --regid=$own --clear-groups "$vipperf")
 start_in A "$WORK/perf.log" "${as_own[@]}" serve --once
 until_said "$WORK/perf.log" ready
@@ -94,8 +95,8 @@ grep -q 127.0.0.2 "$WORK/show" && failed "another user's peer is shown: $(cat "$
 kill "$lat"
 wait "$lat"
 
-# A user makes 5,000 requests to itself and answers none: it gets an eighth of the pending requests (512), and the
-# server of another user still gets a request of a third user.
+# A user makes 5,000 requests to itself and answers none. vipd must keep only 512 of them (an eighth
+# of its pending requests), and the server of another user must get a request of a third user.
 pending() { in_host A "$vipctl" -rn -o value show stats name=cm_pending; }
 as_thief=(setpriv --reuid=$thief --regid=$thief --clear-groups "$owner")
 start_in A "$WORK/hold.log" "${as_thief[@]}" hold held
@@ -114,7 +115,7 @@ as_in A $third "$owner" connect 127.0.0.1 svc >"$WORK/connect" 2>&1
 until_said "$WORK/serve.log" "^user $third$"
 [ "$(pending)" = 512 ] || failed "$(pending) requests of one user wait, not 512"
 
-# A reload that reserves the name for another user ends the session that listens there; the other user can then listen.
+# A reload reserves the name for another user and so ends the listener. Then that user can listen.
 sed -i "s/^db-\* = .*/svc = $thief/" "$WORK/A.conf"
 in_host A "$vipctl" reload >"$WORK/reload" 2>&1 || failed "reload: $(cat "$WORK/reload")"
 for _ in $(seq 100); do

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# While vipd is away, and until the program is back, no other user can take the discriminator at
-# which a program waits: after SIGKILL, SIGTERM and vipd --takeover. Meanwhile a client that asks there
-# waits for the program. A bad file of owners is ignored.
-# Needs root for the users.
+# A program waits on a discriminator, and vipd ends (SIGKILL, SIGTERM, vipd --takeover). Until the
+# program waits again at the next vipd, no other user may take the discriminator. Meanwhile the
+# request of a client waits for the program. vipd ignores a bad file of owners. Needs root.
 # usage: owners.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -16,11 +15,11 @@ trap 'exit 130' INT TERM
     exit 77
 }
 
-# No functions: a signal must reach the program itself.
+# These are arrays and not functions, so that a signal reaches the program and not a shell.
 as_owner=(setpriv --reuid=2001 --regid=2001 --clear-groups)
 as_thief=(setpriv --reuid=2002 --regid=2002 --clear-groups)
 
-# Does the owner wait at a discriminator, within a minute?
+# True if the owner waits on the discriminator, within a minute.
 waits() {
     for _ in $(seq 1200); do
         in_host A "$build/tools/vipctl" show listen --raw | cut -f 3 | grep -qx wait && return 0
@@ -29,7 +28,7 @@ waits() {
     return 1
 }
 
-# Does the client's request for a connection wait? Ten looks in a row.
+# True if the client's request still waits at each of ten successive looks.
 asks() {
     local looks=0
     for _ in $(seq 1200); do

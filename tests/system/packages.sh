@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The long form of installation: builds the Debian packages, checks them with lintian, installs them into a
-# fresh Debian 12 root and uses them there: a vipd without privileges as its unit
-# describes it, check, ping, a transfer that survives a reload with a good and with a broken file, and
-# the orderly end; first by hand, then once more under the systemd of that root, booted in namespaces. There a transfer
-# survives restarts and an upgrade of vipd, too. Not part of ./check: it needs root, a mirror, and a quarter of an hour.
+# Builds the Debian packages, checks them with lintian, and installs them into a fresh Debian 12
+# root. There it starts a vipd without privileges, as the unit does, and uses check, ping, and a
+# transfer. The transfer must survive a reload with a good and with a broken file. Then vipd is
+# stopped. The same again under the systemd of that root, booted in namespaces: there a transfer
+# must also survive restarts and an upgrade of vipd. Needs root, a mirror, and a quarter of an hour.
 # usage: packages.sh [MIRROR]      packages end up in build/packages
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -127,8 +127,8 @@ pids=()
 
 # ---- a booted systemd ---------------------------------------------------------------------------------------
 
-# With its own namespaces, except for the network, the system boots like a container. If something is not possible
-# here, the script reports it, and only the part above counts.
+# The system boots like a container, with its own namespaces except for the network. If this is not
+# possible here, the script says so, and tests only the part above.
 boot() {
     : >"$root/etc/machine-id"
     unshare --pid --fork --mount --uts --ipc --cgroup --kill-child bash -c "
@@ -169,7 +169,7 @@ transfer_begin() {
     done
 }
 
-# A transfer goes on while vipd is restarted, killed and upgraded at either end.
+# A transfer must survive that vipd is restarted, killed and upgraded at either end.
 restart_story() {
     local transfer
     rm -f "$root/etc/vipd/vipd.conf.d/10-spin.conf"
@@ -235,7 +235,7 @@ if in_root sh -c 'DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install
 else
     echo "packages: systemd does not boot here ($(tail -n 1 "$work/boot.log" 2>/dev/null)); started by hand only"
 fi
-# Process 1 of the namespaces: its end kills all processes inside.
+# When process 1 of the namespaces ends, the kernel kills all processes inside.
 [ -n "$booting" ] && kill -KILL "$booting" && wait "$booting" 2>/dev/null
 
 in_root sh -c 'DEBIAN_FRONTEND=noninteractive apt-get purge -y vipd vipd-tools' >"$work/purge.log" 2>&1 ||

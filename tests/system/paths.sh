@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# NICs with two paths: one of two cables between two hosts is cut again and again under checked traffic of both
-# directions, in turn the one and the other: its interface goes down, or (UDP) its packets are lost without a word.
-# No message may be lost, come twice or out of order, and the program must see no error. The traffic takes the other
-# path; a vipd that is killed, stopped or taken over from gets all its paths again. At the end it says for how long
-# no message came back around each cut; that judges nothing.
+# NICs with two paths. Checked traffic uses two cables between two hosts, in both directions. The
+# script cuts the two cables by turns: an interface goes down, or (UDP) packets vanish without an
+# error. No message may be lost, come twice or out of order, and the programs must see no error. The
+# traffic must use the other path. After an end of vipd (killed, stopped, taken over from) the next
+# vipd must have all paths again. Prints at last how long no message came back after each cut.
 # usage: paths.sh BUILD_DIR [CUTS]
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -39,7 +39,7 @@ mac() { in_namespace "${ns[$1]}" ip -brief link show dev "$(device "$1" "$2")" |
 
 other() { [ "$1" = A ] && echo B || echo A; }
 
-# cut HOST CABLE HOW on|off: down: the interface of the host; silent: packets to the host get a wrong card's address
+# cut HOST CABLE HOW on|off: down: the interface; silent: packets to the host get a wrong MAC
 cut() {
     local peer dev
     peer=$(other "$1")
@@ -58,7 +58,7 @@ cut() {
     esac
 }
 
-# value HOST COLUMN: of the row of the other host in `vipctl show peers`
+# value HOST COLUMN: prints this column of the other host's row in `vipctl show peers`
 value() { in_host "$1" "$vipctl" show peers --raw --no-header --output "$2" state!=self; }
 
 nic_state() { in_host "$1" "$vipctl" show nic --raw --no-header --output state,paths | tr '\t' ' '; }
@@ -78,7 +78,7 @@ await_answers() { await "1 2" value A paths_answer && await "1 2" value B paths_
 
 more_messages() { outlive_await $(($(outlive_come) + 500)) || failed "$what: no messages"; }
 
-# cut_once HOST CABLE HOW: packets of both hosts take the other path, and messages come
+# cut_once HOST CABLE HOW: after the cut both hosts must use the other path, and messages must come
 cut_once() {
     local lines
     lines=$(wc -l <"$WORK/client.log")
@@ -91,7 +91,7 @@ cut_once() {
     await_answers
 }
 
-# traffic LINK WORDS [WAY...]: cuts under traffic, and around each end of vipd A in one of these ways
+# traffic LINK WORDS [WAY...]: cut cables; for each WAY also end vipd A by WAY while path 1 is cut
 traffic() {
     local host how cable i
     what="$1, ${2:-queues}"
@@ -101,11 +101,11 @@ traffic() {
         host=$([ $((i / 2 % 2)) = 0 ] && echo A || echo B)
         how=$([ "$1" = ether ] || [ $((i % 3)) = 0 ] && echo down || echo silent)
         cable=$(value A path)
-        # After 10 s of answers packets return to path 1, and the two hosts do so by themselves.
+        # Each host itself returns to path 1 after 10 s of answers there. So wait for both hosts.
         await "$cable" value B path
         cut_once $host "$cable" $how
     done
-    # The next vipd begins while path 1 is cut. It has the other address of B from the last one.
+    # The next vipd starts while path 1 is cut, and reads B's other address from A's file `paths`.
     how=$([ "$1" = ether ] && echo down || echo silent)
     for i in "${@:3}"; do
         await 1 value A path

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Two vipd that are stopped together (for example when a host lacks processor time, or a virtual machine is
-# suspended) must lose no connection, idle or busy. If only one is stopped, the other must find it silent.
+# Two vipd that are stopped at the same time (as when a host has no processor time, or a virtual
+# machine is suspended) must lose no connection, idle or busy. If only one vipd is stopped, the
+# other must find that its peer is silent.
 # usage: paused.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -14,7 +15,8 @@ port_take || exit 1
 trap daemons_end EXIT
 trap 'exit 130' INT TERM
 
-# The stop is longer than both limits. The limits have room for a host on which the second vipd continues late.
+# The stop (stop_s) is longer than peer_dead and conn_timeout. These are long enough for a busy
+# host, on which the second vipd may continue some seconds after the first.
 settings=("[reliability]" "peer_dead = 5s" "keepalive = 1s" "conn_timeout = 5s")
 stop_s=8
 
@@ -35,7 +37,7 @@ await() { # await FILE PATTERN [SECONDS]: wait for a line of the file that match
 daemons_begin
 daemon_start A 127.0.0.1 $port "${settings[@]}" && daemon_start B 127.0.0.2 $port "${settings[@]}" || exit 1
 
-# An idle connection, and one with messages back and forth until the test ends it.
+# One idle connection, and one on which messages go back and forth until the test ends.
 start_in B "$WORK/serve.log" "$vipstate" serve t rd 4
 await "$WORK/serve.log" waiting
 start_in A "$WORK/watch.log" "$vipstate" watch t rd 127.0.0.2 0
@@ -45,7 +47,7 @@ await "$WORK/serve.log" connected
 start_in B "$WORK/perf.serve.log" "$vipperf" serve
 start_in A "$WORK/perf.log" "$vipperf" lat "127.0.0.2:$port" --size 64 --duration 600
 busy=$STARTED
-# vipperf has two connections: first one for its notes, then one for the messages. A stop could prevent the second.
+# vipperf makes two connections. Wait for both, because a stop could prevent the second.
 for _ in $(seq 1200); do
     connections=$(VIPD_RUNTIME_DIR=$WORK/A "$build/tools/vipctl" -rn show vi state=connected | grep -c .)
     [ "$connections" -ge 3 ] && break
@@ -62,7 +64,7 @@ for _ in 1 2; do
     kill -0 "$busy" 2>/dev/null || failed "the busy connection was lost"
 done
 
-# A peer that is really silent must be found.
+# If only B is stopped, A must find that its peer is silent.
 kill -STOP "${DAEMON_PID[B]}"
 await "$WORK/watch.log" '^callback resource 1 error 1 vi 1' 120
 kill -CONT "${DAEMON_PID[B]}"

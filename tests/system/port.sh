@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The UDP port of a NIC stays vipd's while vipd is away. The test has a small service manager: it keeps the descriptors
-# that vipd sends (FDSTORE=1) and passes them to the next vipd (LISTEN_FDS, LISTEN_FDNAMES). Meanwhile another user
-# cannot bind the port. vipd closes a stored socket of another address, or of a NIC that no longer exists. vipd starts
-# whatever is stored: the manager forgets descriptors that vipd cannot use.
+# Between two lives of vipd no other user can bind the UDP port of a NIC. The test has a small
+# service manager: it keeps the descriptors that vipd sends (FDSTORE=1) and passes them to the next
+# vipd (LISTEN_FDS, LISTEN_FDNAMES). vipd closes a stored socket of another address, or of a NIC
+# that no longer exists. vipd starts also if it cannot use a stored descriptor, and discards it.
 # usage: port.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -142,7 +142,7 @@ for how in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
     for address, number in nics.items():
         if stranger_binds(address, number):
             wrong("port %d of %s was free while vipd was away" % (number, address))
-    # Packets of peers wait in the socket meanwhile; they are for a vipd that has ended.
+    # Packets of peers to the ended vipd wait in the socket. The next vipd must ignore them.
     late = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     for i in range(200):
         late.sendto(b"\x11" + bytes(99), ("127.0.0.1", port))
@@ -176,7 +176,7 @@ def starts(why, nics):
     end(pid, signal.SIGTERM)
 
 
-# Descriptors that vipd cannot use. One of them holds the port of the NIC.
+# vipd gets stored descriptors that it cannot use. One of them is bound to the port of the NIC.
 one = two.split("[nic:vip1]")[0]
 configure(one)
 for fds in store.values():

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# A vipd that root starts becomes [daemon] user when it listens: it has no capability, can get none, and has the user's
-# groups. It must still reload, serve root and other users, clean up, and start again in the same directory.
+# A vipd that root starts changes to [daemon] user when it listens. Then it has no capability, can
+# get none, and has the user's groups. It must still reload, serve root and other users, clean up,
+# and start again in the same directory.
 # usage: privilege.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -20,8 +21,8 @@ port_take || exit 1
 daemons_begin "$build/vipd"
 for_others "$build" "$vipctl" "$build/tools/vipperf" || exit 1
 
-# Check every thread, because one with a privilege would be a way back to it. CAP_LINUX_IMMUTABLE (0x200) is for the
-# attributes of vipd's own files; if the test does not have it, vipd does not either.
+# Check every thread, because one thread with a privilege is enough to use the privilege. vipd keeps
+# only CAP_LINUX_IMMUTABLE (0x200), if this script has it, for attributes of vipd's files.
 had=0
 [ $((16#$(sed -n 's/^CapEff:[[:space:]]*//p' /proc/self/status) & 0x200)) -eq 0 ] || had=200
 gave_up() { # gave_up UID
@@ -43,7 +44,7 @@ for threads in 1 2; do
         failed "groups: $(grep ^Groups "/proc/${DAEMON_PID[A]}/status")"
     [ "$(stat -c %U "$WORK/A" "$WORK/A/vipd.lock" "$WORK/A/vipd.sock" "$WORK/A/vipd.stats" | sort -u)" = nobody ] ||
         failed "files of the runtime directory: $(ls -la "$WORK/A")"
-    # Root may administer it although vipd is not root's; another user may not. Both may use it.
+    # Root may administer vipd, although vipd runs as a user. Another user may only use vipd.
     echo "two = 127.0.0.1:$port" >>"$WORK/A.conf"
     in_host A "$vipctl" reload >"$WORK/out" 2>&1 || failed "reload by root: $(cat "$WORK/out")"
     in_host A setpriv --reuid=54321 --regid=54321 --clear-groups "$OTHERS/vipctl" reload >"$WORK/out" 2>&1 &&
@@ -61,7 +62,7 @@ for threads in 1 2; do
     [ ! -e "$WORK/A/vipd.sock" ] || failed "the socket is left"
 done
 
-# A directory that belongs to the user nobody is no place for a vipd that stays root.
+# A vipd that stays root must refuse a runtime directory that belongs to the user nobody.
 daemon_start A 127.0.0.1 $port "[daemon]" "user = root" 2>"$WORK/err" && failed "root trusts a directory of nobody"
 grep -q 'belongs to uid' "$WORK/err" || failed "no reason: $(cat "$WORK/err")"
 chown root "$WORK/A"

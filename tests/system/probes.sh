@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The probes of vipd (proto/probe.h): each must be in the program with its arguments. If the kernel lets
-# bpftrace run, the two scripts must see traffic through them.
+# The program vipd must have each probe (proto/probe.h) with its arguments. If bpftrace can run
+# here, the two scripts of tools/bpftrace must see traffic by the probes.
 # usage: probes.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -28,7 +28,7 @@ for probe in post:4 doorbell:2 tx:4 rx:4 ack:4 timeout:3 complete:5 drop:3 wake:
     [ "$found" -eq 1 ] || wrong "the probe ${probe%:*} with ${probe#*:} arguments is not in $VIPD"
 done
 
-# An unused probe is a nop, not a call: no tracer's library is linked.
+# A probe is a nop and calls nothing, so vipd needs no library of a tracer.
 nm "$VIPD" | grep -iE ' U .*(stap|sdt|dtrace)' && wrong "vipd calls a tracer"
 
 if ! command -v bpftrace >/dev/null || ! timeout 600 bpftrace -e 'BEGIN { exit(); }' >"$WORK/bpftrace" 2>&1; then

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What vipctl and the log say of connections that outlive a vipd: while they wait for the next vipd of the peer, or for
-# the peer's answer, after they were bound anew, and when the grace time is over.
+# What vipctl and the log say about connections that outlive a vipd: while they wait for the peer's
+# next vipd or for the peer's answer, after they are bound anew, and when `outlive` is over.
 # usage: rebound.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -53,7 +53,7 @@ documents() { # documents PART: all views of A, for the schemas
 
 start() { daemon_start "$1" "${address[$1]}" "$port" "[reliability]" "outlive = 20s" "keepalive = 200ms" "peer_dead = 60s" || exit 1; }
 
-# The line of a vipd at the end of its grace time, and the same as an event.
+# When `outlive` is over, vipd's log and `show events` must have TEXT.
 line() { # line HOST TEXT
     until_true grep -qF "$2" "$WORK/$1.log" &&
         says "$2" "$1" -o text show events kind=returned
@@ -71,7 +71,7 @@ client=$STARTED
 until_true some A vi state=connected rebound=0 'since_ns>0' 'rx_messages>100'
 some A vi left_ns= waits_for= || wrong "a connected VI waits: $(ask A show vi)"
 
-# The peer has said that its next vipd comes.
+# The peer's vipd is stopped, and has announced that the next vipd will come (AWAY).
 daemon_stop B TERM
 until_true some A vi state=rebinding waits_for=peer 'left_ns>0' 'left_ns<20000000001' told_ns=20000000000
 some A peers state=away connections=1 'left_ns>0' told_ns=20000000000 'since_ns>0' || wrong "$(ask A show peers)"
@@ -82,7 +82,7 @@ says "its connections wait for the next one" A explain peer 127.0.0.2
 some A stats scope=nic:vip0 name=cm_peers_lost value=0 || wrong "a peer that is away counts as lost"
 documents told
 
-# Meanwhile this vipd is killed, too. The next one asks the peer.
+# Meanwhile this host's vipd is killed, too. Its next vipd asks the peer.
 daemon_stop A KILL
 start A
 until_true some A vi state=rebinding waits_for=answer 'left_ns>0' told_ns= rebound=0
@@ -101,7 +101,8 @@ documents bound
 line A "1 connections of an earlier vipd came back, 0 did not"
 line B "1 connections of an earlier vipd came back, 0 did not"
 
-# The peer's vipd is killed, and its program, which stands still, does not come back yet: found out by PONG.
+# The peer's vipd is killed. The peer's program is stopped (SIGSTOP), so it makes no claim at the
+# next vipd yet. By a PONG vipd A learns that the peer has a new vipd.
 kill -STOP "$server"
 daemon_stop B KILL
 start B
@@ -112,8 +113,8 @@ documents found
 kill -CONT "$server"
 until_true some A vi state=connected rebound=2 left_ns=
 
-# Both vipd are killed. Of one connection the program at the peer ends meanwhile; of another one, the new vipd of the
-# peer cannot read the ticket, because the key has gone.
+# Both vipd are killed, with two connections. The peer's program of one connection ends meanwhile.
+# The peer's next vipd cannot read the ticket of the other one, because the key was deleted.
 start_in A "$WORK/server2.log" "$outlive" server
 until_true grep -q ready "$WORK/server2.log"
 start_in B "$WORK/client2.log" "$outlive" client 127.0.0.1 "$WORK/stop"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# vipd is killed under a program, and the next one has less room. It refuses what it cannot take, with
-# a reason, and the rest goes on.
+# vipd is killed while a program uses it, and the next vipd has lower limits. It refuses the objects
+# that are over its limits, with a reason. The other objects still work.
 # usage: refused.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -11,11 +11,11 @@ VIPD=$build/vipd/vipd
 trap daemons_end EXIT
 trap 'exit 130' INT TERM
 
-# A connection whose other end is refused is lost after `outlive`.
+# If the next vipd refuses one end of a connection, the connection is lost after `outlive`.
 always=("[reliability]" "outlive = 10s" "[engine]" "direct = no")
 
-# one LIMIT RESULT WORDS: the next vipd has this line in [limits]; the program says RESULT, and its
-# reason has WORDS
+# one LIMIT RESULT WORDS: the next vipd has the line LIMIT in [limits]; the program must print
+# RESULT, with a reason that contains WORDS
 one() {
     local limit=$1 result=$2 words=$3
     rm -f "$WORK/go"

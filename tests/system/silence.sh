@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The end of a program must not delay others, with any memory and any number of VIs: vipd frees memory in
-# its own thread and ends VIs in portions. The test does not depend on the speed of the machine.
+# The end of a program with much memory or many VIs must not delay other programs: vipd frees memory
+# in another thread and ends VIs in portions. The test does not depend on the machine's speed.
 # usage: silence.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -8,7 +8,7 @@ build=$(realpath "${1:?build directory}")
 . scripts/daemons.sh
 VIPD=$build/vipd/vipd
 silence=$build/tests/system/silence
-# A vipd that waits at the gate could not end.
+# Open the gate (tests/lib/slow_unmap.c), because a vipd that waits at the gate cannot end.
 trap '[ -z "$WORK" ] || touch "$WORK/gate/go"; daemons_end' EXIT
 trap 'exit 130' INT TERM
 bad=0
@@ -49,10 +49,11 @@ daemon_stop A
 daemon_stop B
 
 daemon_start A 127.0.0.1 $port || exit 1
-# Otherwise gcore and the kernel would make pages of 1.7 GiB of holes, which vipd then has to free.
+# A core dump of a program must leave out memory that is shared with vipd. Otherwise gcore and the
+# kernel would allocate pages for 1.7 GiB of holes, and vipd would have to free them.
 "$silence" dump || failed "a core dump has segments that are shared with vipd"
 
-# A core dump of vipd must not have them either, because vipd would be silent while it is written.
+# A core dump of vipd must leave out this memory, too, because writing it would take too long.
 start_in A "$WORK/serve.log" "$build/tools/vipperf" serve --once
 server=$STARTED
 for _ in $(seq 600); do
@@ -69,8 +70,8 @@ awk -v filter=$filter '/^[0-9a-f]+-[0-9a-f]+ / { name = $6; out = !filter && $2 
 kill "$server"
 wait "$server"
 
-# Freeing 512 MiB takes 75 ms of processor time or more; ending 1000 VIs one by one takes 250 ms. With the work in
-# another thread, the first thread needs 1 ms and 15 ms. The limits allow a machine that is three times slower.
+# Freeing 512 MiB takes at least 75 ms of processor time; ending 1000 VIs one by one takes 250 ms.
+# If other threads do this, the first thread needs 1 ms and 15 ms. The limits allow slow machines.
 "$silence" cpu "${DAEMON_PID[A]}" 512 1 20 || failed "the thread that moves messages frees memory"
 "$silence" cpu "${DAEMON_PID[A]}" 1 1000 60 || failed "the end of 1000 VIs costs too much"
 
@@ -81,8 +82,8 @@ daemon_start A 127.0.0.1 $port "[reliability]" "keepalive = 250ms" || exit 1
 "$silence" stop "${DAEMON_PID[A]}" || failed "a second without vipd broke a connection"
 most=$(in_host A "$build/tools/vipctl" -rn -o value show stats scope=nic:vip0 name=turn_gap_max)
 [ "${most:-0}" -ge 700000000 ] || failed "turn_gap_max is ${most:-not shown} after a second without a turn"
-# vipd's account of the thread's processor time begins before the gap and covers at least as much time. It shows the
-# reason: the stopped thread had no processor time in that second.
+# The log line must show the gap and the thread's processor time around the gap. The reason must be
+# visible: the stopped thread had no processor time in that second.
 sed -nE 's/.*no messages were moved for ([0-9]+) ms.*; in the last ([0-9]+) ms the thread had ([0-9]+) ms.*/\1 \2 \3/p' \
     "$WORK/A.log" | awk '$1 >= 700 && $2 >= $1 - 1 && $3 + 700 <= $2 {found = 1} END {exit !found}' ||
     failed "the log does not tell of a second without a turn: $(cat "$WORK/A.log")"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# How connections end: a message without a receive, a killed program, a killed or
-# terminated vipd, a vanished network.
-# Each must end in the states and codes of the specification, and a new connection must work afterwards. The time of
-# the end is tested in virtual time (test_engine_blackout, the simulator); here a limit only ends a test that hangs.
-# The network vanishes with a veth if root, otherwise with a stopped vipd.
+# Ends of connections: a message finds no receive, a program is killed, a vipd is killed or stopped,
+# the network fails. States and codes must be those of the specification, and a new connection must
+# work afterwards. Tests in virtual time (test_engine_blackout, the simulator) check how long an end
+# takes; here the limit only ends a test that hangs. If root runs the script, the network fails
+# because a veth goes down; otherwise the other vipd is stopped (SIGSTOP).
 # usage: states.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -18,7 +18,7 @@ bad=0
 trap 'daemons_end; namespaces_end' EXIT
 trap 'exit 130' INT TERM
 
-# Times of the cases below: vipd notices silence after 1.5 s, if it gets a processor when it needs one.
+# In the cases below vipd notices silence after 1.5 s, later on a busy machine.
 settings=("[reliability]" "peer_dead = 1500ms" "keepalive = 300ms" "conn_timeout = 1500ms")
 limit_s=60
 
@@ -31,7 +31,7 @@ expect() { # expect CASE FILE PATTERN: the file must have a line that matches
     bad=1
 }
 
-# Wait until FILE has a line that matches, but not for ever.
+# Wait until FILE has a line that matches PATTERN; fails after 60 s or more.
 await() {
     for _ in $(seq 2400); do
         grep -qE "$2" "$1" 2>/dev/null && return 0
@@ -43,7 +43,7 @@ await() {
     return 1
 }
 
-# Wait for the end of a process within the limit; otherwise kill it, and the case has failed.
+# Wait for the end of a process. After the limit kill the process; the case has failed.
 ends() { # ends CASE PID
     local started=$SECONDS
     while kill -0 "$2" 2>/dev/null; do

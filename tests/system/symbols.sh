@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# libvipl exports exactly the functions of vipl.h and vipl_ext.h (the specification's and Vipx...), as
-# a shared and as a static library, and needs nothing but libc.
+# The shared and the static libvipl export exactly the functions of vipl.h and vipl_ext.h (those of
+# the specification and Vipx...), and need no library but libc.
 # usage: symbols.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=${1:?build directory}
 bad=0
-# Only lines of declarations begin with a letter, not lines of comments and of arguments.
+# In these headers only lines of declarations begin with a letter.
 want=$(sed -nE 's/^[A-Za-z].*[ *](Vipx?[A-Z][A-Za-z0-9]*)\(.*/\1/p' libvipl/vipl.h libvipl/vipl_ext.h | sort -u)
 
 for library in libvipl.so libvipl.a; do

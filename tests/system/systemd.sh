@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The units: systemd accepts them, their exposure is at most 2.0, and the snippets can make users and
-# folders. vipd takes the service manager's socket, reports that it is ready and its status, feeds the
-# watchdog from its own turns, and runs without any capability for udp.
+# The units: systemd must accept them, with an exposure of at most 2.0 (systemd-analyze security),
+# and the files for systemd-sysusers and systemd-tmpfiles must make users and folders. vipd must
+# take the service manager's socket, report that it is ready and its status, feed the watchdog in
+# its turns, and run without capabilities with udp.
 # usage: systemd.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -31,8 +32,8 @@ sed "s#@VIPD_SBIN@/vipd#$VIPD#; s#@VIPD_BIN@/vipctl#$build/tools/vipctl#" system
 sed "s#@VIPD_SBIN@/vipd#$VIPD#; s#@VIPD_BIN@/vipctl#$build/tools/vipctl#" systemd/vipd@.service.in >"$units/vipd@.service"
 sed "s#@VIPD_SBIN@/vipd#$VIPD#; s#@VIPD_BIN@/vipctl#$build/tools/vipctl#" systemd/user/vipd.service.in >"$units/user/vipd.service"
 cp systemd/vipd.socket "$units/"
-# With the colon at the end, systemd also looks for the machine's units, to which others refer. The manual
-# pages need not be installed here.
+# The colon at the end makes systemd also read this machine's units, to which our units refer.
+# --man=no: our manual pages may not be installed here.
 verify() {
     SYSTEMD_UNIT_PATH=$units: systemd-analyze verify --man=no "$@" >"$WORK/verify" 2>&1 || wrong "verify $*: $(cat "$WORK/verify")"
     grep -v '^$' "$WORK/verify" | grep "$units" && wrong "systemd complains about the lines above"

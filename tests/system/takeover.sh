@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# vipd --takeover: a running vipd hands over only to one that may and can go on, and goes on itself if the next one
-# fails. outlive.sh takes over under messages.
+# vipd --takeover: a running vipd hands over only to a next vipd that may take over and is ready. If
+# the next vipd fails, the running vipd continues. outlive.sh tests takeovers under traffic.
 # usage: takeover.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -12,7 +12,7 @@ vipctl=$build/tools/vipctl
 trap daemons_end EXIT
 trap 'exit 130' INT TERM
 
-# refused TEXT ENVIRONMENT...: the next vipd ends, and its log says why; the running one goes on
+# refused TEXT ENVIRONMENT...: the next vipd must end with TEXT in its log; the first must continue
 refused() {
     local text=$1
     shift
@@ -22,7 +22,7 @@ refused() {
     runs
 }
 
-# The first vipd runs, and serves.
+# Check that the first vipd still runs and answers.
 runs() {
     [ "$(in_host A "$vipctl" show summary --json | sed -n 's/.*"pid": *\([0-9]*\).*/\1/p')" = "${DAEMON_PID[A]}" ] ||
         failed "vipd $1 does not run any more"
@@ -54,7 +54,7 @@ sed 's/^\[nic:lo\]/[nic:other]/' "$WORK/A.conf" >"$WORK/next.conf"
 refused 'NIC lo loop of the vipd that runs is missing'
 cp "$WORK/A.conf" "$WORK/next.conf"
 
-# A vipd that stands still hands nothing over, and goes on.
+# A stopped vipd (SIGSTOP) hands nothing over, and works again after SIGCONT.
 kill -STOP "${DAEMON_PID[A]}"
 timeout 60 "$VIPD" --takeover --config "$WORK/next.conf" --runtime-dir "$WORK/A" >"$WORK/next.log" 2>&1 &&
     failed "a vipd took over from one that stands still"
@@ -62,7 +62,7 @@ kill -CONT "${DAEMON_PID[A]}"
 grep -q 'does not answer within 1 s' "$WORK/next.log" || failed "no clear reason"
 runs
 
-# A next vipd that hangs up, that says what no vipd says, or that would be another user.
+# A next vipd that closes the connection, that sends a wrong message, or that runs as another user.
 python3 -B tests/lib/takeover.py "$WORK/A/vipd.sock" || failed "tests/lib/takeover.py"
 runs
 if [ "$(id -u)" -eq 0 ]; then
@@ -72,18 +72,18 @@ if [ "$(id -u)" -eq 0 ]; then
     runs
 fi
 
-# A next vipd that stands still is given up after 10 s, so that another one can take over.
+# If the next vipd does not answer for 10 s, the running vipd continues and allows another takeover.
 python3 -B tests/lib/takeover.py "$WORK/A/vipd.sock" still || failed "tests/lib/takeover.py still"
 grep -q 'which was to take over, is not ready after 10 s; this one goes on' "$WORK/A.log" || failed "no line in the log"
 runs
 
-# A vipd that ends by SIGTERM before the next one is ready leaves the rest to that one.
+# If the running vipd gets SIGTERM before the next vipd is ready, it must end with status 0.
 python3 -B tests/lib/takeover.py "$WORK/A/vipd.sock" ends "${DAEMON_PID[A]}" || failed "tests/lib/takeover.py ends"
 wait "${DAEMON_PID[A]}" || failed "the vipd that ended has failed"
 daemon_run A || failed "no next vipd"
 runs
 
-# The next vipd is drained as this one is.
+# `draining` must be the same in the next vipd as in the first vipd.
 drains() {
     in_host A "$vipctl" show summary --json | grep -q "\"draining\": *$1" || failed "not \"draining\": $1"
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Every NIC in its own thread ([engine] threads), on any number of processors. Checked programs
-# (tests/lib/churn.c) use three NICs at once. Meanwhile tools ask for every view, the configuration
-# is read again, an administrator ends connections, and programs are killed and started again. No
-# program may find a wrong byte or a state that cannot occur here, and none may wait for ever. In a
+# (tests/lib/churn.c) use three NICs at the same time. Meanwhile vipctl asks for every view, vipd
+# reads its configuration again, an administrator ends connections, and programs are killed and
+# started again. No program may find a wrong byte or an impossible state, or wait for ever. In a
 # build with a sanitizer, the sanitizer must report nothing.
 # usage: threads.sh BUILD_DIR [ROUNDS]
 set -u
@@ -111,9 +111,9 @@ for ((round = 0; round < rounds; round++)); do
     ask B ping 127.0.0.1
     ask B drain
     ask B resume
-    # Between two connections there may be none to end.
+    # This may fail, because at this moment there may be no connection.
     in_host A timeout $LIMIT_S "$vipctl" disconnect host-b >"$WORK/disconnect.txt" 2>&1
-    # Kill a client at any point, another one each time; its server must go on.
+    # Kill a client at a random point, each round another client. The client's server must continue.
     victim=$((3 + round % 3))
     kill -KILL "${PROGRAM[$victim]}"
     wait "${PROGRAM[$victim]}" 2>/dev/null
@@ -125,7 +125,7 @@ stat() { # stat NAME: of A
 }
 [ "$(stat engines)" = 3 ] || failed "vipctl shows $(stat engines) threads"
 [ "$(stat halts)" -gt $((rounds * 10)) ] || failed "the NICs stood still only $(stat halts) times"
-# A program that was killed between two connections leaves none; but not every program is.
+# Some programs are killed between two connections. But at least one must die with a connection.
 [ "$(stat ended_died)" -ge 1 ] || failed "no connection has ended by a death"
 [ "$(stat reloads)" = $rounds ] || failed "$(stat reloads) reloads instead of $rounds"
 

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# The source tree keeps the rules of doc/contributing.md that a script can check: file sizes, layout,
-# no generated files, no words of unfinished work.
+# Rules of doc/contributing.md for the source tree: file sizes, layout, no generated files, no TODO.
 # usage: tree.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -16,7 +15,7 @@ while read -r lines file; do
     esac
     case $file in
     total) continue ;;
-    # The whole interface of the specification, mostly comments; two headers would hide that.
+    # One header has the whole interface of the specification; most of its lines are comments.
     libvipl/vipl.h) limit=450 ;;
     esac
     if [ "$lines" -gt "$limit" ]; then
@@ -34,7 +33,7 @@ if find proto vipd libvipl job am splitc tools tests examples -name '*.pb-c.[ch]
     bad=1
 fi
 if command -v clang-format >/dev/null; then
-    # The page of the README is laid out by hand.
+    # examples/hello.c is a page of the README and is laid out by hand.
     files=$(grep -v '^examples/hello.c$' <<<"$files")
     if ! changed=$(xargs -P2 -n 100 clang-format --dry-run --Werror <<<"$files" 2>&1); then
         grep -oE '^[^:]+:[0-9]+' <<<"$changed" | sort -u | head -n 20

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Upgrade of vipd under traffic, and back: the next vipd is alternately that of an earlier commit and the present one, at
-# both ends of a connection, by SIGKILL and SIGTERM. No message may be lost, come twice or out of order. The programs use
-# the present libvipl; then the server uses that of the earlier commit, as a program that runs during an upgrade does.
-# The earlier vipd is built from the history of this repository.
+# Upgrade and downgrade of vipd under traffic. At both ends of a connection vipd is ended by SIGKILL
+# or SIGTERM. The next vipd is by turns the vipd of an earlier commit and the present vipd. No
+# message may be lost, come twice or out of order. The programs use the present libvipl. In a second
+# part the server uses the libvipl of the earlier commit, as a program that runs during an upgrade
+# does. The script builds the earlier commit from this repository.
 # usage: versions.sh BUILD_DIR [COMMIT [TIMES]]
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -37,11 +38,10 @@ LD_LIBRARY_PATH=$WORK/built/libvipl exec "$outlive" "\$@"
 END
 chmod +x "$WORK/with_earlier"
 
-# Which vipd does the host run?
 runs() { [ "$(readlink "/proc/${DAEMON_PID[$1]}/exe")" = "$(realpath "$2")" ]; }
 
-# one NAME: under one connection, each host changes its version again and again. After a round both hosts have
-# had both versions, beside both versions at the peer.
+# one NAME: while one connection works, each host changes its version many times. In a round each
+# version of one host meets each version of the other host.
 one() {
     local name=$1 i way next host
     outlive_begin "" "" || failed "$name: $WRONG"

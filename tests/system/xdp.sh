@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# link = xdp over veth between two namespaces: verified transfers whose packets pass through XDP, beside a
-# host with link = ether and beside TCP, which XDP must not touch; in a VLAN; on a card with several receive
-# queues. vipd must fall back to ether, with the reason, if frames are too large or the privilege is missing.
+# link = xdp over veth between two namespaces. Verified transfers must pass through XDP, with a peer
+# that has link = xdp or link = ether, in a VLAN, and on a card with several receive queues. XDP
+# must not touch TCP. If frames are too large or a privilege is missing, vipd must use ether.
 # usage: xdp.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -132,7 +132,7 @@ for host in A B; do
         failed "vipd $host has kept capabilities"
 done
 
-# All other traffic goes to the kernel as before.
+# XDP must pass all other traffic to the kernel.
 nsenter --net="/run/netns/$NS_B" "$frames" take 10.77.0.2 5001 >"$WORK/take.txt" 2>&1 &
 taker=$!
 track $taker
@@ -150,8 +150,8 @@ wait $giver && wait $taker && grep -qx '50000000 bytes' "$WORK/take.txt" ||
 bad_frames "$if_a" $mac_b B
 run "after bad frames" lat $mac_b --iters 500
 
-# The interface goes down during a transfer and comes back. Frames that could not leave wait, and vipd
-# does not ask for them in a loop.
+# The interface goes down during a transfer and comes back. Frames that cannot be sent wait, and
+# vipd must not poll for them meanwhile.
 timeout 600 env VIPD_RUNTIME_DIR="$WORK/A" $(host_prefix A) "$vipperf" lat $mac_b --duration 3s --verify \
     --json "$WORK/result.json" >"$WORK/run.log" 2>&1 &
 transfer=$!
@@ -172,7 +172,7 @@ before=$(counter B xdp_rx)
 run "after the interface was down" lat $mac_b --iters 500
 [ $(($(counter B xdp_rx) - before)) -ge 500 ] || failed "B has no packets by XDP any more"
 
-# A smaller MTU, and a larger one that a buffer still holds, must change nothing.
+# A smaller MTU must change nothing, nor a larger MTU whose frames still fit into a buffer.
 for mtu in 1400 2000; do
     in_namespace "$NS_A" ip link set "$if_a" mtu $mtu
     in_namespace "$NS_B" ip link set "$if_b" mtu $mtu
@@ -187,7 +187,8 @@ for mtu in 1400 2000; do
     [ $(($(counter B xdp_rx) - before)) -ge 200 ] || failed "B has no packets by XDP with MTU $mtu"
 done
 
-# Rename it and back; then remove it and make it again. vipd has no privileges any more, so it continues without XDP.
+# Rename the interface and rename it back; then remove it and make it again. vipd has no privileges
+# any more, so it continues without XDP.
 in_namespace "$NS_A" ip link set "$if_a" down
 in_namespace "$NS_A" ip link set "$if_a" name other0
 state_is A "down (no such interface: $if_a is called other0 now)"
@@ -246,7 +247,7 @@ in_namespace "$NS_A" ip link del "$if_a"
 ip link add "$if_a" numtxqueues 4 numrxqueues 4 netns "$NS_A" type veth \
     peer name "$if_b" numtxqueues 4 numrxqueues 4 netns "$NS_B"
 cables 1500
-# The kernel chooses a queue by the EtherType; four EtherTypes hardly all use the first queue.
+# The kernel chooses a receive queue by the EtherType. Four EtherTypes hardly all use queue 0.
 for type in 0x88b5 0x88b6 0x88b7 0x88b8; do
     start xdp "ethertype = $type"
     up_as A xdp && up_as B xdp

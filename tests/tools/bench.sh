@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# bench/run's suite: one short round of the message rates must give results.json, report.md, CSV and a value for every
-# measurement; goals that were not measured must be named; wrong usage must be refused. The round of Split-C needs a
-# machine with little other load. The restarts of vipd must give a table.
+# The suite of bench/run. A short round of the message rates must give results.json, report.md, CSV,
+# and a value for each measurement. The report must name goals that were not measured. Wrong usage
+# must be refused. Restarts of vipd must give a table. Split-C's round needs an idle machine.
 # usage: bench.sh BUILD_DIR [splitc]
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -16,7 +16,7 @@ wrong() {
     bad=1
 }
 
-# This variable in the environment marks the processes that the suite starts, among those of other tests.
+# This variable in the environment marks the processes that this suite starts.
 export VIP_BENCH_TEST=$work
 suite() { python3 -B bench/suite --build "$build" --out "$work/out" "$@" >"$work/log" 2>&1 </dev/null; }
 
@@ -59,7 +59,7 @@ round_of_splitc() {
         wrong "no operations of Split-C: $(cat "$work/out/splitc.md")"
 }
 
-# Ends of vipd under traffic. The times judge nothing.
+# Ends of vipd under traffic must give a table. The test does not judge the times in the table.
 restarts() {
     python3 -B bench/suite/restarts.py --build "$build" --out "$work/out" --times 2 >"$work/log" 2>&1 ||
         wrong "restarts: $(cat "$work/log")"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# vipctl capture: tshark must show the files with our dissector. Headers only, or with payload; of one VI, of
-# one peer, and between two programs of one host; with limits; only for administrators, one capture at a time.
+# vipctl capture: with our dissector, tshark must show the captured files. Captures have headers
+# only or also payload. They are of all traffic, of one VI, of one peer, or between two programs of
+# one host, with limits. Only administrators may capture, and only one capture may run at a time.
 # usage: capture.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -51,12 +52,12 @@ for _ in $(seq 600); do
     [ "$("$vipctl" -rn show vi 'tx_messages>10' | grep -c .)" -ge 3 ] && break
     sleep 0.1
 done
-# The VI with the traffic; vipperf's other VI only agrees about the measurement.
+# The VI with the traffic. (vipperf uses its other VI only to agree about the measurement.)
 vi=$("$vipctl" -rn -o client,vi show vi state=connected pid="$remote" 'tx_messages>10' | tail -n 1 | tr '\t' ':')
 
 # ---- everything, headers only ----------------------------------------------------------------
 
-# A few thousand frames take a few milliseconds, in which not every program runs.
+# A few thousand frames take a few milliseconds. Not all programs send in this time, so try again.
 kinds=('vipd.frame.total == 777 and frame.comment contains "sent"'
     'vipd.frame.total == 777 and frame.comment contains "received"'
     'vipd.frame.total == 888 and frame.comment contains "within this host"'
@@ -74,7 +75,7 @@ all_kinds || wrong "no frame with $missing"
 [ "$(frames "$WORK/all.pcapng" frame)" -eq 3000 ] || wrong "not 3000 frames"
 [ "$(frames "$WORK/all.pcapng" 'vipd.short or vipd.strange or _ws.malformed')" -eq 0 ] ||
     wrong "good packets are complained about"
-# Every packet names its full length, but the file has fewer bytes of it: so it has no payload.
+# Each packet has its full length as a number, but the file must not have the payload's bytes.
 [ "$(frames "$WORK/all.pcapng" 'vipd.frame.total == 777 and frame.cap_len > 104')" -eq 0 ] || wrong "payload without --payload"
 [ "$(frames "$WORK/all.pcapng" 'vipd.frame.total == 777 and frame.len == 881')" -gt 0 ] || wrong "the packets' length is lost"
 [ "$(frames "$WORK/all.pcapng" 'vipd.frame.payload')" -eq 0 ] || wrong "payload is shown"
@@ -87,8 +88,8 @@ expect 0 " lost" "$vipctl" capture -w "$WORK/vi.pcapng" -c 300 --vi "$vi" --payl
 [ "$(frames "$WORK/vi.pcapng" 'vipd.frame.total == 777 and frame.cap_len == 881')" -gt 0 ] || wrong "no payload with --payload"
 expect 0 " lost" "$vipctl" capture -w "$WORK/peer.pcapng" -c 100 --peer 127.0.0.2:$port
 [ "$(frames "$WORK/peer.pcapng" "not frame.comment contains \"peer 127.0.0.2:$port\"")" -eq 0 ] || wrong "other peers"
-# A reader gets the frames at once, as Wireshark does; and a client connects meanwhile. vipd leaves packets
-# out when the reader is too slow: then the test tries again.
+# A reader that reads a running capture (like Wireshark) must see a client that connects meanwhile.
+# If the reader is too slow, vipd leaves packets out; then the test tries again.
 live_capture() {
     "$vipctl" capture -w - -c 100000000 2>"$WORK/live.err" >"$WORK/live.pcapng" &
     live=$!

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# vipctl capture must see messages between programs of one host although they use a direct ring.
-# While the capture runs, all their messages pass vipd; afterwards they use the ring again. The same holds for
-# programs that connect meanwhile. With [engine] direct = no, or VIPL_DIRECT=0, there are no rings.
+# vipctl capture must see messages between two programs of one host, although the programs use a
+# direct ring. While the capture runs, all messages must pass vipd, also those of programs that
+# connect meanwhile; afterwards the ring. There are no rings with direct = no, or VIPL_DIRECT=0.
 # usage: capture_rings.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -31,7 +31,7 @@ busy_vi() {
     return 1
 }
 
-# Print "PACKETS MESSAGES": the packets through vipd while that number of messages was sent.
+# sample prints "PACKETS MESSAGES": packets through vipd, and messages sent, in the same time.
 packets() { "$vipctl" -rn -o value show stats name=loop_packets | head -n 1; }
 messages() { "$vipctl" -rn -o tx_messages show vi "client=${1%:*}" "vi=${1#*:}"; }
 sample() { # sample VI
@@ -41,11 +41,11 @@ sample() { # sample VI
         sleep 0.1
         [ $(($(messages "$1") - before_messages)) -ge 500 ] && break
     done
-    # Packets first and messages second, as before the wait: so both counts are of nearly the same time.
+    # Read both counters in the same order as before, so that both numbers are of the same time.
     echo "$(($(packets) - before)) $(($(messages "$1") - before_messages))"
 }
 
-# Wait until the VI's messages do not pass vipd: vipd notices the end of a capture a moment later.
+# The VI's messages must use the ring. Wait, because vipd notices the end of a capture a bit later.
 by_ring() { # by_ring VI WHEN
     local p m
     for _ in $(seq 20); do
@@ -84,7 +84,7 @@ start_in A "$WORK/serve.log" "$vipperf" serve
 start_in A "$WORK/lat.log" "$vipperf" lat localhost --size 64 --wait poll --iters 1000000000 --verify
 vi=$(busy_vi "$STARTED") || { wrong "no traffic: $(cat "$WORK/lat.log")"; exit 1; }
 by_ring "$vi" "before"
-# A capture of this VI alone; it ends after this number of frames.
+# A capture of this VI only, which ends after 2,000 frames.
 timeout 600 "$vipctl" capture -w "$WORK/some.pcapng" -c 2000 --vi "$vi" 2>"$WORK/err" ||
     wrong "a capture of 2,000 frames ended with $?: $(cat "$WORK/err")"
 by_ring "$vi" "after a capture"

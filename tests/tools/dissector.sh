@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The Wireshark dissector must show every test vector of the wire format, in UDP and in Ethernet frames,
-# with its fields and without a complaint; a truncated packet must be marked.
+# The Wireshark dissector must show every test vector of the wire format with its fields and without
+# a warning, in UDP and in Ethernet frames. It must mark a truncated packet.
 # usage: dissector.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1

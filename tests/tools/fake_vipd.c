@@ -1,5 +1,5 @@
 /*
- * A vipd for vipctl's tests: answers Show requests with made-up rows in two pages, or badly.
+ * A vipd for vipctl's tests: answers Show requests with invented rows in two pages, or wrongly.
  * usage: fake_vipd SOCKET pages|refuse|garbage|gone|hang     runs until killed
  */
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "proto/control.pb-c.h"
 #include "proto/status.h"
 
-/* Two pages: vipctl must ask twice and print both rows. */
+/* Make the row of one of two pages. vipctl must ask twice and print both rows. */
 static void fill_vi(Vip__ViRow *row, uint64_t cursor)
 {
     row->nic = (char *)"vip0";

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# vipperf floor: every kind and measure with its JSON, both ways of waiting, network namespaces if
-# root, wrong usage; and after a signal no process may remain.
+# vipperf floor: each kind and each measure with its JSON, polling and blocking, network namespaces
+# (as root), wrong usage. After a signal no process may remain.
 # usage: floor.sh BUILD_DIR
 set -u
 build=$(realpath "${1:?build directory}")
@@ -22,8 +22,8 @@ wrong() {
     bad=1
 }
 
-# The number of living processes with our mark on their command line. From /proc, because pgrep may not
-# be installed; the pattern comes from a file, because grep would otherwise find itself.
+# Prints the number of processes with our mark in their command line. pgrep may be missing, so read
+# /proc. The pattern is in a file, because grep would find its own command line otherwise.
 marked() {
     grep -lzxF -f "$work/pattern" /proc/[0-9]*/cmdline 2>/dev/null | wc -l
 }
@@ -74,7 +74,7 @@ measured '.results[0] | .bytes_per_s > 0 and .elapsed_s > 0.19' gso bw --duratio
 measured '.results[0].messages_per_s > 0' gso rate --duration 200ms --size 8
 measured '.results[0].messages > 0' gso bw --iters 10 --size 1000
 refused 2 "latency of one" gso lat
-# Both directions: the messages that each side has received.
+# --both-ways: the JSON has the messages of each direction.
 measured '.parameters.both_ways == 1 and (.results[0] | .messages_out > 0 and .messages_back > 0 and
     .messages == .messages_out + .messages_back and .elapsed_s > 0.19)' \
     tcp bw --both-ways --duration 200ms --size 8K
@@ -105,7 +105,7 @@ refused 2 "--netns" udp lat --netns ../a,b --address 127.0.0.1,127.0.0.2
 refused 1 "Cannot assign" udp lat --address 198.51.100.7,127.0.0.1
 refused 1 "/nonexistent/x" udp lat --iters 10 --json /nonexistent/x
 
-# After a signal the children must end, too. They carry the mark in their command line.
+# After a signal the children must end, too. Their command lines have the mark.
 for signal in INT TERM KILL; do
     "$vipperf" floor relay bw --duration 30 --json "$work/mark" >/dev/null 2>&1 &
     pid=$!

@@ -10,7 +10,7 @@
 
 #define SEED 7
 
-/* Damage each byte of messages of many lengths once; the check must find each damage at its place. */
+/* Damage each byte of messages of many lengths once. The check must find the position of each. */
 static void every_damaged_byte_is_found(void **state)
 {
     static uint8_t bytes[300];
@@ -45,7 +45,7 @@ static void another_message_is_wrong(void **state)
     }
 }
 
-/* Two packets of a message swapped, and a message whose start is at a wrong place. */
+/* A message must be wrong if two of its packets are exchanged, or if its bytes are shifted. */
 static void swapped_and_shifted_parts_are_wrong(void **state)
 {
     static uint8_t bytes[4096], other[4096];

@@ -1,4 +1,4 @@
-/* The notes that two vipperf exchange (tools/vipperf/plan.h): one vipperf must read what the other writes. */
+/* The notes of two vipperf processes (tools/vipperf/plan.h): each must read the other's notes. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -34,7 +34,7 @@ static void a_plan_survives_the_note(void **state)
     uint64_t number;
     char why[128];
 
-    /* The largest number of handles, each as long as possible. */
+    /* Add the largest number of handles, each with the largest number of digits. */
     for (uint32_t i = 0; i < PLAN_APART_MAX; i++)
         sent.own.handles[sent.own.handle_count++] = 0xFFFFFF00 + i;
     plan_put(&note, &sent);
@@ -81,7 +81,7 @@ static void a_missing_or_unknown_word_is_named(void **state)
     }
 }
 
-/* A malformed list of handles of the other host is refused. */
+/* target_get must refuse a malformed list of the other host's handles. */
 static void handles_that_are_none_are_refused(void **state)
 {
     static const char *const wrong[] = {"1", "1 2", "x ", "1  2 ", "100000000 ", "1 -"};
@@ -101,7 +101,7 @@ static void handles_that_are_none_are_refused(void **state)
     }
 }
 
-/* A value cannot forge a line; a line that does not fit is left out as a whole. */
+/* A value with a line break must not make a second line. A line that does not fit is left out. */
 static void notes_stay_lines(void **state)
 {
     static char big[NOTE_BYTES_MAX];

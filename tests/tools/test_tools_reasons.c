@@ -1,6 +1,6 @@
 /*
- * `vipctl explain` and the reasons for which a connection breaks: each must name the side whose receive was
- * wrong. The test reads the reasons from vipd's source, so that it fails when the wording there changes.
+ * Tests `vipctl explain` for each reason that vipd gives for a broken connection. vipctl must name
+ * the faulty side. The test reads vipd's source, so the test fails if the reasons change.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 
 #include "tools/vipctl/explain.h"
 
-static char last_text[2][512]; /* LINE_BECAUSE, LINE_DO */
+static char last_text[2][512]; /* 0: LINE_BECAUSE, 1: LINE_DO */
 
 void explain_add(struct explanation *to, enum line_kind kind, const char *format, ...)
 {

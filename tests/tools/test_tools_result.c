@@ -1,5 +1,5 @@
 /*
- * Percentiles and the JSON of vipperf's results.
+ * Tests the percentiles and the JSON of vipperf's results.
  */
 #include "tools/vipperf/result.h"
 

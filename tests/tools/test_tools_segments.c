@@ -1,4 +1,4 @@
-/* Messages in several places (tools/vipperf/segments.h): the pieces together are the message, with gaps between. */
+/* Messages in several pieces with gaps between them (tools/vipperf/segments.h). */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,7 +12,7 @@
 #define SEGMENTS_MAX 8
 #define EMPTY        0xEE
 
-/* Every piece has bytes, nearly the same number of them, and a gap behind it. */
+/* The pieces have nearly the same number of bytes (not 0). A gap lies between two pieces. */
 static void pieces_make_up_the_message(void **state)
 {
     for (size_t len = 1; len <= LEN_MAX; len++) {
@@ -38,7 +38,7 @@ static void pieces_make_up_the_message(void **state)
     assert_int_equal(segments_room(0, 5), 0);
 }
 
-/* A scattered message is gathered again, also a shorter one than the cut was made for; the gaps do not change. */
+/* Gather must return the scattered message, also a short one. Scatter must not fill the gaps. */
 static void scattered_is_gathered(void **state)
 {
     static uint8_t buffer[LEN_MAX + SEGMENTS_MAX * SEGMENTS_GAP_BYTES];

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# vipctl: exit codes and messages without vipd and with a vipd that answers badly; tables and JSON of
-# every view with a real vipd and clients.
+# vipctl: exit codes and messages without a vipd and with a vipd that sends wrong answers
+# (fake_vipd.c); tables and JSON of every view with a real vipd and clients.
 # usage: vipctl.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -62,7 +62,6 @@ if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
         setpriv --reuid=65534 --regid=65534 --clear-groups "$WORK/vipctl"
 fi
 
-# A vipd that answers badly.
 fake_start() { # fake_start MODE
     mkdir -p "$WORK/fake-$1"
     "$fake" "$WORK/fake-$1/vipd.sock" "$1" </dev/null &
@@ -94,7 +93,7 @@ if [ -w /dev/full ]; then
     "$vipctl" show vi >/dev/full 2>"$WORK/err" && wrong "a full disk looks like success"
 fi
 
-# A real vipd, with a server and a client at work.
+# A real vipd, a server and a client that exchange messages.
 daemon_start A 127.0.0.1 $port "[names]" "node-a = 127.0.0.1:$port" || exit 1
 daemon_start B 127.0.0.2 $port || exit 1
 VIPD_RUNTIME_DIR=$WORK/B "$vipperf" serve >"$WORK/serve.log" 2>&1 </dev/null &
@@ -126,8 +125,8 @@ json "[.clients[] | select(.pid == $client and .uid == $(id -u))] | length == 1"
     "$vipctl" show clients --json
 json '(.counters | length) > 10 and ([.counters[].value | type] | all(. == "number"))' \
     "$vipctl" show stats --json
-# The gauges of this vipd and of the sessions of its NIC.
-# A sanitizer has its own allocator, which the C library does not count.
+# The gauges of this vipd and of the sessions of its NIC. With a sanitizer memory_heap is 0: the C
+# library does not count the sanitizer's allocator.
 heap_least=100000
 grep -q '^VIP_SANITIZE:STRING=.' "$build/CMakeCache.txt" && heap_least=0
 json '[.counters[] | select(.kind == "gauge") | {(.scope + " " + .name): .value}] | add |

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# vipctl and 10,000 VIs while vipd is busy: the list must be complete, with no VI twice. And the cost of a row,
-# in instructions, because seconds depend more on the machine. vipd makes a page of rows between two
-# turns of its NICs, and the whole list should take 200 ms at most.
+# vipctl lists 10,000 VIs of a busy vipd: the list must be complete, with no VI twice. Also measures
+# the cost of a row, in instructions, because times depend more on the machine. vipd makes a page of
+# rows between two turns of its NICs, and the whole list should take at most 200 ms.
 # usage: vipctl_many.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -15,7 +15,7 @@ bad=0
 # Instructions for a row: about 3,500 in vipd, about 20,000 in vipctl.
 VIPD_ROW_MAX=6000
 VIPCTL_ROW_MAX=35000
-# Instructions of vipd for a page: some 0.3 ms. A longer page counts as a long look at the descriptors, and vipd pauses.
+# Instructions of vipd for a page: some 0.3 ms. After a longer page vipd reads requests late.
 VIPD_PAGE_MAX=2500000
 
 VIPD=$build/vipd/vipd

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# vipctl's verbs with two vipd and traffic: tables, raw output, filters, JSON validated against
-# schema/, exit codes, completions of three shells; reload with good and broken files, and disconnect,
-# while messages flow; drain; verbs that an ordinary user may not use.
+# vipctl's commands with two vipd and traffic: tables, raw output, filters, JSON validated against
+# schema/, exit codes, completions of three shells. Under traffic: reload with good and broken
+# files, disconnect, drain. Also commands that an ordinary user may not use.
 # usage: vipctl_verbs.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -62,7 +62,7 @@ daemon_start A 127.0.0.1 $port "[engine]" "spin = 50us" "[stats]" "vi_latency = 
     daemon_start B 127.0.0.2 $port || exit 1
 export VIPD_RUNTIME_DIR=$WORK/A
 
-# [engine] cpus: a vipd on the first processor that we may use, and a vipd on a processor that does not exist.
+# [engine] cpus: vipd on the first allowed processor, and on a processor that does not exist.
 cpu=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*\([0-9]*\).*/\1/p' /proc/self/status)
 DAEMON_NIC="link = loop"
 daemon_start C - - "[engine]" "cpus = $cpu" || exit 1
@@ -73,7 +73,7 @@ daemon_stop C
 sed -i 's/^cpus = .*/cpus = 1023/' "$WORK/C.conf"
 expect 1 "[engine] cpus = 1023: Invalid argument; vipd may use $cpu" "$VIPD" --config "$WORK/C.conf" --runtime-dir "$WORK/C"
 
-# A well configured machine, for vipctl check.
+# Files of /proc and /sys of a well configured machine, for vipctl check.
 sys=$WORK/sys
 mkdir -p "$sys/proc/sys/net/core" "$sys/proc/sys/vm" "$sys/sys/devices/system/clocksource/clocksource0"
 echo 16777216 >"$sys/proc/sys/net/core/rmem_max"
@@ -96,7 +96,7 @@ expect 2 "VIPD CRITICAL" env VIPD_RUNTIME_DIR="$WORK/nobody" "$vipctl" check --n
 
 VIPD_RUNTIME_DIR=$WORK/B "$vipperf" serve >"$WORK/serve.log" 2>&1 </dev/null &
 track $!
-# One message at a time, and programs that block: more load would only take processors from the tested programs.
+# Little traffic (one message at a time, blocking), so that the tested programs get processors.
 "$vipperf" bw 127.0.0.2:$port --size 4096 --window 1 --wait block --duration 3600 >"$WORK/client.log" 2>&1 </dev/null &
 client=$!
 track $client
@@ -143,7 +143,7 @@ expect 2 "--tree is for show clients" "$vipctl" --tree show vi
 
 # ---- events ----------------------------------------------------------------------------------
 
-# More events than one page of vipd's holds: the last line must be the latest event.
+# Make more events than a page of vipd's replies can have. The last line must be the latest event.
 for _ in $(seq 400); do
     "$vipctl" resume >/dev/null || wrong "vipctl resume"
 done
@@ -157,7 +157,7 @@ tail -n 1 "$WORK/out" | grep -q "refused.*127.0.0.99" || wrong "the last event i
 vi=$("$vipctl" -rn -o client,vi show vi state=connected | head -n 1 | tr '\t' :)
 expect 0 "connected with 127.0.0.2:$port" "$vipctl" explain vi "$vi"
 expect 0 "posted to completed: half within " "$vipctl" explain vi "$vi"
-# The percentiles of our client are in order, and those of each VI that has sent. The other vipd does not measure VIs.
+# The percentiles of our client's sending VIs must be in order. (Vipd B measures no VIs.)
 jq -e "[.vis[] | select(.pid == $client and .tx_messages > 0) | .recvq_empty >= 0 and .tx_packets > 0 and
         .post_to_wire_p50_ns > 0 and .wire_to_ack_p50_ns > 0 and .post_to_complete_p50_ns > 0 and
         .post_to_wire_p50_ns <= .post_to_wire_p99_ns and .post_to_wire_p99_ns <= .post_to_wire_max_ns and
@@ -201,7 +201,7 @@ expect 0 "vipperf[" "$vipctl" top program --once -i 0.1
 grep -q '"tx_bytes_per_s": [1-9]' "$WORK/json/top@vi.json" || wrong "top sees no traffic"
 expect 2 "top shows vi" "$vipctl" top weather
 if command -v script >/dev/null; then
-    # top on the full screen of a terminal of its own: it must draw, and q must end it.
+    # top on a terminal must draw its screen, and the key q must end top.
     : >"$WORK/screen"
     (for _ in $(seq 600); do grep -q "vipctl top" "$WORK/screen" && break; sleep 0.1; done; printf q; sleep 1) |
         TERM=xterm timeout 600 script -qefc "'$vipctl' top -i 0.3" /dev/null >"$WORK/screen"
@@ -218,7 +218,7 @@ grep -vE '^(# (TYPE|HELP|UNIT) [a-z_]+ .+|# EOF|[a-z0-9_]+(\{nic="[^"]+"(,(quant
 grep -qx "vipd_peer_up{nic=\"vip0\",peer=\"127.0.0.2:$port\",name=\"bee\"} 1" "$WORK/metrics" || wrong "metrics have no peer"
 grep -q "^vipd_peer_tx_bytes{.*} [1-9]" "$WORK/metrics" || wrong "metrics have not what was sent to a peer"
 
-# ---- statistics without asking ------------------------------------------------------------------
+# ---- statistics from the file vipd.stats --------------------------------------------------------
 
 "$vipctl" -rn -o scope,name,kind,unit show stats >"$WORK/asked"
 "$vipctl" -rn -o scope,name,kind,unit --mapped show stats >"$WORK/mapped" || wrong "show stats --mapped"
@@ -236,7 +236,7 @@ for name in post_to_wire wire_to_ack post_to_complete; do
         wrong "$name: ${values[*]}"
 done
 expect 2 "for show stats" "$vipctl" --mapped show vi
-# With vipd stopped, its numbers can still be read; they have grown until the stop.
+# While vipd is stopped (SIGSTOP), vipctl must still be able to read the numbers in the file.
 kill -STOP "${DAEMON_PID[A]}"
 posts=$("$vipctl" --mapped -rn -o value show stats scope=nic:vip0 name=posts)
 expect 6 "did not answer" "$vipctl" --timeout 0.2 show stats
@@ -251,7 +251,7 @@ expect 3 "there is no" env VIPD_RUNTIME_DIR="$WORK/nobody" "$vipctl" --mapped sh
 mkdir "$WORK/foreign"
 head -c 5000 /dev/urandom >"$WORK/foreign/vipd.stats"
 expect 1 "is no statistics file" env VIPD_RUNTIME_DIR="$WORK/foreign" "$vipctl" --mapped show stats
-# A copy of the file, as a killed vipd leaves it; the pid in it belongs to no process.
+# The file of a killed vipd: a copy whose pid belongs to no process.
 cp "$WORK/A/vipd.stats" "$WORK/foreign/vipd.stats"
 printf '\377\377\377\177\000\000\000\000' | dd of="$WORK/foreign/vipd.stats" bs=1 seek=56 conv=notrunc status=none
 expect 0 "is gone" env VIPD_RUNTIME_DIR="$WORK/foreign" "$vipctl" --mapped show stats name=posts
@@ -341,14 +341,14 @@ expect 5 "neither an address" "$vipctl" disconnect nowhere.invalid
 document 0 admin@peer disconnect bee
 grep -q "disconnect peer bee asked for by uid $(id -u) (vipctl, pid " "$WORK/A.log" || wrong "the log does not say who disconnected whom"
 some events kind=admin key=disconnect 'text=peer bee' || wrong "events do not say who was disconnected"
-# A mistyped name is not an error of the machine.
+# A wrong word on a command line must not count as an error of the machine.
 "$vipctl" check | grep -q 'errors .*VIP_INVALID_PARAMETER' && wrong "check warns of words that were refused: $("$vipctl" check)"
 grep -q '"connections_ended": [1-9]' "$WORK/json/admin@peer.json" || wrong "disconnect ended nothing"
 until_true some errors key=VIP_ERROR_CONN_LOST 'text~administrator'
 document 0 show-errors@some show errors
 wait $client && wrong "vipperf did not notice that its connection was ended"
 
-# vipctl check must find a host that no longer answers, without its name. (The earlier traffic has ended.)
+# vipctl check must report a host that no longer answers, although no argument names the host.
 start_in A "$WORK/silent.log" "$vipperf" bw 127.0.0.2:$port --size 4096 --duration 600
 until_true some peers name=bee state=up 'connections>0'
 kill -STOP "${DAEMON_PID[B]}"

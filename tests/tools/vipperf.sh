@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# vipperf between two vipd on loopback addresses: every operation, level and way of waiting, verified;
-# wrong usage; a client without server and without vipd; the death of the other side.
+# vipperf between two vipd on loopback addresses: every operation, level and kind of waiting with
+# verified data; wrong usage; a client without a server or a vipd; the end of the other program.
 # usage: vipperf.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -143,7 +143,7 @@ for level in ud rr; do
     measured "($verified) and $both" bw 127.0.0.2 --both-ways --reliability $level --iters 3000 --size 1000 --verify
 done
 measured "($verified) and $both" bw 127.0.0.2 --both-ways --size 0 --iters 1000 --window 1 --verify
-# The client must send the requested number of messages; the rates are those of both sides, over the same time.
+# The client must send --iters messages. The rates must count both directions, over the same time.
 measured ".results[0] | .messages_out == 5000 and .messages_back > 100 and
     (.bytes_per_s * .elapsed_s / .size / .messages - 1 | fabs) < 0.01" bw 127.0.0.2 --both-ways --iters 5000 --size 4096
 expect 1 "window" bw 127.0.0.2 --both-ways --window 100000 --iters 1
@@ -162,7 +162,7 @@ for op in send write write-imm read; do
 done
 regions 128 8192 --register each
 regions 1 $((4096 + 128 * 8192)) --register one
-# The last byte of a write shows its arrival; it must differ from the last byte at the buffer's previous use.
+# vipperf knows by the last byte that a write has arrived, so this byte must change for each write.
 measured ".results[0].half_rtt_ns.p50 > 1000" lat 127.0.0.2 --op write --buffers 255 --iters 600 --size 8
 measured "$verified" lat 127.0.0.2 --segments 5 --random-sizes --size 5000 --iters 200 --verify
 measured "$verified" lat 127.0.0.2 --segments 252 --sizes 252:1008 --iters 100 --verify
@@ -183,7 +183,7 @@ measured '.results[0] | .half_rtt_ns.p50 > 0 and .half_rtt_ns.max >= .half_rtt_n
 measured '.parameters.wait == "block" and .parameters.op == "write" and .tool == "vipperf" and
     .results[0].bytes_per_s > 0 and .results[0].half_rtt_ns == null' \
     bw 127.0.0.2 --op write --wait block --duration 300ms
-# The time begins at the end of the warm-up, even after a long warm-up.
+# --duration counts from the end of the warm-up, even if the warm-up takes longer.
 measured '.results[0].messages > 0' lat 127.0.0.2 --size 65536 --duration 1ms
 if command -v jq >/dev/null; then # standard output must be the document and nothing else
     "$vipperf" lat 127.0.0.2 --iters 100 --json - 2>/dev/null </dev/null | jq -e .results >/dev/null ||
