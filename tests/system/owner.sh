@@ -124,7 +124,7 @@ for _ in $(seq 100); do
     sleep 0.1
 done
 grep -q '^listen 0' "$WORK/try" || failed "after the reload: $(cat "$WORK/try")"
-# Not the log: it leaves out lines about clients if there are many.
+# Do not read the log instead: vipd leaves out lines about clients if there are many such lines.
 [ "$(in_host A "$vipctl" show stats | awk '$2 == "ended_listen_reloaded" { print $3 }')" = 1 ] ||
     failed "the session is not counted as ended by the reload"
 daemon_stop A || failed "A ended badly"

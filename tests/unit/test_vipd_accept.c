@@ -29,7 +29,7 @@
 #include "vipd/registry/undertaker.h"
 
 #define PER_LOOK 64u                /* number of refused connections in one look */
-#define FLOOD    (2 * PER_LOOK - 8) /* less than the shortest queue of a kernel, 128 */
+#define FLOOD    (2 * PER_LOOK - 8) /* connections; the shortest listen queue of a kernel is 128 */
 #define PAGE     4096u
 
 /* ---- the gate: the undertaker's thread waits in the munmap of `gated` ------------------------ */

@@ -13,8 +13,8 @@
 /* Lives of one host that vipd knows at once. A host may restart often, or invent epochs. */
 #define CM_LIVES_MAX 16
 
-/* Requests of clients in all states (enum cm_pending_state). Further REQUESTs get PENDING or
- * NO_MATCH. */
+/* The largest number of pending requests of a NIC; requests in every state (enum
+ * cm_pending_state) count. vipd answers further REQUESTs with PENDING or NO_MATCH. */
 #define CM_PENDING_MAX 4096
 /* The part of CM_PENDING_MAX that one other host may have, for all its users together. */
 #define CM_PENDING_HOST 256

@@ -152,7 +152,8 @@ void sc_any_store(sc_ptr to, const void *from, __SIZE_TYPE__ size);
 
 #define SC_MINE(p) __builtin_expect((p).proc == sc_myproc, 1)
 
-/* The five accesses for objects of one type. The type may alias any other type. */
+/* Define the five access functions for objects of `type`. They access an object through the name
+ * `alias` of this type, which may alias any other type. */
 #define SC_ACCESS(suffix, type, alias)                                                             \
     typedef type __attribute__((may_alias)) alias;                                                 \
     SC_INLINE type sc_read_##suffix(sc_ptr p)                                                      \
