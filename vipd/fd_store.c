@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -250,6 +251,7 @@ static void forget(struct fd_store_sock *sock)
 
         fd_store_name(sock, name);
         remove_name(name);
+        sock->given_up = true;
     }
     sock->fd = -1;
     sock->stored = false;
@@ -296,8 +298,48 @@ void fd_store_forget_rest(struct fd_store *fd_store)
             forget(&fd_store->sock[i]);
 }
 
-bool fd_store_make_room(struct fd_store *fd_store)
+/* Can no other socket of this address be bound beside `sock`? An address that is no IP address
+ * stands for one of IPv4 (`auto`). */
+static bool blocks(int sock, const char *address, uint64_t port)
 {
-    fd_store_forget_rest(fd_store);
-    return fd_store->dropped || fd_store_unused(fd_store);
+    union {
+        struct sockaddr any;
+        struct sockaddr_in ip4;
+        struct sockaddr_in6 ip6;
+    } bound = {0};
+    socklen_t len = sizeof(bound);
+    struct in6_addr wanted6;
+    struct in_addr wanted;
+    char text[INET6_ADDRSTRLEN];
+
+    snprintf(text, sizeof(text), "%.*s", (int)strcspn(address, "%"), address);
+    if (getsockname(sock, &bound.any, &len) < 0)
+        return false;
+    if (bound.any.sa_family == AF_INET6)
+        return ntohs(bound.ip6.sin6_port) == port &&
+               (IN6_IS_ADDR_UNSPECIFIED(&bound.ip6.sin6_addr) ||
+                (inet_pton(AF_INET6, text, &wanted6) == 1 &&
+                 IN6_ARE_ADDR_EQUAL(&wanted6, &bound.ip6.sin6_addr)));
+    if (ntohs(bound.ip4.sin_port) != port || inet_pton(AF_INET6, text, &wanted6) == 1)
+        return false;
+    return bound.ip4.sin_addr.s_addr == htonl(INADDR_ANY) ||
+           inet_pton(AF_INET, text, &wanted) != 1 || wanted.s_addr == bound.ip4.sin_addr.s_addr;
+}
+
+bool fd_store_make_room(struct fd_store *fd_store, const char *address, uint64_t port)
+{
+    bool given_up = fd_store->dropped;
+
+    for (unsigned i = 0; i < fd_store->count; i++) {
+        struct fd_store_sock *sock = &fd_store->sock[i];
+
+        if (sock->fd < 0 || !blocks(sock->fd, address, port))
+            continue;
+        vipd_info("vipd gives up the kept socket of NIC %s, whose address another NIC has now",
+                  sock->nic);
+        forget(sock);
+    }
+    for (unsigned i = 0; i < fd_store->count; i++)
+        given_up = given_up || fd_store->sock[i].given_up;
+    return given_up;
 }

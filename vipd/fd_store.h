@@ -32,6 +32,7 @@ struct fd_store {
         uint64_t inode; /* inode of the inherited socket; 0: none was inherited */
         bool used;      /* the NIC uses the inherited socket */
         bool stored;    /* the service manager has a socket of this name */
+        bool given_up;  /* vipd has asked the service manager to drop one of this name */
     } sock[2 * VIPD_NICS_MAX * VIP_PATHS_MAX]; /* sockets of the previous life and of new NICs */
 };
 
@@ -78,9 +79,12 @@ const struct fd_store_sock *fd_store_unused(const struct fd_store *fd_store);
 /* Close the inherited sockets that no NIC has taken, and remove them from the service manager. */
 void fd_store_forget_rest(struct fd_store *fd_store);
 
-/* A NIC's address is in use: give up the inherited sockets that no NIC has taken yet. false: this
- * vipd has never given one up, so another process has the address. true: the address may become
- * free some time later, when the service manager has closed its duplicates. */
-bool fd_store_make_room(struct fd_store *fd_store);
+/*
+ * The address (IP address, perhaps with %interface, or `auto`) and port of a NIC are in use: give up
+ * the inherited sockets that block them and that no NIC has taken yet. false: this life has given up
+ * no socket, so another process has the address. true: the address may become free; the service
+ * manager closes its duplicates some time after vipd has asked for it.
+ */
+bool fd_store_make_room(struct fd_store *fd_store, const char *address, uint64_t port);
 
 #endif

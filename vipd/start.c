@@ -73,7 +73,8 @@ static int open_again(const struct vipd *vipd, const struct link_kind_row *row,
     uint64_t until_ns = vipd_clock_now() + ROOM_NS;
     int r = -EADDRINUSE;
 
-    if (!vipd->fd_store || vipd->fd_store->in_use || !fd_store_make_room(vipd->fd_store))
+    if (!vipd->fd_store || vipd->fd_store->in_use ||
+        !fd_store_make_room(vipd->fd_store, wish->keys->address, wish->keys->port))
         return r;
     do {
         r = row->open(wish, ret, err, err_bytes);

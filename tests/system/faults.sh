@@ -267,6 +267,7 @@ runtime_full() {
         rm -f "$WORK/small/fill" "$WORK"/small/inode-*
     done
     for _ in empty full; do
+        : >"$WORK/run.log" # await_line must not find the line of the vipd before
         "$VIPD" --config "$config" --runtime-dir "$dir" >"$WORK/run.log" 2>&1 &
         what=$!
         track $what

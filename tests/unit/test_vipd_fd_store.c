@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <arpa/inet.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <systemd/sd-daemon.h>
@@ -261,6 +262,49 @@ static void test_one_that_does_not_fit(void **state)
     end(&fd_store, from);
 }
 
+/* A bound UDP socket in place of the next descriptor; port 0: a free port. Returns the port. */
+static uint16_t pass_bound(int number, const char *address, uint16_t port)
+{
+    struct sockaddr_in bound = {.sin_family = AF_INET, .sin_port = htons(port)};
+    socklen_t len = sizeof(bound);
+    int sock = socket(AF_INET, SOCK_DGRAM, 0);
+
+    assert_int_equal(inet_pton(AF_INET, address, &bound.sin_addr), 1);
+    assert_int_equal(bind(sock, (struct sockaddr *)&bound, len), 0);
+    assert_int_equal(getsockname(sock, (struct sockaddr *)&bound, &len), 0);
+    pass(number, sock);
+    return ntohs(bound.sin_port);
+}
+
+/* The address of a NIC is in use: vipd gives up only kept sockets that block it. If none does, vipd
+ * keeps all of them, and does not wait. */
+static void test_only_those_that_block(void **state)
+{
+    struct fd_store fd_store;
+    char err[256];
+    uint16_t port;
+    int from;
+
+    (void)state;
+    port = pass_bound(0, "127.0.0.1", 0);
+    (void)pass_bound(1, "127.0.0.3", port);
+    from = manager();
+    environment("2", "nic-vip1:nic-vip2");
+    assert_int_equal(fd_store_inherit(&fd_store, err, sizeof(err)), 0);
+    assert_false(fd_store_make_room(&fd_store, "127.0.0.2", port));
+    assert_false(fd_store_make_room(&fd_store, "127.0.0.1", port + 1u));
+    assert_false(fd_store_make_room(&fd_store, "::1", port));
+    assert_true(is_open(0) && is_open(1));
+    hears(from, "");
+    assert_true(fd_store_make_room(&fd_store, "127.0.0.1", port));
+    hears(from, "FDSTOREREMOVE=1\nFDNAME=nic-vip1");
+    assert_true(!is_open(0) && is_open(1));
+    assert_true(fd_store_make_room(&fd_store, "auto", port));
+    hears(from, "FDSTOREREMOVE=1\nFDNAME=nic-vip2");
+    assert_false(is_open(1));
+    end(&fd_store, from);
+}
+
 /* Close the descriptors that ctest or a failed test may have left open. */
 static int setup(void **state)
 {
@@ -280,6 +324,7 @@ int main(void)
         cmocka_unit_test_setup(test_a_good_one_beside_a_wrong_one_is_stored_again, setup),
         cmocka_unit_test_setup(test_a_bad_listener, setup),
         cmocka_unit_test_setup(test_one_that_does_not_fit, setup),
+        cmocka_unit_test_setup(test_only_those_that_block, setup),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
