@@ -30,16 +30,19 @@
 #include "libvipl/sq.h"
 #include "libvipl/vipl_ext.h"
 
-/* Pause, in ns, between two attempts to reach the next vipd. */
+/* Pause, in ns, between two attempts to reach the next vipd. While the next vipd answers that it
+ * cannot take the session yet, the pause doubles up to LATER_MAX_NS. */
 #define LOOK_AGAIN_NS 10000000
+#define LATER_MAX_NS  160000000
 
 /* In the error texts of requests this string stands in place of a VIPL function's name. */
 static const char call[] = "going on with the next vipd";
 
 enum next {
-    NEXT_NONE, /* there is no next vipd yet */
-    NEXT_GOES, /* the next vipd continues the session */
-    NEXT_NOT,  /* the session cannot go on: search no further */
+    NEXT_NONE,  /* there is no next vipd yet */
+    NEXT_LATER, /* the next vipd cannot take the session yet; VipxLastError has its reason */
+    NEXT_GOES,  /* the next vipd continues the session */
+    NEXT_NOT,   /* the session cannot go on: search no further */
 };
 
 /* Mark as outdated what the library has told vipd of the session's objects. Under session->lock. */
@@ -192,12 +195,12 @@ static enum next judge(struct vipl__session *session, int *control, const Vip__R
         session->past_rings = reply->open->past_rings;
         return take_sockets(session, control, fds) ? NEXT_GOES : NEXT_NOT;
     }
+    vipl__fail(VIP_ERROR_RESOURCE, "%s: %s", call,
+               reply->reason == NULL ? "vipd's reply makes no sense" : reply->reason);
     /* The last vipd is still ending, or the next one accepts no program now. An older vipd hangs up
      * without setting `hangs_up`. */
     if ((reply->open != NULL && reply->open->again_ms > 0) || reply->hangs_up || hung_up(*control))
-        return NEXT_NONE;
-    vipl__fail(VIP_ERROR_RESOURCE, "%s: %s", call,
-               reply->reason == NULL ? "vipd's reply makes no sense" : reply->reason);
+        return NEXT_LATER;
     return NEXT_NOT;
 }
 
@@ -648,8 +651,8 @@ static const char *without_call(const char *text)
 bool vipl__outlive(struct vipl__session *session, char *ret_refusal, size_t refusal_bytes)
 {
     uint64_t deadline_ns = vipl__now_ns() + session->outlive_ns;
-    struct timespec pause = {.tv_nsec = LOOK_AGAIN_NS};
     enum next next = NEXT_NONE;
+    long pause_ns = LOOK_AGAIN_NS;
 
     if (session->outlive_ns == 0 || vipl__closing(session) ||
         __atomic_load_n(&session->broken, __ATOMIC_SEQ_CST) != 0 ||
@@ -657,15 +660,20 @@ bool vipl__outlive(struct vipl__session *session, char *ret_refusal, size_t refu
         return false;
     set_gone(session, VIPL__AWAY);
     await_kept(session);
-    while (next == NEXT_NONE && !vipl__closing(session) && vipl__now_ns() < deadline_ns) {
+    while (next < NEXT_GOES && !vipl__closing(session) && vipl__now_ns() < deadline_ns) {
         next = look(session, deadline_ns);
-        if (next == NEXT_NONE)
-            nanosleep(&pause, NULL);
+        if (next == NEXT_LATER || next == NEXT_NOT)
+            snprintf(ret_refusal, refusal_bytes, "%s", without_call(VipxLastError()));
+        if (next < NEXT_GOES)
+            nanosleep(&(struct timespec){.tv_nsec = pause_ns}, NULL);
+        if (next != NEXT_LATER)
+            pause_ns = LOOK_AGAIN_NS;
+        else if (pause_ns < LATER_MAX_NS)
+            pause_ns *= 2;
     }
-    if (next == NEXT_NOT)
-        snprintf(ret_refusal, refusal_bytes, "%s", without_call(VipxLastError()));
     if (next != NEXT_GOES)
         return false;
+    ret_refusal[0] = '\0';
     wake(session);
     return true;
 }

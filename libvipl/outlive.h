@@ -13,8 +13,8 @@
 /*
  * vipd has ended. Wait for the next vipd, at most session->outlive_ns, and continue the session
  * with it. True: the session goes on; false: the session is over, or VipCloseNic runs.
- * *ret_refusal: why the next vipd refuses the session; unchanged if no vipd refuses. Only the
- * provider thread calls this.
+ * ret_refusal: the last reason of a next vipd that did not continue the session; unchanged if no
+ * vipd gave one; empty if the session goes on. Only the provider thread calls this.
  */
 bool vipl__outlive(struct vipl__session *session, char *ret_refusal, size_t refusal_bytes);
 

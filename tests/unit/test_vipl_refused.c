@@ -34,6 +34,7 @@ struct program {
     pthread_cond_t changed;
     VIP_ERROR_DESCRIPTOR errors[ERRORS_MAX]; /* guarded by lock */
     unsigned error_count;
+    char reason[512]; /* VipxLastError of the last error; guarded by lock */
 };
 
 static const VIP_VI_ATTRIBUTES vi_attrs = {
@@ -46,6 +47,7 @@ static void on_error(void *context, VIP_ERROR_DESCRIPTOR *error)
     pthread_mutex_lock(&p->lock);
     assert_true(p->error_count < ERRORS_MAX);
     p->errors[p->error_count++] = *error;
+    snprintf(p->reason, sizeof(p->reason), "%s", VipxLastError());
     pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->lock);
 }
@@ -69,11 +71,11 @@ static VIP_DESCRIPTOR *desc_of(struct program *p, unsigned vi, unsigned number)
     return &p->desc[4 * vi + number];
 }
 
-static void begin(struct program *p)
+static void begin_for(struct program *p, unsigned outlive_ms)
 {
     VIP_VI_ATTRIBUTES attrs = vi_attrs;
 
-    *p = (struct program){.fake = {.generation = 1, .outlive_ms = 600000, .lives = 1},
+    *p = (struct program){.fake = {.generation = 1, .outlive_ms = outlive_ms, .lives = 1},
                           .lock = PTHREAD_MUTEX_INITIALIZER,
                           .changed = PTHREAD_COND_INITIALIZER};
     fake_start(&p->fake);
@@ -97,6 +99,11 @@ static void begin(struct program *p)
         OK(VipPostRecv(p->vi[i], desc_of(p, i, 0), p->mem));
         OK(VipPostSend(p->vi[i], desc_of(p, i, 1), p->mem));
     }
+}
+
+static void begin(struct program *p)
+{
+    begin_for(p, 600000);
 }
 
 static void end(struct program *p)
@@ -477,6 +484,26 @@ static void not_now(void **state)
     }
 }
 
+/* Every vipd says "again" until `outlive` has passed. libvipl asks less and less often. Then the asynchronous
+ * errors have the reason that vipd has given. */
+static void never_now(void **state)
+{
+    const unsigned many = 1000;
+    VIP_PROTECTION_HANDLE ptag;
+    struct program p;
+
+    (void)state;
+    begin_for(&p, 500);
+    p.fake.fault = FAKE_AGAIN;
+    p.fake.again = p.fake.lives = many;
+    fake_die(&p.fake);
+    assert_int_equal(VipCreatePtag(p.nic, &ptag), VIP_ERROR_RESOURCE);
+    (void)error_of(&p, VIS + 1); /* of each VI, and of the NIC */
+    assert_non_null(strstr(p.reason, "memory is still being freed"));
+    assert_in_range(many - p.fake.again, 1, 12); /* 10, 20, 40, 80, 160, 160, ... ms */
+    end(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -488,6 +515,7 @@ int main(void)
         cmocka_unit_test(a_tag_and_a_listener),
         cmocka_unit_test(an_end_is_no_refusal),
         cmocka_unit_test(not_now),
+        cmocka_unit_test(never_now),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
