@@ -264,7 +264,7 @@ static uint32_t length_of(unsigned number)
 
 static int server(const struct words *words)
 {
-    struct end end = {0};
+    static struct end end; /* handlers may still run while the program exits */
     union address local = {0}, remote = {0};
     VIP_VI_ATTRIBUTES attributes;
     VIP_CONN_HANDLE request;
@@ -382,7 +382,7 @@ static uint64_t now_us(void)
 
 static int client(const char *host, const char *stop, const struct words *words)
 {
-    struct end end = {0};
+    static struct end end; /* handlers may still run while the program exits */
     union address local = {0}, remote = {0};
     VIP_VI_ATTRIBUTES attributes;
     uint64_t last_us, gap_us = 0;

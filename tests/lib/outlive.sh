@@ -66,7 +66,7 @@ outlive_again() {
 
 outlive_finish() {
     touch "$WORK/stop"
-    wait "$OUTLIVE_CLIENT" || outlive_wrong "the client" || return 1
-    wait "$OUTLIVE_SERVER" || outlive_wrong "the server" || return 1
+    wait "$OUTLIVE_CLIENT" || outlive_wrong "the client: status $?" || return 1
+    wait "$OUTLIVE_SERVER" || outlive_wrong "the server: status $?" || return 1
     ! grep -h FAILED "$WORK/client.log" "$WORK/server.log" || outlive_wrong "an error"
 }
