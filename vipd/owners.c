@@ -31,7 +31,8 @@ _Static_assert(sizeof(struct entry) == 256, "format of the file");
 struct owners {
     /* Nothing else uses this lock, because a thread that has it may wait for the disk. */
     pthread_mutex_t lock;
-    int fd;
+    int fd;         /* -1: no new file could be made; then only dir_fd is used */
+    int dir_fd;     /* the runtime directory, whose descriptor the caller of owners_begin has */
     uint32_t count; /* number of places that have been used */
     uint32_t *free; /* numbers of free places */
     uint32_t free_count, free_room;
@@ -92,7 +93,7 @@ static void on_owned(void *ctx, const char *nic, uint32_t *record, uint32_t uid,
     struct vipd *vipd = ctx;
     struct entry entry = {.magic = OWNERS_MAGIC, .uid = uid, .len = len};
 
-    if (!vipd->owners)
+    if (!vipd->owners || vipd->owners->fd < 0)
         return;
     strncpy(entry.nic, nic, sizeof(entry.nic) - 1);
     memcpy(entry.disc, disc, len);
@@ -109,7 +110,13 @@ static void on_disowned(void *ctx, uint32_t record)
     static const struct entry none;
     struct vipd *vipd = ctx;
 
-    if (!vipd->owners || record == 0)
+    if (!vipd->owners)
+        return;
+    /* A user has lost a discriminator. The last vipd's file may name this user, and must not keep
+     * the discriminator for the user at a later start. */
+    if (vipd->owners->fd < 0)
+        (void)unlinkat(vipd->owners->dir_fd, OWNERS_FILE, 0);
+    if (vipd->owners->fd < 0 || record == 0)
         return;
     pthread_mutex_lock(&vipd->owners->lock);
     write_place(vipd->owners, record - 1, &none);
@@ -137,7 +144,8 @@ void owners_end(struct vipd *vipd)
 {
     if (!vipd->owners)
         return;
-    close(vipd->owners->fd);
+    if (vipd->owners->fd >= 0)
+        close(vipd->owners->fd);
     (void)pthread_mutex_destroy(&vipd->owners->lock);
     free(vipd->owners->free);
     free(vipd->owners);
@@ -153,10 +161,12 @@ static int name_file(struct vipd *vipd, int dir_fd)
         kept_file_drop(dir_fd, OWNERS_FILE);
     else
         r = kept_file_name(dir_fd, OWNERS_FILE);
-    if (r < 0)
-        owners_end(vipd);
-    else
+    if (r < 0) {
+        close(vipd->owners->fd);
+        vipd->owners->fd = -1;
+    } else {
         vipd->owners->named = true;
+    }
     return r;
 }
 
@@ -170,15 +180,14 @@ void owners_begin(struct vipd *vipd, int dir_fd, uid_t user)
     uint32_t reserved = 0;
     int r = owners ? 0 : -ENOMEM;
 
-    if (r == 0) {
+    if (owners) {
+        VIP_ASSERT(pthread_mutex_init(&owners->lock, NULL) == 0);
+        owners->dir_fd = dir_fd;
         owners->fd = kept_file_make(dir_fd, OWNERS_FILE);
         r = owners->fd < 0 ? owners->fd : 0;
-    }
-    if (r == 0) {
-        VIP_ASSERT(pthread_mutex_init(&owners->lock, NULL) == 0);
+        if (r < 0)
+            owners->fd = -1;
         vipd->owners = owners; /* set before reserve(), which writes to the new file */
-    } else {
-        free(owners);
     }
     for (uint32_t i = 0; i < count && vipd->config->outlive_ns > 0; i++)
         reserved += reserve(vipd, &past[i], now_ns);
@@ -186,8 +195,8 @@ void owners_begin(struct vipd *vipd, int dir_fd, uid_t user)
     if (r == 0)
         r = name_file(vipd, dir_fd);
     if (r < 0)
-        vipd_warning("%s/" OWNERS_FILE " cannot be made: %s; that of the last vipd stays, and "
-                     "after the end of this vipd another user may take the discriminators of "
+        vipd_warning("%s/" OWNERS_FILE " cannot be made: %s; that of the last vipd stays for now, "
+                     "and after the end of this vipd another user may take the discriminators of "
                      "waiting programs",
                      vipd->runtime_dir, strerror(-r));
     if (reserved > 0)

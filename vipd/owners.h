@@ -25,7 +25,7 @@
  * begin a new file. Ignore the old file if another user than `user` or this process's user owns it.
  * Also ignore it if others may open it, or if it has a second name. Ignore an entry that makes no
  * sense. If the new file cannot be made or cannot get all reserved discriminators, the old file
- * stays. Then the log says so, and vipd goes on without a file.
+ * stays until a user loses a discriminator. Then the log says so, and vipd goes on without a file.
  */
 void owners_begin(struct vipd *vipd, int dir_fd, uid_t user);
 

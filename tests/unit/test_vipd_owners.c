@@ -191,6 +191,25 @@ static void test_full_at_the_beginning(void **state)
     assert_int_equal(file_read(now), bytes + ENTRY_BYTES);
 }
 
+/* A vipd could not make a file of its own. When a user loses a discriminator, the last vipd's file
+ * goes: a later vipd must not keep the discriminator for this user. */
+static void test_no_old_file_for_ever(void **state)
+{
+    uint64_t later_ns;
+
+    (void)state;
+    begin(0);
+    later_ns = vipd_clock_now() + config->outlive_ns + 2000000000;
+    assert_int_equal(faccessat(dir_fd, OWNERS_FILE, F_OK, 0), 0);
+    for (unsigned i = 0; i < 3; i++)
+        (void)nic_turn(vipd.nics[0].nic, later_ns);
+    assert_int_equal(faccessat(dir_fd, OWNERS_FILE, F_OK, 0), -1);
+    end();
+    begin(RLIM_INFINITY);
+    assert_int_equal(said("are reserved"), 0);
+    end();
+}
+
 /* The disk becomes full later: the file gets no partial entries; one log line has the reason. */
 static void test_full_later(void **state)
 {
@@ -220,6 +239,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_full_at_the_beginning, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_no_old_file_for_ever, setup, teardown),
         cmocka_unit_test_setup_teardown(test_full_later, setup, teardown),
     };
 
