@@ -161,14 +161,12 @@ static void leave(int sock)
     assert_null(vipd.clients);
 }
 
-/* Send a request while vipd can open only `room` descriptors. Returns the answer. */
-static enum answered request_with(int sock, int segment, unsigned room, const char *word)
+/* As serve, while vipd can open `room` more descriptors. */
+static void serve_with(unsigned room)
 {
     struct rlimit limit, low;
-    int first;
+    int first = fcntl(0, F_DUPFD_CLOEXEC, 0);
 
-    send_request(sock, segment);
-    first = fcntl(0, F_DUPFD_CLOEXEC, 0);
     assert_true(first > 2);
     close(first);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -177,6 +175,13 @@ static enum answered request_with(int sock, int segment, unsigned room, const ch
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
     serve();
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+/* Send a request while vipd can open only `room` descriptors. Returns the answer. */
+static enum answered request_with(int sock, int segment, unsigned room, const char *word)
+{
+    send_request(sock, segment);
+    serve_with(room);
     return answered(sock, word);
 }
 
@@ -251,11 +256,48 @@ static void test_no_descriptors(void **state)
     assert_int_equal(logged("programs of an earlier vipd must wait: "), lines);
 }
 
+/* A program that has come back registers its memory again while vipd lacks a descriptor for the
+ * file. vipd refuses this request only. */
+static void test_request_without_descriptors(void **state)
+{
+    Vip__RegisterMemRequest mem = VIP__REGISTER_MEM_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+    struct vip_vipd_head head = good_head();
+    int segment = make_segment(&head, 0600, SEALS_OUTLIVE), sock = come();
+    int fd = make_memfd(8192, F_SEAL_SHRINK | F_SEAL_GROW);
+    struct vip_fds fds;
+    Vip__Reply *reply;
+
+    (void)state;
+    set_address();
+    assert_int_equal(request_of(sock, segment, ""), TAKEN);
+    request.body_case = VIP__REQUEST__BODY_REGISTER_MEM;
+    request.register_mem = &mem;
+    mem.has_address = mem.has_bytes = mem.has_kind = true;
+    mem.kind = VIP__MEM_KIND__MEM_SHARED;
+    mem.address = 0x10000;
+    mem.bytes = 4096;
+    for (unsigned round = 0; round < 3; round++) {
+        assert_int_equal(vip_control_send(sock, &request.base, &fd, 1, 0), 0);
+        serve_with(0);
+        assert_int_equal(answered(sock, "Too many open files"), REFUSED);
+    }
+    assert_int_equal(vip_control_send(sock, &request.base, &fd, 1, 0), 0);
+    serve();
+    reply = receive(sock, &fds);
+    assert_int_equal(reply->code, VIP_RC_SUCCESS);
+    vip__reply__free_unpacked(reply, NULL);
+    leave(sock);
+    close(fd);
+    close(segment);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_address),
         cmocka_unit_test(test_no_descriptors),
+        cmocka_unit_test(test_request_without_descriptors),
     };
 
     return cmocka_run_group_tests_name("vipd_claim_later", tests, start, stop);

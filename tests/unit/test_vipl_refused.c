@@ -484,8 +484,8 @@ static void not_now(void **state)
     }
 }
 
-/* Every vipd says "again" until `outlive` has passed. libvipl asks less and less often. Then the asynchronous
- * errors have the reason that vipd has given. */
+/* Every vipd says "again" until `outlive` has passed. libvipl asks less and less often. Then the
+ * asynchronous errors have the reason that vipd has given. */
 static void never_now(void **state)
 {
     const unsigned many = 1000;

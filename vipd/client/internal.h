@@ -116,6 +116,11 @@ void client_charge(const struct client *client, unsigned nic, uint64_t cpu_ns);
 
 /* Answer one request with one reply. The caller closes the descriptors left in fds. */
 void request_dispatch(struct client *client, const Vip__Request *request, struct vip_fds *fds);
+/* Answer a session's request that vipd could not receive (r: -EMFILE, -ENOMEM) with ERROR_RESOURCE;
+ * the session goes on. */
+void request_lost(struct client *client, int r);
+/* The end of a reason, for -EMFILE. */
+#define VIPD_FEW_FDS " in vipd; raise LimitNOFILE= of the service or 'ulimit -n'"
 
 /*
  * Send a program the reason why vipd refuses its connection, before the socket is closed. The

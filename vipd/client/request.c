@@ -110,6 +110,19 @@ void request_dispatch(struct client *client, const Vip__Request *request, struct
         segment_hand_back(client->session);
 }
 
+void request_lost(struct client *client, int r)
+{
+    struct answer answer;
+
+    client->vipd->counters.requests++;
+    client->vipd->counters.requests_failed++;
+    answer_init(&answer);
+    answer_set(&answer, VIP_RC_ERROR_RESOURCE, "vipd cannot take this request: %s%s", strerror(-r),
+               r == -EMFILE ? VIPD_FEW_FDS : "");
+    client_note(client, HISTORY_REFUSED, true, HISTORY_NO_VI, "request lost", answer.reply.reason);
+    answer_send(client, &answer);
+}
+
 void request_close_done(struct client *client)
 {
     struct answer answer;

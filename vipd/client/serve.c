@@ -122,10 +122,16 @@ bool client_serve(struct client *client)
         client_end(client, CLIENT_END_MALFORMED, NULL);
         return false;
     }
+    if ((r == -EMFILE || r == -ENOMEM) && client->session) {
+        clock = clock_for(client);
+        start_ns = clock();
+        request_lost(client, r);
+        charge(client, clock() - start_ns);
+        return client->end == CLIENT_END_NONE;
+    }
     if (r < 0) {
         client_refuse(client->sock, "vipd cannot take this request: %s%s", strerror(-r),
-                      r == -EMFILE ? " in vipd; raise LimitNOFILE= of the service or 'ulimit -n'"
-                                   : "");
+                      r == -EMFILE ? VIPD_FEW_FDS : "");
         client_end(client, CLIENT_END_INTERNAL, strerror(-r));
         return false;
     }
