@@ -27,7 +27,7 @@ GROUPS = {
     "turn": "vipd/nic/nic.c vipd/nic/session.c vipd/nic/share.c vipd/nic/vi.c vipd/nic/direct.c "
             "vipd/nic/direct_again.c vipd/nic/wait.c vipd/nic/connect.c vipd/nic/conn_end.c vipd/nic/rebind.c "
             "vipd/nic/stats.c vipd/nic/see.c vipd/nic/random.c "
-            "vipd/nic/list.h vipd/engine/cm",
+            "vipd/nic/list.h vipd/engine/cm vipd/engine/loan",
 }
 TESTS = ("bench/", "tests/")
 

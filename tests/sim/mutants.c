@@ -9,7 +9,8 @@
  * that FILE names for this bug ("NAME SEED" in each line). If it passes, or FILE names none, the
  * child runs at most N (2,000) seeds from BASE on. After L (500) seeds, it begins no new seed if it
  * has used S (60) seconds of processor time. A seed is a run of whole hosts. Every third seed also
- * runs two engines alone, which fill a window more often. The seed that has found a bug runs once
+ * runs two engines alone, which fill a window more often. For a bug of loans (LOAN_...), a seed is a
+ * run of a loan instead. The seed that has found a bug runs once
  * more without the bug and must pass; otherwise the failure has another cause. Exit status 0 if all
  * bugs were found.
  *
@@ -30,6 +31,7 @@
 
 #include "tests/sim/actor.h"
 #include "tests/sim/app.h"
+#include "tests/sim/loan_run.h"
 #include "vipd/engine/mutant.h"
 
 /* Limit of the processor time of one seed, in seconds. A longer seed hangs. A hang does not count
@@ -64,9 +66,13 @@ static double seconds_of(clockid_t clock)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* Run one seed; does not return if it finds a fault. */
-static void run_one(uint64_t seed)
+/* Run one seed for bug n; does not return if it finds a fault. */
+static void run_one(unsigned n, uint64_t seed)
 {
+    if (n >= VIP_MUTANT_LOAN_NOT_ASKED) {
+        (void)loan_run(&(struct loan_run_args){.seed = seed});
+        return;
+    }
     (void)play_seed(seed, 0, NULL);
     if (seed % HOSTS_PER_PAIR == 1)
         (void)app_run(&(struct app_args){
@@ -94,11 +100,11 @@ static void limit_next(void)
                                                  .rlim_max = RLIM_INFINITY});
 }
 
-/* With bug number n (0: no bug) run the seeds from `seed` on until one fails, at most `most` seeds.
- * After `least` seeds, begin no new seed if `seconds` of processor time are used. *ret_last: the
- * last seed that has run. */
-static enum outcome hunt(unsigned n, uint64_t seed, uint64_t least, uint64_t most, uint64_t seconds,
-                         uint64_t *ret_last)
+/* Run the seeds for bug number n from `seed` on until one fails, at most `most` seeds; `with`: the
+ * bug is switched on. After `least` seeds, begin no new seed if `seconds` of processor time are
+ * used. *ret_last: the last seed that has run. */
+static enum outcome hunt(unsigned n, bool with, uint64_t seed, uint64_t least, uint64_t most,
+                         uint64_t seconds, uint64_t *ret_last)
 {
     uint64_t *tried = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     enum outcome outcome = FAILED;
@@ -113,13 +119,13 @@ static enum outcome hunt(unsigned n, uint64_t seed, uint64_t least, uint64_t mos
         exit(2);
     if (pid == 0) {
         /* Hide the reason of a failure that a planted bug causes (--seed S --show N prints it). */
-        if (n && !freopen("/dev/null", "w", stderr))
+        if (with && !freopen("/dev/null", "w", stderr))
             _exit(2);
-        vip_mutant = n;
+        vip_mutant = with ? n : VIP_MUTANT_NONE;
         while (*tried < most &&
                (*tried < least || seconds_of(CLOCK_PROCESS_CPUTIME_ID) < (double)seconds)) {
             limit_next();
-            run_one(seed + (*tried)++);
+            run_one(n, seed + (*tried)++);
         }
         _exit(0);
     }
@@ -134,11 +140,11 @@ static enum outcome hunt(unsigned n, uint64_t seed, uint64_t least, uint64_t mos
     return outcome;
 }
 
-static enum outcome single(unsigned n, uint64_t seed)
+static enum outcome single(unsigned n, bool with, uint64_t seed)
 {
     uint64_t last;
 
-    return hunt(n, seed, 1, 1, 0, &last);
+    return hunt(n, with, seed, 1, 1, 0, &last);
 }
 
 /* Search for bug n and print the result. Returns true if a seed has found it. */
@@ -146,18 +152,19 @@ static bool found(unsigned n, const struct options *options)
 {
     double began_s = seconds_of(CLOCK_MONOTONIC);
     const char *verdict = "found by the known seed";
-    enum outcome outcome = known[n] ? single(n, known[n]) : PASSED;
+    enum outcome outcome = known[n] ? single(n, true, known[n]) : PASSED;
     uint64_t seed = known[n];
 
     if (outcome == PASSED) {
         verdict = known[n] ? "found, not by the known seed (--update) but by" : "found by seed";
-        outcome = hunt(n, options->base, options->least, options->seeds, options->seconds, &seed);
+        outcome =
+            hunt(n, true, options->base, options->least, options->seeds, options->seconds, &seed);
     }
     if (outcome == PASSED) {
         verdict = "NOT FOUND up to seed";
     } else if (outcome == TOO_LONG) {
         verdict = "NOT FOUND: hangs in seed";
-    } else if (single(0, seed) != PASSED) {
+    } else if (single(n, false, seed) != PASSED) {
         verdict = "NOT FOUND: without it fails, too, seed";
         outcome = PASSED;
     }
@@ -241,7 +248,7 @@ int main(int argc, char **argv)
         if (!strcmp(argv[at], "--show")) {
             /* Run one seed with one bug in this process, and print the reason. */
             vip_mutant = (unsigned)strtoul(argv[at + 1], NULL, 0);
-            run_one(options.base);
+            run_one(vip_mutant, options.base);
             return 0;
         }
         if (!parse(&options, argv[at], argv[at + 1]))

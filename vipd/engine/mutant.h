@@ -2,7 +2,8 @@
  * Planted bugs, to test the tests. Each name below is one small mistake in the engine, the
  * connection manager, the nic or the registry. Only LINGER is a mistake in the simulator's
  * replacement of the library. The simulator must find every bug (tests/sim/mutants.c); a bug that
- * it does not find shows a gap in the simulator's workload or checks.
+ * it does not find shows a gap in the simulator's workload or checks. The simulator of loans finds
+ * the bugs whose names begin with LOAN_; these must be the last ones of the list.
  *
  * In ordinary builds VIP_MUTANT(name) is the constant false and adds no code. With the compile
  * definition VIP_MUTANT_ONE=n, bug number n is built in. With VIP_MUTANTS, the variable vip_mutant
@@ -80,7 +81,22 @@
     X(PROOF_AGAIN, "a PROOF that comes again binds the connection anew once more")                 \
     X(OLD_LIFE, "after a rebind the peer counts as in its earlier life")                           \
     X(RESET_BELIEVED, "a RESET of the peer's next life ends a connection that waits for it")       \
-    X(LINGER, "VipDisconnect does not wait for what was posted before")
+    X(LINGER, "VipDisconnect does not wait for what was posted before")                            \
+    X(LOAN_NOT_ASKED, "a loan is taken back although its owner is inside")                         \
+    X(LOAN_LEFT_EARLY, "an owner is outside before it has stored its checkpoint")                  \
+    X(LOAN_TIMER, "the next timer of an owner is not looked at")                                   \
+    X(LOAN_OLD_NUMBER, "a connection is bound anew for an old request of the peer")                \
+    X(LOAN_TWO_OWNERS, "a loan is taken back and not revoked")                                     \
+    X(LOAN_STATE, "vipd goes on with the counts from before the loan")                             \
+    X(LOAN_ENTER_ORDER, "an owner reads what is revoked before it publishes that it is inside")    \
+    X(LOAN_PATIENCE, "patience with an owner doubles without limit")                               \
+    X(LOAN_MOVES, "the moves of a connection are not limited")                                     \
+    X(LOAN_STEADY, "a program that lost its loan to data gets the next one at once")               \
+    X(LOAN_CROSSING, "each of two ends that move at once waits for the other")                     \
+    X(LOAN_LIFE, "the next life of vipd does not take a revoked loan back")                        \
+    X(LOAN_LONG_STAY, "a stay of an owner has no limit of packets")                                \
+    X(LOAN_IDLE, "an owner that computes loses its loan although no data waits")                   \
+    X(LOAN_NO_BELL, "an owner with a new timer does not wake a vipd that sleeps")
 
 enum vip_mutant_number {
     VIP_MUTANT_NONE = 0,
