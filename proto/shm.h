@@ -252,6 +252,29 @@ struct vip_comp_at {
 };
 _Static_assert(sizeof(struct vip_comp_at) == 8, "ABI");
 
+/* How far the engine of a connection has come: what the next engine must know to go on. */
+struct vip_loan_checkpoint {
+    uint32_t done;      /* number of the peer's next operation (eng_vi_done) */
+    uint32_t received;  /* completions of the receive queue */
+    uint32_t completed; /* number of the oldest own operation that has not completed */
+};
+
+/* vipd's words about the loans of a VI (proto/loan.h, vipd/engine/loan_stay.h). The owner of a loan
+ * reads `lent`, `revoked`, `taken` and `look_ns`. The next life of vipd reads all of them. A zeroed
+ * object has no loan. */
+struct vip_loan_vipd {
+    uint32_t lent;    /* number of the newest loan; 0: there was none. Stored after its terms */
+    uint32_t revoked; /* the loans up to this number are over */
+    uint32_t number;  /* newest number of this end; each binding of the connection has another */
+    uint32_t peer;    /* newest number of the peer's end that this end knows */
+    struct vip_loan_checkpoint checkpoint; /* of the newest loan, at its beginning */
+    uint32_t taken;   /* newest loan whose end vipd has finished: vipd has its last checkpoint */
+    uint64_t look_ns; /* when vipd looks at the owner's words again by itself */
+};
+_Static_assert(offsetof(struct vip_loan_vipd, checkpoint) == 16, "ABI");
+_Static_assert(offsetof(struct vip_loan_vipd, look_ns) == 32, "ABI");
+_Static_assert(sizeof(struct vip_loan_vipd) == 40, "ABI");
+
 /* Head of one VI. */
 struct vip_vipd_vi {
     uint32_t prod[2];  /* futex words of Send/RecvWait: completions (receive: plus wake-ups) */
@@ -270,11 +293,13 @@ struct vip_vipd_vi {
     uint8_t pad[12];
     /* ABI 3 does not have the members from here on. */
     struct vip_comp_at at[2]; /* index: enum vip_queue */
-    uint8_t reserved[48];
+    struct vip_loan_vipd loan;
+    uint8_t reserved[8];
 };
 _Static_assert(offsetof(struct vip_vipd_vi, features) == 12, "ABI");
 _Static_assert(offsetof(struct vip_vipd_vi, commit) == 32, "ABI");
 _Static_assert(offsetof(struct vip_vipd_vi, at) == 64, "ABI");
+_Static_assert(offsetof(struct vip_vipd_vi, loan) == 80, "ABI");
 _Static_assert(sizeof(struct vip_vipd_vi) == 128, "ABI");
 
 #define VIP_COMP_UNIT       256u

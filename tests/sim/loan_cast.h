@@ -115,7 +115,7 @@ struct seat {
 /* The terms of a loan, in the memory that vipd writes and the owner reads. */
 struct terms {
     struct binding binding;
-    struct loan_checkpoint checkpoint;
+    struct vip_loan_checkpoint checkpoint;
     struct vip_counts peer;
 };
 
@@ -125,10 +125,10 @@ struct end {
     struct world *world;
     unsigned index;
     /* Shared memory: it outlives vipd. */
-    struct loan_vipd_words own;
-    struct loan_owner_words words;
+    struct vip_loan_vipd own;
+    struct vip_loan_owner words;
     struct terms terms;
-    struct loan_checkpoint home; /* vipd's own checkpoint */
+    struct vip_loan_checkpoint home; /* vipd's own checkpoint */
     struct memory memory;
     uint32_t sends_posted, recvs_posted, consuming;
     /* vipd. */
@@ -246,12 +246,12 @@ void seat_free(struct seat *seat);
 /* The first engine of the connection. */
 void seat_connect(struct seat *seat);
 /* An engine that goes on from a checkpoint, paused. */
-void seat_restore(struct seat *seat, const struct loan_checkpoint *from);
+void seat_restore(struct seat *seat, const struct vip_loan_checkpoint *from);
 void seat_pause(struct seat *seat);
 struct vip_counts seat_counts(struct seat *seat);
 /* False: the peer's counts contradict what this end knows. */
 bool seat_rebind(struct seat *seat, const struct binding *binding, const struct vip_counts *peer);
-struct loan_checkpoint seat_checkpoint(const struct seat *seat);
+struct vip_loan_checkpoint seat_checkpoint(const struct seat *seat);
 /* Give the engine the posts that it does not have. */
 void seat_feed(struct seat *seat);
 /* Process a data packet, if it belongs to the binding. Frees it. */

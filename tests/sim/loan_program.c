@@ -117,7 +117,7 @@ static void stay(struct end *end)
 {
     struct world *world = end->world;
     uint32_t number = loan_offered(&end->program.owner);
-    struct loan_checkpoint checkpoint;
+    struct vip_loan_checkpoint checkpoint;
 
     if (number == 0 || number == end->program.refused)
         return;

@@ -213,7 +213,7 @@ void seat_connect(struct seat *seat)
     note(seat);
 }
 
-void seat_restore(struct seat *seat, const struct loan_checkpoint *from)
+void seat_restore(struct seat *seat, const struct vip_loan_checkpoint *from)
 {
     uint32_t start_op = seat->end->world->start_op;
     struct eng_conn conn = conn_of(seat);
@@ -258,11 +258,11 @@ bool seat_rebind(struct seat *seat, const struct binding *binding, const struct 
     return true;
 }
 
-struct loan_checkpoint seat_checkpoint(const struct seat *seat)
+struct vip_loan_checkpoint seat_checkpoint(const struct seat *seat)
 {
-    return (struct loan_checkpoint){.done = eng_vi_done(seat->eng, VI),
-                                    .received = seat->recvs_done,
-                                    .completed = eng_vi_completed(seat->eng, VI)};
+    return (struct vip_loan_checkpoint){.done = eng_vi_done(seat->eng, VI),
+                                        .received = seat->recvs_done,
+                                        .completed = eng_vi_completed(seat->eng, VI)};
 }
 
 /* ---- posting --------------------------------------------------------------------------- */

@@ -33,7 +33,7 @@ static void do_take(struct end *end)
 {
     struct loan_posted posted = {.sends = end->world->start_op + end->sends_posted,
                                  .receives = end->recvs_posted};
-    struct loan_checkpoint checkpoint = end->home;
+    struct vip_loan_checkpoint checkpoint = end->home;
 
     judge_take(end);
     if (loan_take(end->vipd.loan, &posted, &checkpoint) < 0) {
@@ -73,7 +73,7 @@ static void do_answer(struct end *end)
 static void do_lend(struct end *end)
 {
     struct world *world = end->world;
-    struct loan_checkpoint checkpoint = seat_checkpoint(&end->vipd.seat);
+    struct vip_loan_checkpoint checkpoint = seat_checkpoint(&end->vipd.seat);
     bool owes = checkpoint.completed != world->start_op + end->sends_posted;
 
     end->terms = (struct terms){end->vipd.next, checkpoint, end->vipd.next_peer};

@@ -22,15 +22,15 @@
 /* One end, and its owner. */
 struct rig {
     struct loan_config config;
-    struct loan_vipd_words own;
-    struct loan_owner_words words;
+    struct vip_loan_vipd own;
+    struct vip_loan_owner words;
     struct loan_owner owner;
     struct loan *loan;
     uint64_t now_ns;
     bool rung; /* the last stay has rung vipd's bell */
 };
 
-static const struct loan_checkpoint START = {.done = 10, .received = 5, .completed = 20};
+static const struct vip_loan_checkpoint START = {.done = 10, .received = 5, .completed = 20};
 static const struct loan_posted POSTED = {.sends = 30, .receives = 15};
 
 static struct rig *begin(void)
@@ -98,7 +98,7 @@ static uint32_t pass(struct rig *rig, uint64_t until_ns)
 /* The take-back of a loan whose owner is outside; the peer agrees, and the engine is home. */
 static void go_home(struct rig *rig, uint32_t actions)
 {
-    struct loan_checkpoint checkpoint;
+    struct vip_loan_checkpoint checkpoint;
 
     assert_int_equal(actions & (LOAN_DO_TAKE | LOAN_DO_OFFER), LOAN_DO_TAKE | LOAN_DO_OFFER);
     assert_int_equal(loan_take(rig->loan, &POSTED, &checkpoint), 0);
@@ -432,7 +432,7 @@ static void test_a_stay_has_a_limit_of_packets(void **state)
 
 /* ---- the checkpoint -------------------------------------------------------------------- */
 
-static int take(struct rig *rig, struct loan_checkpoint app, struct loan_checkpoint *ret)
+static int take(struct rig *rig, struct vip_loan_checkpoint app, struct vip_loan_checkpoint *ret)
 {
     assert_true(loan_enter(&rig->owner, loan_offered(&rig->owner)));
     loan_leave(&rig->owner, 0, &app);
@@ -441,7 +441,7 @@ static int take(struct rig *rig, struct loan_checkpoint app, struct loan_checkpo
 
 static void test_vipd_goes_on_with_the_owners_checkpoint(void **state)
 {
-    struct loan_checkpoint app = {.done = 12, .received = 6, .completed = 29}, checkpoint;
+    struct vip_loan_checkpoint app = {.done = 12, .received = 6, .completed = 29}, checkpoint;
     struct rig *rig = begin();
 
     assert_int_equal(loan_take(rig->loan, &POSTED, &checkpoint), 1);
@@ -458,16 +458,16 @@ static void test_vipd_goes_on_with_the_owners_checkpoint(void **state)
 
 static void test_an_impossible_checkpoint_is_refused(void **state)
 {
-    struct loan_checkpoint checkpoint;
+    struct vip_loan_checkpoint checkpoint;
     struct rig *rig = begin();
 
     lend(rig, 0);
-    assert_int_equal(take(rig, (struct loan_checkpoint){9, 5, 20}, &checkpoint), -EPROTO);
-    assert_int_equal(take(rig, (struct loan_checkpoint){10, 4, 20}, &checkpoint), -EPROTO);
-    assert_int_equal(take(rig, (struct loan_checkpoint){10, 16, 20}, &checkpoint), -EPROTO);
-    assert_int_equal(take(rig, (struct loan_checkpoint){10, 5, 19}, &checkpoint), -EPROTO);
-    assert_int_equal(take(rig, (struct loan_checkpoint){10, 5, 31}, &checkpoint), -EPROTO);
-    assert_int_equal(take(rig, (struct loan_checkpoint){10, 5, 30}, &checkpoint), 0);
+    assert_int_equal(take(rig, (struct vip_loan_checkpoint){9, 5, 20}, &checkpoint), -EPROTO);
+    assert_int_equal(take(rig, (struct vip_loan_checkpoint){10, 4, 20}, &checkpoint), -EPROTO);
+    assert_int_equal(take(rig, (struct vip_loan_checkpoint){10, 16, 20}, &checkpoint), -EPROTO);
+    assert_int_equal(take(rig, (struct vip_loan_checkpoint){10, 5, 19}, &checkpoint), -EPROTO);
+    assert_int_equal(take(rig, (struct vip_loan_checkpoint){10, 5, 31}, &checkpoint), -EPROTO);
+    assert_int_equal(take(rig, (struct vip_loan_checkpoint){10, 5, 30}, &checkpoint), 0);
     finish(rig);
 }
 
@@ -476,7 +476,7 @@ static void test_any_words_of_the_owner_are_survived(void **state)
     static const uint64_t values[] = {0,          1,          100,        0x7fffffff,
                                       0x80000000, 0xffffffff, UINT64_MAX, UINT64_MAX - MS};
     struct rig *rig = begin();
-    struct loan_checkpoint checkpoint;
+    struct vip_loan_checkpoint checkpoint;
 
     for (unsigned i = 0; i < 8 * 8 * 8; i++) {
         rig->words.inside = (uint32_t)values[i % 8];
@@ -654,7 +654,7 @@ static void test_the_next_life_takes_the_loan_back_first(void **state)
 static void test_the_next_life_without_a_loan_binds_anew(void **state)
 {
     struct rig *rig = begin();
-    struct loan_checkpoint checkpoint;
+    struct vip_loan_checkpoint checkpoint;
 
     assert_int_equal(restart(rig), LOAN_DO_TAKE | LOAN_DO_OFFER);
     assert_int_equal(loan_take(rig->loan, &POSTED, &checkpoint), 1);

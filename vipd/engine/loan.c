@@ -9,8 +9,8 @@
 
 struct loan {
     struct loan_config config;
-    struct loan_vipd_words *own;
-    const struct loan_owner_words *owner;
+    struct vip_loan_vipd *own;
+    const struct vip_loan_owner *owner;
     enum loan_state state;
     uint64_t deadline_ns;
     uint64_t began_ns; /* when the present state began */
@@ -612,10 +612,10 @@ static bool progress_fits(uint32_t app, uint32_t from, uint32_t posted)
 }
 
 int loan_take(const struct loan *loan, const struct loan_posted *posted,
-              struct loan_checkpoint *ret)
+              struct vip_loan_checkpoint *ret)
 {
-    const struct loan_checkpoint *lent = &loan->own->checkpoint;
-    struct loan_checkpoint app;
+    const struct vip_loan_checkpoint *lent = &loan->own->checkpoint;
+    struct vip_loan_checkpoint app;
 
     if (!loan_words_out(loan->own))
         return 1;
@@ -637,7 +637,7 @@ void loan_taken(struct loan *loan)
     loan_words_taken(loan->own);
 }
 
-void loan_lend(struct loan *loan, const struct loan_checkpoint *checkpoint, uint64_t timer_ns)
+void loan_lend(struct loan *loan, const struct vip_loan_checkpoint *checkpoint, uint64_t timer_ns)
 {
     VIP_ASSERT(loan->state == LOAN_LENT);
     loan->lent_timer_ns = timer_ns;
@@ -646,8 +646,8 @@ void loan_lend(struct loan *loan, const struct loan_checkpoint *checkpoint, uint
 
 /* ---- begin ----------------------------------------------------------------------------- */
 
-struct loan *loan_init(void *memory, const struct loan_config *config, struct loan_vipd_words *own,
-                       const struct loan_owner_words *owner)
+struct loan *loan_init(void *memory, const struct loan_config *config, struct vip_loan_vipd *own,
+                       const struct vip_loan_owner *owner)
 {
     struct loan *loan = memory;
 
@@ -662,9 +662,8 @@ struct loan *loan_init(void *memory, const struct loan_config *config, struct lo
     return loan;
 }
 
-struct loan *loan_restore(void *memory, const struct loan_config *config,
-                          struct loan_vipd_words *own, const struct loan_owner_words *owner,
-                          uint64_t now_ns, uint32_t *ret_do)
+struct loan *loan_restore(void *memory, const struct loan_config *config, struct vip_loan_vipd *own,
+                          const struct vip_loan_owner *owner, uint64_t now_ns, uint32_t *ret_do)
 {
     struct loan *loan = loan_init(memory, config, own, owner);
 

@@ -135,14 +135,13 @@ size_t loan_bytes(void);
  * Begin in HOME. `own` and `owner` are the shared words; they must stay there as long as the loan.
  * own->number and own->peer are the numbers of both ends, not 0; the rest of *own is 0.
  */
-struct loan *loan_init(void *memory, const struct loan_config *config, struct loan_vipd_words *own,
-                       const struct loan_owner_words *owner);
+struct loan *loan_init(void *memory, const struct loan_config *config, struct vip_loan_vipd *own,
+                       const struct vip_loan_owner *owner);
 
 /* The next life of vipd: as loan_init, but the earlier life has written *own. If a loan is out, it
  * is taken back first. Then the connection is bound anew. */
-struct loan *loan_restore(void *memory, const struct loan_config *config,
-                          struct loan_vipd_words *own, const struct loan_owner_words *owner,
-                          uint64_t now_ns, uint32_t *ret_do);
+struct loan *loan_restore(void *memory, const struct loan_config *config, struct vip_loan_vipd *own,
+                          const struct vip_loan_owner *owner, uint64_t now_ns, uint32_t *ret_do);
 
 /* ---- what happens ---------------------------------------------------------------------- */
 /* Each of these functions returns a set of actions. */
@@ -209,13 +208,13 @@ struct loan_posted {
  * program that writes a wrong checkpoint within these bounds harms its own connection only.
  */
 int loan_take(const struct loan *loan, const struct loan_posted *posted,
-              struct loan_checkpoint *ret);
+              struct vip_loan_checkpoint *ret);
 /* LOAN_DO_TAKE: the host has stored the checkpoint where the next life of vipd finds it. */
 void loan_taken(struct loan *loan);
 
 /* LOAN_DO_LEND: open the loan. `checkpoint`: of the paused engine. `timer_ns`: the owner's timer
  * until its first stay ends: now, if the engine has something to send, or 0. */
-void loan_lend(struct loan *loan, const struct loan_checkpoint *checkpoint, uint64_t timer_ns);
+void loan_lend(struct loan *loan, const struct vip_loan_checkpoint *checkpoint, uint64_t timer_ns);
 
 enum loan_state loan_state(const struct loan *loan);
 uint32_t loan_number(const struct loan *loan); /* newest number of this end */

@@ -36,14 +36,16 @@ static uint32_t load32_acquire(const uint32_t *foreign)
     return vip_load32_acquire(foreign);
 }
 
-static void checkpoint_store(struct loan_checkpoint *own, const struct loan_checkpoint *from)
+static void checkpoint_store(struct vip_loan_checkpoint *own,
+                             const struct vip_loan_checkpoint *from)
 {
     store32(&own->done, from->done);
     store32(&own->received, from->received);
     store32(&own->completed, from->completed);
 }
 
-static void checkpoint_load(const struct loan_checkpoint *foreign, struct loan_checkpoint *ret)
+static void checkpoint_load(const struct vip_loan_checkpoint *foreign,
+                            struct vip_loan_checkpoint *ret)
 {
     ret->done = load32(&foreign->done);
     ret->received = load32(&foreign->received);
@@ -52,8 +54,8 @@ static void checkpoint_load(const struct loan_checkpoint *foreign, struct loan_c
 
 /* ---- the owner ------------------------------------------------------------------------- */
 
-void loan_owner_init(struct loan_owner *owner, struct loan_owner_words *words,
-                     const struct loan_vipd_words *vipd)
+void loan_owner_init(struct loan_owner *owner, struct vip_loan_owner *words,
+                     const struct vip_loan_vipd *vipd)
 {
     *owner = (struct loan_owner){.words = words, .vipd = vipd};
 }
@@ -99,9 +101,9 @@ bool loan_packet(struct loan_owner *owner)
 }
 
 bool loan_leave(struct loan_owner *owner, uint64_t timer_ns,
-                const struct loan_checkpoint *checkpoint)
+                const struct vip_loan_checkpoint *checkpoint)
 {
-    struct loan_owner_words *words = owner->words;
+    struct vip_loan_owner *words = owner->words;
 
     VIP_ASSERT(owner->number != 0);
     if (VIP_MUTANT(LOAN_LEFT_EARLY))
@@ -118,7 +120,7 @@ bool loan_leave(struct loan_owner *owner, uint64_t timer_ns,
 
 /* ---- vipd ------------------------------------------------------------------------------ */
 
-bool loan_words_outside(const struct loan_owner_words *words)
+bool loan_words_outside(const struct vip_loan_owner *words)
 {
     bool outside;
 
@@ -128,7 +130,7 @@ bool loan_words_outside(const struct loan_owner_words *words)
     return outside || VIP_MUTANT(LOAN_NOT_ASKED);
 }
 
-void loan_words_look(const struct loan_owner_words *words, struct loan_look *ret)
+void loan_words_look(const struct vip_loan_owner *words, struct loan_look *ret)
 {
     vip_fetch_begin();
     ret->inside = load32(&words->inside) != 0;
@@ -139,8 +141,8 @@ void loan_words_look(const struct loan_owner_words *words, struct loan_look *ret
     vip_fetch_end();
 }
 
-bool loan_words_checkpoint(const struct loan_owner_words *words, uint32_t number,
-                           struct loan_checkpoint *ret_app)
+bool loan_words_checkpoint(const struct vip_loan_owner *words, uint32_t number,
+                           struct vip_loan_checkpoint *ret_app)
 {
     bool left;
 
@@ -152,13 +154,13 @@ bool loan_words_checkpoint(const struct loan_owner_words *words, uint32_t number
     return left && !VIP_MUTANT(LOAN_STATE);
 }
 
-bool loan_words_out(const struct loan_vipd_words *words)
+bool loan_words_out(const struct vip_loan_vipd *words)
 {
     return vip_load32_own(&words->lent) != vip_load32_own(&words->taken);
 }
 
-void loan_words_lend(struct loan_vipd_words *words, uint32_t number,
-                     const struct loan_checkpoint *checkpoint, uint64_t look_ns)
+void loan_words_lend(struct vip_loan_vipd *words, uint32_t number,
+                     const struct vip_loan_checkpoint *checkpoint, uint64_t look_ns)
 {
     checkpoint_store(&words->checkpoint, checkpoint);
     store64(&words->look_ns, look_ns);
@@ -167,30 +169,30 @@ void loan_words_lend(struct loan_vipd_words *words, uint32_t number,
     store32_release(&words->lent, number); /* [loan LENT] */
 }
 
-void loan_words_revoke(struct loan_vipd_words *words)
+void loan_words_revoke(struct vip_loan_vipd *words)
 {
     if (!VIP_MUTANT(LOAN_TWO_OWNERS))
         store32(&words->revoked, words->lent);
     vip_fence_sleep(); /* [loan REVOKE] */
 }
 
-void loan_words_taken(struct loan_vipd_words *words)
+void loan_words_taken(struct vip_loan_vipd *words)
 {
     store32_release(&words->taken, words->lent);
 }
 
-void loan_words_number(struct loan_vipd_words *words, uint32_t number, uint32_t peer)
+void loan_words_number(struct vip_loan_vipd *words, uint32_t number, uint32_t peer)
 {
     store32(&words->number, number);
     store32(&words->peer, peer);
 }
 
-void loan_words_awake(struct loan_vipd_words *words, uint64_t look_ns)
+void loan_words_awake(struct vip_loan_vipd *words, uint64_t look_ns)
 {
     store64(&words->look_ns, look_ns);
 }
 
-void loan_words_sleep(struct loan_vipd_words *words, uint64_t look_ns)
+void loan_words_sleep(struct vip_loan_vipd *words, uint64_t look_ns)
 {
     store64(&words->look_ns, look_ns);
     vip_fence_sleep(); /* [loan_sleep SLEEP] */

@@ -1,7 +1,7 @@
 /*
- * The shared words of a loan, and the half of the loan's protocol that the owner runs. A loan is
- * the data path of one connection that a program runs instead of vipd (loan.h). The owner is the
- * thread of the program that runs the engine.
+ * The handshake of a loan's shared words, and the half of the loan's protocol that the owner runs.
+ * A loan is the data path of one connection that a program runs instead of vipd (loan.h). The owner
+ * is the thread of the program that runs the engine.
  *
  * A stay is the time in which the owner uses the loan: from its first look at a packet to its last
  * store to registered memory, to a queue or to the checkpoint. The owner publishes its stay
@@ -10,10 +10,10 @@
  * takes the loan back only while the owner is outside, so an owner that is late never writes over
  * newer bytes.
  *
- * Owns: the layout of the words, and every load and store of them. Does not own: when a loan begins
- * and ends (loan.c), the engine of the owner. The program calls loan_owner_init, loan_offered,
- * loan_enter, loan_packet and loan_leave, with one thread at a time. vipd calls the other functions
- * from loan.c. No function makes a system call.
+ * Owns: every load and store of the words. Does not own: their layout (proto/shm.h, proto/loan.h),
+ * when a loan begins and ends (loan.c), the engine of the owner. The program calls loan_owner_init,
+ * loan_offered, loan_enter, loan_packet and loan_leave, with one thread at a time. vipd calls the
+ * other functions from loan.c. No function makes a system call.
  */
 #ifndef VIPD_ENGINE_LOAN_STAY_H
 #define VIPD_ENGINE_LOAN_STAY_H
@@ -22,45 +22,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/loan.h"
+
 /* Largest number of packets of one stay. So a stay is short, and vipd can take the loan back soon
  * from an owner that has much to do. */
 #define LOAN_STAY_PACKETS 64u
 /* The owner may be late by this time, in ns, for its own timer. */
 #define LOAN_TIMER_NS 1000000u
-
-/* How far the engine of a connection has come: what the next engine must know to go on. */
-struct loan_checkpoint {
-    uint32_t done;      /* number of the peer's next operation (eng_vi_done) */
-    uint32_t received;  /* completions of the receive queue */
-    uint32_t completed; /* number of the oldest own operation that has not completed */
-};
-
-/* The words that the program writes. vipd does not trust them. */
-struct loan_owner_words {
-    uint32_t inside;   /* number of the loan of the present stay; 0: the owner is outside */
-    uint32_t beat;     /* grows by 1 with each stay; shows that the owner is alive */
-    uint64_t timer_ns; /* time of the owner's next timer; 0: nothing is under way or owed */
-    uint32_t number;   /* number of the loan to which timer and checkpoint belong */
-    struct loan_checkpoint checkpoint; /* as the last stay left it */
-};
-_Static_assert(offsetof(struct loan_owner_words, timer_ns) == 8, "one layout in both processes");
-_Static_assert(offsetof(struct loan_owner_words, checkpoint) == 20, "one layout in both processes");
-_Static_assert(sizeof(struct loan_owner_words) == 32, "one layout in both processes");
-
-/* The words that vipd writes. The owner reads `lent`, `revoked` and `look_ns`. The next life of
- * vipd reads all of them. A zeroed object has no loan. */
-struct loan_vipd_words {
-    uint32_t lent;    /* number of the newest loan; 0: there was none. Stored after its terms */
-    uint32_t revoked; /* the loans up to this number are over */
-    uint32_t number;  /* newest number of this end; each binding of the connection has another */
-    uint32_t peer;    /* newest number of the peer's end that this end knows */
-    struct loan_checkpoint checkpoint; /* of the newest loan, at its beginning */
-    uint32_t taken;   /* newest loan whose end vipd has finished: vipd has its last checkpoint */
-    uint64_t look_ns; /* when vipd looks at the owner's words again by itself */
-};
-_Static_assert(offsetof(struct loan_vipd_words, checkpoint) == 16, "one layout in both processes");
-_Static_assert(offsetof(struct loan_vipd_words, look_ns) == 32, "one layout in both processes");
-_Static_assert(sizeof(struct loan_vipd_words) == 40, "one layout in both processes");
 
 /* In a test build, a test lets the other side take steps at each access to the shared words. */
 #ifdef VIP_LOAN_STEPS
@@ -85,15 +53,15 @@ static inline uint32_t loan_number_next(uint32_t number)
 
 /* The owner's private memory of its loan. The program makes it, the functions below change it. */
 struct loan_owner {
-    struct loan_owner_words *words;
-    const struct loan_vipd_words *vipd;
+    struct vip_loan_owner *words;
+    const struct vip_loan_vipd *vipd;
     uint32_t number;  /* of the loan of the present stay; 0: outside */
     unsigned packets; /* that the present stay may still handle */
     uint64_t look_ns; /* when vipd looks again, as the owner found it when it entered */
 };
 
-void loan_owner_init(struct loan_owner *owner, struct loan_owner_words *words,
-                     const struct loan_vipd_words *vipd);
+void loan_owner_init(struct loan_owner *owner, struct vip_loan_owner *words,
+                     const struct vip_loan_vipd *vipd);
 
 /* Number of the newest loan; 0: none. Inside this loan, its terms are visible. Outside, vipd may be
  * writing the next ones. */
@@ -115,7 +83,7 @@ bool loan_packet(struct loan_owner *owner);
  * vipd would look too late for this timer. vipd sleeps while the owner is away and owes nothing.
  */
 bool loan_leave(struct loan_owner *owner, uint64_t timer_ns,
-                const struct loan_checkpoint *checkpoint);
+                const struct vip_loan_checkpoint *checkpoint);
 
 /* ---- vipd ------------------------------------------------------------------------------ */
 
@@ -126,38 +94,38 @@ struct loan_look {
     uint32_t app_number; /* number of the loan to which the timer belongs */
     uint64_t app_timer_ns;
 };
-void loan_words_look(const struct loan_owner_words *words, struct loan_look *ret);
+void loan_words_look(const struct vip_loan_owner *words, struct loan_look *ret);
 
 /* Is the owner outside? If so, all its stores of earlier stays are visible. */
-bool loan_words_outside(const struct loan_owner_words *words);
+bool loan_words_outside(const struct vip_loan_owner *words);
 
 /* The checkpoint that the owner has left for loan `number`, not checked. False: the owner has left
  * none for this loan. Call it after loan_words_outside has returned true. */
-bool loan_words_checkpoint(const struct loan_owner_words *words, uint32_t number,
-                           struct loan_checkpoint *ret_app);
+bool loan_words_checkpoint(const struct vip_loan_owner *words, uint32_t number,
+                           struct vip_loan_checkpoint *ret_app);
 
 /* Is a loan out: lent, and its last checkpoint is not taken? It may be revoked already. */
-bool loan_words_out(const struct loan_vipd_words *words);
+bool loan_words_out(const struct vip_loan_vipd *words);
 
 /* Store the checkpoint at which loan `number` begins, then open the loan. vipd looks at look_ns. */
-void loan_words_lend(struct loan_vipd_words *words, uint32_t number,
-                     const struct loan_checkpoint *checkpoint, uint64_t look_ns);
+void loan_words_lend(struct vip_loan_vipd *words, uint32_t number,
+                     const struct vip_loan_checkpoint *checkpoint, uint64_t look_ns);
 
 /*
  * Store when vipd looks again. loan_words_sleep is for a late time: after it vipd must look once
  * more. An owner that has entered since then will ring the bell; one that has entered before is
  * inside, or its beat has changed.
  */
-void loan_words_awake(struct loan_vipd_words *words, uint64_t look_ns);
-void loan_words_sleep(struct loan_vipd_words *words, uint64_t look_ns);
+void loan_words_awake(struct vip_loan_vipd *words, uint64_t look_ns);
+void loan_words_sleep(struct vip_loan_vipd *words, uint64_t look_ns);
 
 /* End the newest loan. After this function, each stay that begins fails. */
-void loan_words_revoke(struct loan_vipd_words *words);
+void loan_words_revoke(struct vip_loan_vipd *words);
 
 /* vipd has the last checkpoint of the newest loan. */
-void loan_words_taken(struct loan_vipd_words *words);
+void loan_words_taken(struct vip_loan_vipd *words);
 
 /* Store the newest numbers of this end and of the peer's end, for the next life of vipd. */
-void loan_words_number(struct loan_vipd_words *words, uint32_t number, uint32_t peer);
+void loan_words_number(struct vip_loan_vipd *words, uint32_t number, uint32_t peer);
 
 #endif
