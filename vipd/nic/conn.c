@@ -1,6 +1,7 @@
 /*
  * The table of connection ids. The low bits of an id are its table index; the other bits are
- * random. So a packet finds its connection in O(1), and a guessed or old id finds nothing.
+ * random. So a packet finds its connection in O(1), and a guessed or old id finds nothing. A
+ * connection has one id for the connection manager, and one for data packets.
  *
  * Owns: allocation of connections, ids, the lists by peer. Does not own: events and packets of a
  * connection (connect.c, rx.c).
@@ -48,7 +49,7 @@ uint64_t nic_conn_id(const struct nic_conn *conn)
 
 void nic_conn_renew(struct nic_conn *conn)
 {
-    conn->local_id = nic_conn_id(conn);
+    conn->local_id = conn->data_id = nic_conn_id(conn);
 }
 
 /* Make a connection object for a VI, with a fresh id. NULL: no memory, or NIC_CONNS_MAX exist. */
@@ -91,7 +92,7 @@ void nic_conn_free(struct nic_conn *conn)
     }
     conn->session->vis[conn->vi].conn = NULL;
     conn->state = NIC_CONN_FREE;
-    conn->local_id = 0;
+    conn->local_id = conn->data_id = 0;
     conn->session = NULL;
     conn->next_free = nic->conn_free;
     nic->conn_free = conn;
@@ -103,6 +104,16 @@ struct nic_conn *nic_conn_find(const struct nic *nic, uint64_t local_id)
     uint32_t index = (uint32_t)(local_id & (NIC_CONNS_MAX - 1));
 
     if (index >= nic->conns_used || nic->conns[index]->local_id != local_id)
+        return NULL;
+    return nic->conns[index]->state == NIC_CONN_FREE ? NULL : nic->conns[index];
+}
+
+/* The same for the id in the header of a data packet. */
+struct nic_conn *nic_conn_of_data(const struct nic *nic, uint64_t data_id)
+{
+    uint32_t index = (uint32_t)(data_id & (NIC_CONNS_MAX - 1));
+
+    if (index >= nic->conns_used || nic->conns[index]->data_id != data_id)
         return NULL;
     return nic->conns[index]->state == NIC_CONN_FREE ? NULL : nic->conns[index];
 }

@@ -20,7 +20,7 @@ struct nic_held *nic_held_new(struct nic_conn *conn, struct nic_src *src)
                               .bytes = src->bytes,
                               .len = src->len,
                               .used = true,
-                              .conn_id = conn->local_id,
+                              .data_id = conn->data_id,
                               .session = session};
     nic_list_add_tail(&session->held, &held->link);
     session->held_count++;

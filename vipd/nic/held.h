@@ -29,7 +29,7 @@ struct nic_held {
     bool used, replay; /* replay: the engine held this packet before vipd parked it */
     uint32_t staged;   /* of a parked packet: frames that libvipl must place, one bit each */
     uint32_t spoiled;  /* of a parked packet: frames that libvipl failed to place, one bit each */
-    uint64_t conn_id;  /* local id of the connection, which may have ended meanwhile */
+    uint64_t data_id;  /* of the connection, which may have ended or have another one meanwhile */
     uint64_t number;   /* of a parked packet: number of the last range that libvipl must place */
     struct nic_session *session;
     struct nic_list link; /* in session->held or session->parked */

@@ -101,6 +101,7 @@ uint64_t nic_conn_id(const struct nic_conn *conn);
 /* Give the connection a new id. From now on, nic_conn_find does not find it by the old id. */
 void nic_conn_renew(struct nic_conn *conn);
 struct nic_conn *nic_conn_find(const struct nic *nic, uint64_t local_id);
+struct nic_conn *nic_conn_of_data(const struct nic *nic, uint64_t data_id);
 /* Can the next life of vipd go on with the connection? */
 bool nic_conn_goes_on(const struct nic_conn *conn);
 /* Report to the session's owner whether a connection of an earlier life goes on (sink.rebound). */

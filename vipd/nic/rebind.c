@@ -35,7 +35,8 @@ struct eng_conn nic_conn_bind(struct nic_conn *conn, const struct cm_conn *resul
     };
 
     conn->state = NIC_CONN_ESTABLISHED;
-    conn->remote_id = result->remote_id;
+    conn->data_id = conn->local_id;
+    conn->remote_id = conn->remote_data_id = result->remote_id;
     conn->remote_epoch = result->remote_epoch;
     conn->secret = result->secret;
     conn->asked = result->asked;
@@ -44,6 +45,7 @@ struct eng_conn nic_conn_bind(struct nic_conn *conn, const struct cm_conn *resul
     conn->since_ns = nic->now_ns;
     conn->to.len = host->len;
     memcpy(conn->to.bytes, host->bytes, sizeof(conn->to.bytes));
+    conn->data_to = conn->to;
     conn->loop = !nic->loop_by_link && nic_is_self(nic, host);
     if (conn->loop) {
         args.packet_bytes = VIP_PACKET_BYTES_MAX;

@@ -126,7 +126,7 @@ bool nic_rx_feed(struct nic_conn *conn, const struct vip_packet *packet, struct 
 /* The connection of a kept packet; NULL: the connection is not established any more. */
 static struct nic_conn *held_conn(const struct nic *nic, const struct nic_held *held)
 {
-    struct nic_conn *conn = nic_conn_find(nic, held->conn_id);
+    struct nic_conn *conn = nic_conn_of_data(nic, held->data_id);
 
     return conn && conn->state == NIC_CONN_ESTABLISHED ? conn : NULL;
 }
@@ -259,7 +259,7 @@ static bool forged_self(const struct nic *nic, const struct link_rx *rx)
 static bool rx_data(struct nic *nic, const struct link_rx *rx, const struct vip_header *hdr,
                     struct nic_src *src)
 {
-    struct nic_conn *conn = nic_conn_find(nic, hdr->conn_id);
+    struct nic_conn *conn = nic_conn_of_data(nic, hdr->conn_id);
     enum vip_wire_verdict verdict;
 
     nic->counts.rx_data++;
@@ -283,18 +283,18 @@ static bool rx_data(struct nic *nic, const struct link_rx *rx, const struct vip_
     if (conn->state == NIC_CONN_ACCEPTING || conn->state == NIC_CONN_REQUESTED) {
         struct cm_host from = host_of(rx->from);
 
-        cm_implied_confirm(nic->cm, hdr->conn_id, &from, hdr->src_epoch, nic->now_ns);
-        conn = nic_conn_find(nic, hdr->conn_id);
+        cm_implied_confirm(nic->cm, conn->local_id, &from, hdr->src_epoch, nic->now_ns);
+        conn = nic_conn_of_data(nic, hdr->conn_id);
     }
     if (!conn || conn->state != NIC_CONN_ESTABLISHED)
         return DROP(nic, drop_early);
     if (hdr->src_epoch != conn->remote_epoch)
         return DROP(nic, drop_src_epoch);
-    if (!link_addr_equal(rx->from, &conn->to))
+    if (!link_addr_equal(rx->from, &conn->data_to))
         return DROP(nic, drop_source);
     if (nic->see)
         nic_see_received(nic, conn, rx);
-    VIP_PROBE4(rx, conn->session->id, conn->vi, conn->local_id, rx->len);
+    VIP_PROBE4(rx, conn->session->id, conn->vi, conn->data_id, rx->len);
     nic_share_switch(nic, conn->session);
     return nic_rx_feed(conn, &nic->rx_packet, src);
 }

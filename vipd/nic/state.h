@@ -34,6 +34,9 @@ enum nic_conn_state {
 struct nic_conn {
     uint64_t local_id; /* random id, with index in its low bits; 0: the object is free */
     uint64_t remote_id, remote_epoch;
+    /* Ids in the headers of data packets that come to this end, and that go to the peer. They are
+     * local_id and remote_id until the engine of one end moves (vipd/engine/loan.h). */
+    uint64_t data_id, remote_data_id;
     enum nic_conn_state state;
     uint32_t index; /* in nic->conns */
     struct nic_session *session;
@@ -46,8 +49,9 @@ struct nic_conn {
     bool asked;              /* asked, secret and features: as in cm_conn */
     struct siphash_key secret;
     uint64_t features;
-    uint32_t peer;       /* number of the peer in the connection manager */
-    struct link_addr to; /* the peer's address */
+    uint32_t peer;            /* number of the peer in the connection manager */
+    struct link_addr to;      /* the peer's address */
+    struct link_addr data_to; /* where the peer's engine runs: data packets come from there */
     uint64_t since_ns;   /* for views: when the connection entered this state, or was bound last */
     uint32_t rebound;    /* for views: how often this vipd has bound it anew */
     uint64_t heard_turn; /* turn of the last cm_heard, which reports that the peer lives */
@@ -231,7 +235,7 @@ struct nic_wake {
 /* One packet on its way out. */
 struct nic_tx {
     struct nic_session *session;
-    uint64_t conn_id;
+    uint64_t data_id; /* of the connection */
     struct link_addr to;
     unsigned iov_count; /* number of pieces, or 1 if the whole packet is in `copy` */
     struct iovec iov[ENG_PIECES_MAX];

@@ -82,7 +82,7 @@ static void batch_sent(struct nic *nic, unsigned taken)
         if (nic->see)
             nic_see_packet(nic, VIP_CAPTURE_SENT, tx);
 
-        VIP_PROBE4(tx, tx->session->id, tx->packet.vi, tx->conn_id, tx->packet.bytes);
+        VIP_PROBE4(tx, tx->session->id, tx->packet.vi, tx->data_id, tx->packet.bytes);
 
         if (!posted_ns)
             continue;
@@ -131,7 +131,7 @@ static bool batch_retry(struct nic *nic)
 {
     for (unsigned i = nic->tx_count; i-- > 0;) {
         struct nic_tx *tx = nic->tx[i];
-        struct nic_conn *conn = nic_conn_find(nic, tx->conn_id);
+        struct nic_conn *conn = nic_conn_of_data(nic, tx->data_id);
 
         if (!conn || conn->state != NIC_CONN_ESTABLISHED) {
             nic->counts.tx_gone++;
@@ -157,12 +157,12 @@ static void pulled(struct nic_session *session, struct nic_tx *tx)
         return;
     }
     tx->session = session;
-    tx->conn_id = conn->local_id;
+    tx->data_id = conn->data_id;
     if (conn->loop) {
         nic_loop_deliver(nic, conn, tx);
         return;
     }
-    tx->to = conn->to;
+    tx->to = conn->data_to;
     if (prepare(session, tx))
         nic->tx_count++;
 }
