@@ -113,6 +113,10 @@ static bool epoch_is_right(const struct cm *cm, const struct vip_header *hdr,
     case VIP_CM_CHALLENGE:
     case VIP_CM_PROOF:
     case VIP_CM_AWAY:
+    case VIP_CM_LOAN_OFFER:
+    case VIP_CM_LOAN_AGREE:
+    case VIP_CM_LOAN_PROBE:
+    case VIP_CM_LOAN_PROBED:
     case VIP_CM_TYPES:
         break;
     }
@@ -174,6 +178,16 @@ static void dispatch(struct cm *cm, const struct cm_in *in)
         return;
     case VIP_CM_AWAY:
         cm_rx_away(cm, in);
+        return;
+    case VIP_CM_LOAN_OFFER:
+    case VIP_CM_LOAN_AGREE:
+        cm_rx_loan_terms(cm, in);
+        return;
+    case VIP_CM_LOAN_PROBE:
+        cm_rx_loan_probe(cm, in);
+        return;
+    case VIP_CM_LOAN_PROBED:
+        cm->stats.unexpected++; /* the host gives an answer to a probe to cm_loan_probed */
         return;
     case VIP_CM_TYPES:
         return; /* vip_wire_get_cm refuses unknown types */
