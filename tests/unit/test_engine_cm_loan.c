@@ -147,25 +147,42 @@ static void test_not_open(void **state)
 {
     struct conn *conn[2];
     struct world *w = loan_world(430, LOANS, LOANS, conn);
+    struct host *server = &w->hosts[SERVER];
     struct cm_loan_terms ours = terms_of(w, SERVER, true);
-    struct cm *cm = w->hosts[SERVER].cm;
-    uint8_t packet[VIP_WIRE_CM_BYTES_MAX];
+    struct cm_close_args close = {.local_id = conn[SERVER]->local_id};
+    struct vip_cm reset = {.type = VIP_CM_RESET, .conn_id = 99};
+    struct cm_host from = loan_host(w, CLIENT);
+    struct cm *cm = server->cm;
+    uint8_t packet[VIP_WIRE_CM_BYTES_MAX], probe[VIP_WIRE_CM_BYTES_MAX];
     uint64_t ids[3] = {4711, conn[SERVER]->local_id, 0};
+    size_t len_bytes;
 
-    host_close(w, SERVER, conn[SERVER]);
+    /* The manager has closed the connection, but the host has not forgotten it yet. */
+    assert_int_equal(cm_loan_probe(w->hosts[CLIENT].cm, conn[CLIENT]->local_id, 9, probe), 144);
+    len_bytes = cm_loan_probe(cm, ids[1], 9, packet);
+    assert_int_equal(len_bytes, 144);
+    cm_loan_data_id(cm, ids[1], 99);
+    w->filter = drop_all;
+    cm_close(cm, &close, w->now_ns);
+    inject(w, CLIENT, SERVER, w->hosts[CLIENT].epoch, server->epoch, &reset);
+    cm_rx(cm, &from, probe, len_bytes, w->now_ns);
+    assert_int_equal(stats_of(w, SERVER).unexpected, 2);
+    assert_int_equal(conn[SERVER]->reset + w->strays, 0);
+
+    w->filter = NULL;
     host_listen(w, SERVER, 1, "new");
     host_request(w, CLIENT, SERVER, "new", FOR_EVER);
     world_run(w, 5 * MS);
     w->filter = drop_all;
     assert_int_equal(host_accept(w, SERVER, 1), 0);
-    ids[2] = w->hosts[SERVER].accepts[1].local_id;
+    ids[2] = server->accepts[1].local_id;
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(cm_loan_offer(cm, ids[i], &ours, w->now_ns), -ENOENT);
         assert_int_equal(cm_loan_agree(cm, ids[i], 1, &ours, w->now_ns), -ENOENT);
         assert_int_equal(cm_loan_probe(cm, ids[i], 9, packet), 0);
-        assert_false(cm_loan_probed(cm, ids[i], 9, packet, 144));
-        cm_loan_data_id(cm, ids[i], 99);
+        assert_false(cm_loan_probed(cm, ids[i], 9, packet, len_bytes));
     }
+    cm_loan_data_id(cm, 4711, 99);
     assert_int_equal(w->sent_of_type[VIP_CM_LOAN_OFFER] + w->sent_of_type[VIP_CM_LOAN_AGREE], 0);
     world_free(w);
 }
@@ -173,20 +190,22 @@ static void test_not_open(void **state)
 /* Messages that are refused. Each differs from a good LOAN_OFFER in one respect. */
 static void test_forged(void **state)
 {
+    static const char long_host[8 + 4 + 244] = "\2\0\4\0\0\0\0\0\4\0\xf4";
     static const struct {
         const char *items;
         uint16_t len;
     } bad[] = {
-        {"", 0},                                                             /* no counts */
-        {"\2\0\3\0abc", 7},                                                  /* short counts */
-        {"\2\0\5\0abcde", 9},                                                /* no full number */
-        {"\4\0\6\0\x7f\0\0\1\xc3\x50", 10},                                  /* no counts */
-        {"\2\0\4\0\0\0\0\0\4\0\5\0\x7f\0\0\1\xc3", 17},                      /* a short address */
-        {"\2\0\4\0\0\0\0\0\4\0\0\0", 12},                                    /* an empty address */
-        {"\2\0\4\0\0\0\0\0\4\0\7\0\x7f\0\0\1\xc3\x50\0", 19},                /* a long address */
-        {"\2\0\4\0\0\0\0\0\4\0\x19\0aaaaaaaaaaaaaaaaaaaaaaaaa", 8 + 4 + 25}, /* no address at all */
-        {"\2\0\4\0\0\0\0\0\4\0\6\0\x7f\0\0\2\xc3\x50", 18}, /* of the receiver's machine */
-        {"\2\0\4\0\0\0\0\0\4\0\6\0\x7f\0\0\1\x12\xba", 18}, /* of the sender's NIC */
+        {"\2\0\0\0", 4},                                      /* empty counts */
+        {"", 0},                                              /* no counts */
+        {"\2\0\3\0abc", 7},                                   /* short counts */
+        {"\2\0\5\0abcde", 9},                                 /* no full number */
+        {"\4\0\6\0\x7f\0\0\1\xc3\x50", 10},                   /* no counts */
+        {"\2\0\4\0\0\0\0\0\4\0\5\0\x7f\0\0\1\xc3", 17},       /* a short address */
+        {"\2\0\4\0\0\0\0\0\4\0\0\0", 12},                     /* an empty address */
+        {"\2\0\4\0\0\0\0\0\4\0\7\0\x7f\0\0\1\xc3\x50\0", 19}, /* a long address */
+        {long_host, sizeof(long_host)},                       /* longer than any address */
+        {"\2\0\4\0\0\0\0\0\4\0\6\0\x7f\0\0\2\xc3\x50", 18},   /* of the receiver's machine */
+        {"\2\0\4\0\0\0\0\0\4\0\6\0\x7f\0\0\1\x12\xba", 18},   /* of the sender's NIC */
     };
     static const struct vip_items good = {
         (const uint8_t *)"\2\0\4\0\0\0\0\0\4\0\6\0\x7f\0\0\1\xc3\x50", 18};
@@ -464,9 +483,9 @@ static void test_same_data_id(void **state)
     assert_true(client->conn_count == 2 && c->alive);
     for (unsigned i = 0; i < 2; i++)
         cm_loan_data_id(client->cm, client->conns[i].local_id, 71);
-    assert_true(reset_ends(w, c, OTHER, 71));
-    assert_int_equal(conn[CLIENT]->reset, 0);
     assert_true(reset_ends(w, conn[CLIENT], SERVER, 71));
+    assert_int_equal(c->reset, 0);
+    assert_true(reset_ends(w, c, OTHER, 71));
     world_free(w);
 }
 

@@ -23,6 +23,7 @@ struct cm *cm_init(void *memory, const struct cm_config *config, const struct cm
     VIP_ASSERT(config->keepalive_ns && config->peer_dead_ns > config->keepalive_ns);
     VIP_ASSERT(config->self.len <= VIP_HOST_ADDR_BYTES_MAX && config->backlog_max);
     VIP_ASSERT(config->source_bytes && config->source_bytes <= VIP_HOST_ADDR_BYTES_MAX);
+    VIP_ASSERT(!ops->loan_offered == !ops->loan_agreed);
     cm->config = *config;
     cm->ops = *ops;
     cm->ctx = ctx;

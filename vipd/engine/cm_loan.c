@@ -62,11 +62,10 @@ void cm_loan_data_id(struct cm *cm, uint64_t local_id, uint64_t data_id)
 {
     struct cm_assoc *assoc = cm_assoc_find(cm, local_id);
 
-    if (!assoc || assoc->state != CM_ASSOC_OPEN)
+    if (!assoc)
         return;
     cm_node_del(&assoc->by_data);
-    if (data_id != assoc->remote_id)
-        cm_table_add(cm, &cm->assocs_data, &assoc->by_data, data_id);
+    cm_table_add(cm, &cm->assocs_data, &assoc->by_data, data_id);
 }
 
 struct cm_assoc *cm_loan_reset(struct cm *cm, const struct cm_in *in)
@@ -91,7 +90,7 @@ struct cm_assoc *cm_loan_reset(struct cm *cm, const struct cm_in *in)
 static bool is_loan_host(const struct cm *cm, const struct cm_peer *peer,
                          const struct cm_host *host)
 {
-    return host->len == peer->host.len && host->len >= cm->config.source_bytes &&
+    return host->len == peer->host.len &&
            !memcmp(host->bytes, peer->host.bytes, cm->config.source_bytes) &&
            !cm_host_equal(host, &peer->host);
 }
@@ -177,8 +176,7 @@ void cm_rx_loan_terms(struct cm *cm, const struct cm_in *in)
     struct cm_assoc *assoc = cm_assoc_of(cm, in);
     struct cm_loan_terms theirs;
 
-    if (!lendable(assoc) || !cm->ops.loan_offered || !cm->ops.loan_agreed ||
-        !terms_get(cm, in, &theirs))
+    if (!lendable(assoc) || !cm->ops.loan_offered || !terms_get(cm, in, &theirs))
         cm->stats.unexpected++;
     else if (in->msg->type == VIP_CM_LOAN_OFFER)
         cm->ops.loan_offered(cm->ctx, assoc->local_id, &theirs);

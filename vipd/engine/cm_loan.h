@@ -45,8 +45,8 @@ int cm_loan_agree(struct cm *cm, uint64_t local_id, uint32_t offered,
 
 /*
  * The other end of association local_id has the data id `data_id` (not 0) from now on: the host
- * sends packets with it. A RESET ends the connection only if it names this id. data_id equal to the
- * remote_id of the association: as before the first loan. If no open association has this id,
+ * sends packets with it. A RESET ends the connection only if it names this id. Before the first
+ * call, the data id is the remote_id of the association. If no association has the id local_id,
  * nothing happens.
  */
 void cm_loan_data_id(struct cm *cm, uint64_t local_id, uint64_t data_id);

@@ -83,7 +83,7 @@ struct cm_assoc {
     enum cm_assoc_state state;
     uint64_t features; /* VIP_FEATURE_* of the connection */
     /* The next three members are for VIP_FEATURE_LOAN (cm_loan.h). */
-    struct cm_node by_data;             /* key: data id of the other end, if it is not remote_id */
+    struct cm_node by_data;             /* key: data id of the other end; not linked: remote_id */
     struct cm_node own_ids[CM_OWN_IDS]; /* keys: the last data ids of this end */
     unsigned own_next;                  /* the place in own_ids for the next id */
     /* The members from here to the end are for VIP_FEATURE_REBIND. */
