@@ -188,6 +188,10 @@ enum vip_cm_type {
     VIP_CM_CHALLENGE = 16, /* answer to REBIND: asks for proof that the rebinder knows the secret */
     VIP_CM_PROOF = 17,     /* rebinder: MAC and counts; the other end answers with its own PROOF */
     VIP_CM_AWAY = 18,      /* the sender ends; its next vipd goes on with the connections */
+    VIP_CM_LOAN_OFFER = 19, /* the sender's end moves to or from a loan: bind the connection anew */
+    VIP_CM_LOAN_AGREE = 20, /* the answer to LOAN_OFFER */
+    VIP_CM_LOAN_PROBE = 21, /* from the socket of a loan: do packets pass in both directions? */
+    VIP_CM_LOAN_PROBED = 22, /* the answer to LOAN_PROBE, to the same socket */
     VIP_CM_TYPES,
 };
 
@@ -206,6 +210,7 @@ enum vip_close_reason {
 #define VIP_FEATURE_PADDING   0x02u  /* zero bytes after the last frame are understood */
 #define VIP_FEATURE_SETUP     0x80u  /* vipd understands SETUP; SETUP has room for more features */
 #define VIP_FEATURE_REBIND    0x100u /* REBIND is understood; SETUP has an item with a secret */
+#define VIP_FEATURE_LOAN      0x200u /* the messages LOAN_* are understood */
 #define VIP_FEATURES          (VIP_FEATURE_IMM64_MSG | VIP_FEATURE_PADDING | VIP_FEATURE_SETUP)
 
 /* Attributes of a VI in REQUEST and ACCEPT (spec 1.6). level, max_transfer_bytes and qos must be
@@ -239,8 +244,10 @@ struct vip_private {
 
 enum vip_item {
     VIP_ITEM_SECRET = 1, /* SETUP: 16 random bytes, the sender's part of the connection's secret */
-    VIP_ITEM_COUNTS = 2, /* PROOF: struct vip_counts: 4 bytes `done`, 4 bytes for each read */
+    VIP_ITEM_COUNTS = 2, /* PROOF, LOAN_OFFER, LOAN_AGREE: struct vip_counts: 4 bytes for `done` and
+                            for each read */
     VIP_ITEM_MAC = 3,    /* PROOF: a keyed hash of 8 bytes; the key is the secret */
+    VIP_ITEM_HOST = 4,   /* LOAN_OFFER, LOAN_AGREE: address of the sender's loan, if it is out */
 };
 
 /* Items in their wire format: type (2 bytes), length of the value (2 bytes), value. Types ascend. A
@@ -272,13 +279,15 @@ struct vip_cm {
     uint8_t type;              /* enum vip_cm_type */
     uint8_t reason;            /* CLOSE: enum vip_close_reason */
     uint8_t peer_to_peer;      /* REQUEST: 1 = VipConnectPeerRequest */
-    uint64_t request_id;       /* the client's random number for this request; PING: a nonce */
+    uint64_t request_id;       /* the client's random number for this request; PING and
+                                  LOAN_PROBE: a nonce */
     uint64_t conn_id;          /* the sender's connection id (AWAY: of any connection);
                                 RESET: the unknown id, copied from the data packet */
     uint64_t peer_conn_id;     /* PENDING, ACCEPT, CONFIRM, SETUP, CHALLENGE, PROOF, AWAY, CLOSE,
-                                  CLOSE_ACK: the receiver's id */
-    uint32_t packet_bytes;     /* REQUEST, ACCEPT, PROOF: largest packet that the sender accepts */
-    uint32_t window_bytes;     /* REQUEST, ACCEPT, PROOF: limit of bytes under way to the sender */
+                                  CLOSE_ACK, LOAN_*: the receiver's id */
+    uint32_t packet_bytes;     /* REQUEST, ACCEPT, PROOF, LOAN_OFFER, LOAN_AGREE: largest
+                                  packet that the sender accepts */
+    uint32_t window_bytes;     /* same messages: limit of bytes under way to the sender */
     uint32_t code;             /* REJECT: enum vip_rc for the client */
     uint32_t op_status;        /* CLOSE: VIP_ST_* bits for the peer's operation failed_op, or 0 */
     uint32_t failed_op;        /* CLOSE: number of the peer's operation that failed */
@@ -289,11 +298,14 @@ struct vip_cm {
     uint64_t tag;              /* REBIND: names the receiver's end of the connection; not 0 */
     uint64_t nonce;            /* CHALLENGE, PROOF: nonce of the end that answers REBIND; not 0 */
     uint64_t back_ms;          /* AWAY: the next vipd comes within this time; not 0 */
+    uint64_t data_id;          /* LOAN_OFFER, LOAN_AGREE: conn_id in data packets to the sender */
+    uint32_t number;           /* LOAN_OFFER, LOAN_AGREE: number of the sender's binding, not 0 */
+    uint32_t offered;          /* LOAN_AGREE: number of the offer that it answers, not 0 */
     struct vip_cm_attrs attrs; /* REQUEST, ACCEPT */
     struct vip_addr local;     /* REQUEST: the client's address */
     struct vip_addr remote;    /* REQUEST: address to connect to */
     struct vip_private data;   /* REQUEST, ACCEPT, REJECT: for the other application */
-    struct vip_items items;    /* SETUP, PROOF */
+    struct vip_items items;    /* SETUP, PROOF, LOAN_OFFER, LOAN_AGREE */
 };
 
 /* Largest encoded CM packet, header included. */

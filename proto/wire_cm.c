@@ -3,9 +3,10 @@
  *
  * Owns: the bytes after the header of a VIP_PKT_CM packet. Each type has the same fixed part of 80
  * bytes. In a REQUEST two addresses follow it. REQUEST, ACCEPT and REJECT end with private data of
- * the application; SETUP and PROOF end with items. An answer without private data is never longer
- * than its request, so a sender with a forged source address cannot cause more traffic than it
- * sends. Only an application adds private data, after its decision. Called by vipd/engine/cm*.c.
+ * the application; SETUP, PROOF, LOAN_OFFER and LOAN_AGREE end with items. An answer without data
+ * and items is never longer than its request, so a sender with a forged source address cannot
+ * cause more traffic than it sends. Only an application adds private data, after its decision.
+ * Called by vipd/engine/cm*.c.
  */
 #include "proto/wire.h"
 
@@ -23,6 +24,8 @@ enum {
     CM_OPS_VALID = 67,
     CM_CODE = 68,
     CM_REQUEST_ID = 72,
+    CM_NUMBER = 72, /* 4 bytes; CM_NUMBER and CM_OFFERED are in the place of CM_REQUEST_ID */
+    CM_OFFERED = 76,
     CM_CONN_ID = 80,
     CM_PEER_CONN_ID = 88,
     CM_PACKET_BYTES = 96,
@@ -65,6 +68,8 @@ enum {
     F_CLOSE = 1 << 7, /* reason, ops_valid, ops_done, op_status, failed_op */
     F_DATA = 1 << 8,
     F_ITEMS = 1 << 9,
+    F_NUMBER = 1 << 10, /* number, data_id */
+    F_OFFERED = 1 << 11,
 };
 
 static const uint16_t fields_of[VIP_CM_TYPES] = {
@@ -86,6 +91,10 @@ static const uint16_t fields_of[VIP_CM_TYPES] = {
     [VIP_CM_CHALLENGE] = F_REQUEST_ID | F_CONN_ID | F_PEER_CONN_ID,
     [VIP_CM_PROOF] = F_REQUEST_ID | F_CONN_ID | F_PEER_CONN_ID | F_SIZES | F_ITEMS,
     [VIP_CM_AWAY] = F_CONN_ID | F_PEER_CONN_ID,
+    [VIP_CM_LOAN_OFFER] = F_CONN_ID | F_PEER_CONN_ID | F_SIZES | F_ITEMS | F_NUMBER,
+    [VIP_CM_LOAN_AGREE] = F_CONN_ID | F_PEER_CONN_ID | F_SIZES | F_ITEMS | F_NUMBER | F_OFFERED,
+    [VIP_CM_LOAN_PROBE] = F_REQUEST_ID | F_CONN_ID | F_PEER_CONN_ID,
+    [VIP_CM_LOAN_PROBED] = F_REQUEST_ID | F_CONN_ID | F_PEER_CONN_ID,
 };
 
 /* The member that a message of this type has at CM_WORD; NULL: it has none there. */
@@ -104,6 +113,9 @@ static uint64_t *word_of(struct vip_cm *cm)
         return &cm->nonce;
     case VIP_CM_AWAY:
         return &cm->back_ms;
+    case VIP_CM_LOAN_OFFER:
+    case VIP_CM_LOAN_AGREE:
+        return &cm->data_id;
     case VIP_CM_PENDING:
     case VIP_CM_ACCEPT:
     case VIP_CM_CONFIRM:
@@ -115,6 +127,8 @@ static uint64_t *word_of(struct vip_cm *cm)
     case VIP_CM_PING:
     case VIP_CM_PONG:
     case VIP_CM_RESET:
+    case VIP_CM_LOAN_PROBE:
+    case VIP_CM_LOAN_PROBED:
     case VIP_CM_TYPES:
         break;
     }
@@ -222,6 +236,9 @@ static bool cm_is_sound(const struct vip_cm *cm, unsigned fields)
         ((cm->type == VIP_CM_CHALLENGE || cm->type == VIP_CM_PROOF) && !cm->nonce) ||
         (cm->type == VIP_CM_AWAY && !cm->back_ms))
         return false;
+    if (((fields & F_NUMBER) && (!cm->number || !cm->data_id)) ||
+        ((fields & F_OFFERED) && !cm->offered))
+        return false;
     /* The engine needs packets of VIP_PACKET_BYTES_MIN; the window must have room for one. */
     if ((fields & F_SIZES) &&
         (cm->packet_bytes < VIP_PACKET_BYTES_MIN || cm->packet_bytes > VIP_PACKET_BYTES_MAX ||
@@ -263,6 +280,10 @@ size_t vip_wire_put_cm(uint8_t out[VIP_WIRE_CM_BYTES_MAX], uint64_t src_epoch, u
     out[CM_TYPE] = cm->type;
     if (fields & F_REQUEST_ID)
         put64(out + CM_REQUEST_ID, cm->request_id);
+    if (fields & F_NUMBER)
+        put32(out + CM_NUMBER, cm->number);
+    if (fields & F_OFFERED)
+        put32(out + CM_OFFERED, cm->offered);
     if (fields & F_CONN_ID)
         put64(out + CM_CONN_ID, cm->conn_id);
     if (fields & F_PEER_CONN_ID)
@@ -336,6 +357,8 @@ static bool has_foreign_fields(const struct vip_cm *cm, unsigned fields)
 {
     if (!(fields & F_REQUEST_ID) && cm->request_id)
         return true;
+    if (!(fields & F_OFFERED) && cm->offered)
+        return true;
     if (!(fields & F_CONN_ID) && cm->conn_id)
         return true;
     if (!(fields & F_PEER_CONN_ID) && cm->peer_conn_id)
@@ -396,6 +419,11 @@ enum vip_wire_verdict vip_wire_get_cm(const uint8_t *packet, size_t len_bytes, s
     if (word) {
         *word = get64(packet + CM_WORD);
         ret->op_status = ret->failed_op = 0;
+    }
+    if (fields & F_NUMBER) {
+        ret->number = get32(packet + CM_NUMBER);
+        ret->offered = get32(packet + CM_OFFERED);
+        ret->request_id = 0;
     }
     if (fields & F_ITEMS) {
         if (ret->items.len > VIP_ITEMS_BYTES_MAX)

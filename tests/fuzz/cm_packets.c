@@ -185,6 +185,28 @@ static void rebirth(struct world *w, unsigned index, uint8_t how)
             host->requests[args.user] = (struct attempt){.given_up = true};
     }
 }
+
+/* One end of a connection offers or agrees to bind it anew, or gets another data id. */
+static void lend(struct world *w, unsigned index, uint8_t how)
+{
+    struct host *host = &w->hosts[index];
+    struct conn *conn = host->conn_count ? &host->conns[how % host->conn_count] : NULL;
+    struct cm_loan_terms ours = {.number = 1 + (how & 3u),
+                                 .data_id = 1 + how,
+                                 .out = how & 4,
+                                 .host = host->addr,
+                                 .packet_bytes = 1000,
+                                 .window_bytes = 1000};
+
+    if (!conn)
+        return;
+    ours.host.bytes[5]++;
+    if (how & 8)
+        (void)cm_loan_offer(host->cm, conn->local_id, &ours, w->now_ns);
+    else
+        (void)cm_loan_agree(host->cm, conn->local_id, 1, &ours, w->now_ns);
+    cm_loan_data_id(host->cm, conn->local_id, how & 16 ? conn->remote_id : 1u + how);
+}
 #endif
 
 static void step(struct world *w, struct fuzz_in *in, uint64_t *wait)
@@ -252,6 +274,8 @@ static void step(struct world *w, struct fuzz_in *in, uint64_t *wait)
         break;
     case 14:
         host->refuse_counts = how & 1;
+        if (how & 2)
+            lend(w, index, how >> 2);
         break;
 #endif
     default:
@@ -269,7 +293,9 @@ void fuzz_one(const uint8_t *bytes, size_t len)
 #ifdef FUZZ_REBIND
     w->outlive_ns = 10 * S;
     for (unsigned i = 0; i < HOSTS_MAX; i++)
-        host_feature(w, i, seed >> i & 2 ? VIP_FEATURES | VIP_FEATURE_REBIND : VIP_FEATURES);
+        host_feature(w, i,
+                     seed >> i & 2 ? VIP_FEATURES | VIP_FEATURE_REBIND | VIP_FEATURE_LOAN
+                                   : VIP_FEATURES);
 #endif
     memset(seen, 0, sizeof(seen));
     seen_count = lose_mask = 0;

@@ -238,6 +238,9 @@ static size_t made_cm(enum vip_cm_type type)
                         .tag = any() | 1,
                         .nonce = any() | 1,
                         .back_ms = any() | 1,
+                        .data_id = any() | 1,
+                        .number = (uint32_t)any() | 1,
+                        .offered = (uint32_t)any() | 1,
                         .attrs = {.level = VIP_LVL_DELIVERY, .max_transfer_bytes = 65536},
                         .local = {.host_len = 6, .disc_len = 4, .disc = "evil"},
                         .remote = {.host_len = 6, .disc_len = (uint8_t)strlen(discriminator)}};

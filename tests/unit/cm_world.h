@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include "vipd/engine/cm.h"
+#include "vipd/engine/cm_loan.h"
 
 #define MS        1000000ull
 #define S         1000000000ull
@@ -58,10 +58,13 @@ struct conn {
     unsigned closed, reset, lost;
     struct vip_cm close;
     struct cm_conn info;
-    struct vip_counts counts; /* counts of this end; tests of rebinding set and read them */
-    struct vip_counts theirs; /* latest counts that this end has got from the other end */
-    unsigned rebound;         /* number of times that this end was bound anew */
-    unsigned away;            /* number of AWAY messages from the other end's vipd */
+    struct vip_counts counts;   /* counts of this end; tests of rebinding set and read them */
+    struct vip_counts theirs;   /* latest counts that this end has got from the other end */
+    unsigned rebound;           /* number of times that this end was bound anew */
+    unsigned away;              /* number of AWAY messages from the other end's vipd */
+    unsigned offers, agrees;    /* number of LOAN_OFFER and of LOAN_AGREE messages */
+    uint32_t offered;           /* number of the own offer in the last LOAN_AGREE */
+    struct cm_loan_terms terms; /* terms in the last LOAN_OFFER or LOAN_AGREE */
 };
 
 struct incoming {
@@ -102,6 +105,9 @@ struct world {
     uint64_t delay_min_ns, delay_spread_ns;
     unsigned host_count, flight_count;
     uint64_t packets, bytes_sent[HOSTS_MAX];
+    unsigned strays;     /* number of packets to addresses of no host */
+    struct flight stray; /* the last of them; `from` is its destination */
+    bool lends_nothing;  /* the next lives of the hosts have no operations for loans */
     unsigned sent_of_type[VIP_CM_TYPES], longest;
     bool (*filter)(struct world *w, unsigned from, unsigned to, const struct vip_cm *msg);
     struct host hosts[HOSTS_MAX];
@@ -157,6 +163,11 @@ static inline void op_send(void *ctx, const struct cm_host *to, const uint8_t *p
     w->sent_of_type[msg.type]++;
     w->packets++;
     w->bytes_sent[host->index] += len_bytes;
+    if (target < 0) {
+        w->strays++;
+        w->stray = (struct flight){.from = *to, .len_bytes = len_bytes};
+        memcpy(w->stray.bytes, packet, len_bytes);
+    }
     if (target < 0 || (w->filter && !w->filter(w, host->index, (unsigned)target, &msg)))
         return;
     if (!world_percent(w, w->loss_percent))

@@ -113,6 +113,26 @@ static inline void op_disowned(void *ctx, uint32_t record)
     host->owned--;
 }
 
+static inline void op_loan_offered(void *ctx, uint64_t local_id, const struct cm_loan_terms *theirs)
+{
+    struct conn *conn = host_conn(ctx, local_id);
+
+    assert_true(conn && conn->alive);
+    conn->offers++;
+    conn->terms = *theirs;
+}
+
+static inline void op_loan_agreed(void *ctx, uint64_t local_id, uint32_t offered,
+                                  const struct cm_loan_terms *theirs)
+{
+    struct conn *conn = host_conn(ctx, local_id);
+
+    assert_true(conn && conn->alive);
+    conn->agrees++;
+    conn->offered = offered;
+    conn->terms = *theirs;
+}
+
 static inline void *op_alloc(void *ctx, size_t bytes)
 {
     struct host *host = ctx;
@@ -137,14 +157,16 @@ static inline void op_free(void *ctx, void *memory, size_t bytes)
 /* Start a host, or start it again in a new life. */
 static inline void host_start(struct world *w, unsigned index)
 {
-    static const struct cm_ops ops = {op_send,   op_incoming, op_request_done, op_accept_done,
-                                      op_closed, op_lost,     op_reset,        op_renew,
-                                      op_away,   op_alloc,    op_free,         op_other_id,
-                                      op_rebind, op_rebound,  op_owned,        op_disowned};
+    struct cm_ops ops = {op_send,     op_incoming,     op_request_done, op_accept_done, op_closed,
+                         op_lost,     op_reset,        op_renew,        op_away,        op_alloc,
+                         op_free,     op_other_id,     op_rebind,       op_rebound,     op_owned,
+                         op_disowned, op_loan_offered, op_loan_agreed};
     struct host *host = &w->hosts[index];
     struct cm_config config = world_config;
     uint64_t id_counter = host->id_counter;
 
+    if (w->lends_nothing)
+        ops.loan_offered = NULL, ops.loan_agreed = NULL;
     memset(host, 0, sizeof(*host));
     host->world = w;
     host->index = index;

@@ -453,6 +453,9 @@ static void test_bad_input(void **state)
                          .tag = 3,
                          .nonce = 3,
                          .back_ms = 3,
+                         .data_id = 3,
+                         .number = 3,
+                         .offered = 3,
                          .attrs = world_attrs};
     uint8_t junk[600];
     struct conn *c, *s;
@@ -472,7 +475,7 @@ static void test_bad_input(void **state)
         inject(w, CLIENT, SERVER, w->hosts[CLIENT].epoch, 4712, &msg);
         inject(w, CLIENT, SERVER, w->hosts[CLIENT].epoch, server->epoch, &msg);
     }
-    assert_int_equal(stats_of(w, SERVER).wrong_epoch, 2 * 14);
+    assert_int_equal(stats_of(w, SERVER).wrong_epoch, 2 * 18);
     world_run(w, 5 * S);
     assert_true(c->alive && s->alive);
 
@@ -500,6 +503,9 @@ static void test_no_amplification(void **state)
                          .tag = 3,
                          .nonce = 3,
                          .back_ms = 3,
+                         .data_id = 3,
+                         .number = 3,
+                         .offered = 3,
                          .attrs = world_attrs};
 
     host_listen(w, SERVER, 1, "");

@@ -376,6 +376,9 @@ static void lie(struct world *w)
                          .tag = some_id(w),
                          .nonce = some_id(w),
                          .back_ms = some_id(w),
+                         .data_id = some_id(w),
+                         .number = 1 + (uint32_t)(world_random(w) % 5),
+                         .offered = 1 + (uint32_t)(world_random(w) % 5),
                          .attrs = world_attrs};
     uint8_t packet[VIP_WIRE_CM_BYTES_MAX];
     size_t len_bytes;

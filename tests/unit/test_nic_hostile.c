@@ -354,6 +354,9 @@ static uint32_t random_packet(uint8_t packet[RIG_MTU])
                         .tag = 1 + rig_random() % 5,
                         .nonce = 1 + rig_random() % 5,
                         .back_ms = 1 + rig_random() % 5,
+                        .data_id = 1 + rig_random() % 5,
+                        .number = 1 + (uint32_t)rig_random() % 5,
+                        .offered = 1 + (uint32_t)rig_random() % 5,
                         .attrs = {.level = VIP_LVL_DELIVERY, .max_transfer_bytes = 1000},
                         .local = {.host_len = 6},
                         .remote = {.host_len = 6}};

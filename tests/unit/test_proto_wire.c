@@ -343,6 +343,40 @@ static const struct cm_vector cm_vectors[] = {
     {"cm_away",
      EPOCH_B,
      {.type = VIP_CM_AWAY, .conn_id = CLIENT_ID, .peer_conn_id = SERVER_ID, .back_ms = 10000}},
+    {"cm_loan_offer",
+     EPOCH_B,
+     {.type = VIP_CM_LOAN_OFFER,
+      .number = 3,
+      .conn_id = CLIENT_ID,
+      .peer_conn_id = SERVER_ID,
+      .data_id = COOKIE,
+      .packet_bytes = 8192,
+      .window_bytes = 65536,
+      .items = {.bytes = (const uint8_t *)"\2\0\x8\0\5\0\0\0\7\0\0\0\4\0\6\0\x7f\0\0\1\xc3\x50",
+                .len = 22}}},
+    {"cm_loan_agree",
+     EPOCH_B,
+     {.type = VIP_CM_LOAN_AGREE,
+      .number = 9,
+      .offered = 3,
+      .conn_id = SERVER_ID,
+      .peer_conn_id = CLIENT_ID,
+      .data_id = COOKIE,
+      .packet_bytes = 8192,
+      .window_bytes = 65536,
+      .items = {.bytes = (const uint8_t *)"\2\0\4\0\5\0\0\0", .len = 8}}},
+    {"cm_loan_probe",
+     EPOCH_B,
+     {.type = VIP_CM_LOAN_PROBE,
+      .request_id = REQUEST_ID,
+      .conn_id = CLIENT_ID,
+      .peer_conn_id = SERVER_ID}},
+    {"cm_loan_probed",
+     EPOCH_B,
+     {.type = VIP_CM_LOAN_PROBED,
+      .request_id = REQUEST_ID,
+      .conn_id = SERVER_ID,
+      .peer_conn_id = CLIENT_ID}},
     {"cm_request_cookie",
      EPOCH_B,
      {.type = VIP_CM_REQUEST,
@@ -443,7 +477,7 @@ static void test_unused_fields_are_not_sent(void **state)
         size_t len;
 
         if (type == VIP_CM_ACCEPT || type == VIP_CM_REJECT || type == VIP_CM_SETUP ||
-            type == VIP_CM_PROOF)
+            type == VIP_CM_PROOF || type == VIP_CM_LOAN_OFFER || type == VIP_CM_LOAN_AGREE)
             continue;
         full.type = (uint8_t)type;
         len = vip_wire_put_cm(out, 1, 2, &full);

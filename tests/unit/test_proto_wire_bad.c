@@ -170,6 +170,23 @@ static const struct bad_case bad_cases[] = {
     {"cm_proof", 96, 4, 511, VIP_WIRE_CM_BAD},           /* a wrong `packet_bytes` */
     {"cm_proof", 142, 2, 12, VIP_WIRE_TRAILING},         /* the items end before the second one */
     {"cm_setup_items", 151, 2, 6, VIP_WIRE_CM_BAD},      /* item types that descend */
+    {"cm_loan_offer", 72, 4, 0, VIP_WIRE_CM_BAD},        /* a `number` of 0 */
+    {"cm_loan_offer", 76, 4, 1, VIP_WIRE_CM_BAD},        /* `offered`, which an offer cannot have */
+    {"cm_loan_offer", 80, 8, 0, VIP_WIRE_CM_BAD},        /* a `conn_id` of 0 */
+    {"cm_loan_offer", 88, 8, 0, VIP_WIRE_CM_BAD},        /* a `peer_conn_id` of 0 */
+    {"cm_loan_offer", 96, 4, 511, VIP_WIRE_CM_BAD},      /* a wrong `packet_bytes` */
+    {"cm_loan_offer", 96, 4, 65508, VIP_WIRE_CM_BAD},
+    {"cm_loan_offer", 100, 4, 511, VIP_WIRE_CM_BAD}, /* a wrong `window_bytes` */
+    {"cm_loan_offer", 104, 8, 0, VIP_WIRE_CM_BAD},   /* a `data_id` of 0 */
+    {"cm_loan_offer", 142, 2, 12, VIP_WIRE_TRAILING},
+    {"cm_loan_offer", 158, 2, 7, VIP_WIRE_CM_BAD},   /* the last item is longer than all items */
+    {"cm_loan_agree", 72, 4, 0, VIP_WIRE_CM_BAD},    /* a `number` of 0 */
+    {"cm_loan_agree", 76, 4, 0, VIP_WIRE_CM_BAD},    /* an `offered` of 0 */
+    {"cm_loan_agree", 104, 8, 0, VIP_WIRE_CM_BAD},   /* a `data_id` of 0 */
+    {"cm_loan_probe", 72, 8, 0, VIP_WIRE_CM_BAD},    /* a nonce of 0 */
+    {"cm_loan_probe", 88, 8, 0, VIP_WIRE_CM_BAD},    /* a `peer_conn_id` of 0 */
+    {"cm_loan_probe", 104, 8, 1, VIP_WIRE_CM_BAD},   /* a `data_id`, which a probe cannot have */
+    {"cm_loan_probed", 96, 4, 512, VIP_WIRE_CM_BAD}, /* sizes, which LOAN_PROBED cannot have */
 };
 
 static void test_every_verdict(void **state)
@@ -416,6 +433,9 @@ static void test_random_cm(void **state)
         cm.tag = cm.cookie;
         cm.nonce = cm.cookie;
         cm.back_ms = cm.cookie;
+        cm.data_id = cm.cookie;
+        cm.number = 1 + pick(&random, UINT32_MAX - 1);
+        cm.offered = 1 + pick(&random, UINT32_MAX - 1);
         cm.reason = (uint8_t)pick(&random, 5);
         cm.ops_valid = (uint8_t)pick(&random, 2);
         cm.ops_done = (uint32_t)vector_random(&random);

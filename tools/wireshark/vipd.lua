@@ -12,7 +12,7 @@ local CM = {
     [1] = "REQUEST", [2] = "PENDING", [3] = "ACCEPT", [4] = "CONFIRM", [5] = "REJECT", [6] = "NO_MATCH",
     [7] = "CANCEL", [8] = "CLOSE", [9] = "CLOSE_ACK", [10] = "PING", [11] = "PONG", [12] = "RESET",
     [13] = "COOKIE", [14] = "SETUP", [15] = "REBIND", [16] = "CHALLENGE", [17] = "PROOF",
-    [18] = "AWAY",
+    [18] = "AWAY", [19] = "LOAN_OFFER", [20] = "LOAN_AGREE", [21] = "LOAN_PROBE", [22] = "LOAN_PROBED",
 }
 local REASONS = {
     [0] = "disconnect", [1] = "death of the application", [2] = "error", [3] = "time-out", [4] = "vipd stops",
@@ -97,6 +97,9 @@ local f = {
     tag = ProtoField.uint64("vipd.cm.tag", "Tag of the receiver's end", base.HEX),
     back_ms = ProtoField.uint64("vipd.cm.back_ms", "The next vipd comes within (ms)"),
     nonce = ProtoField.uint64("vipd.cm.nonce", "Nonce of the end that was asked", base.HEX),
+    data_id = ProtoField.uint64("vipd.cm.data_id", "Connection id in data packets to the sender", base.HEX),
+    loan_number = ProtoField.uint32("vipd.cm.number", "Number of the sender's binding"),
+    offered = ProtoField.uint32("vipd.cm.offered", "Number of the offer"),
     item = ProtoField.bytes("vipd.cm.item", "Item"),
     -- Ethernet
     magic = ProtoField.uint8("vipd.ether.magic", "Magic", base.HEX),
@@ -200,7 +203,12 @@ local function dissect_cm(buf, tree, words)
     sub:add(f.peer_to_peer, buf(66, 1))
     sub:add(f.ops_valid, buf(67, 1))
     sub:add_le(f.code, buf(68, 4))
-    sub:add_le(f.request, buf(72, 8))
+    if kind == 19 or kind == 20 then
+        sub:add_le(f.loan_number, buf(72, 4))
+        sub:add_le(f.offered, buf(76, 4))
+    else
+        sub:add_le(f.request, buf(72, 8))
+    end
     sub:add_le(f.conn_id, buf(80, 8))
     sub:add_le(f.peer_conn_id, buf(88, 8))
     sub:add_le(f.packet_bytes, buf(96, 4))
@@ -215,6 +223,8 @@ local function dissect_cm(buf, tree, words)
         sub:add_le(f.nonce, buf(104, 8))
     elseif kind == 18 then
         sub:add_le(f.back_ms, buf(104, 8))
+    elseif kind == 19 or kind == 20 then
+        sub:add_le(f.data_id, buf(104, 8))
     else
         sub:add_le(f.op_status, buf(104, 4))
         sub:add_le(f.failed_op, buf(108, 4))

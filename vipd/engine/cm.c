@@ -23,6 +23,7 @@ struct cm *cm_init(void *memory, const struct cm_config *config, const struct cm
     VIP_ASSERT(config->keepalive_ns && config->peer_dead_ns > config->keepalive_ns);
     VIP_ASSERT(config->self.len <= VIP_HOST_ADDR_BYTES_MAX && config->backlog_max);
     VIP_ASSERT(config->source_bytes && config->source_bytes <= VIP_HOST_ADDR_BYTES_MAX);
+    VIP_ASSERT(!ops->loan_offered == !ops->loan_agreed);
     cm->config = *config;
     cm->ops = *ops;
     cm->ctx = ctx;
@@ -113,6 +114,10 @@ static bool epoch_is_right(const struct cm *cm, const struct vip_header *hdr,
     case VIP_CM_CHALLENGE:
     case VIP_CM_PROOF:
     case VIP_CM_AWAY:
+    case VIP_CM_LOAN_OFFER:
+    case VIP_CM_LOAN_AGREE:
+    case VIP_CM_LOAN_PROBE:
+    case VIP_CM_LOAN_PROBED:
     case VIP_CM_TYPES:
         break;
     }
@@ -174,6 +179,16 @@ static void dispatch(struct cm *cm, const struct cm_in *in)
         return;
     case VIP_CM_AWAY:
         cm_rx_away(cm, in);
+        return;
+    case VIP_CM_LOAN_OFFER:
+    case VIP_CM_LOAN_AGREE:
+        cm_rx_loan_terms(cm, in);
+        return;
+    case VIP_CM_LOAN_PROBE:
+        cm_rx_loan_probe(cm, in);
+        return;
+    case VIP_CM_LOAN_PROBED:
+        cm->stats.unexpected++; /* the host gives an answer to a probe to cm_loan_probed */
         return;
     case VIP_CM_TYPES:
         return; /* vip_wire_get_cm refuses unknown types */

@@ -34,6 +34,7 @@
 
 struct cm;
 struct cm_conn;
+struct cm_loan_terms;
 
 /* Address of a peer: the host part of a VIPL address (for UDP: IPv4 address and port). */
 struct cm_host {
@@ -129,6 +130,14 @@ struct cm_ops {
     void (*owned)(void *ctx, uint32_t *record, uint32_t uid, const uint8_t *disc, uint8_t len);
     /* The discriminator with this record has no owner any more. cm_deinit does not call this. */
     void (*disowned)(void *ctx, uint32_t record);
+    /* LOAN_OFFER for an established connection came, or a copy of it: bind the connection anew with
+     * the peer's terms `theirs` (cm_loan.h), and answer by cm_loan_agree. A host that lends nothing
+     * sets loan_offered and loan_agreed to NULL; then the manager drops these messages. */
+    void (*loan_offered)(void *ctx, uint64_t local_conn_id, const struct cm_loan_terms *theirs);
+    /* LOAN_AGREE came, or a copy of it: the answer to this end's LOAN_OFFER with the number
+     * `offered`. */
+    void (*loan_agreed)(void *ctx, uint64_t local_conn_id, uint32_t offered,
+                        const struct cm_loan_terms *theirs);
 };
 
 /* An established connection. */

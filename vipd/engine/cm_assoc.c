@@ -78,6 +78,14 @@ void cm_assoc_secret(struct cm *cm, struct cm_assoc *assoc, const struct siphash
     cm_table_add(cm, &cm->assocs_tag, &assoc->by_tag, cm_tag(secret, asked));
 }
 
+/* Forget the data ids of both ends. */
+static void forget_data_ids(struct cm_assoc *assoc)
+{
+    cm_node_del(&assoc->by_data);
+    for (unsigned i = 0; i < CM_OWN_IDS; i++)
+        cm_node_del(&assoc->own_ids[i]);
+}
+
 void cm_assoc_move(struct cm *cm, struct cm_assoc *assoc, struct cm_peer *peer, uint64_t local_id,
                    uint64_t remote_id, uint64_t now_ns)
 {
@@ -85,6 +93,7 @@ void cm_assoc_move(struct cm *cm, struct cm_assoc *assoc, struct cm_peer *peer, 
 
     VIP_ASSERT(assoc->state == CM_ASSOC_OPEN);
     cm_peer_closed(cm, old);
+    forget_data_ids(assoc);
     TAILQ_REMOVE(&old->assocs, assoc, of_peer);
     cm_node_del(&assoc->by_remote);
     cm_node_del(&assoc->by_local);
@@ -102,6 +111,7 @@ void cm_assoc_move(struct cm *cm, struct cm_assoc *assoc, struct cm_peer *peer, 
 void cm_assoc_free(struct cm *cm, struct cm_assoc *assoc)
 {
     cm_node_del(&assoc->by_tag);
+    forget_data_ids(assoc);
     if (assoc->offer) {
         cm_node_del(&assoc->offer->by_id);
         cm_free(cm, assoc->offer, sizeof(*assoc->offer));

@@ -69,7 +69,7 @@ void cm_rx_close(struct cm *cm, const struct cm_in *in)
 
 void cm_rx_reset(struct cm *cm, const struct cm_in *in)
 {
-    struct cm_assoc *assoc = cm_assoc_with(cm, in);
+    struct cm_assoc *assoc = cm_loan_reset(cm, in);
 
     cm->stats.resets_received++;
     if (!assoc) { /* if the sender is a new life, cm_peer_note has sent a PING */

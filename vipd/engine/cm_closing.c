@@ -17,6 +17,8 @@ static void closing_free(struct cm *cm, struct cm_closing *closing)
 {
     cm_timer_clear(cm, &closing->timer);
     cm_node_del(&closing->by_local);
+    for (unsigned i = 0; i < CM_OWN_IDS; i++)
+        cm_node_del(&closing->own_ids[i]);
     cm_share_give(cm, CM_POOL_CLOSINGS, closing->holder, NULL);
     cm_holder_put(cm, closing->holder);
     cm_free(cm, closing, sizeof(*closing));
@@ -97,6 +99,7 @@ void cm_closing_start(struct cm *cm, const struct cm_assoc *assoc, const struct 
     closing->close = close;
     closing->timer.kind = CM_TIMER_CLOSING;
     cm_table_add(cm, &cm->closings, &closing->by_local, assoc->local_id);
+    cm_loan_closing(cm, closing, assoc);
     cm_timer_set(cm, &closing->timer,
                  VIP_MUTANT(CLOSE_ONCE) ? closing->give_up_ns : next_ns(cm, closing, now_ns));
 }
@@ -138,6 +141,10 @@ void cm_unknown_conn(struct cm *cm, const struct cm_host *from, const struct vip
         return;
     /* The peer has bound the connection anew, but its PROOF has not come yet: send no RESET. */
     if (node && cm_host_equal(&CM_OF(struct cm_rebinding, by_local, node)->host, from))
+        return;
+    /* The packet is for an earlier binding of a connection: the peer has sent it before it learned
+     * the present data id. Or a CLOSE of this connection is being repeated. */
+    if (cm_loan_own_id(cm, hdr->conn_id))
         return;
     /* The codec refuses zeros. This check avoids an assertion if the caller uses no codec. */
     if (hdr->conn_id && hdr->src_epoch)

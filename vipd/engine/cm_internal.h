@@ -4,12 +4,14 @@
  *
  *   cm_table.c     hash tables, timers, randomness
  *   cm_out.c       memory and the sending of messages
+ *   cm_counts.c    the item with the counts of one end of a connection
  *   cm_share.c     the share of each pool that a user or a host may have
  *   cm_cookie.c    cookies, rates of new requests
  *   cm_disc.c      discriminators, their owners and servers
  *   cm_peer.c      peers: their lives and numbers
  *   cm_assoc.c     associations
  *   cm_setup.c     SETUP: data that both ends exchange before the first packet
+ *   cm_loan.c      LOAN_* messages, ids in data packets
  *   cm_meet.c      meeting places of peer-to-peer requests
  *   cm_attempt.c   our own requests under way
  *   cm_slow.c      sources whose accepts failed
@@ -38,6 +40,18 @@ void cm_free(struct cm *cm, void *memory, size_t bytes);
 void cm_send(struct cm *cm, const struct cm_host *to, uint64_t dst_epoch, const struct vip_cm *msg);
 /* Answer the sender of `in`. */
 void cm_answer(struct cm *cm, const struct cm_in *in, const struct vip_cm *msg);
+
+/* ---- cm_counts.c ------------------------------------------------------------------------- */
+
+/* The value of an item VIP_ITEM_COUNTS, in the byte order of the wire. */
+struct cm_counts_item {
+    uint32_t word[1 + VIP_COUNTS_READS_MAX];
+    uint16_t bytes; /* number of used bytes of `word` */
+};
+struct cm_counts_item cm_counts_put(const struct vip_counts *counts);
+/* Find and decode the item; false: it is absent, or its length is wrong. */
+bool cm_counts_get(const struct vip_items *items, struct cm_counts_item *ret_item,
+                   struct vip_counts *ret);
 
 /* ---- cm_assoc.c -------------------------------------------------------------------------- */
 
@@ -78,6 +92,19 @@ void cm_setup_done(struct cm *cm, struct cm_assoc *assoc, const struct vip_cm *t
 /* Returns the features of the sender of `theirs` (a REQUEST, ACCEPT or SETUP). */
 uint64_t cm_setup_features(const struct cm *cm, const struct cm_host *peer,
                            const struct vip_cm *theirs);
+
+/* ---- cm_loan.c --------------------------------------------------------------------------- */
+
+void cm_rx_loan_terms(struct cm *cm, const struct cm_in *in); /* LOAN_OFFER, LOAN_AGREE */
+void cm_rx_loan_probe(struct cm *cm, const struct cm_in *in);
+/* The open association with the sender of this RESET whose other end has the data id in the message
+ * at present, or NULL. */
+struct cm_assoc *cm_loan_reset(struct cm *cm, const struct cm_in *in);
+/* Does this end of a connection have this data id, or had it lately? Only for connections that were
+ * bound anew by LOAN_OFFER. */
+bool cm_loan_own_id(struct cm *cm, uint64_t data_id);
+/* The closing gets the data ids of this end of `assoc`, for cm_loan_own_id. */
+void cm_loan_closing(struct cm *cm, struct cm_closing *closing, const struct cm_assoc *assoc);
 
 /* ---- cm_peer.c --------------------------------------------------------------------------- */
 

@@ -61,6 +61,10 @@ struct cm_probe {
     uint64_t rtt_ns, epoch; /* epoch 0: no PONG came yet */
 };
 
+/* Number of data ids of an end for which it sends no RESET: the one in use, and those in messages
+ * that the peer may not have yet. At most one LOAN_OFFER and one LOAN_AGREE are unconfirmed. */
+#define CM_OWN_IDS 4
+
 /* One end of a connection. */
 enum cm_assoc_state {
     CM_ASSOC_NEW = 0, /* allocated, but not in a table yet */
@@ -77,12 +81,16 @@ struct cm_assoc {
     uint64_t local_id, remote_id;
     uint64_t request_id; /* id of the REQUEST, if this end sent it; 0: the peer sent the REQUEST */
     enum cm_assoc_state state;
+    uint64_t features; /* VIP_FEATURE_* of the connection */
+    /* The next three members are for VIP_FEATURE_LOAN (cm_loan.h). */
+    struct cm_node by_data;             /* key: data id of the other end; not linked: remote_id */
+    struct cm_node own_ids[CM_OWN_IDS]; /* keys: the last data ids of this end */
+    unsigned own_next;                  /* the place in own_ids for the next id */
     /* The members from here to the end are for VIP_FEATURE_REBIND. */
     struct cm_node by_tag;     /* key: cm_tag; linked if the connection has a secret */
     struct siphash_key part;   /* this end's part of the secret */
     struct siphash_key secret; /* made from the parts of both ends */
     bool asked;                /* this end sent the REQUEST */
-    uint64_t features;         /* VIP_FEATURE_* of the connection */
     struct cm_offer *offer;    /* our answer to the peer's last REBIND; NULL: no REBIND came */
 };
 
@@ -275,6 +283,7 @@ struct cm_closing {
     uint64_t give_up_ns;
     struct cm_repeat repeat;
     struct vip_cm close;
+    struct cm_node own_ids[CM_OWN_IDS]; /* keys: the last data ids of this end */
 };
 
 struct cm {
@@ -303,7 +312,7 @@ struct cm {
     struct cm_peer *peer_of[CM_PEERS_MAX];
     struct cm_table peers, assocs_local, assocs_remote, discs, waiters, pendings, handles, answered,
         attempts, attempts_user, attempts_conn, meets, closings, holders, assocs_tag, rebindings,
-        rebindings_user, rebindings_local, rebindings_tag, offers;
+        assocs_data, own_ids, rebindings_user, rebindings_local, rebindings_tag, offers;
     struct cm_cookies cookies;
     struct cm_slow slow[CM_SLOW_MAX];
     uint64_t proven[CM_PROVEN_MAX];

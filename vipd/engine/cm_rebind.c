@@ -36,43 +36,8 @@ struct proof {
     uint32_t packet_bytes, window_bytes; /* of the sender */
 };
 
-/* The value of an item VIP_ITEM_COUNTS, in the byte order of the wire. */
-struct counts_item {
-    uint32_t word[1 + VIP_COUNTS_READS_MAX];
-    uint16_t bytes;
-};
-
-static struct counts_item counts_put(const struct vip_counts *counts)
-{
-    struct counts_item item = {.word[0] = htole32(counts->done),
-                               .bytes = (uint16_t)(4 + 4 * counts->reads)};
-
-    VIP_ASSERT(counts->reads <= VIP_COUNTS_READS_MAX);
-    for (uint32_t i = 0; i < counts->reads; i++)
-        item.word[1 + i] = htole32(counts->read[i]);
-    return item;
-}
-
-static bool counts_get(const struct vip_items *items, struct counts_item *ret_item,
-                       struct vip_counts *ret)
-{
-    uint16_t len = 0;
-    const uint8_t *value = vip_items_find(items, VIP_ITEM_COUNTS, &len);
-
-    if (!value || len < 4 || len % 4 || len > sizeof(ret_item->word))
-        return false;
-    memset(ret, 0, sizeof(*ret));
-    memcpy(ret_item->word, value, len);
-    ret_item->bytes = len;
-    ret->done = le32toh(ret_item->word[0]);
-    ret->reads = len / 4u - 1;
-    for (uint32_t i = 0; i < ret->reads; i++)
-        ret->read[i] = le32toh(ret_item->word[1 + i]);
-    return true;
-}
-
 static uint64_t mac_of(const struct siphash_key *secret, const struct proof *proof,
-                       const struct counts_item *counts)
+                       const struct cm_counts_item *counts)
 {
     struct {
         uint64_t word[8];
@@ -91,7 +56,7 @@ static uint64_t mac_of(const struct siphash_key *secret, const struct proof *pro
 static void proof_send(struct cm *cm, const struct cm_host *to, const struct siphash_key *secret,
                        const struct proof *proof, const struct vip_counts *counts)
 {
-    struct counts_item item = counts_put(counts);
+    struct cm_counts_item item = cm_counts_put(counts);
     uint64_t mac = htole64(mac_of(secret, proof, &item));
     uint8_t bytes[VIP_ITEMS_BYTES_MAX];
     struct vip_cm msg = {
@@ -117,10 +82,10 @@ static bool proof_holds(const struct cm_in *in, const struct siphash_key *secret
 {
     uint16_t len = sizeof(uint64_t);
     const uint8_t *value = vip_items_find(&in->msg->items, VIP_ITEM_MAC, &len);
-    struct counts_item item;
+    struct cm_counts_item item;
     uint64_t mac;
 
-    if (!value || !counts_get(&in->msg->items, &item, ret))
+    if (!value || !cm_counts_get(&in->msg->items, &item, ret))
         return false;
     memcpy(&mac, value, sizeof(mac));
     proof->packet_bytes = in->msg->packet_bytes;

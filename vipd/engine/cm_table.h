@@ -13,7 +13,7 @@
 
 struct cm;
 
-/* Buckets per table. Up to some thousand objects, chains are short; 20 tables take 160 KiB. */
+/* Buckets per table. Up to some thousand objects, chains are short; 22 tables take 176 KiB. */
 #define CM_BUCKETS 1024
 
 /* An object has one node for each table that it can be in. Zeroed: the node is in no table. */
