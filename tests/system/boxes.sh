@@ -12,9 +12,9 @@ allowed() {
     case $1 in
     proto) echo "" ;;
     vipd/engine) echo "proto" ;;
-    vipd/registry) echo "proto vipd/engine" ;;
+    vipd/path | vipd/registry) echo "proto vipd/engine" ;;
     vipd/link) echo "proto" ;;
-    vipd/nic) echo "proto vipd/engine vipd/registry vipd/link" ;;
+    vipd/nic) echo "proto vipd/engine vipd/path vipd/registry vipd/link" ;;
     vipd/client | vipd/ctl | vipd) echo "proto vipd" ;;
     libvipl) echo "proto libvipl" ;;
     tools/vipctl | tools/exporter) echo "proto tools" ;;
@@ -56,7 +56,7 @@ check_box() {
         '/^[[:space:]]*#[[:space:]]*include[[:space:]]*"/ { print FILENAME, $2 }' {} +)
 }
 
-for box in proto vipd/engine vipd/registry vipd/link vipd/nic vipd/client vipd/ctl vipd libvipl \
+for box in proto vipd/engine vipd/path vipd/registry vipd/link vipd/nic vipd/client vipd/ctl vipd libvipl \
     tools/vipctl tools/exporter tools/vipperf tools/amrun job am am/compat splitc/sc1 splitc/driver splitc/lib examples \
     ofi; do
     check_box "$box"
@@ -70,17 +70,20 @@ for file in $(grep -rlE '#[[:space:]]*include[[:space:]]*<ev\.h>' vipd proto lib
     fi
 done
 
-# The engine is pure: no file descriptor, clock, allocator.
-library="$build/vipd/libvip_engine.a"
-[ -e "$library" ] || { echo "$library is missing"; exit 1; }
-defined=$(nm --defined-only "$library" | awk 'NF==3 {print $3}')
-needed=$(nm --undefined-only "$library" | awk 'NF==2 {print $2}' | sort -u |
-    grep -vxE 'mem(cpy|move|set|cmp)|bcmp|vip_.*|__(a|ub|t)san_.*|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_' |
-    grep -vxF "$defined")
-if [ -n "$needed" ]; then
-    echo "the engine needs" $needed
-    bad=1
-fi
+# The engine and vipd/path are pure: no file descriptor, clock, allocator.
+defined=
+for name in engine path; do
+    library="$build/vipd/libvip_$name.a"
+    [ -e "$library" ] || { echo "$library is missing"; exit 1; }
+    defined+=$(nm --defined-only "$library" | awk 'NF==3 {print $3}')$'\n'
+    needed=$(nm --undefined-only "$library" | awk 'NF==2 {print $2}' | sort -u |
+        grep -vxE 'mem(cpy|move|set|cmp)|bcmp|vip_.*|__(a|ub|t)san_.*|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_' |
+        grep -vxF "${defined%$'\n'}")
+    if [ -n "$needed" ]; then
+        echo "vipd/$name needs" $needed
+        bad=1
+    fi
+done
 
 # The MPI provider includes only the public headers, and exports only its entry point.
 provider="$build/ofi/libvipl-fi.so"

@@ -8,7 +8,6 @@
 #define NIC_RX_BATCH           64 /* packets taken from the link in one turn */
 #define NIC_CM_TURN            48 /* CM messages processed in one turn; further ones are dropped */
 #define NIC_TX_BATCH           64 /* packets given to the link in one call */
-#define NIC_TX_COPY_BYTES      1024 /* packets up to this size are always sent from a copy (tx.c) */
 #define NIC_TX_COPY_STRIDE     (65536 + 192) /* bytes from copy to copy; cache sets differ */
 #define NIC_TX_TURN            256           /* packets pulled from all engines in one turn */
 #define NIC_TX_SESSION         64 /* packets that one session sends before the next session does */

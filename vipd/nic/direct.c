@@ -76,35 +76,6 @@ static bool ring_sync(struct nic_session *session, uint16_t number)
     return n != most;
 }
 
-/* Copy the segments of a receive descriptor. They may be in up to *left continuations; each one
- * used reduces *left by 1. false: no libvipl can have written this descriptor. */
-static bool take_segs(struct nic_session *session, uint16_t number, const struct vip_sq_slot *slot,
-                      struct nic_post_parts *parts, uint32_t *left)
-{
-    const struct vip_sq_slot *conts = vip_recv_conts(session->recv_base, number);
-    unsigned got = slot->seg_count < VIP_SQ_INLINE_SEGS ? slot->seg_count : VIP_SQ_INLINE_SEGS;
-
-    if (slot->seg_count > VIP_SEGS_PER_DESC_MAX)
-        return false;
-    memcpy(parts->segs, slot->seg, got * sizeof(parts->segs[0]));
-    for (uint32_t at = (uint32_t)slot->imm; got < slot->seg_count; at++) {
-        unsigned count = slot->seg_count - got;
-        struct vip_sq_slot copy;
-        struct vip_sq_cont cont;
-
-        if (*left == 0 || !vip_sq_read(conts, at, &copy))
-            return false;
-        (*left)--;
-        memcpy(&cont, &copy, sizeof(cont));
-        if (count > VIP_SQ_CONT_SEGS)
-            count = VIP_SQ_CONT_SEGS;
-        memcpy(parts->segs + got, cont.seg, count * sizeof(cont.seg[0]));
-        got += count;
-    }
-    parts->seg_count = slot->seg_count;
-    return true;
-}
-
 /*
  * For a VI without a ring: is the next receive descriptor in the table? Its slot alone does not
  * prove this: the stamp may be of an earlier VI with this number, and a slot with the right
@@ -118,29 +89,21 @@ static bool table_holds(const struct nic_session *session, uint16_t number)
     return (int32_t)(posted - session->vis[number].recv_next) > 0;
 }
 
-/* Give the engine the next receive descriptor of the VI. left: see take_segs. false: none is
+/* Give the engine the next receive descriptor of the VI. left: see path_receive. false: none is
  * posted. */
 static bool take_one(struct nic_session *session, uint16_t number, uint32_t *left)
 {
     struct nic_vi *vi = &session->vis[number];
     uint32_t before = *left;
-    struct nic_post_parts parts;
-    struct vip_sq_slot slot;
-    uint16_t control;
+    struct path_parts parts;
+    struct eng_post post;
     bool there;
 
     vip_fetch_begin();
     there = vi->ring ? ring_sync(session, number) : table_holds(session, number);
-    there =
-        there && vip_recv_read(session->recv_base, number, vi->generation, vi->recv_next, &slot);
+    there = there && path_receive(session->recv_base, number, vi->generation, vi->recv_next, left,
+                                  &parts, &post);
     if (there) {
-        slot.vi = number;
-        slot.kind = VIP_SQ_RECV;
-        control = slot.control;
-        parts.seg_count = 0;
-        parts.message_bytes = 0;
-        if (!take_segs(session, number, &slot, &parts, left))
-            control |= VIP_CTL_RESERVED; /* it will fail as malformed in its turn */
         vi->recv_next++;
         session->slots += 1 + before - *left;
         if (vi->ring) {
@@ -153,7 +116,7 @@ static bool take_one(struct nic_session *session, uint16_t number, uint32_t *lef
                     &block_of(ring->end[other].session, ring->end[other].vi)->ring_vipd,
                     vi->ring_vipd);
         }
-        nic_session_post(session, &slot, &parts, control);
+        nic_session_post(session, &post);
     }
     vip_fetch_end();
     return there;

@@ -185,16 +185,7 @@ bool nic_session_has_posts(const struct nic_session *session);
 void nic_session_fault(struct nic_session *session);
 /* post.c: may vipd report one more error to the program? If so, this function counts the report. */
 bool nic_session_may_tell(struct nic_session *session);
-/* Segments and message of one descriptor. nic_session_post gives the engine these parts and `slot`,
- * which is a copy of the descriptor's slot. */
-struct nic_post_parts {
-    struct vip_shm_seg segs[VIP_SEGS_PER_DESC_MAX + 1];
-    uint16_t seg_count;
-    uint32_t message_bytes;
-    uint8_t message[VIP_MESSAGE_BYTES_MAX];
-};
-void nic_session_post(struct nic_session *session, const struct vip_sq_slot *slot,
-                      const struct nic_post_parts *parts, uint16_t control);
+void nic_session_post(struct nic_session *session, const struct eng_post *post);
 /* The time at which vipd takes postings of a throttled session again; 0: now. */
 uint64_t nic_session_resumes_ns(const struct nic_session *session);
 
@@ -329,7 +320,7 @@ struct nic_src nic_held_src(const struct nic_held *held);
 
 /* resolve.c */
 /* Resolve the pieces of a packet to addresses. false: the registry allows no access to a piece. */
-bool nic_tx_resolve(struct nic_session *session, struct nic_tx *tx);
+bool nic_tx_resolve(struct nic_session *session, struct path_tx *tx);
 
 /* rx.c */
 /* If no packet of the last batch is left, take the next batch from the link. Returns whether there

@@ -86,7 +86,7 @@ static int nic_memory(struct nic *nic)
         nic->held_free = i + 1;
     }
     for (unsigned i = 0; i < NIC_TX_BATCH; i++) {
-        nic->tx_pool[i].copy = nic->tx_copies + (size_t)i * NIC_TX_COPY_STRIDE;
+        nic->tx_pool[i].out.copy = nic->tx_copies + (size_t)i * NIC_TX_COPY_STRIDE;
         nic->tx[i] = &nic->tx_pool[i];
     }
     return 0;

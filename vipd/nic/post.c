@@ -5,7 +5,6 @@
  * (sq.c, direct.c).
  */
 #include "proto/probe.h"
-#include "vipd/engine/mutant.h"
 #include "vipd/nic/internal.h"
 
 /* Is the slot at sq_watch written? One load of its stamp answers this. */
@@ -70,32 +69,16 @@ bool nic_session_may_tell(struct nic_session *session)
     return true;
 }
 
-void nic_session_post(struct nic_session *session, const struct vip_sq_slot *slot,
-                      const struct nic_post_parts *parts, uint16_t control)
+void nic_session_post(struct nic_session *session, const struct eng_post *post)
 {
-    struct eng_post args = {
-        .vi = slot->vi,
-        .queue = slot->kind == VIP_SQ_SEND ? VIP_Q_SEND : VIP_Q_RECV,
-        .control = control,
-        .seg_count = parts->seg_count,
-        .flags = slot->flags,
-        .length = slot->length,
-        .reserved = slot->reserved1,
-        .imm = (slot->flags & VIP_SQF_IMM64) || VIP_MUTANT(IMM64_HALF) ? slot->imm
-                                                                       : slot->imm & 0xffffffffu,
-        .message_bytes = parts->message_bytes,
-        .app_message = parts->message,
-        .app_segs = parts->segs,
-    };
-
     session->nic->counts.posts++;
     if (session->nic->see)
         nic_see_descriptor(
             session, VIP_CAPTURE_POSTED,
-            &(struct nic_deferred){.vi = args.vi, .queue = args.queue, .length = args.length});
-    VIP_PROBE4(post, session->id, args.vi, args.queue, args.length);
+            &(struct nic_deferred){.vi = post->vi, .queue = post->queue, .length = post->length});
+    VIP_PROBE4(post, session->id, post->vi, post->queue, post->length);
     session->failed = false;
-    eng_post(session->eng, &args, session->nic->now_ns);
+    eng_post(session->eng, post, session->nic->now_ns);
     if (session->failed)
         nic_session_fault(session);
 }

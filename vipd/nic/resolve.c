@@ -1,29 +1,22 @@
 /* Finds the addresses in registered memory for the pieces of a packet that leaves. */
 #include "vipd/nic/internal.h"
 
-bool nic_tx_resolve(struct nic_session *session, struct nic_tx *tx)
+struct reach {
+    struct registry *registry;
+    struct registry_vi vi;
+};
+
+static void *address(void *ctx, const struct eng_access *access)
 {
-    const struct eng_packet *packet = &tx->packet;
-    struct registry_vi vi = nic_registry_vi(&session->vis[packet->vi]);
-    enum eng_access_kind kind = packet->remote_read ? ENG_ACCESS_REMOTE_READ : ENG_ACCESS_SEND;
+    const struct reach *reach = ctx;
 
-    for (unsigned i = 0; i < packet->piece_count; i++) {
-        const struct eng_piece *piece = &packet->piece[i];
-        void *base = tx->packet.head + piece->offset;
+    return registry_access(reach->registry, &reach->vi, access, NULL);
+}
 
-        if (piece->from_region) {
-            struct eng_access access = {.vi = packet->vi,
-                                        .kind = kind,
-                                        .handle = piece->handle,
-                                        .addr = piece->addr,
-                                        .len = piece->len};
+bool nic_tx_resolve(struct nic_session *session, struct path_tx *tx)
+{
+    struct reach reach = {.registry = session->registry,
+                          .vi = nic_registry_vi(&session->vis[tx->packet.vi])};
 
-            base = registry_access(session->registry, &vi, &access, NULL);
-        }
-        if (!base)
-            return false;
-        tx->iov[i] = (struct iovec){.iov_base = base, .iov_len = piece->len};
-    }
-    tx->iov_count = packet->piece_count;
-    return true;
+    return path_tx_resolve(tx, address, &reach);
 }

@@ -13,36 +13,17 @@
 #include "proto/assert.h"
 #include "proto/probe.h"
 #include "proto/stats.h"
-#include "vipd/engine/mutant.h"
 #include "vipd/nic/internal.h"
+#include "vipd/path/rx.h"
 
 /* ---- to the engine --------------------------------------------------------------------- */
-
-/*
- * Does every frame follow the frame before it? Then the engine takes all frames if it takes the
- * first. Answers to RDMA Reads are numbered by our own send queue. So the engine may hold a packet
- * that has an answer and other frames.
- */
-static bool frames_follow(const struct vip_packet *packet)
-{
-    for (unsigned i = 1; i < packet->hdr.frame_count; i++) {
-        const struct vip_frame *before = &packet->frames[i - 1], *frame = &packet->frames[i];
-
-        if (frame->type == VIP_FRM_READ_RESP || before->type == VIP_FRM_READ_RESP ||
-            !(before->flags & VIP_FRMF_LAST) || frame->offset || frame->op != before->op + 1)
-            return false;
-    }
-    return true;
-}
 
 /* Is there room if the engine holds the packet? A packet in its turn needs only a free slot. */
 static bool may_keep(struct nic_conn *conn, const struct vip_packet *packet, struct nic_src *src)
 {
     struct nic_session *session = conn->session;
     struct nic *nic = session->nic;
-    bool ahead =
-        packet->hdr.frame_count &&
-        (!eng_rx_expects(session->eng, conn->vi, &packet->frames[0]) || !frames_follow(packet));
+    bool ahead = path_is_ahead(session->eng, conn->vi, packet);
 
     if (!nic->held_free)
         return false;
@@ -131,15 +112,6 @@ static struct nic_conn *held_conn(const struct nic *nic, const struct nic_held *
     return conn && conn->state == NIC_CONN_ESTABLISHED ? conn : NULL;
 }
 
-/* Decode the bytes of a kept packet. This cannot fail: vipd has decoded them before, and no other
- * process can write them. */
-static void decode_again(struct nic *nic, const struct nic_held *held)
-{
-    enum vip_wire_verdict verdict = vip_wire_get_data(held->bytes, held->len, &nic->replay_packet);
-
-    VIP_ASSERT(verdict == VIP_WIRE_OK);
-}
-
 static void engine_replay(struct nic_conn *conn, struct nic_src *src)
 {
     struct nic_session *session = conn->session;
@@ -170,7 +142,7 @@ static bool replay_one(struct nic_session *session)
     if (feed && conn) {
         struct nic_src src = nic_held_src(held);
 
-        decode_again(nic, held);
+        path_decode_again(held->bytes, held->len, &nic->replay_packet);
         nic_share_worked(nic, nic->replay_packet.hdr.frame_count + (held->len >> 12));
         if (nic_stage(conn, &nic->replay_packet, &src, held) == NIC_STAGE_PARKED)
             return true;
@@ -206,7 +178,7 @@ void nic_rx_resume(struct nic_held *held)
     uint32_t spoiled = held->spoiled;
 
     if (conn)
-        decode_again(nic, held);
+        path_decode_again(held->bytes, held->len, &nic->replay_packet);
     nic_held_slot_free(nic, held);
     if (conn) {
         VIP_ASSERT(conn->parked);
@@ -305,11 +277,7 @@ static bool rx_packet(struct nic *nic, const struct link_rx *rx, struct nic_src 
     enum vip_wire_verdict verdict;
     struct vip_header hdr;
 
-    if (rx->len < VIP_WIRE_HEADER_BYTES)
-        return drop_verdict(nic, VIP_WIRE_SHORT);
-    if (!vip_wire_check_seal(rx->bytes, rx->len) && !VIP_MUTANT(CHECKSUM))
-        return drop_verdict(nic, VIP_WIRE_CRC_BAD);
-    verdict = vip_wire_get_header(rx->bytes, rx->len, &hdr);
+    verdict = path_open(rx->bytes, rx->len, &hdr);
     if (verdict != VIP_WIRE_OK)
         return drop_verdict(nic, verdict);
     if (hdr.kind == VIP_PKT_CM) {

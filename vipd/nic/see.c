@@ -5,11 +5,11 @@ void nic_see_packet(struct nic *nic, enum vip_capture_kind kind, const struct ni
 {
     nic->see(nic->see_ctx, &(struct nic_seen){.kind = kind,
                                               .session = tx->session->id,
-                                              .vi = tx->packet.vi,
+                                              .vi = tx->out.packet.vi,
                                               .peer = kind == VIP_CAPTURE_LOCAL ? NULL : &tx->to,
-                                              .iov = tx->iov,
-                                              .iov_count = tx->iov_count,
-                                              .bytes = tx->packet.bytes});
+                                              .iov = tx->out.iov,
+                                              .iov_count = tx->out.iov_count,
+                                              .bytes = tx->out.packet.bytes});
 }
 
 void nic_see_received(struct nic *nic, const struct nic_conn *conn, const struct link_rx *rx)

@@ -23,11 +23,11 @@ static bool source_is_there(const struct nic_tx *tx)
 {
     uint32_t faults = guard_copy_faults();
 
-    for (unsigned i = 0; i < tx->packet.piece_count; i++) {
-        const volatile uint8_t *at = tx->iov[i].iov_base;
-        size_t len = tx->iov[i].iov_len;
+    for (unsigned i = 0; i < tx->out.packet.piece_count; i++) {
+        const volatile uint8_t *at = tx->out.iov[i].iov_base;
+        size_t len = tx->out.iov[i].iov_len;
 
-        if (!tx->packet.piece[i].from_region || !len)
+        if (!tx->out.packet.piece[i].from_region || !len)
             continue;
         for (size_t offset = 0; offset < len; offset += PAGE_BYTES)
             (void)at[offset];
@@ -42,7 +42,7 @@ static bool source_is_there(const struct nic_tx *tx)
  */
 static void decode(struct nic *nic, const struct nic_tx *tx)
 {
-    const struct eng_packet *packet = &tx->packet;
+    const struct eng_packet *packet = &tx->out.packet;
     enum vip_wire_verdict verdict;
     uint32_t at = 0;
 
@@ -63,20 +63,21 @@ static void decode(struct nic *nic, const struct nic_tx *tx)
 void nic_loop_deliver(struct nic *nic, struct nic_conn *from, struct nic_tx *tx)
 {
     uint64_t remote_id = from->remote_id;
-    struct nic_src src = {
-        .len = tx->packet.bytes, .piece = tx->iov, .piece_count = tx->packet.piece_count};
+    struct nic_src src = {.len = tx->out.packet.bytes,
+                          .piece = tx->out.iov,
+                          .piece_count = tx->out.packet.piece_count};
     struct nic_conn *to;
 
-    if (!nic_tx_resolve(tx->session, tx) || !source_is_there(tx)) {
+    if (!nic_tx_resolve(tx->session, &tx->out) || !source_is_there(tx)) {
         nic->counts.tx_unresolved++;
-        eng_tx_failed(tx->session->eng, tx->packet.vi, tx->packet.op, nic->now_ns);
+        eng_tx_failed(tx->session->eng, tx->out.packet.vi, tx->out.packet.op, nic->now_ns);
         return;
     }
     if (nic->see)
         nic_see_packet(nic, VIP_CAPTURE_LOCAL, tx);
     decode(nic, tx);
     nic->counts.loop_packets++;
-    nic->counts.loop_bytes += tx->packet.bytes;
+    nic->counts.loop_bytes += tx->out.packet.bytes;
     to = nic_conn_find(nic, remote_id);
     if (to && (to->state == NIC_CONN_ACCEPTING || to->state == NIC_CONN_REQUESTED)) {
         cm_implied_confirm(nic->cm, remote_id, &nic->self, nic->config.epoch, nic->now_ns);

@@ -7,12 +7,8 @@
  *
  * Owns: the submission position.
  */
-#include <string.h>
-
 #include "proto/assert.h"
 #include "vipd/nic/internal.h"
-
-#define SEGS_MAX (VIP_SEGS_PER_DESC_MAX + 1) /* data segments and one address segment */
 
 static void ring_broken(struct nic_session *session)
 {
@@ -22,70 +18,6 @@ static void ring_broken(struct nic_session *session)
     session->nic->counts.sessions_broken++;
     if (session->sink->broken)
         session->sink->broken(session->ctx);
-}
-
-/*
- * Copy the segments of the descriptor in `slot`, which starts at the current position. Outcomes: 1:
- * all are copied; 0: a continuation is not written yet (the program is between two stores): try
- * again when its stamp is there; -1: a slot that must be a continuation is of another kind.
- */
-static int take_segs(struct nic_session *session, const struct vip_sq_slot *slot,
-                     struct vip_shm_seg segs[SEGS_MAX])
-{
-    unsigned inline_segs =
-        slot->seg_count < VIP_SQ_INLINE_SEGS ? slot->seg_count : VIP_SQ_INLINE_SEGS;
-    unsigned got = inline_segs;
-
-    memcpy(segs, slot->seg, inline_segs * sizeof(segs[0]));
-    for (uint32_t at = session->sq_position + 1; got < slot->seg_count; at++) {
-        struct vip_sq_slot copy;
-        struct vip_sq_cont cont;
-        unsigned count = slot->seg_count - got;
-
-        if (!vip_sq_read(session->sq, at, &copy)) {
-            session->sq_watch = at;
-            return 0;
-        }
-        memcpy(&cont, &copy, sizeof(cont));
-        if (cont.kind != VIP_SQ_CONT || cont.vi != slot->vi)
-            return -1;
-        if (count > VIP_SQ_CONT_SEGS)
-            count = VIP_SQ_CONT_SEGS;
-        memcpy(segs + got, cont.seg, count * sizeof(segs[0]));
-        got += count;
-    }
-    return 1;
-}
-
-/*
- * Copy the message of the descriptor in `slot`; the message follows the segments. Outcomes: the
- * length of the message in bytes; 0 and -1 as take_segs.
- */
-static int take_message(struct nic_session *session, const struct vip_sq_slot *slot,
-                        uint8_t message[VIP_MESSAGE_BYTES_MAX])
-{
-    uint32_t at = session->sq_position + VIP_SQ_SLOTS_FOR(slot->seg_count);
-    unsigned got = 0, want = 1;
-
-    for (; got < want; at++) {
-        struct vip_sq_slot copy;
-        struct vip_sq_msg part;
-        unsigned count;
-
-        if (!vip_sq_read(session->sq, at, &copy)) {
-            session->sq_watch = at;
-            return 0;
-        }
-        memcpy(&part, &copy, sizeof(part));
-        if (part.kind != VIP_SQ_MSG || part.vi != slot->vi || part.len == 0 ||
-            part.len > VIP_MESSAGE_BYTES_MAX || (got && part.len != want))
-            return -1;
-        want = part.len;
-        count = want - got < VIP_SQ_MSG_BYTES ? want - got : VIP_SQ_MSG_BYTES;
-        memcpy(message + got, part.bytes, count);
-        got += count;
-    }
-    return (int)got;
 }
 
 /* Does the VI of the posting exist? Only a race in the application posts to a destroyed VI. */
@@ -111,36 +43,41 @@ static bool post_vi_valid(struct nic_session *session, const struct vip_sq_slot 
 static unsigned take_post(struct nic_session *session, const struct vip_sq_slot *slot)
 {
     struct nic_counts *counts = &session->nic->counts;
-    struct nic_post_parts parts;
-    int taken, message = 0;
+    uint32_t at = session->sq_position + 1;
+    struct path_parts parts;
+    struct eng_post post;
+    int taken;
 
-    parts.seg_count = 0;
-    parts.message_bytes = 0;
     session->sq_skip_conts = false;
-    if (slot->seg_count > SEGS_MAX) {
+    if (slot->seg_count > PATH_SEGS_MAX) {
         /* Too many segments: the descriptor fails in its turn like every malformed descriptor. The
          * number of its continuations is unknown, so skip all continuations that follow. */
         counts->post_bad_segs++;
         session->sq_skip_conts = true;
-        if (post_vi_valid(session, slot))
-            nic_session_post(session, slot, &parts, slot->control | VIP_CTL_RESERVED);
+        if (post_vi_valid(session, slot)) {
+            post = path_post_malformed(slot, &parts);
+            nic_session_post(session, &post);
+        }
         return 1;
     }
-    taken = take_segs(session, slot, parts.segs);
+    taken = path_segs(session->sq, &at, slot, &parts);
     if (taken > 0 && (slot->flags & VIP_SQF_MSG))
-        taken = message = take_message(session, slot, parts.message);
-    if (taken == 0)
+        taken = path_message(session->sq, &at, slot, &parts);
+    if (taken == 0) {
+        /* The program is between two stores: try again when this stamp is there. */
+        session->sq_watch = at;
         return 0;
+    }
     if (taken < 0) {
         counts->post_stray++;
         ring_broken(session);
         return 1;
     }
-    parts.seg_count = slot->seg_count;
-    parts.message_bytes = (uint32_t)message;
-    if (post_vi_valid(session, slot))
-        nic_session_post(session, slot, &parts, slot->control);
-    return VIP_SQ_SLOTS_FOR(slot->seg_count) + VIP_SQ_SLOTS_FOR_MSG(parts.message_bytes);
+    if (post_vi_valid(session, slot)) {
+        post = path_post(slot, &parts);
+        nic_session_post(session, &post);
+    }
+    return at - session->sq_position;
 }
 
 /* Take a slot that begins neither a descriptor nor a request. */

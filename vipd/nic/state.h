@@ -19,6 +19,8 @@
 #include "vipd/nic/nic.h"
 #include "vipd/nic/see.h"
 #include "vipd/nic/user.h"
+#include "vipd/path/post.h"
+#include "vipd/path/tx.h"
 
 /* ---- connections ----------------------------------------------------------------------- */
 
@@ -237,10 +239,7 @@ struct nic_tx {
     struct nic_session *session;
     uint64_t data_id; /* of the connection */
     struct link_addr to;
-    unsigned iov_count; /* number of pieces, or 1 if the whole packet is in `copy` */
-    struct iovec iov[ENG_PIECES_MAX];
-    uint8_t *copy; /* [NIC_TX_COPY_STRIDE], in nic->tx_copies */
-    struct eng_packet packet;
+    struct path_tx out; /* its `copy` is in nic->tx_copies: NIC_TX_COPY_STRIDE bytes */
 };
 
 /* Stages of a turn that serve the sessions one after the other (nic.c). */

@@ -3,42 +3,13 @@
  * seals them, and gives them to the link in batches. When the link is full, the batch waits. Before
  * the next attempt vipd finds the addresses again: memory may have been deregistered meanwhile.
  *
- * Owns: the batch, order of sessions. Does not own: packet contents (engine), loopback (self.c).
+ * Owns: the batch, order of sessions. Does not own: packet contents (engine), which packets leave
+ * from a copy (vipd/path/tx.c), loopback (self.c).
  */
-#include <string.h>
-
 #include "proto/assert.h"
 #include "proto/probe.h"
-#include "vipd/engine/mutant.h"
 #include "vipd/nic/internal.h"
 #include "vipd/registry/guard.h"
-
-/*
- * Should the packet leave from a copy? The program may write its memory between our checksum and
- * the copy that the medium makes; then the peer drops the packet. Small memory often changes (for
- * example a word that another host polls). So vipd always copies small packets; a copy costs no
- * more than their pieces. Large packets leave from the program's pages, except for some time after
- * a loss.
- */
-static bool copy_wanted(const struct nic_tx *tx)
-{
-    if (tx->iov_count < 2 || VIP_MUTANT(COPY_LEFT_OUT))
-        return false;
-    return tx->packet.bytes <= NIC_TX_COPY_BYTES || tx->packet.copy;
-}
-
-static void copy(struct nic_tx *tx)
-{
-    size_t at = 0;
-
-    for (unsigned i = 0; i < tx->iov_count; i++) {
-        memcpy(tx->copy + at, tx->iov[i].iov_base, tx->iov[i].iov_len);
-        at += tx->iov[i].iov_len;
-    }
-    VIP_ASSERT(at == tx->packet.bytes);
-    tx->iov[0] = (struct iovec){.iov_base = tx->copy, .iov_len = at};
-    tx->iov_count = 1;
-}
 
 /* Resolve and seal a packet. false: access to a piece is not allowed any more, or a page of it is
  * missing. Then the operation of the packet has failed. */
@@ -47,15 +18,13 @@ static bool prepare(struct nic_session *session, struct nic_tx *tx)
     struct nic *nic = session->nic;
     uint32_t faults = guard_copy_faults();
 
-    if (nic_tx_resolve(session, tx)) {
-        if (copy_wanted(tx))
-            copy(tx);
-        vip_wire_seal(tx->iov, tx->iov_count);
+    if (nic_tx_resolve(session, &tx->out)) {
+        path_tx_seal(&tx->out);
         if (guard_copy_faults() == faults)
             return true;
     }
     nic->counts.tx_unresolved++;
-    eng_tx_failed(session->eng, tx->packet.vi, tx->packet.op, nic->now_ns);
+    eng_tx_failed(session->eng, tx->out.packet.vi, tx->out.packet.op, nic->now_ns);
     return false;
 }
 
@@ -76,20 +45,20 @@ static void batch_sent(struct nic *nic, unsigned taken)
 
     for (unsigned i = 0; i < taken; i++) {
         const struct nic_tx *tx = nic->tx[i];
-        uint64_t posted_ns = tx->packet.posted_ns;
+        uint64_t posted_ns = tx->out.packet.posted_ns;
         struct eng_latency *vi_latency;
 
         if (nic->see)
             nic_see_packet(nic, VIP_CAPTURE_SENT, tx);
 
-        VIP_PROBE4(tx, tx->session->id, tx->packet.vi, tx->data_id, tx->packet.bytes);
+        VIP_PROBE4(tx, tx->session->id, tx->out.packet.vi, tx->data_id, tx->out.packet.bytes);
 
         if (!posted_ns)
             continue;
         if (!now_ns)
             now_ns = nic->config.clock ? nic->config.clock() : nic->now_ns;
         vip_hist_add(&nic->latency.post_to_wire, now_ns - posted_ns);
-        vi_latency = nic_vi_latency(tx->session, tx->packet.vi);
+        vi_latency = nic_vi_latency(tx->session, tx->out.packet.vi);
         if (vi_latency)
             vip_hist_add(&vi_latency->post_to_wire, now_ns - posted_ns);
     }
@@ -103,9 +72,9 @@ static bool batch_send(struct nic *nic)
 
     for (unsigned i = 0; i < count; i++)
         nic->tx_link[i] = (struct link_tx){.to = &nic->tx[i]->to,
-                                           .iov = nic->tx[i]->iov,
-                                           .iov_count = nic->tx[i]->iov_count,
-                                           .bytes = nic->tx[i]->packet.bytes};
+                                           .iov = nic->tx[i]->out.iov,
+                                           .iov_count = nic->tx[i]->out.iov_count,
+                                           .bytes = nic->tx[i]->out.packet.bytes};
     if (count)
         taken = nic->link->class->send(nic->link, nic->tx_link, count, nic->now_ns);
     VIP_ASSERT(taken <= count);
@@ -149,10 +118,10 @@ static void pulled(struct nic_session *session, struct nic_tx *tx)
     struct nic *nic = session->nic;
     struct nic_conn *conn = NULL;
 
-    if (tx->packet.path < nic->conns_used)
-        conn = nic->conns[tx->packet.path];
+    if (tx->out.packet.path < nic->conns_used)
+        conn = nic->conns[tx->out.packet.path];
     if (!conn || conn->state != NIC_CONN_ESTABLISHED || conn->session != session ||
-        conn->vi != tx->packet.vi) {
+        conn->vi != tx->out.packet.vi) {
         nic->counts.tx_gone++;
         return;
     }
@@ -185,14 +154,14 @@ static unsigned session_tx(struct nic_session *session, unsigned budget)
             break;
         tx = nic->tx[nic->tx_count];
         count++;
-        if (!eng_tx_pull(session->eng, &tx->packet, nic->now_ns)) {
+        if (!eng_tx_pull(session->eng, &tx->out.packet, nic->now_ns)) {
             /* No packet: eng_tx_pull may have ended a connection at a high cost. Read the clock. */
             units += NIC_UNITS;
             nic_share_worked(nic, NIC_UNITS);
             continue;
         }
         /* Compute the units first: after pulled(), the packet belongs to the batch. */
-        more = 1 + (tx->packet.bytes >> 12) + tx->packet.piece_count / 2;
+        more = 1 + (tx->out.packet.bytes >> 12) + tx->out.packet.piece_count / 2;
         units += more;
         pulled(session, tx);
         nic_share_worked(nic, more);
