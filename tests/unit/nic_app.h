@@ -21,9 +21,8 @@ RIG uint64_t rig_clock(void)
 }
 static uint64_t (*rig_cost_clock)(void); /* the clock of nics that open later; NULL: rig_clock */
 
-RIG struct nic *rig_nic_class(unsigned host, const struct link_class *class)
+RIG struct nic *rig_nic_link(unsigned host, struct link *link)
 {
-    struct rig_host *link = calloc(1, sizeof(*link));
     struct nic_config config = {
         .name = "vip0",
         .engine = ENG_CONFIG_DEFAULT,
@@ -49,11 +48,18 @@ RIG struct nic *rig_nic_class(unsigned host, const struct link_class *class)
         .linger_ns = 1000000000,
     };
 
+    assert_int_equal(nic_open(&config, link, rig_now, &rig_nics[host]), 0);
+    return rig_nics[host];
+}
+
+RIG struct nic *rig_nic_class(unsigned host, const struct link_class *class)
+{
+    struct rig_host *link = calloc(1, sizeof(*link));
+
     link->link = (struct link){
         .class = class, .self = rig_addr(host), .packet_bytes = RIG_MTU, .window_bytes = 1 << 20};
     rig_hosts[host] = link;
-    assert_int_equal(nic_open(&config, &link->link, rig_now, &rig_nics[host]), 0);
-    return rig_nics[host];
+    return rig_nic_link(host, &link->link);
 }
 
 RIG struct nic *rig_nic(unsigned host)
@@ -164,12 +170,22 @@ RIG bool rig_take_direct(void *ctx, uint16_t vi, uint32_t generation, uint32_t f
     return rig_on_direct && rig_on_direct(ctx, vi, generation, first, half, fd);
 }
 
+/* For tests of loans: gets the terms of a loan. NULL: the application ignores them. */
+static void (*rig_on_lent)(void *ctx, const struct nic_loan_terms *terms);
+
+RIG void rig_take_lent(void *ctx, const struct nic_loan_terms *terms)
+{
+    if (rig_on_lent)
+        rig_on_lent(ctx, terms);
+}
+
 static const struct nic_sink rig_sink = {
     .incoming = rig_on_incoming,
     .result = rig_on_result,
     .error = rig_on_error,
     .place = rig_on_place,
     .direct = rig_take_direct,
+    .lent = rig_take_lent,
 };
 
 RIG int rig_memfd(uint64_t bytes)

@@ -78,9 +78,12 @@ RIG bool rig_chance(unsigned ppm)
     return rig_random() % 1000000 < ppm;
 }
 
+static uint8_t rig_subnet[2]; /* second and third byte of all addresses */
+
 RIG struct link_addr rig_addr(unsigned host)
 {
-    return (struct link_addr){.len = 6, .bytes = {127, 0, 0, (uint8_t)(host + 1), 0x12, 0xba}};
+    return (struct link_addr){
+        .len = 6, .bytes = {127, rig_subnet[0], rig_subnet[1], (uint8_t)(host + 1), 0x12, 0xba}};
 }
 
 RIG void rig_enqueue(struct rig_host *to, struct rig_packet *packet)

@@ -165,6 +165,21 @@ void eng_vi_disconnect(struct eng *eng, uint16_t vi, uint32_t *ret_ops_done)
     state_set(of, VIP_VIST_IDLE);
 }
 
+/*
+ * After eng_vi_restore the engine has sent nothing, but the engine of the binding before may have
+ * sent each operation in the queue. So operations before ops_done, which the peer has processed,
+ * count as sent.
+ */
+static void sent_before(struct eng_vi *vi, uint32_t ops_done)
+{
+    uint32_t count = ops_done - vi->tx.at.op;
+
+    if (!vi->restored || count > vi->sq.tail - vi->sq.next)
+        return;
+    vi->sq.next += count;
+    vi->tx.at.op = ops_done;
+}
+
 void eng_vi_closed(struct eng *eng, uint16_t vi, const struct eng_close *close, uint64_t now_ns)
 {
     struct eng_vi *of = eng_vi_get(eng, vi);
@@ -175,6 +190,7 @@ void eng_vi_closed(struct eng *eng, uint16_t vi, const struct eng_close *close, 
     if (of->state != VIP_VIST_CONNECTED)
         return;
     if (close->ops_valid && of->reliable) {
+        sent_before(of, close->ops_done);
         /* The peer's ops_done is not trusted: use it only if these operations were sent. */
         if (!eng_before(of->tx.at.op, close->ops_done) &&
             eng_before(of->tx.ops_acked, close->ops_done)) {

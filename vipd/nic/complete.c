@@ -367,11 +367,25 @@ void nic_commit_begin(struct nic_session *session, uint16_t number)
     struct nic_vi *vi = &session->vis[number];
 
     nic_deferred_publish_of(session, number); /* publish sends flushed before this connection */
-    vip_store32_release(&vi->head->send_base,
-                        eng_vi_completed(session->eng, number) - vi->position[VIP_Q_SEND]);
+    vi->send_base = eng_vi_completed(session->eng, number) - vi->position[VIP_Q_SEND];
+    vip_store32_release(&vi->head->send_base, vi->send_base);
     vip_commit_write(&vi->head->commit,
                      (struct vip_commit){.done = eng_vi_done(session->eng, number),
                                          .received = vi->position[VIP_Q_RECV]});
+}
+
+void nic_completed_elsewhere(struct nic_session *session, uint16_t number, uint32_t sends,
+                             uint32_t receives)
+{
+    struct nic_vi *vi = &session->vis[number];
+
+    vi->position[VIP_Q_SEND] += sends;
+    vi->position[VIP_Q_RECV] += receives;
+    vip_commit_write(&vi->head->commit,
+                     (struct vip_commit){.done = eng_vi_done(session->eng, number),
+                                         .received = vi->position[VIP_Q_RECV]});
+    vip_store32_release(&vi->head->prod[VIP_Q_SEND], vi->position[VIP_Q_SEND]);
+    vip_store32_release(&vi->head->prod[VIP_Q_RECV], vi->position[VIP_Q_RECV] + vi->pokes);
 }
 
 /* The positions of a new VI continue those of an earlier VI with the same number. */

@@ -86,6 +86,8 @@ void nic_conn_free(struct nic_conn *conn)
     VIP_ASSERT(conn->state != NIC_CONN_FREE);
     VIP_ASSERT(conn->session->vis[conn->vi].conn == conn);
     nic_list_del(&conn->by_peer);
+    if (conn->loan)
+        nic_loan_free(conn->loan);
     if (conn->state != NIC_CONN_ESTABLISHED) {
         conn->session->connects--;
         conn->session->meets -= conn->waits;
@@ -122,7 +124,7 @@ bool nic_conn_goes_on(const struct nic_conn *conn)
 {
     return (conn->features & VIP_FEATURE_REBIND) != 0 &&
            (conn->state == NIC_CONN_ESTABLISHED || conn->state == NIC_CONN_REBINDING) &&
-           !conn->lost;
+           !conn->lost && !conn->lent;
 }
 
 void nic_rebound_tell(const struct nic_conn *conn, const char *why)

@@ -86,11 +86,17 @@ enum vip_rc nic_vi_sever(struct nic_session *session, uint32_t number, const cha
     nic_session_fetch(session);
     if (!vi->conn || vi->conn->state != NIC_CONN_ESTABLISHED)
         return VIP_RC_INVALID_STATE; /* a fetched posting broke the connection */
+    if (!nic_loan_over(vi->conn, &close, false)) {
+        vi->conn->loan->tell = true;
+        return VIP_RC_SUCCESS;
+    }
     args = close_args(vi->conn, VIP_CLOSE_ERROR);
     nic_close_send(session->nic, &args);
     nic_conn_free(vi->conn);
     eng_vi_closed(session->eng, (uint16_t)number, &close, now_ns);
     nic_vi_lost(session, (uint16_t)number, why);
+    if (vi->loan_part)
+        nic_sends_take(session, (uint16_t)number); /* flushes sends of a loan */
     nic_deferred_publish_of(session, (int32_t)number);
     return VIP_RC_SUCCESS;
 }
@@ -105,11 +111,28 @@ void nic_conn_lost(struct nic_conn *conn, const struct eng_close *close)
     struct nic_session *before;
 
     VIP_ASSERT(conn->state == NIC_CONN_ESTABLISHED);
+    if (!nic_loan_over(conn, close, false))
+        return;
     before = nic_share_switch(nic, session);
     nic_session_fetch(session);
     nic_conn_free(conn);
     cm_conn_gone(nic->cm, local_id, peer);
     eng_vi_closed(session->eng, vi, close, nic->now_ns);
     nic_vi_lost(session, vi, close->why);
+    if (session->vis[vi].loan_part)
+        nic_sends_take(session, vi); /* flushes sends of a loan */
     nic_share_switch(nic, before);
+}
+
+void nic_conn_loan_ended(struct nic_conn *conn)
+{
+    const struct nic_loan *loan = conn->loan;
+    struct eng_close close = loan->close; /* the object ends with the connection */
+    struct cm_close_args args =
+        close_args(conn, close.transport ? VIP_CLOSE_TIMEOUT : VIP_CLOSE_ERROR);
+
+    VIP_ASSERT(loan->closes);
+    if (loan->tell)
+        cm_close(conn->session->nic->cm, &args, conn->session->nic->now_ns);
+    nic_conn_lost(conn, &close);
 }

@@ -35,6 +35,7 @@ static void conn_establish(struct nic_conn *conn, const struct cm_conn *result)
     session->vis[conn->vi].lost_told = false;
     nic->counts.conns_opened++;
     session->vis[conn->vi].head->features = args.features;
+    nic_loan_begin(conn);
     eng_vi_connect(session->eng, conn->vi, &args, nic->now_ns);
     nic_commit_begin(session, conn->vi);
     vip_store32_release(&session->vis[conn->vi].head->ended, 0);
@@ -244,6 +245,9 @@ enum vip_rc nic_vi_disconnect(struct nic_session *session, uint32_t number, uint
     if (!vi)
         return VIP_RC_INVALID_PARAMETER;
     nic_begin(session, now_ns);
+    if (vi->conn)
+        (void)nic_loan_over(vi->conn, NULL, false);
+    nic_sends_end(session, (uint16_t)number);
     eng_vi_disconnect(session->eng, (uint16_t)number, &ops_done);
     nic_direct_asked(vi); /* the program's requests were for this connection only */
     if (vi->conn) {
@@ -493,4 +497,6 @@ const struct cm_ops nic_cm_ops = {
     .rebound = nic_op_rebound,
     .owned = op_owned,
     .disowned = op_disowned,
+    .loan_offered = nic_op_loan_offered,
+    .loan_agreed = nic_op_loan_agreed,
 };

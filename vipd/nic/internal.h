@@ -7,14 +7,16 @@
  * the end of connections; rebind.c: connections that are bound anew; wait.c: waits and listeners;
  * tx.c, self.c: packets that leave; rx.c: packets that arrive; source.c, held.c: bytes of packets;
  * place_ask.c, place.c: copying payload to memory; resolve.c: payload of packets that leave;
- * direct.c, direct_again.c: rings of two programs; complete.c: completions and wake-ups; backlog.c:
- * entries of full CQs; kept_bytes.c: memory for descriptors; see.c: captures; view.c,
- * view_objects.c, stats.c: views; map.c: pages; random.c: random numbers.
+ * direct.c, direct_again.c: rings of two programs; loan.c, loan_sock.c, sends.c: loans;
+ * complete.c: completions and wake-ups; backlog.c: entries of full CQs; kept_bytes.c: memory for
+ * descriptors; see.c: captures; view.c, view_objects.c, stats.c: views; map.c: pages; random.c:
+ * random numbers.
  */
 #ifndef VIPD_NIC_INTERNAL_H
 #define VIPD_NIC_INTERNAL_H
 
 #include "proto/capture.h"
+#include "vipd/nic/lend.h"
 #include "vipd/nic/share.h"
 #include "vipd/nic/outlive.h"
 #include "vipd/nic/ring.h"
@@ -141,13 +143,17 @@ enum vip_rc nic_vi_create_as(struct nic_session *session, const struct nic_vi_ch
 /* The features (VIP_FEATURE_*) of this NIC. */
 static inline uint64_t nic_features(const struct nic *nic)
 {
-    return (VIP_FEATURES | nic->config.more) & ~(uint64_t)nic->config.without;
+    uint64_t loan = nic->loan_fd < 0 ? VIP_FEATURE_LOAN : 0;
+
+    return (VIP_FEATURES | nic->config.more) & ~(nic->config.without | loan);
 }
 
 /* End a connection in any state: tell the peer, free the connection. If ops_valid is true, ops_done
  * is the result of eng_vi_disconnect. */
 void nic_conn_close(struct nic_conn *conn, enum vip_close_reason reason, bool ops_valid,
                     uint32_t ops_done);
+/* End a connection that nic_loans_ended has returned. */
+void nic_conn_loan_ended(struct nic_conn *conn);
 /* The engine has broken the connection (ENG_EVENT_BROKEN). */
 void nic_conn_broken(struct nic_conn *conn, const struct eng_event *event);
 
@@ -201,6 +207,9 @@ static inline struct nic_vi *nic_vi_get(const struct nic_session *session, uint3
 /* Latency histograms of a VI; NULL: this VI is not measured, or does not exist. */
 struct eng_latency *nic_vi_latency(const struct nic_session *session, uint16_t number);
 void nic_vi_drop(struct nic_session *session, uint16_t vi);
+/* Make the engine's part of a VI anew: Idle, with empty queues. The descriptors in the old queues do
+ * not complete. */
+void nic_vi_engine_again(struct nic_session *session, uint16_t vi);
 /* Report CONN_LOST to the application; only the first call for a connection reports it. */
 void nic_vi_lost(struct nic_session *session, uint16_t vi, const char *why);
 
@@ -238,6 +247,10 @@ void nic_backlog_free(struct nic_session *session, struct nic_backlog *backlog);
 /* complete.c */
 /* The VI is connected: write what the next life of vipd must know of its operations. */
 void nic_commit_begin(struct nic_session *session, uint16_t vi);
+/* The program has completed descriptors itself: so many of each queue. The next completions follow
+ * them. */
+void nic_completed_elsewhere(struct nic_session *session, uint16_t vi, uint32_t sends,
+                             uint32_t receives);
 /* First use of a VI number in this life: read the VI's head, rings and positions from the
  * segment. */
 void nic_positions_read(struct nic_session *session, uint16_t vi);

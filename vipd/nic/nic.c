@@ -8,7 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "proto/assert.h"
 #include "proto/fence.h"
@@ -62,6 +64,8 @@ static void nic_free(struct nic *nic)
         cm_deinit(nic->cm);
     free(nic->cm);
     nic_conns_deinit(nic);
+    if (nic->loan_fd >= 0)
+        close(nic->loan_fd);
     free(nic->held);
     free(nic->tx_pool);
     if (nic->tx_copies)
@@ -71,6 +75,14 @@ static void nic_free(struct nic *nic)
     free(nic->session_slots);
     nic_users_deinit(nic);
     free(nic);
+}
+
+/* May this NIC lend connections? A loan's socket is a UDP socket over IPv4, and it must have the
+ * same medium as the link: without other paths and planted faults. */
+static bool may_lend(const struct nic *nic)
+{
+    return (nic->config.more & VIP_FEATURE_LOAN) && nic->link->kind == LINK_UDP &&
+           strcmp(nic->link->class->name, "udp") == 0;
 }
 
 static int nic_memory(struct nic *nic)
@@ -113,6 +125,8 @@ int nic_open(const struct nic_config *config, struct link *link, uint64_t now_ns
         strcmp(link->class->name, "fault") == 0 && link_kind_row(link->kind)->sends_to_self;
     nic_list_init(&nic->sessions);
     nic_list_init(&nic->ring_list);
+    nic_list_init(&nic->loans);
+    nic->loan_fd = may_lend(nic) ? epoll_create1(EPOLL_CLOEXEC) : -1;
     nic_list_init(&nic->users);
     for (unsigned i = 0; i < NIC_PEER_BUCKETS; i++)
         nic_list_init(&nic->peers[i]);
@@ -189,6 +203,7 @@ uint64_t nic_deadline(const struct nic *nic)
             deadline = earlier(deadline, nic_session_resumes_ns(session));
     }
     deadline = earlier(deadline, nic->link->class->deadline(nic->link));
+    deadline = earlier(deadline, nic_loans_deadline(nic));
     if (nic->tx_retry_ns)
         deadline = earlier(deadline, nic->tx_retry_ns);
     if (nic->backlog_cqs)
@@ -198,7 +213,8 @@ uint64_t nic_deadline(const struct nic *nic)
 
 static bool has_work(const struct nic *nic)
 {
-    if (nic->cm_loop_count || nic->wake_count || nic->place.session || nic->rx_at < nic->rx_count)
+    if (nic->cm_loop_count || nic->wake_count || nic->place.session || nic->rx_at < nic->rx_count ||
+        nic->loans_over)
         return true;
     for (const struct nic_list *item = nic->sessions.next; item != &nic->sessions;
          item = item->next) {
@@ -459,6 +475,20 @@ static bool connections_run(struct nic *nic)
     return did;
 }
 
+/* Timers of loans, and connections that their loans have ended. */
+static bool loans_run(struct nic *nic)
+{
+    bool did = nic_loans_run(nic);
+    struct nic_conn *conn;
+
+    while (!nic->meter.over && (conn = nic_loans_ended(nic)) != NULL) {
+        nic_conn_loan_ended(conn);
+        nic_share_worked(nic, NIC_UNITS);
+        did = true;
+    }
+    return did;
+}
+
 static bool transmit(struct nic *nic)
 {
     if (!nic_tx_run(nic))
@@ -476,6 +506,7 @@ enum stage {
     STAGE_TIMERS,
     STAGE_ASKS, /* requests that programs make through their submission rings */
     STAGE_CONNECTIONS,
+    STAGE_LOANS,
     STAGE_SEND,
     STAGE_BACKLOGS,
     STAGE_SPARES,
@@ -504,6 +535,8 @@ static bool stage_run(struct nic *nic, unsigned stage)
         return asks_run(nic);
     case STAGE_CONNECTIONS:
         return connections_run(nic);
+    case STAGE_LOANS:
+        return loans_run(nic);
     case STAGE_SEND:
         return transmit(nic);
     case STAGE_BACKLOGS:
@@ -550,6 +583,8 @@ bool nic_turn(struct nic *nic, uint64_t now_ns)
         cm_looked(nic->cm, nic->config.clock ? nic->config.clock() : now_ns);
     if (nic->link_changes != nic->link->changes)
         link_look(nic);
+    if (nic->loans_heard > 0)
+        did = nic_loans_look(nic) || did;
     if (!did && is_quiet(nic))
         return false;
     nic_share_begin(nic);
@@ -602,4 +637,9 @@ void nic_awake(struct nic *nic)
 int nic_fd(const struct nic *nic)
 {
     return nic->link->class->fd(nic->link);
+}
+
+int nic_loan_fd(const struct nic *nic)
+{
+    return nic->loan_fd;
 }

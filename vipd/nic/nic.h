@@ -28,6 +28,7 @@
 
 struct nic;
 struct nic_session;
+struct nic_loan_terms;
 
 struct nic_config {
     const char *name;         /* "vip0"; copied */
@@ -42,7 +43,9 @@ struct nic_config {
     bool vi_latency;          /* also measure each VI of these sessions; only with latency */
     uint64_t linger_ns;       /* time for which VipDisconnect lingers; up to 2^32 - 1 ms */
     uint8_t without; /* VIP_FEATURE_* that vipd hides; 0 except in tests of older versions */
-    uint64_t more;   /* VIP_FEATURE_REBIND if connections outlive vipd; tests add other bits */
+    /* VIP_FEATURE_REBIND if connections outlive vipd, VIP_FEATURE_LOAN if vipd lends them; tests
+     * add other bits. A NIC that cannot lend ignores VIP_FEATURE_LOAN. */
+    uint64_t more;
     /* Reads the present time, to measure when the link gets packets and how long a turn takes.
      * NULL: vipd uses the time at which the turn began. It then neither limits turns nor divides
      * time. */
@@ -121,6 +124,9 @@ struct nic_sink {
      * called for connections that nic_vi_restore restored as lost, nor in nic_session_end. This
      * member may be NULL. */
     void (*rebound)(void *ctx, uint16_t vi, const char *why);
+    /* The connection of a VI is now on loan, with these terms; the program may enter the loan when
+     * it has them. Not called in a session without nic_session_set_loans. */
+    void (*lent)(void *ctx, const struct nic_loan_terms *terms);
     /* The session has become broken: end it. If this member is NULL, the owner must poll
      * nic_session_broken. */
     void (*broken)(void *ctx);

@@ -66,6 +66,7 @@ void nic_op_away(void *ctx, uint64_t local_id)
 
     VIP_ASSERT(conn && conn->state == NIC_CONN_ESTABLISHED);
     before = nic_share_switch(nic, conn->session);
+    (void)nic_loan_away(conn);
     eng_vi_pause(conn->session->eng, conn->vi);
     nic_share_switch(nic, before);
 }
@@ -89,6 +90,8 @@ bool nic_op_rebind(void *ctx, uint64_t local_id, const struct cm_conn *result,
 
     VIP_ASSERT(conn && conn->state == NIC_CONN_ESTABLISHED);
     session = conn->session;
+    if (!nic_loan_rebind(conn))
+        return false; /* the owner is still inside its loan */
     before = nic_share_switch(nic, session);
     eng_vi_pause(session->eng, conn->vi);
     eng_vi_counts(session->eng, conn->vi, ours);
@@ -141,9 +144,12 @@ uint32_t nic_session_stay(struct nic_session *session)
     nic_deferred_publish_of(session, -1);
     nic_wake_flush(session->nic);
     session->stays = true;
-    for (uint32_t i = 0; i < session->vi_high; i++)
-        count +=
-            session->vis[i].used && session->vis[i].conn && nic_conn_goes_on(session->vis[i].conn);
+    for (uint32_t i = 0; i < session->vi_high; i++) {
+        struct nic_conn *conn = session->vis[i].used ? session->vis[i].conn : NULL;
+
+        /* The next life does not go on with a loan. */
+        count += conn && nic_loan_away(conn) && nic_conn_goes_on(conn);
+    }
     return count;
 }
 
@@ -199,7 +205,9 @@ void nic_vi_recover(void *vipd_base, struct nic_vi_checkpoint *past)
     past->completed = vip_load32_own(&head->send_base) + vip_comps_shown(&sends, sent);
     if (!VIP_MUTANT(DONE_FORGOTTEN))
         past->done = vip_load32_own(&head->commit.done);
-    if (vip_load32_own(&head->ended) || state != VIP_VIST_CONNECTED || ring_over(head))
+    /* A connection on loan does not go on, because `past` has no checkpoint of the owner. */
+    if (vip_load32_own(&head->ended) || state != VIP_VIST_CONNECTED || ring_over(head) ||
+        loan_words_out(&head->loan))
         past->connected = false;
     past->lost = !past->connected && (state == VIP_VIST_CONNECTED || state == VIP_VIST_ERROR);
     past->lost_told = state == VIP_VIST_ERROR;

@@ -260,6 +260,8 @@ static bool rx_data(struct nic *nic, const struct link_rx *rx, const struct vip_
     }
     if (!conn || conn->state != NIC_CONN_ESTABLISHED)
         return DROP(nic, drop_early);
+    if (conn->lent)
+        return DROP(nic, drop_lent);
     if (hdr->src_epoch != conn->remote_epoch)
         return DROP(nic, drop_src_epoch);
     if (!link_addr_equal(rx->from, &conn->data_to))

@@ -240,6 +240,8 @@ static void vi_end(struct nic_session *session, uint16_t number, enum vip_close_
     bool connected = vi->conn && vi->conn->state == NIC_CONN_ESTABLISHED;
     uint32_t ops_done = 0;
 
+    if (vi->conn)
+        (void)nic_loan_over(vi->conn, NULL, session->died);
     eng_vi_disconnect(session->eng, number, &ops_done);
     if (vi->conn)
         nic_conn_close(vi->conn, reason, connected, ops_done);
@@ -279,6 +281,7 @@ bool nic_session_end(struct nic_session *session, bool died, uint64_t now_ns, un
     if (session->nic->stopping)
         reason = VIP_CLOSE_SHUTDOWN;
     session->nic->now_ns = now_ns;
+    session->died = died;
     if (!session->closing)
         session_close(session);
     if (!nic_waiters_end(session, ends))

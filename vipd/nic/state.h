@@ -10,6 +10,7 @@
 #include "proto/comps.h"
 #include "proto/direct.h"
 #include "proto/limits.h"
+#include "proto/loan.h"
 #include "proto/shm.h"
 #include "proto/siphash.h"
 #include "vipd/nic/counts.h"
@@ -57,6 +58,8 @@ struct nic_conn {
     uint64_t since_ns;   /* for views: when the connection entered this state, or was bound last */
     uint32_t rebound;    /* for views: how often this vipd has bound it anew */
     uint64_t heard_turn; /* turn of the last cm_heard, which reports that the peer lives */
+    struct nic_loan *loan;   /* moves of its engine (lend.h); NULL: there was none */
+    bool lent;               /* the engine is in the program; vipd's engine of the VI is paused */
     struct nic_list by_peer; /* nic->peers[] */
     struct nic_conn *next_free;
     /* Number of parked packets, and the operation and offset that follow the last of them. */
@@ -126,6 +129,8 @@ struct nic_vi {
     int32_t cq[2];       /* CQ of each queue; -1: none */
     uint32_t backlog[2]; /* per queue: entries in the backlog of its CQ */
     struct nic_conn *conn; /* NULL unless the VI is connecting or connected */
+    uint32_t send_base;    /* number of an own operation minus the position of its completion */
+    const struct vip_loan_part *loan_part; /* read-only, hostile; NULL: it has none (sends.c) */
     struct eng_vi_attrs attrs;
     uint64_t qos;
     uint32_t ptag;
@@ -169,8 +174,10 @@ struct nic_session {
     void *vipd_base;
     const struct nic_layout *layout; /* layout of app_base and vipd_base */
     void *recv_base; /* read-only, hostile: receive descriptors; NULL: they are in the ring sq */
-    struct vip_vipd_head *head;   /* start of vipd_base */
-    const struct vip_sq_slot *sq; /* in app_base */
+    const struct vip_loan_part *loan_parts; /* read-only, hostile; NULL: no loans */
+    uint32_t loan_vi[VIP_LOANS_MAX];        /* per part: number of its VI + 1; 0: it is free */
+    struct vip_vipd_head *head;             /* start of vipd_base */
+    const struct vip_sq_slot *sq;           /* in app_base */
     struct registry *registry;
     const struct nic_sink *sink;
     void *ctx;
@@ -182,6 +189,7 @@ struct nic_session {
     bool sq_skip_conts;         /* a bad descriptor was skipped: skip its continuations, too */
     bool draining, broken, closing, vi_latency; /* vi_latency: each VI is measured by itself */
     bool stays;                                 /* nic_session_stay was called */
+    bool died;                                  /* `died` of nic_session_end */
     uint32_t rings;                             /* number of VIs that have a ring */
     bool failed, tell_resumed; /* failed: the present posting failed; tell_resumed: report it */
     uint64_t faults_ns;        /* when the charge for failed postings has run out (NIC_FAULT_NS) */
@@ -265,6 +273,10 @@ struct nic {
     bool asks, spares;             /* some session may have requests in asks, or spare blocks */
     uint32_t rings;                /* number of direct rings */
     struct nic_list ring_list;     /* the direct rings */
+    int loan_fd;                   /* epoll descriptor of the sockets of loans; -1: no loans */
+    unsigned loans_heard;          /* number of sockets in loan_fd */
+    bool loans_over;               /* a loan may have ended its connection */
+    struct nic_list loans;         /* list of struct nic_loan that need time */
     bool loop_by_link; /* packets to this NIC itself pass the link, because it has planted faults */
     struct cm_host self; /* the link's address when link->changes was link_changes */
     uint32_t link_changes;

@@ -138,6 +138,17 @@ static enum vip_rc check_new(const struct nic_session *session, const struct nic
     return VIP_RC_INVALID_PARAMETER;
 }
 
+/* Make the engine's part of a VI, which has no memory in use. */
+static void engine_begin(struct nic_session *session, uint16_t number, void *memory)
+{
+    struct nic_vi *vi = &session->vis[number];
+
+    eng_vi_create(session->eng, number, memory, &vi->attrs);
+    eng_vi_commit_to(session->eng, number, &vi->head->commit.done);
+    if (session->vi_latency)
+        eng_vi_measure(session->eng, number, nic_vi_latency(session, number));
+}
+
 /* Make the VI with a number that was taken. ring: the `state` of nic_direct_reset. idle: publish
  * that the VI is Idle. Returns false if there is no memory; then the number is free again. */
 static bool make(struct nic_session *session, uint16_t number, const struct nic_vi_args *args,
@@ -162,10 +173,7 @@ static bool make(struct nic_session *session, uint16_t number, const struct nic_
     nic_direct_reset(session, number, ring);
     if (idle)
         vip_store32_release(&vi->head->state, VIP_VIST_IDLE);
-    eng_vi_create(session->eng, number, memory, &args->attrs);
-    eng_vi_commit_to(session->eng, number, &vi->head->commit.done);
-    if (session->vi_latency)
-        eng_vi_measure(session->eng, number, nic_vi_latency(session, number));
+    engine_begin(session, number, memory);
     return true;
 }
 
@@ -255,6 +263,17 @@ static void stats_retire(struct nic_session *session, uint16_t number)
     nic_stats_add(sum, &one);
 }
 
+void nic_vi_engine_again(struct nic_session *session, uint16_t number)
+{
+    void *memory = memory_of(session, number);
+
+    stats_retire(session, number);
+    eng_vi_destroy(session->eng, number);
+    nic_rx_orphans(session);
+    memset(memory, 0, eng_vi_bytes());
+    engine_begin(session, number, memory);
+}
+
 /* Destroy a VI in any state. Its connection must have ended. */
 void nic_vi_drop(struct nic_session *session, uint16_t number)
 {
@@ -263,6 +282,7 @@ void nic_vi_drop(struct nic_session *session, uint16_t number)
     VIP_ASSERT(vi->used && !vi->conn);
     nic_deferred_publish_of(session, number);
     nic_direct_drop(session, number);
+    nic_sends_end(session, number);
     stats_retire(session, number);
     eng_vi_destroy(session->eng, number);
     nic_rx_orphans(session);

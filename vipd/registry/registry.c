@@ -456,6 +456,7 @@ static void slot_fill(struct registry *registry, uint32_t handle,
         (struct slot){.region = *region, .out = place->out, .in = place->in, .handle = handle};
     registry_ptag_use(registry, region->attrs.ptag, 1);
     registry->usage.regions++;
+    registry->usage.staged += region->kind == REGISTRY_STAGED;
     registry->usage.bytes += region->bytes;
     registry->usage.held_bytes += registry_held_bytes(region);
 }
@@ -537,6 +538,7 @@ enum vip_rc registry_remove(struct registry *registry, uint32_t handle, uint64_t
     registry_ptag_use(registry, slot->region.attrs.ptag, -1);
     VIP_ASSERT(registry->usage.regions > 0 && registry->usage.bytes >= slot->region.bytes);
     registry->usage.regions--;
+    registry->usage.staged -= slot->region.kind == REGISTRY_STAGED;
     registry->usage.bytes -= slot->region.bytes;
     registry->usage.held_bytes -= registry_held_bytes(&slot->region);
     if (registry->rest[index].mapping)

@@ -128,6 +128,7 @@ void registry_ptags_each(const struct registry *registry,
 
 struct registry_usage {
     uint32_t regions, ptags;
+    uint32_t staged; /* number of staged regions */
     uint64_t bytes;
     uint64_t held_bytes; /* the pages that can exist: `bytes` in whole pages, twice if staged */
     /* size of mapped files of regions; a wholly mapped arena does not count */

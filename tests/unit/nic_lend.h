@@ -1,0 +1,529 @@
+/*
+ * Two NICs on UDP sockets of 127.0.0.0/8, and a program at each NIC that can run the data path of
+ * its connection itself (vipd/nic/loan.h). A program does the work of libvipl: it has an engine of
+ * its own, a table of receives, a table of sends, and a socket. Time is virtual (nic_rig.h).
+ */
+#ifndef TESTS_UNIT_NIC_LEND_H
+#define TESTS_UNIT_NIC_LEND_H
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+
+#include "unit/nic_rig.h"
+#include "vipd/engine/loan_stay.h"
+#include "vipd/nic/loan.h"
+#include "vipd/nic/objects.h"
+#include "vipd/path/post.h"
+#include "vipd/path/rx.h"
+#include "vipd/path/tx.h"
+
+#define SLOT     2048u /* bytes of memory for one message */
+#define MESSAGES 64u   /* messages that a test may send */
+
+/* A program with one VI. */
+struct end {
+    unsigned host;
+    struct rig_app *app;
+    uint16_t vi;
+    void *table; /* of receives */
+    struct vip_loan_part *parts;
+    struct rig_mem out, in;
+    uint32_t receives, sends; /* number of posted descriptors */
+    uint32_t got, sent;       /* number of completed descriptors */
+    struct vip_sq_slot send[MESSAGES];
+    bool failed[2]; /* per queue: a descriptor has completed with an error */
+    /* The loan. */
+    int sock;
+    bool asked;                  /* increase the beat with each step */
+    bool polls;                  /* enter the loan in each step */
+    bool mute;                   /* the owner sends no packets */
+    struct nic_loan_terms terms; /* number 0: none */
+    struct loan_owner owner;
+    uint32_t begun; /* number of the loan of the present engine; 0: no engine */
+    struct eng *eng;
+    void *vi_memory;
+    uint32_t receive, received, next_send;
+    const uint8_t *cur;
+    unsigned stays, packets; /* stays; data packets that the engine has got from the socket */
+};
+
+static struct end ends[2];
+
+RIG struct vip_loan_vipd *words_of(const struct end *end)
+{
+    return &rig_vi_head(end->app, end->vi)->loan;
+}
+
+RIG bool is_out(const struct end *end)
+{
+    return loan_words_out(words_of(end));
+}
+
+RIG uint8_t byte_at(unsigned host, uint32_t message, uint32_t at)
+{
+    return (uint8_t)(host * 101 + message * 7 + at + 1);
+}
+
+RIG uint32_t bytes_of(uint32_t message)
+{
+    return 1 + message * 331 % SLOT;
+}
+
+/* ---- the owner's engine ---------------------------------------------------------------- */
+
+RIG bool own_check(void *ctx, const struct eng_access *access)
+{
+    return true;
+}
+
+RIG bool own_place(void *ctx, const struct eng_access *access, uint32_t payload_offset)
+{
+    const struct end *end = ctx;
+
+    memcpy((void *)(uintptr_t)access->addr, end->cur + payload_offset, access->len);
+    return true;
+}
+
+RIG void completed(struct end *end, enum vip_queue queue, uint32_t status, uint32_t length)
+{
+    uint32_t at = queue == VIP_Q_RECV ? end->got++ : end->sent++;
+
+    if (status & VIP_ST_ERROR_MASK) {
+        end->failed[queue] = true;
+        return;
+    }
+    assert_false(end->failed[queue]);
+    assert_int_equal(length, bytes_of(at));
+    for (uint32_t i = 0; queue == VIP_Q_RECV && i < length; i++)
+        assert_int_equal(end->in.at[at * SLOT + i], byte_at(!end->host, at, i));
+}
+
+RIG void own_complete(void *ctx, uint16_t vi, enum vip_queue queue, uint32_t status,
+                      uint32_t length, uint64_t imm)
+{
+    struct end *end = ctx;
+
+    end->app->comp_position[end->vi][queue]++;
+    end->received += queue == VIP_Q_RECV;
+    completed(end, queue, status, length);
+}
+
+RIG void own_event(void *ctx, const struct eng_event *event)
+{
+    assert_int_equal(event->kind, ENG_EVENT_STATE);
+}
+
+RIG void own_fetch_posts(void *ctx)
+{
+}
+
+RIG void own_fetch_receives(void *ctx, uint16_t vi, bool all)
+{
+    struct end *end = ctx;
+    uint32_t left = VIP_SQ_SLOTS;
+    struct path_parts parts;
+    struct eng_post post;
+
+    if (end->receive == end->receives)
+        return;
+    assert_true(path_receive(end->table, end->vi, end->app->vi_gen[end->vi], end->receive++, &left,
+                             &parts, &post));
+    post.vi = 0;
+    eng_post(end->eng, &post, rig_now);
+}
+
+RIG struct vip_shm_seg *own_segs(void *ctx, unsigned count)
+{
+    return NULL;
+}
+
+RIG void own_segs_free(void *ctx, struct vip_shm_seg *segs, unsigned count)
+{
+}
+
+static const struct eng_ops own_ops = {.check = own_check,
+                                       .place = own_place,
+                                       .complete = own_complete,
+                                       .event = own_event,
+                                       .fetch_posts = own_fetch_posts,
+                                       .fetch_receives = own_fetch_receives,
+                                       .segs_alloc = own_segs,
+                                       .segs_free = own_segs_free};
+
+RIG void *own_memory(size_t bytes)
+{
+    void *memory = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
+
+    memset(memory, 0, bytes);
+    return memory;
+}
+
+RIG void owner_drop(struct end *end)
+{
+    free(end->eng);
+    free(end->vi_memory);
+    end->eng = NULL;
+    end->vi_memory = NULL;
+    end->begun = 0;
+}
+
+RIG void take_sends(struct end *end)
+{
+    struct path_parts parts;
+    struct eng_post post;
+
+    for (; end->next_send != end->sends; end->next_send++) {
+        assert_true(path_send(&end->parts[0], end->vi, end->app->vi_gen[end->vi], end->next_send,
+                              &parts, &post));
+        post.vi = 0;
+        eng_post(end->eng, &post, rig_now);
+    }
+}
+
+/* The program enters a loan for the first time. */
+RIG void owner_begin(struct end *end)
+{
+    static const struct eng_vi_attrs attrs = {.level = VIP_LVL_DELIVERY,
+                                              .max_transfer_bytes = VIP_TRANSFER_BYTES_MAX};
+    const struct vip_loan_checkpoint *from = &words_of(end)->checkpoint;
+    struct eng_config config = ENG_CONFIG_DEFAULT;
+
+    owner_drop(end);
+    end->eng = own_memory(eng_bytes());
+    end->vi_memory = own_memory(eng_vi_bytes());
+    eng_init(end->eng, &config, &own_ops, end, rig_now);
+    eng_vi_create(end->eng, 0, end->vi_memory, &attrs);
+    assert_memory_equal(from, &end->terms.checkpoint, sizeof(*from));
+    eng_vi_restore(end->eng, 0, &end->terms.conn, from->completed, from->done, rig_now);
+    end->received = from->received;
+    end->receive = end->terms.receive;
+    end->next_send = from->completed;
+    /* Sends that went through the submission ring are not in the table yet. */
+    for (uint32_t k = from->completed; k != end->sends; k++)
+        vip_loan_send_write(&end->parts[0], k, &end->send[k]);
+    take_sends(end);
+    assert_int_equal(eng_vi_rebind(end->eng, 0, &end->terms.conn, &end->terms.peer, rig_now), 0);
+    end->begun = end->terms.number;
+}
+
+/* Returns whether the packet is a good one of this binding. */
+RIG bool owner_packet(struct end *end, const uint8_t *bytes, uint32_t len)
+{
+    static struct vip_packet packet;
+    struct vip_header hdr;
+
+    if (path_open(bytes, len, &hdr) != VIP_WIRE_OK || hdr.kind != VIP_PKT_DATA ||
+        hdr.conn_id != end->terms.conn.local_id)
+        return false;
+    assert_int_equal(hdr.dst_epoch, end->terms.conn.local_epoch);
+    assert_int_equal(hdr.src_epoch, end->terms.conn.remote_epoch);
+    assert_int_equal(vip_wire_get_data(bytes, len, &packet), VIP_WIRE_OK);
+    end->cur = bytes;
+    /* Without losses no packet is ahead of its turn. */
+    assert_int_not_equal(eng_rx(end->eng, 0, &packet, 1, rig_now), ENG_RX_HOLD);
+    end->cur = NULL;
+    end->packets++;
+    return true;
+}
+
+RIG void *own_address(void *ctx, const struct eng_access *access)
+{
+    return (void *)(uintptr_t)access->addr;
+}
+
+RIG void owner_send(struct end *end)
+{
+    static uint8_t copy[VIP_PACKET_BYTES_MAX];
+    static struct path_tx tx;
+    struct msghdr msg = {.msg_iov = tx.iov};
+
+    tx.copy = copy;
+    while (eng_tx_ready(end->eng)) {
+        if (!eng_tx_pull(end->eng, &tx.packet, rig_now))
+            continue;
+        assert_true(path_tx_resolve(&tx, own_address, end));
+        path_tx_seal(&tx);
+        msg.msg_iovlen = tx.iov_count;
+        if (!end->mute)
+            (void)sendmsg(end->sock, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+    }
+}
+
+/* The body of a stay: the owner is inside. */
+RIG void owner_work(struct end *end)
+{
+    uint8_t bytes[4096];
+    ssize_t len;
+
+    if (end->begun != end->terms.number)
+        owner_begin(end);
+    while ((len = recv(end->sock, bytes, sizeof(bytes), MSG_DONTWAIT)) > 0)
+        (void)owner_packet(end, bytes, (uint32_t)len);
+    take_sends(end);
+    eng_tick(end->eng, rig_now);
+    owner_send(end);
+}
+
+/* Leave; returns whether vipd's bell must be rung. */
+RIG bool owner_leave(struct end *end)
+{
+    uint64_t timer_ns = eng_deadline(end->eng);
+    struct vip_loan_checkpoint checkpoint = {.done = eng_vi_done(end->eng, 0),
+                                             .received = end->received,
+                                             .completed = eng_vi_completed(end->eng, 0)};
+
+    return loan_leave(&end->owner, timer_ns == ENG_NEVER ? 0 : timer_ns, &checkpoint);
+}
+
+/* One stay. Returns whether the loan is not over. */
+RIG bool stay(struct end *end)
+{
+    if (!end->terms.number || loan_offered(&end->owner) != end->terms.number ||
+        !loan_enter(&end->owner, end->terms.number))
+        return false;
+    end->stays++;
+    owner_work(end);
+    if (owner_leave(end))
+        nic_session_rung(end->app->session, rig_now);
+    return true;
+}
+
+/* ---- the program ----------------------------------------------------------------------- */
+
+RIG void lent(void *ctx, const struct nic_loan_terms *terms)
+{
+    struct end *end = ends[0].app == ctx ? &ends[0] : &ends[1];
+
+    assert_int_equal(terms->vi, end->vi);
+    end->terms = *terms;
+    end->asked = false;
+}
+
+/* A UDP socket at the address of a host, connected to the NIC of the other host. */
+RIG int sock_of(unsigned host)
+{
+    struct link_addr own = rig_addr(host), peer = rig_addr(!host);
+    struct sockaddr_in name = {.sin_family = AF_INET};
+    int sock = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    assert_true(sock >= 0);
+    memcpy(&name.sin_addr, own.bytes, 4);
+    assert_int_equal(bind(sock, (struct sockaddr *)&name, sizeof(name)), 0);
+    memcpy(&name.sin_addr, peer.bytes, 4);
+    memcpy(&name.sin_port, peer.bytes + 4, 2);
+    assert_int_equal(connect(sock, (struct sockaddr *)&name, sizeof(name)), 0);
+    return sock;
+}
+
+/* Offer a new socket to vipd. */
+RIG enum vip_rc ask_loan(struct end *end)
+{
+    enum vip_rc rc;
+    char why[128] = "";
+    int copy;
+
+    if (end->sock >= 0)
+        close(end->sock);
+    end->sock = sock_of(end->host);
+    copy = dup(end->sock);
+    end->asked = true;
+    rc = nic_loan_ask(end->app->session, end->vi, 0, &copy, rig_now, why, sizeof(why));
+    assert_int_equal(rc == VIP_RC_SUCCESS, copy < 0);
+    if (copy >= 0)
+        close(copy);
+    return rc;
+}
+
+RIG void collect(struct end *end)
+{
+    struct vip_comp comp;
+
+    while (rig_done(end->app, end->vi, VIP_Q_RECV, &comp))
+        completed(end, VIP_Q_RECV, comp.status, comp.length);
+    while (rig_done(end->app, end->vi, VIP_Q_SEND, &comp))
+        completed(end, VIP_Q_SEND, comp.status, comp.length);
+}
+
+RIG void step(void)
+{
+    rig_step();
+    for (unsigned i = 0; i < 2; i++) {
+        if (ends[i].asked && ends[i].parts)
+            ends[i].parts[0].owner.beat++;
+        if (ends[i].polls)
+            (void)stay(&ends[i]);
+        collect(&ends[i]);
+    }
+}
+
+/* Run until the condition holds, for at most `limit_ns` of virtual time. */
+#define UNTIL(cond, limit_ns)                                                                      \
+    do {                                                                                           \
+        uint64_t until_end = rig_now + (limit_ns);                                                 \
+        while (!(cond)) {                                                                          \
+            assert_true(rig_now < until_end);                                                      \
+            step();                                                                                \
+        }                                                                                          \
+    } while (0)
+
+#define MS 1000000ull
+
+RIG void run(uint64_t ns)
+{
+    uint64_t end = rig_now + ns;
+
+    while (rig_now < end)
+        step();
+}
+
+RIG void post_recv(struct end *end)
+{
+    struct vip_sq_slot slot = {.vi = end->vi,
+                               .kind = VIP_SQ_RECV,
+                               .seg_count = 1,
+                               .length = SLOT,
+                               .vi_gen = end->app->vi_gen[end->vi]};
+
+    assert_true(end->receives < MESSAGES);
+    slot.seg[0] = rig_seg(&end->in, end->receives * SLOT, SLOT);
+    vip_recv_write(end->table, end->vi, end->receives++, &slot);
+}
+
+/* The next send of this end, not posted yet. */
+RIG const struct vip_sq_slot *next_send(struct end *end)
+{
+    uint32_t len = bytes_of(end->sends);
+    struct vip_sq_slot *slot = &end->send[end->sends];
+
+    assert_true(end->sends < MESSAGES);
+    for (uint32_t i = 0; i < len; i++)
+        end->out.at[end->sends * SLOT + i] = byte_at(end->host, end->sends, i);
+    *slot = (struct vip_sq_slot){.vi = end->vi,
+                                 .kind = VIP_SQ_SEND,
+                                 .seg_count = 1,
+                                 .length = len,
+                                 .vi_gen = end->app->vi_gen[end->vi]};
+    slot->seg[0] = rig_seg(&end->out, end->sends * SLOT, len);
+    return slot;
+}
+
+RIG void post_to_table(struct end *end)
+{
+    const struct vip_sq_slot *slot = next_send(end);
+
+    vip_loan_send_write(&end->parts[0], end->sends++, slot);
+}
+
+RIG void post_to_ring(struct end *end)
+{
+    const struct vip_sq_slot *slot = next_send(end);
+
+    end->sends++;
+    vip_sq_write(vip_app_sq(end->app->app), end->app->sq_position++, slot);
+}
+
+/* Post a send as libvipl does. */
+RIG void post_send(struct end *end)
+{
+    if (is_out(end))
+        post_to_table(end);
+    else
+        post_to_ring(end);
+}
+
+RIG void ask_sends(struct end *end)
+{
+    struct vip_sq_slot slot = {.vi = end->vi,
+                               .kind = VIP_SQ_ASK,
+                               .flags = VIP_ASK_SENDS,
+                               .vi_gen = end->app->vi_gen[end->vi]};
+
+    vip_sq_write(vip_app_sq(end->app->app), end->app->sq_position++, &slot);
+}
+
+RIG uint64_t count(unsigned host, const char *name)
+{
+    return rig_counter(rig_nics[host], name);
+}
+
+/* ---- set-up ---------------------------------------------------------------------------- */
+
+RIG void nic_begin_udp(unsigned host)
+{
+    struct link_addr addr = rig_addr(host);
+    struct link_udp_config config = {.port = 4794, .buffer_bytes = 1 << 20};
+    struct link *link = NULL;
+    char text[32], err[128] = "";
+
+    (void)inet_ntop(AF_INET, addr.bytes, text, sizeof(text));
+    config.address = text;
+    assert_int_equal(link_udp_open(&config, &link, err, sizeof(err)), 0);
+    rig_nic_link(host, link);
+}
+
+RIG void end_begin(unsigned host)
+{
+    struct end *end = &ends[host];
+
+    *end = (struct end){.host = host, .sock = -1};
+    end->app = rig_app(rig_nics[host]);
+    end->table = rig_map(VIP_RECV_BYTES);
+    end->parts = rig_map(VIP_LOANS_BYTES);
+    assert_int_equal(nic_session_set_receives(end->app->session, end->table), 0);
+    assert_int_equal(nic_session_set_loans(end->app->session, end->parts), 0);
+    assert_int_equal(nic_session_set_loans(end->app->session, end->parts), -EBUSY);
+    end->out = rig_mem(end->app, MESSAGES * SLOT, REGISTRY_SHARED);
+    end->in = rig_mem(end->app, MESSAGES * SLOT, REGISTRY_SHARED);
+    end->vi = rig_vi(end->app, VIP_LVL_DELIVERY);
+    loan_owner_init(&end->owner, &end->parts[0].owner, words_of(end));
+}
+
+/* Two NICs, a program at each, and a connection between them. */
+RIG int begin(void **state)
+{
+    uint32_t pid = (uint32_t)getpid();
+
+    rig_subnet[0] = (uint8_t)(1 + pid / 250 % 250);
+    rig_subnet[1] = (uint8_t)(pid % 250);
+    rig_on_lent = lent;
+    rig_more = VIP_FEATURE_REBIND | VIP_FEATURE_LOAN;
+    for (unsigned i = 0; i < 2; i++)
+        nic_begin_udp(i);
+    for (unsigned i = 0; i < 2; i++)
+        end_begin(i);
+    rig_connect(ends[0].app, ends[0].vi, 0, ends[1].app, ends[1].vi, 1);
+    for (unsigned i = 0; i < 2 * MESSAGES; i++)
+        post_recv(&ends[i % 2]);
+    return 0;
+}
+
+RIG void end_free(struct end *end)
+{
+    owner_drop(end);
+    if (end->sock >= 0)
+        close(end->sock);
+    rig_mem_free(&end->out);
+    rig_mem_free(&end->in);
+}
+
+RIG int finish(void **state)
+{
+    rig_teardown(state);
+    for (unsigned i = 0; i < 2; i++) {
+        end_free(&ends[i]);
+        munmap(ends[i].table, VIP_RECV_BYTES);
+        munmap(ends[i].parts, VIP_LOANS_BYTES);
+    }
+    return 0;
+}
+
+/* Lend the connection of this end to its program, which then stays away. */
+RIG void lend_to(struct end *end)
+{
+    uint32_t before = end->terms.number;
+
+    assert_int_equal(ask_loan(end), VIP_RC_SUCCESS);
+    UNTIL(end->terms.number != before && is_out(end), 5 * MS);
+}
+
+#endif

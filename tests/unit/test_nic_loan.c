@@ -1,0 +1,485 @@
+/*
+ * vipd lends the data path of a connection to a program, and takes it back (vipd/nic/loan.c). The
+ * programs are those of nic_lend.h.
+ */
+#include "unit/nic_lend.h"
+
+/* Send a message in both directions through vipd or through loans, and wait for all completions. */
+static void exchange(void)
+{
+    for (unsigned i = 0; i < 2; i++)
+        post_send(&ends[i]);
+    UNTIL(ends[0].got == ends[1].sends && ends[1].got == ends[0].sends &&
+              ends[0].sent == ends[0].sends && ends[1].sent == ends[1].sends,
+          100 * MS);
+}
+
+/* The connection works, and vipd has the engines of both ends. */
+static void check_home(void)
+{
+    UNTIL(!is_out(&ends[0]) && !is_out(&ends[1]), 100 * MS);
+    ends[0].polls = ends[1].polls = false;
+    run(5 * MS);
+    exchange();
+    exchange();
+    assert_false(ends[0].failed[VIP_Q_SEND] || ends[1].failed[VIP_Q_SEND]);
+}
+
+/* Out, messages in both directions by the program's socket, and home again. */
+static void test_out_and_home(void **state)
+{
+    struct end *end = &ends[0];
+    uint64_t posts;
+
+    exchange();
+    lend_to(end);
+    assert_int_equal(count(0, "loans_lent"), 1);
+    end->polls = true;
+    posts = count(0, "completions");
+    for (unsigned i = 0; i < 8; i++)
+        exchange();
+    assert_int_equal(count(0, "completions"), posts); /* the program completes its descriptors */
+    assert_true(end->packets >= 8);
+    end->polls = false;
+    assert_int_equal(nic_loan_give_back(end->app->session, end->vi, rig_now), VIP_RC_SUCCESS);
+    assert_false(is_out(end));
+    assert_false(stay(end));
+    check_home();
+    assert_int_equal(count(0, "loans_back_gone"), 1);
+    assert_int_equal(ends[0].got, 11);
+}
+
+/* Data waits at the socket, and the owner does not come. */
+static void test_data_waits(void **state)
+{
+    lend_to(&ends[0]);
+    ends[0].polls = true;
+    exchange();
+    run(MS);
+    ends[0].polls = false;
+    run(20 * MS);
+    assert_true(is_out(&ends[0])); /* nothing waits, so the owner keeps its loan */
+    post_send(&ends[1]);
+    UNTIL(ends[0].got == 2 && ends[1].sent == 2, 3 * MS);
+    assert_false(is_out(&ends[0]));
+    assert_int_equal(count(0, "loans_back_data"), 1);
+    check_home();
+}
+
+/* The owner has sent a message and does not come for its timer. The packet is lost. */
+static void test_timer(void **state)
+{
+    struct end *end = &ends[0];
+
+    lend_to(end);
+    end->polls = true;
+    exchange();
+    end->mute = true;
+    post_send(end);
+    assert_true(stay(end));
+    end->polls = false;
+    UNTIL(end->sent == 2 && ends[1].got == 2, 50 * MS);
+    assert_int_equal(count(0, "loans_back_timer"), 1);
+    check_home();
+}
+
+/* Sends that the owner never took from its table arrive; before and after the first stay. */
+static void test_sends_in_the_table(void **state)
+{
+    struct end *end = &ends[0];
+
+    for (unsigned used = 0; used < 2; used++) {
+        post_send(end); /* by the submission ring; vipd may not have taken it when it lends */
+        lend_to(end);
+        if (used)
+            assert_true(stay(end));
+        for (unsigned i = 0; i < 3; i++)
+            post_to_table(end);
+        assert_int_equal(nic_loan_give_back(end->app->session, end->vi, rig_now), VIP_RC_SUCCESS);
+        post_to_table(end); /* the program has not seen the end of the loan yet */
+        ask_sends(end);
+        post_to_ring(end);
+        UNTIL(ends[1].got == end->sends && end->sent == end->sends, 50 * MS);
+        assert_int_equal(end->sends, 6 * (used + 1));
+        run(10 * MS);
+    }
+    check_home();
+}
+
+/* An owner that never comes: the sends that vipd had before the loan leave. */
+static void test_never_entered(void **state)
+{
+    struct end *end = &ends[0];
+
+    lend_to(end);
+    post_to_ring(end); /* as a thread that looked before the loan began */
+    run(MS / 10);
+    post_to_table(end);
+    assert_int_equal(ends[1].got, 0);
+    post_send(&ends[1]); /* data waits */
+    UNTIL(ends[1].got == 2 && end->sent == 2 && end->got == 1, 20 * MS);
+    assert_int_equal(end->stays, 0);
+    assert_int_equal(count(0, "loans_back_data"), 1);
+    check_home();
+}
+
+/* Both ends are on loan: the move of one end does not end the loan of the other end. */
+static void test_both_ends(void **state)
+{
+    lend_to(&ends[0]);
+    ends[0].polls = true;
+    exchange();
+    lend_to(&ends[1]);
+    ends[1].polls = true;
+    assert_true(is_out(&ends[0]) && is_out(&ends[1]));
+    assert_int_equal(count(0, "loans_back_peer"), 1);
+    assert_int_equal(count(0, "loans_lent"), 2);
+    for (unsigned i = 0; i < 8; i++)
+        exchange();
+    assert_true(ends[0].packets >= 8 && ends[1].packets >= 8);
+    assert_int_equal(nic_loan_give_back(ends[0].app->session, ends[0].vi, rig_now), VIP_RC_SUCCESS);
+    ends[0].polls = false;
+    run(5 * MS);
+    assert_true(!is_out(&ends[0]) && is_out(&ends[1]));
+    exchange();
+    assert_int_equal(nic_loan_give_back(ends[1].app->session, ends[1].vi, rig_now), VIP_RC_SUCCESS);
+    check_home();
+}
+
+/* Both ends ask at the same time. */
+static void test_both_at_once(void **state)
+{
+    assert_int_equal(ask_loan(&ends[0]), VIP_RC_SUCCESS);
+    assert_int_equal(ask_loan(&ends[1]), VIP_RC_SUCCESS);
+    ends[0].polls = ends[1].polls = true;
+    UNTIL(is_out(&ends[0]) && is_out(&ends[1]), 100 * MS);
+    for (unsigned i = 0; i < 8; i++)
+        exchange();
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(nic_loan_give_back(ends[i].app->session, ends[i].vi, rig_now),
+                         VIP_RC_SUCCESS);
+    check_home();
+}
+
+/* No answer to the probe: the engine stays at home, and vipd closes its descriptor. */
+static void test_no_answer(void **state)
+{
+    struct nic *peer = rig_nics[1];
+    struct end *end = &ends[0];
+
+    rig_nics[1] = NULL;
+    assert_int_equal(ask_loan(end), VIP_RC_SUCCESS);
+    run(100 * MS);
+    assert_false(is_out(end));
+    assert_int_equal(count(0, "loans_lent"), 0);
+    assert_int_equal(send(end->sock, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL), -1); /* it is shut down */
+    assert_int_equal(errno, EPIPE);
+    assert_int_equal(ask_loan(end), VIP_RC_ERROR_RESOURCE); /* not now */
+    rig_nics[1] = peer;
+    run(1100 * MS);
+    assert_int_equal(count(0, "loans_refused"), 1);
+    lend_to(end);
+    end->polls = true;
+    exchange();
+}
+
+/* A program that does not poll any more when the answer comes gets no loan. */
+static void test_pause(void **state)
+{
+    struct nic *peer = rig_nics[1];
+
+    rig_nics[1] = NULL;
+    assert_int_equal(ask_loan(&ends[0]), VIP_RC_SUCCESS);
+    ends[0].asked = false;
+    run(2 * MS);
+    rig_nics[1] = peer;
+    run(5 * MS);
+    assert_int_equal(count(0, "loans_lent"), 0);
+    check_home();
+}
+
+/* ---- requests that vipd refuses -------------------------------------------------------- */
+
+static void refused(struct end *end, uint32_t vi, uint32_t part, int sock, enum vip_rc rc,
+                    const char *words)
+{
+    char why[160] = "";
+    int copy = sock;
+    uint64_t before = count(end->host, "loans_refused");
+
+    assert_int_equal(nic_loan_ask(end->app->session, vi, part, &copy, rig_now, why, sizeof(why)),
+                     rc);
+    if (!strstr(why, words))
+        fail_msg("\"%s\" lacks \"%s\"", why, words);
+    assert_int_equal(copy, sock);
+    assert_int_equal(count(end->host, "loans_refused"), before + 1);
+}
+
+static void rename_to(int sock, const struct link_addr *addr, bool peer)
+{
+    struct sockaddr_in name = {.sin_family = AF_INET};
+
+    memcpy(&name.sin_addr, addr->bytes, 4);
+    memcpy(&name.sin_port, addr->bytes + 4, 2);
+    assert_int_equal(peer ? connect(sock, (struct sockaddr *)&name, sizeof(name))
+                          : bind(sock, (struct sockaddr *)&name, sizeof(name)),
+                     0);
+}
+
+static void test_wrong_sockets(void **state)
+{
+    struct end *end = &ends[0];
+    struct link_addr own = rig_addr(0), peer = rig_addr(1), other = rig_addr(3);
+    const struct {
+        int domain, type;
+        const char *words;
+    } kinds[] = {{AF_INET6, SOCK_DGRAM, "no UDP socket"},
+                 {AF_INET, SOCK_STREAM, "no UDP socket"},
+                 {AF_UNIX, SOCK_DGRAM, "no UDP socket"}};
+    int sock, pipes[2];
+
+    for (unsigned i = 0; i < 3; i++) {
+        sock = socket(kinds[i].domain, kinds[i].type, 0);
+        assert_true(sock >= 0);
+        refused(end, end->vi, 0, sock, VIP_RC_INVALID_PARAMETER, kinds[i].words);
+        close(sock);
+    }
+    assert_int_equal(pipe(pipes), 0);
+    refused(end, end->vi, 0, pipes[0], VIP_RC_INVALID_PARAMETER, "no UDP socket");
+    close(pipes[0]);
+    close(pipes[1]);
+
+    sock = socket(AF_INET, SOCK_DGRAM, 0);
+    refused(end, end->vi, 0, sock, VIP_RC_INVALID_PARAMETER, "not bound");
+    close(sock);
+    sock = socket(AF_INET, SOCK_DGRAM, 0);
+    memset(other.bytes + 4, 0, 2);
+    rename_to(sock, &other, false);
+    rename_to(sock, &peer, true);
+    refused(end, end->vi, 0, sock, VIP_RC_INVALID_PARAMETER, "not bound");
+    close(sock);
+
+    sock = socket(AF_INET, SOCK_DGRAM, 0);
+    memset(own.bytes + 4, 0, 2);
+    rename_to(sock, &own, false);
+    refused(end, end->vi, 0, sock, VIP_RC_INVALID_PARAMETER, "not connected");
+    peer.bytes[5]++;
+    rename_to(sock, &peer, true);
+    refused(end, end->vi, 0, sock, VIP_RC_INVALID_PARAMETER, "not connected");
+    close(sock);
+}
+
+static void test_wrong_requests(void **state)
+{
+    struct end *end = &ends[0];
+    uint16_t idle = rig_vi(end->app, VIP_LVL_DELIVERY);
+    int sock = sock_of(0);
+    struct rig_mem staged;
+
+    refused(end, 63, 0, sock, VIP_RC_INVALID_PARAMETER, "no such VI");
+    refused(end, end->vi, VIP_LOANS_MAX, sock, VIP_RC_INVALID_PARAMETER, "no such VI or part");
+    refused(end, idle, 0, sock, VIP_RC_INVALID_STATE, "not connected");
+    end->parts[0].owner.number = 7;
+    refused(end, end->vi, 0, sock, VIP_RC_INVALID_STATE, "not zero");
+    end->parts[0].owner.number = 0;
+    staged = rig_mem(end->app, 4096, REGISTRY_STAGED);
+    refused(end, end->vi, 0, sock, VIP_RC_INVALID_STATE, "staged");
+    assert_int_equal(registry_remove(end->app->registry, staged.handle, (uintptr_t)staged.at),
+                     VIP_RC_SUCCESS);
+    rig_mem_free(&staged);
+    lend_to(end);
+    refused(end, end->vi, 0, sock, VIP_RC_INVALID_STATE, "on loan");
+    close(sock);
+}
+
+/* ---- what a hostile program can do ----------------------------------------------------- */
+
+/* The owner leaves a checkpoint that is not possible: its connection ends, and nothing else. */
+static void test_impossible_checkpoint(void **state)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        struct end *end = &ends[0];
+        struct vip_loan_checkpoint *app;
+
+        if (i)
+            begin(state);
+        app = &end->parts[0].owner.checkpoint;
+        exchange();
+        lend_to(end);
+        assert_true(stay(end));
+        app->completed += i == 0;
+        app->done -= i == 1;
+        app->received += i == 2 ? 2000 : 0;
+        assert_int_equal(nic_loan_give_back(end->app->session, end->vi, rig_now), VIP_RC_SUCCESS);
+        assert_int_equal(rig_wait_event(end->app, 'e').code, VIP_EC_CONN_LOST);
+        assert_int_equal(rig_wait_event(ends[1].app, 'e').code, VIP_EC_CONN_LOST);
+        assert_false(is_out(end));
+        assert_false(nic_session_broken(end->app->session));
+        rig_app_end(rig_app(rig_nics[0]), false);
+        finish(state);
+    }
+    begin(state);
+}
+
+/* The owner stays inside a revoked loan: the connection ends after conn_timeout. */
+static void test_stays_inside(void **state)
+{
+    struct end *end = &ends[0];
+
+    lend_to(end);
+    assert_true(loan_enter(&end->owner, end->terms.number));
+    assert_int_equal(nic_loan_give_back(end->app->session, end->vi, rig_now), VIP_RC_SUCCESS);
+    rig_pass(9 * RIG_SECOND);
+    assert_true(is_out(end));
+    rig_pass(2 * RIG_SECOND);
+    assert_false(is_out(end));
+    assert_int_equal(rig_wait_event(end->app, 'e').code, VIP_EC_CONN_LOST);
+    assert_int_equal(rig_wait_event(ends[1].app, 'e').code, VIP_EC_CONN_LOST);
+}
+
+/* ---- data ids -------------------------------------------------------------------------- */
+
+/* Send a data packet with this id to the NIC of host 0, from another socket of host 1. */
+static void forge(uint64_t data_id)
+{
+    struct vip_header hdr = {.kind = VIP_PKT_DATA,
+                             .conn_id = data_id,
+                             .src_epoch = ends[0].terms.conn.remote_epoch,
+                             .dst_epoch = ends[0].terms.conn.local_epoch,
+                             .packet_number = 1};
+    uint8_t bytes[VIP_WIRE_HEADER_BYTES];
+    struct iovec iov = {.iov_base = bytes, .iov_len = sizeof(bytes)};
+    int sock = sock_of(1);
+
+    vip_wire_put_header(bytes, &hdr);
+    vip_wire_seal(&iov, 1);
+    assert_int_equal(send(sock, bytes, sizeof(bytes), 0), sizeof(bytes));
+    close(sock);
+    run(MS);
+}
+
+static void test_old_ids(void **state)
+{
+    struct end *end = &ends[0];
+    uint64_t past, resets;
+
+    lend_to(end);
+    past = end->terms.conn.local_id;
+    end->polls = true;
+    exchange();
+    forge(past); /* the loan gets packets at its own address only */
+    assert_int_equal(count(0, "drop_lent"), 1);
+    assert_int_equal(nic_loan_give_back(end->app->session, end->vi, rig_now), VIP_RC_SUCCESS);
+    check_home();
+    resets = count(0, "cm_resets_sent");
+    assert_int_equal(count(0, "drop_unknown_conn"), 0);
+    forge(past);
+    assert_int_equal(count(0, "drop_unknown_conn"), 1);
+    assert_int_equal(count(0, "cm_resets_sent"), resets); /* an id of this end, though an old one */
+    check_home();
+}
+
+/* ---- the end --------------------------------------------------------------------------- */
+
+/* The program disconnects: sends that have not completed are flushed, those of the table, too. */
+static void test_disconnect(void **state)
+{
+    struct end *end = &ends[0];
+
+    lend_to(end);
+    end->polls = true;
+    exchange();
+    end->polls = false;
+    post_to_table(end);
+    assert_int_equal(nic_vi_disconnect(end->app->session, end->vi, rig_now), VIP_RC_SUCCESS);
+    assert_false(is_out(end));
+    collect(end);
+    assert_int_equal(end->sent, 2);
+    assert_true(end->failed[VIP_Q_SEND]);
+    assert_int_equal(end->got, MESSAGES);
+    assert_int_equal(rig_wait_event(ends[1].app, 'e').code, VIP_EC_CONN_LOST);
+    assert_int_equal(nic_vi_destroy(end->app->session, end->vi, rig_now), VIP_RC_SUCCESS);
+}
+
+/* The peer closes while the owner is inside: vipd waits for the owner. */
+static void test_peer_closes(void **state)
+{
+    struct end *end = &ends[0];
+    struct rig_event event;
+
+    lend_to(end);
+    end->polls = true;
+    exchange();
+    end->polls = false;
+    /* The peer has processed this message, but the owner does not know it yet. */
+    post_to_table(end);
+    assert_true(stay(end));
+    run(MS / 10);
+    assert_int_equal(ends[1].got, 2);
+    assert_true(loan_enter(&end->owner, end->terms.number));
+    assert_int_equal(nic_vi_disconnect(ends[1].app->session, ends[1].vi, rig_now), VIP_RC_SUCCESS);
+    run(20 * MS);
+    assert_false(rig_event(end->app, 'e', &event));
+    assert_true(is_out(end));
+    assert_int_equal(end->sent, 1);
+    (void)owner_leave(end);
+    UNTIL(rig_event(end->app, 'e', &event), 5 * MS);
+    assert_int_equal(event.code, VIP_EC_CONN_LOST);
+    assert_false(is_out(end));
+    assert_int_equal(end->sent, 2);
+    assert_false(end->failed[VIP_Q_SEND]);
+    /* A send that the program posts before it sees the end is flushed. */
+    post_to_table(end);
+    ask_sends(end);
+    run(MS);
+    assert_int_equal(end->sent, 3);
+    assert_int_equal(end->got, MESSAGES);
+}
+
+/* The program dies inside its loan. */
+static void test_death(void **state)
+{
+    struct end *end = &ends[0];
+
+    lend_to(end);
+    assert_true(loan_enter(&end->owner, end->terms.number));
+    rig_app_end(end->app, true);
+    assert_int_equal(rig_wait_event(ends[1].app, 'e').code, VIP_EC_CONN_LOST);
+    end->app = rig_app(rig_nics[0]); /* for the end of the test */
+}
+
+/* An administrator ends the connection. */
+static void test_sever(void **state)
+{
+    struct end *end = &ends[0];
+
+    lend_to(end);
+    assert_true(loan_enter(&end->owner, end->terms.number));
+    assert_int_equal(nic_vi_sever(end->app->session, end->vi, "for a test", rig_now),
+                     VIP_RC_SUCCESS);
+    run(5 * MS);
+    assert_true(is_out(end));
+    owner_work(end);
+    (void)owner_leave(end);
+    assert_int_equal(rig_wait_event(end->app, 'e').code, VIP_EC_CONN_LOST);
+    assert_int_equal(rig_wait_event(ends[1].app, 'e').code, VIP_EC_CONN_LOST);
+}
+
+#define LOAN_TEST(name) cmocka_unit_test_setup_teardown(name, begin, finish)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        LOAN_TEST(test_out_and_home),   LOAN_TEST(test_data_waits),
+        LOAN_TEST(test_timer),          LOAN_TEST(test_sends_in_the_table),
+        LOAN_TEST(test_never_entered),  LOAN_TEST(test_both_ends),
+        LOAN_TEST(test_both_at_once),   LOAN_TEST(test_no_answer),
+        LOAN_TEST(test_pause),          LOAN_TEST(test_wrong_sockets),
+        LOAN_TEST(test_wrong_requests), LOAN_TEST(test_impossible_checkpoint),
+        LOAN_TEST(test_stays_inside),   LOAN_TEST(test_old_ids),
+        LOAN_TEST(test_disconnect),     LOAN_TEST(test_peer_closes),
+        LOAN_TEST(test_death),          LOAN_TEST(test_sever),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,693 @@
+/*
+ * Loans: vipd's host of the state machine of vipd/engine/loan.c. It does the actions of the state
+ * machine for each connection that its program wants to run itself, and for each connection whose
+ * peer moves.
+ *
+ * A stay of the engine in vipd, and a loan, are both a binding of the connection, with data ids of
+ * its own. While a loan is out (nic_conn.lent), vipd's engine of the VI is paused. If the owner has
+ * used the loan, this engine is out of date: vipd then makes it anew from the owner's checkpoint and
+ * the VI's table of sends.
+ *
+ * Owns: the actions, and what both ends tell each other. Does not own: states and numbers
+ * (vipd/engine/loan.c), the socket (loan_sock.c), the table of sends (sends.c), the end of a
+ * connection (conn_end.c).
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "proto/assert.h"
+#include "proto/fence.h"
+#include "vipd/nic/internal.h"
+
+#define LOOK_SOCKETS  16 /* most sockets that one turn looks at */
+#define PROBE_ANSWERS 4  /* most packets that one look reads from a socket */
+
+static struct nic_vi *vi_of(const struct nic_loan *loan)
+{
+    return &loan->conn->session->vis[loan->conn->vi];
+}
+
+/* vipd's words of this loan. */
+static struct vip_loan_vipd *words_of(struct nic_loan *loan)
+{
+    bool shared = !loan->conn->session->layout->long_only;
+
+    return shared ? &vi_of(loan)->head->loan : &loan->words;
+}
+
+/* Begin at home, with the numbers in vipd's words. */
+static void machine_begin(struct nic_loan *loan)
+{
+    static const struct vip_loan_owner no_owner;
+    const struct vip_loan_part *part = vi_of(loan)->loan_part;
+    struct loan_config config = {.first = loan->conn->asked,
+                                 .conn_timeout_ns = loan->nic->config.engine.conn_timeout_ns};
+    struct vip_loan_vipd *words = words_of(loan);
+
+    /* Without an earlier move, both ends have number 1. */
+    if (words->number == 0 || words->peer == 0)
+        loan_words_number(words, 1, 1);
+    loan->machine = loan_init(loan + 1, &config, words, part ? &part->owner : &no_owner);
+    loan->state = LOAN_HOME;
+    loan->offer.number = loan->answer.number = loan->answers = 0;
+}
+
+/* The loan object of a connection; NULL: no memory. */
+static struct nic_loan *loan_of(struct nic_conn *conn)
+{
+    struct nic_loan *loan = conn->loan;
+
+    if (loan)
+        return loan;
+    loan = calloc(1, sizeof(*loan) + loan_bytes());
+    if (!loan)
+        return NULL;
+    loan->nic = conn->session->nic;
+    loan->conn = conn;
+    loan->sock = -1;
+    nic_list_init(&loan->link);
+    conn->loan = loan;
+    machine_begin(loan);
+    return loan;
+}
+
+void nic_loan_begin(struct nic_conn *conn)
+{
+    struct nic_session *session = conn->session;
+
+    nic_sends_end(session, conn->vi);
+    if (!session->layout->long_only)
+        session->vis[conn->vi].head->loan = (struct vip_loan_vipd){0};
+}
+
+/* ---- bindings -------------------------------------------------------------------------- */
+
+/* The terms of this end for the newest number. */
+static void terms_make(const struct nic_loan *loan, struct cm_loan_terms *ret)
+{
+    const struct nic_conn *conn = loan->conn;
+    const struct link *link = loan->nic->link;
+
+    *ret = (struct cm_loan_terms){.number = loan_number(loan->machine),
+                                  .data_id = nic_conn_id(conn),
+                                  .out = loan_is_out(loan->machine),
+                                  .packet_bytes = link->packet_bytes,
+                                  .window_bytes = link->window_bytes};
+    if (ret->out) {
+        ret->host = loan->host;
+        ret->window_bytes = nic_loan_window(loan, link->packet_bytes);
+    }
+    eng_vi_counts(conn->session->eng, conn->vi, &ret->counts);
+}
+
+/* Give the connection the data ids and the address of a new binding. Returns the arguments for the
+ * engine. */
+static struct eng_conn rebind(const struct nic_loan *loan, const struct cm_loan_terms *ours)
+{
+    const struct cm_loan_terms *theirs = &loan->theirs;
+    struct nic_conn *conn = loan->conn;
+    struct nic *nic = loan->nic;
+    uint32_t packet_bytes = nic->link->packet_bytes;
+
+    conn->data_id = ours->data_id;
+    conn->remote_data_id = theirs->data_id;
+    conn->data_to = conn->to;
+    if (theirs->out)
+        memcpy(conn->data_to.bytes, theirs->host.bytes, sizeof(conn->data_to.bytes));
+    conn->parked = 0; /* parked packets of the old binding do not find the connection any more */
+    cm_loan_data_id(nic->cm, conn->local_id, theirs->data_id);
+    return (struct eng_conn){
+        .local_id = conn->data_id,
+        .remote_id = conn->remote_data_id,
+        .local_epoch = nic->config.epoch,
+        .remote_epoch = conn->remote_epoch,
+        .packet_bytes = theirs->packet_bytes < packet_bytes ? theirs->packet_bytes : packet_bytes,
+        .window_bytes = theirs->window_bytes,
+        .path = conn->index,
+        .features = (uint32_t)conn->features,
+    };
+}
+
+/* ---- actions --------------------------------------------------------------------------- */
+
+/*
+ * The owner has used the loan: make the engine of the VI anew. vipd drops what the old engine has
+ * in its queues; all of it is also in the tables of sends and receives.
+ */
+static void engine_again(struct nic_loan *loan, const struct vip_loan_checkpoint *past)
+{
+    struct nic_conn *conn = loan->conn;
+    struct nic_session *session = conn->session;
+    const struct vip_loan_checkpoint *lent = &words_of(loan)->checkpoint;
+    struct nic_vi *vi = vi_of(loan);
+    struct eng_conn args = {.packet_bytes = VIP_PACKET_BYTES_MIN,
+                            .window_bytes = VIP_PACKET_BYTES_MIN,
+                            .features = (uint32_t)conn->features}; /* some sends need one */
+
+    nic_vi_engine_again(session, conn->vi);
+    vi->recv_next = past->received + loan->receive;
+    eng_vi_restore(session->eng, conn->vi, &args, past->completed, past->done, loan->nic->now_ns);
+    nic_completed_elsewhere(session, conn->vi, past->completed - lent->completed,
+                            past->received - lent->received);
+}
+
+/* The loan is over, and the owner is outside. Returns whether its checkpoint is possible. */
+static bool take(struct nic_loan *loan)
+{
+    struct nic_session *session = loan->conn->session;
+    uint16_t number = loan->conn->vi;
+    struct nic_vi *vi = vi_of(loan);
+    struct vip_loan_checkpoint app, past;
+    struct loan_posted posted;
+    bool used;
+
+    /* First take the sends that the program posted to the submission ring before the loan. */
+    nic_begin(session, loan->nic->now_ns);
+    nic_deferred_publish_of(session, number);
+    posted.sends = nic_sends_posted(vi);
+    vip_fetch_begin();
+    posted.receives =
+        vip_load32_acquire(&vip_recv_head(session->recv_base, number)->posted) - loan->receive;
+    vip_fetch_end();
+    used = loan_words_checkpoint(&vi->loan_part->owner, words_of(loan)->lent, &app);
+    if (loan_take(loan->machine, &posted, &past) != 0)
+        return false;
+    if (used)
+        engine_again(loan, &past);
+    loan->conn->lent = false;
+    nic_sends_take(session, number);
+    loan_taken(loan->machine);
+    vip_fence_sleep();
+    nic_sends_take(session, number); /* a send that the program posted before it saw `taken` */
+    return true;
+}
+
+static void answer(struct nic_loan *loan)
+{
+    terms_make(loan, &loan->answer);
+    loan->answers = loan->theirs.number;
+    (void)cm_loan_agree(loan->nic->cm, loan->conn->local_id, loan->answers, &loan->answer,
+                        loan->nic->now_ns);
+}
+
+/* A repetition of an offer has the same terms. */
+static void offer(struct nic_loan *loan)
+{
+    if (loan->offer.number != loan_number(loan->machine))
+        terms_make(loan, &loan->offer);
+    (void)cm_loan_offer(loan->nic->cm, loan->conn->local_id, &loan->offer, loan->nic->now_ns);
+}
+
+/* The engine goes on in vipd. Returns whether the peer's counts are possible. */
+static bool go_on(const struct nic_loan *loan, const struct cm_loan_terms *ours)
+{
+    struct nic_conn *conn = loan->conn;
+    struct eng_conn args = rebind(loan, ours);
+
+    return eng_vi_rebind(conn->session->eng, conn->vi, &args, &loan->theirs.counts,
+                         loan->nic->now_ns) == 0;
+}
+
+/* Number of the VI's next receive descriptor in its table that has not completed. */
+static uint32_t next_receive(const struct nic_loan *loan, const struct eng_vi_stats *stats)
+{
+    return vi_of(loan)->recv_next - stats->recv_depth;
+}
+
+static void lend(struct nic_loan *loan, const struct cm_loan_terms *ours)
+{
+    struct nic_conn *conn = loan->conn;
+    struct nic_session *session = conn->session;
+    const struct nic_vi *vi = vi_of(loan);
+    struct nic_loan_terms terms = {.vi = conn->vi,
+                                   .generation = vi->generation,
+                                   .number = loan_number(loan->machine),
+                                   .conn = rebind(loan, ours),
+                                   .peer = loan->theirs.counts,
+                                   .to = conn->data_to};
+    struct eng_vi_stats stats;
+    bool owes;
+
+    nic_session_fetch(session);
+    nic_deferred_publish_of(session, conn->vi);
+    eng_vi_stats(session->eng, conn->vi, &stats);
+    terms.receive = next_receive(loan, &stats);
+    loan->receive = terms.receive - vi->position[VIP_Q_RECV];
+    terms.checkpoint =
+        (struct vip_loan_checkpoint){.done = eng_vi_done(session->eng, conn->vi),
+                                     .received = vi->position[VIP_Q_RECV],
+                                     .completed = eng_vi_completed(session->eng, conn->vi)};
+    nic_loan_sock_connect(loan, &conn->data_to);
+    owes = stats.send_depth > 0 || terms.peer.reads > 0;
+    conn->lent = true;
+    loan->nic->counts.loans_lent++;
+    session->sink->lent(session->ctx, &terms);
+    loan_lend(loan->machine, &terms.checkpoint, owes ? loan->nic->now_ns : 0);
+}
+
+static void probe(const struct nic_loan *loan)
+{
+    uint8_t packet[VIP_WIRE_CM_BYTES_MAX];
+    size_t bytes = cm_loan_probe(loan->nic->cm, loan->conn->local_id, loan->nonce, packet);
+
+    if (bytes > 0)
+        nic_loan_sock_send(loan, &loan->conn->to, packet, bytes);
+}
+
+/* The program's words, or the peer's counts, contradict what vipd knows: the connection ends. */
+static void contradiction(struct nic_loan *loan, const char *why)
+{
+    loan->closes = true;
+    loan->close = (struct eng_close){.why = why};
+    loan->tell = true;
+    /* The checkpoint is still not possible, so the other actions do not matter. */
+    if (loan_over(loan->machine, loan->nic->now_ns) & LOAN_DO_SHUT)
+        nic_loan_shut(loan);
+}
+
+/* The connection ends because of the loan, and the peer must know it. */
+static void ended(struct nic_loan *loan)
+{
+    if (loan->conn->lent)
+        loan_taken(loan->machine); /* vipd does not have the checkpoint, and will never want it */
+    loan->conn->lent = false;
+    if (loan->closes)
+        return;
+    loan->closes = loan->tell = true;
+    loan->close.transport = loan_why_ended(loan->machine) == LOAN_END_SILENT;
+    loan->close.why = loan->close.transport
+                          ? "the peer did not answer the request to move the connection"
+                          : "the program did not leave its loan";
+}
+
+/* Do the actions in the order of enum loan_do. Returns false if one of them has failed. */
+static bool do_all(struct nic_loan *loan, uint32_t todo)
+{
+    const struct cm_loan_terms *ours = todo & LOAN_DO_ANSWER ? &loan->answer : &loan->offer;
+
+    if (todo & (LOAN_DO_WATCH | LOAN_DO_UNWATCH))
+        loan->watched = (todo & LOAN_DO_WATCH) != 0;
+    if (todo & LOAN_DO_SHUT)
+        nic_loan_shut(loan);
+    if (todo & LOAN_DO_TAKE && !take(loan)) {
+        contradiction(loan, "the checkpoint of the program's loan is not possible");
+        return false;
+    }
+    if (loan_state(loan->machine) == LOAN_ENDED)
+        return true;
+    if (todo & LOAN_DO_PAUSE)
+        eng_vi_pause(loan->conn->session->eng, loan->conn->vi);
+    if (todo & LOAN_DO_ANSWER)
+        answer(loan);
+    if (todo & LOAN_DO_GO_ON && !go_on(loan, ours)) {
+        contradiction(loan, "the counts of the other end contradict those of this end");
+        return false;
+    }
+    if (todo & LOAN_DO_LEND)
+        lend(loan, ours);
+    if (todo & LOAN_DO_OFFER)
+        offer(loan);
+    if (todo & LOAN_DO_PROBE)
+        probe(loan);
+    return true;
+}
+
+/* After an input: which sockets and timers does vipd look at from now on? */
+static void settle(struct nic_loan *loan)
+{
+    enum loan_state state = loan_state(loan->machine);
+    bool active = state == LOAN_ENDED || loan_deadline(loan->machine) != LOAN_NEVER;
+
+    loan->state = state;
+    if (loan->sock >= 0)
+        nic_loan_hear(loan, state == LOAN_ASKED || loan->watched);
+    if (active && nic_list_empty(&loan->link))
+        nic_list_add_tail(&loan->nic->loans, &loan->link);
+    else if (!active)
+        nic_list_del(&loan->link);
+    loan->nic->loans_over |= state == LOAN_ENDED;
+}
+
+static void back_count(const struct nic_loan *loan)
+{
+    struct nic_counts *counts = &loan->nic->counts;
+
+    switch (loan_why_back(loan->machine)) {
+    case LOAN_BACK_DATA:
+        counts->loans_back_data++;
+        break;
+    case LOAN_BACK_TIMER:
+        counts->loans_back_timer++;
+        break;
+    case LOAN_BACK_PEER:
+        counts->loans_back_peer++;
+        break;
+    case LOAN_BACK_GONE:
+        counts->loans_back_gone++;
+        break;
+    case LOAN_BACK_NONE:
+    case LOAN_BACK_RESTART:
+    case LOAN_BACK_OVER:
+        break;
+    }
+}
+
+/* Do the actions that follow from an input. */
+static void follow(struct nic_loan *loan, uint32_t todo)
+{
+    enum loan_state before = loan->state; /* before the input */
+    struct nic_session *charged;
+
+    if (before == LOAN_LENT && (loan_state(loan->machine) != LOAN_LENT || todo & LOAN_DO_TAKE))
+        back_count(loan);
+    charged = nic_share_switch(loan->nic, loan->conn->session);
+    (void)do_all(loan, todo);
+    if (before != LOAN_ENDED && loan_state(loan->machine) == LOAN_ENDED)
+        ended(loan);
+    settle(loan);
+    nic_share_switch(loan->nic, charged);
+}
+
+/* ---- the peer -------------------------------------------------------------------------- */
+
+/* An established connection whose peer sends messages about loans; NULL: none has this id. */
+static struct nic_conn *lendable(const struct nic *nic, uint64_t local_id)
+{
+    struct nic_conn *conn = nic_conn_find(nic, local_id);
+
+    return conn && conn->state == NIC_CONN_ESTABLISHED ? conn : NULL;
+}
+
+void nic_op_loan_offered(void *ctx, uint64_t local_id, const struct cm_loan_terms *theirs)
+{
+    struct nic *nic = ctx;
+    struct nic_conn *conn = lendable(nic, local_id);
+    struct nic_loan *loan = conn ? loan_of(conn) : NULL;
+    enum loan_verdict verdict;
+    uint32_t todo;
+
+    if (!loan)
+        return; /* the peer repeats its request */
+    verdict = loan_peer_asks(loan->machine, theirs->number, nic->now_ns, &todo);
+    if (verdict == LOAN_TAKEN) {
+        loan->theirs = *theirs;
+        loan->answers = 0;
+    }
+    if (verdict == LOAN_AGAIN && loan->answers == theirs->number)
+        (void)cm_loan_agree(nic->cm, local_id, loan->answers, &loan->answer, nic->now_ns);
+    follow(loan, todo);
+}
+
+void nic_op_loan_agreed(void *ctx, uint64_t local_id, uint32_t offered,
+                        const struct cm_loan_terms *theirs)
+{
+    struct nic *nic = ctx;
+    struct nic_conn *conn = lendable(nic, local_id);
+    struct nic_loan *loan = conn ? conn->loan : NULL;
+    uint32_t todo;
+
+    if (!loan)
+        return;
+    /* A peer that knows these messages sends to any address of the loan that the probe has used. */
+    todo = loan_peer_agreed(loan->machine, offered, theirs->number, true, nic->now_ns);
+    if (!todo)
+        return;
+    loan->theirs = *theirs;
+    follow(loan, todo);
+}
+
+/* ---- the program ----------------------------------------------------------------------- */
+
+int nic_session_set_loans(struct nic_session *session, const struct vip_loan_part *parts)
+{
+    if (session->loan_parts)
+        return -EBUSY;
+    session->loan_parts = parts;
+    return 0;
+}
+
+bool nic_session_has_loans(const struct nic_session *session)
+{
+    return session->loan_parts != NULL;
+}
+
+/* Why this connection cannot be lent; NULL: it can. */
+static const char *conn_fault(const struct nic_session *session, const struct nic_vi *vi)
+{
+    const struct nic_conn *conn = vi->conn;
+    struct registry_usage usage;
+
+    if (session->nic->loan_fd < 0)
+        return "this NIC lends no connections";
+    if (!session->loan_parts || !session->recv_base)
+        return "the session has no memory for loans, or no table of receives";
+    if (!conn || conn->state != NIC_CONN_ESTABLISHED)
+        return "the VI is not connected";
+    if (conn->loop || vi->had_ring)
+        return "the other end is, or was, on this host";
+    if (!(conn->features & VIP_FEATURE_LOAN))
+        return "the vipd of one end does not know loans, or does not allow them";
+    registry_usage(session->registry, &usage);
+    if (usage.staged > 0)
+        return "the session has staged memory";
+    return NULL;
+}
+
+/* Give the VI its part. Returns what is wrong with the part; NULL: nothing. */
+static const char *part_take(struct nic_loan *loan, uint32_t part)
+{
+    struct nic_session *session = loan->conn->session;
+    const struct vip_loan_part *wanted = &session->loan_parts[part];
+    struct nic_vi *vi = vi_of(loan);
+    struct loan_look look;
+
+    if (vi->loan_part)
+        return vi->loan_part == wanted ? NULL : "the VI has another part of the memory for loans";
+    loan_words_look(&wanted->owner, &look);
+    if (look.inside || look.app_number)
+        return "the owner's words in the part are not zero";
+    if (!nic_sends_begin(session, loan->conn->vi, part))
+        return "another VI has this part of the memory for loans";
+    machine_begin(loan);
+    return NULL;
+}
+
+static enum vip_rc refuse(struct nic *nic, enum vip_rc rc, char *why, size_t why_bytes,
+                          const char *what, const char *text)
+{
+    nic->counts.loans_refused++;
+    snprintf(why, why_bytes, "%s%s", what, text);
+    return rc;
+}
+
+enum vip_rc nic_loan_ask(struct nic_session *session, uint32_t number, uint32_t part, int *sock,
+                         uint64_t now_ns, char *why, size_t why_bytes)
+{
+    struct nic *nic = session->nic;
+    struct nic_vi *vi = nic_vi_get(session, number);
+    struct nic_loan *loan;
+    struct loan_look look;
+    const char *fault;
+    uint32_t todo;
+
+    nic->now_ns = now_ns;
+    if (!vi || part >= VIP_LOANS_MAX)
+        return refuse(nic, VIP_RC_INVALID_PARAMETER, why, why_bytes, "no such VI or part", "");
+    fault = conn_fault(session, vi);
+    if (fault)
+        return refuse(nic, VIP_RC_INVALID_STATE, why, why_bytes, fault, "");
+    fault = nic_loan_sock_fault(nic, vi->conn, *sock);
+    if (fault)
+        return refuse(nic, VIP_RC_INVALID_PARAMETER, why, why_bytes, "the socket ", fault);
+    loan = loan_of(vi->conn);
+    if (!loan)
+        return refuse(nic, VIP_RC_ERROR_RESOURCE, why, why_bytes, "no memory for a loan", "");
+    if (loan_state(loan->machine) != LOAN_HOME)
+        return refuse(nic, VIP_RC_INVALID_STATE, why, why_bytes, "the VI is on loan, or moves", "");
+    fault = part_take(loan, part);
+    if (fault)
+        return refuse(nic, VIP_RC_INVALID_STATE, why, why_bytes, fault, "");
+    loan_words_look(&vi->loan_part->owner, &look);
+    loan->beat = look.app_beat;
+    todo = loan_polls(loan->machine, now_ns);
+    if (!todo)
+        return refuse(nic, VIP_RC_ERROR_RESOURCE, why, why_bytes,
+                      "vipd does not lend this connection now", "");
+    VIP_ASSERT(loan->sock < 0);
+    loan->sock = *sock;
+    *sock = -1;
+    (void)nic_loan_sock_host(loan, &loan->host); /* the checks have read the same address */
+    loan->nonce = nic_random(nic) | 1;
+    follow(loan, todo);
+    return VIP_RC_SUCCESS;
+}
+
+enum vip_rc nic_loan_give_back(struct nic_session *session, uint32_t number, uint64_t now_ns)
+{
+    struct nic_vi *vi = nic_vi_get(session, number);
+    struct nic_loan *loan = vi && vi->conn ? vi->conn->loan : NULL;
+
+    session->nic->now_ns = now_ns;
+    if (!vi)
+        return VIP_RC_INVALID_PARAMETER;
+    if (loan)
+        follow(loan, loan_owner_gone(loan->machine, now_ns));
+    return VIP_RC_SUCCESS;
+}
+
+void nic_session_rung(struct nic_session *session, uint64_t now_ns)
+{
+    session->nic->now_ns = now_ns;
+    for (unsigned i = 0; i < VIP_LOANS_MAX; i++) {
+        const struct nic_vi *vi =
+            session->loan_vi[i] ? &session->vis[session->loan_vi[i] - 1] : NULL;
+        struct nic_loan *loan = vi && vi->conn ? vi->conn->loan : NULL;
+
+        if (loan)
+            follow(loan, loan_rung(loan->machine, now_ns));
+    }
+}
+
+/* ---- the end, and other lives ---------------------------------------------------------- */
+
+bool nic_loan_over(struct nic_conn *conn, const struct eng_close *close, bool died)
+{
+    struct nic_loan *loan = conn->loan;
+    struct nic *nic = conn->session->nic;
+
+    if (!loan || loan_state(loan->machine) == LOAN_ENDED)
+        return true;
+    if (!loan->closes && close) {
+        loan->closes = true;
+        loan->close = *close;
+    }
+    if (!died)
+        follow(loan, loan_over(loan->machine, nic->now_ns));
+    if (loan_state(loan->machine) == LOAN_ENDED)
+        return true;
+    if (close)
+        return false;
+    follow(loan, loan_owner_died(loan->machine));
+    return true;
+}
+
+bool nic_loan_away(struct nic_conn *conn)
+{
+    struct nic_loan *loan = conn->loan;
+
+    if (loan)
+        follow(loan, loan_owner_gone(loan->machine, loan->nic->now_ns));
+    return !conn->lent;
+}
+
+bool nic_loan_rebind(struct nic_conn *conn)
+{
+    struct nic_loan *loan = conn->loan;
+
+    if (!loan)
+        return true;
+    if (conn->lent || loan_state(loan->machine) == LOAN_ENDED)
+        return false;
+    nic_loan_shut(loan);
+    loan->watched = false;
+    machine_begin(loan);
+    settle(loan);
+    return true;
+}
+
+/* ---- turns ----------------------------------------------------------------------------- */
+
+/* Read the answer to a probe. */
+static void answer_look(struct nic_loan *loan)
+{
+    uint8_t packet[VIP_WIRE_CM_BYTES_MAX];
+    struct nic *nic = loan->nic;
+    struct loan_look look;
+
+    for (unsigned i = 0; i < PROBE_ANSWERS; i++) {
+        size_t bytes = nic_loan_sock_recv(loan, packet, sizeof(packet));
+
+        if (bytes == 0)
+            return;
+        if (!cm_loan_probed(nic->cm, loan->conn->local_id, loan->nonce, packet, bytes))
+            continue;
+        /* A program that still polls increases its beat. */
+        loan_words_look(&vi_of(loan)->loan_part->owner, &look);
+        if (look.app_beat != loan->beat)
+            (void)loan_polls(loan->machine, nic->now_ns);
+        follow(loan, loan_probed(loan->machine, nic->now_ns));
+        return;
+    }
+}
+
+bool nic_loans_look(struct nic *nic)
+{
+    struct epoll_event event;
+    unsigned looked = 0;
+
+    /* One socket at a time: work for one loan may end another one. */
+    for (; looked < LOOK_SOCKETS && epoll_wait(nic->loan_fd, &event, 1, 0) == 1; looked++) {
+        struct nic_loan *loan = event.data.ptr;
+
+        if (loan->state == LOAN_ASKED)
+            answer_look(loan);
+        else
+            follow(loan, loan_data_waits(loan->machine, nic->now_ns));
+    }
+    return looked > 0;
+}
+
+/* A loan whose timer has expired; NULL: there is none. */
+static struct nic_loan *expired(const struct nic *nic)
+{
+    for (const struct nic_list *item = nic->loans.next; item != &nic->loans; item = item->next) {
+        struct nic_loan *loan = NIC_ITEM(item, struct nic_loan, link);
+
+        if (loan_deadline(loan->machine) <= nic->now_ns)
+            return loan;
+    }
+    return NULL;
+}
+
+bool nic_loans_run(struct nic *nic)
+{
+    struct nic_loan *loan;
+    bool did = false;
+
+    while (!nic->meter.over && (loan = expired(nic)) != NULL) {
+        follow(loan, loan_tick(loan->machine, nic->now_ns));
+        nic_share_worked(nic, NIC_CM_UNITS);
+        did = true;
+    }
+    return did;
+}
+
+uint64_t nic_loans_deadline(const struct nic *nic)
+{
+    uint64_t at_ns = UINT64_MAX;
+
+    for (const struct nic_list *item = nic->loans.next; item != &nic->loans; item = item->next) {
+        const struct nic_loan *loan = NIC_ITEM(item, struct nic_loan, link);
+
+        if (loan_deadline(loan->machine) < at_ns)
+            at_ns = loan_deadline(loan->machine);
+    }
+    return at_ns;
+}
+
+struct nic_conn *nic_loans_ended(struct nic *nic)
+{
+    if (!nic->loans_over)
+        return NULL;
+    for (const struct nic_list *item = nic->loans.next; item != &nic->loans; item = item->next) {
+        const struct nic_loan *loan = NIC_ITEM(item, struct nic_loan, link);
+
+        if (loan_state(loan->machine) == LOAN_ENDED)
+            return loan->conn;
+    }
+    nic->loans_over = false;
+    return NULL;
+}

@@ -1,0 +1,52 @@
+/*
+ * Loans of a NIC, for vipd/client. A loan is the data path of one connection that its program runs
+ * instead of vipd (vipd/engine/loan.h). This header adds to vipd/nic/nic.h.
+ *
+ * Owns: the requests of a program for a loan, and what vipd needs to serve loans. Does not own: who
+ * gets a loan and when it ends (vipd/engine/loan.c), messages between the ends (vipd/engine/cm_loan.c).
+ * Threads: as nic.h.
+ */
+#ifndef VIPD_NIC_LOAN_H
+#define VIPD_NIC_LOAN_H
+
+#include "proto/loan.h"
+#include "vipd/nic/nic.h"
+
+/* The binding of a connection that is now on loan. The program's engine goes on with it. */
+struct nic_loan_terms {
+    uint16_t vi;
+    uint32_t generation;    /* of the VI */
+    uint32_t number;        /* of the loan: the owner enters the loan with this number only */
+    uint32_t receive;       /* number in the table of the receive descriptor that completes next */
+    struct eng_conn conn;   /* ids are data ids; `path` and `local` are not used */
+    struct vip_counts peer; /* counts of the other end */
+    struct link_addr to;    /* where the peer's engine runs; the socket is connected to it */
+    struct vip_loan_checkpoint checkpoint; /* at which the loan begins */
+};
+
+/* parts: the caller's mapping of VIP_LOANS_BYTES, which the program writes and the session uses
+ * from now on. Outcomes: 0; -EBUSY: the session has parts already. */
+int nic_session_set_loans(struct nic_session *session, const struct vip_loan_part *parts);
+bool nic_session_has_loans(const struct nic_session *session);
+
+/*
+ * The program polls VI `vi`, and offers a socket and part `part` for a loan. *sock: the socket, not
+ * trusted; after SUCCESS the NIC owns it, and *sock is -1. SUCCESS: vipd tries the loan, and
+ * sink.lent follows if it succeeds; INVALID_PARAMETER (no such VI or part; the socket does not
+ * fit); INVALID_STATE (this connection cannot be lent, or it is on loan, or the part is in use);
+ * ERROR_RESOURCE (not now: the program may ask again later). `why` explains a failure.
+ */
+enum vip_rc nic_loan_ask(struct nic_session *session, uint32_t vi, uint32_t part, int *sock,
+                         uint64_t now_ns, char *why, size_t why_bytes);
+/* The program gives its loan back, or does not want one any more. The loan ends when the owner is
+ * outside. SUCCESS, also without a loan; INVALID_PARAMETER (no such VI). */
+enum vip_rc nic_loan_give_back(struct nic_session *session, uint32_t vi, uint64_t now_ns);
+
+/* The program has rung the bell. The owner of a loan may have a timer that vipd does not know. */
+void nic_session_rung(struct nic_session *session, uint64_t now_ns);
+
+/* Descriptor that becomes readable when a socket of a loan needs a turn; -1: this NIC does not
+ * lend. */
+int nic_loan_fd(const struct nic *nic);
+
+#endif
