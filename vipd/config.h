@@ -104,7 +104,7 @@ struct vipd_config {
     char open_group[VIPD_GROUP_BYTES];
     char admin_group[VIPD_GROUP_BYTES];
     bool autostart; /* only libvipl uses this value; see libvipl/autostart.c */
-    bool direct;
+    bool direct, loan;
     bool stats_latency, stats_vi_latency;
     char stats_group[VIPD_GROUP_BYTES];
     uint64_t stats_interval_ns;

@@ -60,6 +60,7 @@ void settle_nic_config(struct vipd *vipd, const struct vipd_nic_config *from,
     ret->cm.peer_dead_ns = config->peer_dead_ns;
     ret->cm.outlive_ns = config->outlive_ns;
     ret->more = config->outlive_ns > 0 ? VIP_FEATURE_REBIND : 0;
+    ret->more |= config->loan ? VIP_FEATURE_LOAN : 0;
     ret->cm.verify_all = true;
 }
 

@@ -93,6 +93,15 @@ const struct config_key config_keys[] = {
      "runs, they pass vipd. For programs that open the NIC, and connections made, from now on; "
      "VIPL_DIRECT=0 in a program's environment leaves that program out."},
 
+    {"engine", "loan", CONFIG_LOAN, RESTART, 0, AT(loan), 0, 0, "no",
+     "Lend the data path of a connection to its program while the program polls: messages then "
+     "need "
+     "no "
+     "hand-over to vipd. no: vipd runs every data path. auto: lend a connection to a program that "
+     "asks, if "
+     "both hosts allow it, both NICs have plain udp over IPv4, and packets reach the program's own "
+     "port."},
+
     {"reliability", "peer_dead", CONFIG_DURATION, LIVE, 0, AT(peer_dead_ns), 10 * MS, 3600 * SEC,
      "10s",
      "A peer host that is silent for this long, and has not answered four questions, is dead; its "
@@ -377,6 +386,8 @@ static const char *unit_word(enum config_type type)
         return "yes or no";
     case CONFIG_WAIT:
         return "adaptive, spin or block";
+    case CONFIG_LOAN:
+        return "no or auto";
     case CONFIG_CONGESTION:
         return "delay, cubic or fixed";
     case CONFIG_LEVEL:
@@ -463,6 +474,8 @@ static const char *word_of(const struct config_key *key, const void *base)
     switch (key->type) {
     case CONFIG_BOOL:
         return *(const bool *)at ? "yes" : "no";
+    case CONFIG_LOAN:
+        return *(const bool *)at ? "auto" : "no";
     case CONFIG_WAIT:
         return wait_word(*(const enum vipd_wait *)at);
     case CONFIG_CONGESTION:

@@ -91,6 +91,16 @@ static bool set_number(const struct config_value *value, const struct config_key
     return true;
 }
 
+static void set_loan(const struct config_value *value, bool *ret)
+{
+    if (strcmp(value->text, "auto") == 0)
+        *ret = true;
+    else if (strcmp(value->text, "no") == 0)
+        *ret = false;
+    else
+        config_value_bad(value, "want no or auto");
+}
+
 static void set_congestion(const struct config_value *value, uint32_t *ret)
 {
     if (strcmp(value->text, "delay") == 0)
@@ -226,6 +236,9 @@ void config_value_set(const struct config_value *value, const struct config_key 
     case CONFIG_BOOL:
         if (vipd_parse_bool(value->text, to) < 0)
             config_value_bad(value, "want yes or no");
+        break;
+    case CONFIG_LOAN:
+        set_loan(value, to);
         break;
     case CONFIG_WAIT:
         set_wait(value, to);

@@ -30,6 +30,7 @@
 #include "proto/assert.h"
 #include "vipd/fair_lock.h"
 #include "vipd/turn_gap.h"
+#include "vipd/nic/loan.h"
 #include "vipd/nic/nic.h"
 #include "vipd/poll_gap.h"
 
@@ -77,7 +78,7 @@ struct vipd_loop {
     struct gap gap;
     unsigned nic_count;
     struct nic *nics[VIPD_NICS_MAX];
-    struct vipd_watch *nic_watch[VIPD_NICS_MAX];
+    struct vipd_watch *nic_watch[VIPD_NICS_MAX], *loan_watch[VIPD_NICS_MAX];
     struct vipd_loop_stats stats;
     uint64_t told_turns; /* stats.turns at the last call of vipd_host_alive */
 
@@ -394,18 +395,23 @@ void vipd_host_free(struct vipd_loop *loop)
     loop_free(loop);
 }
 
+/* Let a descriptor of a NIC end a sleep; -1: there is none. false: no memory. */
+static bool nic_watch_fd(struct vipd_loop *loop, int fd, struct vipd_watch **ret)
+{
+    if (fd < 0)
+        return true;
+    *ret = vipd_watch_new(loop, fd, VIPD_READ, on_nic_fd, loop);
+    return *ret != NULL;
+}
+
 int vipd_host_add_nic(struct vipd_loop *loop, struct nic *nic, struct vipd_loop **ret)
 {
     if (loop->worker_count > 0)
         loop = loop->workers[loop->next_worker++ % loop->worker_count];
     VIP_ASSERT(loop->nic_count < VIPD_NICS_MAX);
-    if (nic_fd(nic) >= 0) {
-        struct vipd_watch *watch = vipd_watch_new(loop, nic_fd(nic), VIPD_READ, on_nic_fd, loop);
-
-        if (!watch)
-            return -ENOMEM;
-        loop->nic_watch[loop->nic_count] = watch;
-    }
+    if (!nic_watch_fd(loop, nic_fd(nic), &loop->nic_watch[loop->nic_count]) ||
+        !nic_watch_fd(loop, nic_loan_fd(nic), &loop->loan_watch[loop->nic_count]))
+        return -ENOMEM;
     loop->nics[loop->nic_count++] = nic;
     *ret = loop;
     return 0;
@@ -413,9 +419,11 @@ int vipd_host_add_nic(struct vipd_loop *loop, struct nic *nic, struct vipd_loop 
 
 void vipd_host_drop_nics(struct vipd_loop *loop)
 {
-    for (unsigned i = 0; i < loop->nic_count; i++) {
+    for (unsigned i = 0; i < VIPD_NICS_MAX; i++) {
         vipd_watch_free(loop->nic_watch[i]);
         loop->nic_watch[i] = NULL;
+        vipd_watch_free(loop->loan_watch[i]);
+        loop->loan_watch[i] = NULL;
     }
     loop->nic_count = 0;
     for (unsigned i = 0; i < loop->worker_count; i++)

@@ -38,6 +38,8 @@ struct client_event {
     uint8_t bytes[];
 };
 
+#define SESSION_MAPS 4 /* mappings of a session that are not in its registry */
+
 /* A NIC opened by an application. */
 struct session {
     uint64_t id;
@@ -47,8 +49,10 @@ struct session {
     const struct nic_layout *layout; /* layout of the two segments */
     void *app_base, *vipd_base;      /* the two segments; NULL if not mapped */
     void *recv_base; /* table of receive descriptors (proto/direct.h); NULL: the library has none */
-    uint32_t guard[3]; /* entries of app_base, vipd_base, recv_base in the table of guard.h */
-    struct taken_file *taken[3]; /* files of app_base, vipd_base, recv_base */
+    void *loan_base; /* memory for loans (proto/loan.h); NULL: the program has brought none */
+    /* Entries in the table of guard.h, and files: of app_base, vipd_base, recv_base, loan_base. */
+    uint32_t guard[SESSION_MAPS];
+    struct taken_file *taken[SESSION_MAPS];
     int segment;          /* file of vipd_base; while it is open, vipd holds the file's lock */
     bool claimed;         /* the program opened the NIC in an earlier life of vipd */
     uint64_t past_epoch;  /* the epoch of the life that used the segment before; 0: none */

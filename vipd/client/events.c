@@ -13,6 +13,7 @@
 
 #include "proto/assert.h"
 #include "vipd/client/internal.h"
+#include "vipd/nic/loan.h"
 #include "vipd/ticket.h"
 
 #define PLACED_PER_CALL 64 /* largest number of PlaceDone messages of one client in a row */
@@ -354,6 +355,37 @@ static void on_rebound(void *ctx, uint16_t vi, const char *why)
     return_ended(client->vipd, why);
 }
 
+static void on_lent(void *ctx, const struct nic_loan_terms *terms)
+{
+    Vip__Lent lent = VIP__LENT__INIT;
+    Vip__Event event = VIP__EVENT__INIT;
+    struct nic_loan_terms copy = *terms; /* protobuf-c has no const */
+
+    lent.has_vi = lent.has_generation = lent.has_number = lent.has_receive = true;
+    lent.vi = copy.vi;
+    lent.generation = copy.generation;
+    lent.number = copy.number;
+    lent.receive = copy.receive;
+    lent.has_local_id = lent.has_remote_id = lent.has_local_epoch = lent.has_remote_epoch = true;
+    lent.local_id = copy.conn.local_id;
+    lent.remote_id = copy.conn.remote_id;
+    lent.local_epoch = copy.conn.local_epoch;
+    lent.remote_epoch = copy.conn.remote_epoch;
+    lent.has_packet_bytes = lent.has_window_bytes = lent.has_features = true;
+    lent.packet_bytes = copy.conn.packet_bytes;
+    lent.window_bytes = copy.conn.window_bytes;
+    lent.features = copy.conn.features;
+    lent.has_host = lent.has_peer_done = true;
+    lent.host.len = copy.to.len;
+    lent.host.data = copy.to.bytes;
+    lent.peer_done = copy.peer.done;
+    lent.n_peer_reads = copy.peer.reads;
+    lent.peer_reads = copy.peer.read;
+    event.body_case = VIP__EVENT__BODY_LENT;
+    event.lent = &lent;
+    send_event(ctx, &event);
+}
+
 static void on_broken(void *ctx)
 {
     client_end(ctx, CLIENT_END_RING, NULL);
@@ -376,6 +408,7 @@ const struct nic_sink client_sink = {
     .fetch = on_fetch,
     .direct = on_direct,
     .rebound = on_rebound,
+    .lent = on_lent,
 };
 
 /* ---- messages from the application ------------------------------------------------------- */

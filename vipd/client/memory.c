@@ -40,7 +40,7 @@ static uint64_t taken_by_session(const struct session *session)
 {
     uint64_t bytes = registry_taken(session->registry);
 
-    for (unsigned i = 0; i < 3; i++)
+    for (unsigned i = 0; i < SESSION_MAPS; i++)
         bytes += taken_file_bytes(session->taken[i]);
     return bytes;
 }

@@ -19,10 +19,12 @@
 #include <unistd.h>
 
 #include "proto/direct.h"
+#include "proto/loan.h"
 #include "proto/probe.h"
 #include "proto/ring.h"
 #include "proto/shm3.h"
 #include "vipd/client/internal.h"
+#include "vipd/nic/loan.h"
 #include "vipd/names.h"
 #include "vipd/nic/share.h"
 #include "vipd/registry/guard.h"
@@ -69,6 +71,8 @@ static void on_doorbell(void *ctx, unsigned events)
      */
     if (preadv2(client->session->doorbell, &iov, 1, -1, RWF_NOWAIT) < 0 && errno != EAGAIN)
         client_end(client, CLIENT_END_INTERNAL, "the doorbell cannot be read");
+    if (client->session->loan_base)
+        nic_session_rung(client->session->nic_session, client_now_ns(client));
 }
 
 static void on_event_sock(void *ctx, unsigned events)
@@ -135,19 +139,20 @@ bool session_end(struct client *client, bool died, unsigned *ends)
      * client->session. */
     client->session = NULL;
     segment_closed(session);
-    for (unsigned i = 0; i < 3; i++)
+    for (unsigned i = 0; i < SESSION_MAPS; i++)
         guard_remove(session->guard[i]);
     if (session->registry)
         registry_free(session->registry);
     vipd_watch_free(session->doorbell_watch);
     vipd_watch_free(session->event_watch);
     events_drop(session);
-    for (unsigned i = 0; i < 3; i++)
+    for (unsigned i = 0; i < SESSION_MAPS; i++)
         taken_put(client->vipd->taken, session->taken[i]);
     undertaker_unmap(undertaker, client->uid, session->app_base, session->layout->app_bytes, NULL);
     undertaker_unmap(undertaker, client->uid, session->vipd_base, session->layout->vipd_bytes,
                      NULL);
     undertaker_unmap(undertaker, client->uid, session->recv_base, VIP_RECV_BYTES, NULL);
+    undertaker_unmap(undertaker, client->uid, session->loan_base, VIP_LOANS_BYTES, NULL);
     if (session->segment >= 0)
         close(session->segment);
     if (session->doorbell >= 0)
