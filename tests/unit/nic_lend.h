@@ -28,6 +28,7 @@ struct end {
     void *table; /* of receives */
     struct vip_loan_part *parts;
     struct rig_mem out, in;
+    int out_fd, in_fd;        /* files of this memory */
     uint32_t receives, sends; /* number of posted descriptors */
     uint32_t got, sent;       /* number of completed descriptors */
     struct vip_sq_slot send[MESSAGES];
@@ -348,6 +349,8 @@ RIG void step(void)
 {
     rig_step();
     for (unsigned i = 0; i < 2; i++) {
+        if (!ends[i].app)
+            continue; /* its vipd is away */
         if (ends[i].asked && ends[i].parts)
             ends[i].parts[0].owner.beat++;
         if (ends[i].polls)
@@ -461,6 +464,37 @@ RIG void nic_begin_udp(unsigned host)
     rig_nic_link(host, link);
 }
 
+RIG int memory_new(struct rig_mem *ret)
+{
+    int fd = rig_memfd(MESSAGES * SLOT);
+    void *at = mmap(NULL, MESSAGES * SLOT, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    assert_true(at != MAP_FAILED);
+    *ret = (struct rig_mem){.at = at, .bytes = MESSAGES * SLOT};
+    return fd;
+}
+
+/* Register the memory of a program, or in a new session register it again with the same handles. */
+RIG void memory_add(struct end *end)
+{
+    struct rig_mem *all[] = {&end->out, &end->in};
+    int fds[] = {end->out_fd, end->in_fd};
+    char why[128] = "";
+
+    for (unsigned i = 0; i < 2; i++) {
+        struct registry_region region = {
+            .addr = (uintptr_t)all[i]->at, .bytes = all[i]->bytes, .kind = REGISTRY_SHARED};
+        struct registry *registry = end->app->registry;
+        int fd = dup(fds[i]);
+        uint32_t handle = all[i]->handle;
+
+        assert_int_equal(
+            handle ? registry_restore(registry, &region, fd, handle, why, sizeof(why))
+                   : registry_add(registry, &region, fd, &all[i]->handle, why, sizeof(why)),
+            VIP_RC_SUCCESS);
+    }
+}
+
 RIG void end_begin(unsigned host)
 {
     struct end *end = &ends[host];
@@ -472,8 +506,9 @@ RIG void end_begin(unsigned host)
     assert_int_equal(nic_session_set_receives(end->app->session, end->table), 0);
     assert_int_equal(nic_session_set_loans(end->app->session, end->parts), 0);
     assert_int_equal(nic_session_set_loans(end->app->session, end->parts), -EBUSY);
-    end->out = rig_mem(end->app, MESSAGES * SLOT, REGISTRY_SHARED);
-    end->in = rig_mem(end->app, MESSAGES * SLOT, REGISTRY_SHARED);
+    end->out_fd = memory_new(&end->out);
+    end->in_fd = memory_new(&end->in);
+    memory_add(end);
     end->vi = rig_vi(end->app, VIP_LVL_DELIVERY);
     loan_owner_init(&end->owner, &end->parts[0].owner, words_of(end));
 }
@@ -504,6 +539,8 @@ RIG void end_free(struct end *end)
         close(end->sock);
     rig_mem_free(&end->out);
     rig_mem_free(&end->in);
+    close(end->out_fd);
+    close(end->in_fd);
 }
 
 RIG int finish(void **state)

@@ -3,6 +3,7 @@
  * programs are those of nic_lend.h.
  */
 #include "unit/nic_lend.h"
+#include "vipd/nic/outlive.h"
 
 /* Send a message in both directions through vipd or through loans, and wait for all completions. */
 static void exchange(void)
@@ -465,6 +466,126 @@ static void test_sever(void **state)
     assert_int_equal(rig_wait_event(ends[1].app, 'e').code, VIP_EC_CONN_LOST);
 }
 
+/* ---- other lives of vipd --------------------------------------------------------------- */
+
+/* The vipd of this end stops, and the next one goes on. Returns whether the connection can go on. */
+static bool restart(struct end *end)
+{
+    struct nic_vi_checkpoint past;
+    struct nic *nic = rig_nics[end->host];
+    bool goes_on = nic_session_stay(end->app->session) == 1;
+    char why[128] = "";
+
+    assert_true(nic_vi_checkpoint(end->app->session, end->vi, &past));
+    assert_int_equal(past.connected, goes_on);
+    collect(end);
+    rig_app_end(end->app, false);
+    end->app = NULL;
+    nic_leave(nic, 10 * RIG_SECOND, rig_now);
+    nic_close(nic, rig_now);
+    rig_nics[end->host] = NULL;
+    end->terms.number = 0;
+    run(5 * MS);
+
+    rig_life++;
+    nic_begin_udp(end->host);
+    end->app = rig_app(rig_nics[end->host]);
+    assert_int_equal(nic_session_set_receives(end->app->session, end->table), 0);
+    assert_int_equal(nic_session_set_loans(end->app->session, end->parts), 0);
+    memset(&end->parts[0].owner, 0, sizeof(end->parts[0].owner));
+    if (!goes_on)
+        return false;
+    memory_add(end);
+    past.recv_base = end->got;
+    assert_int_equal(nic_vi_restore(end->app->session, &past, rig_now, why, sizeof(why)),
+                     VIP_RC_SUCCESS);
+    end->app->vi_gen[end->vi] = past.generation;
+    loan_owner_init(&end->owner, &end->parts[0].owner, words_of(end));
+    for (uint32_t k = end->sent; k != end->sends; k++)
+        vip_sq_write(vip_app_sq(end->app->app), end->app->sq_position++, &end->send[k]);
+    assert_int_equal(
+        nic_vi_rebind(end->app->session, end->vi, RIG_SECOND, rig_now, why, sizeof(why)),
+        VIP_RC_SUCCESS);
+    return true;
+}
+
+/* The vipd of the other end begins another life, while the owner polls. */
+static void test_peer_restarts(void **state)
+{
+    struct end *end = &ends[0];
+
+    lend_to(end);
+    end->polls = true;
+    exchange();
+    post_to_table(end);
+    assert_true(restart(&ends[1]));
+    UNTIL(count(0, "conns_rebound") == 1, 100 * MS);
+    assert_int_equal(count(0, "loans_back_gone"), 1);
+    check_home();
+    /* The numbers of both ends still fit. */
+    run(1000 * MS);
+    lend_to(end);
+    end->polls = true;
+    exchange();
+    assert_int_equal(nic_loan_give_back(end->app->session, end->vi, rig_now), VIP_RC_SUCCESS);
+    check_home();
+    lend_to(&ends[1]);
+    ends[1].polls = true;
+    exchange();
+}
+
+/* The vipd of a loan stops: it takes the loan back first, and the next vipd goes on. */
+static void test_own_vipd_restarts(void **state)
+{
+    struct end *end = &ends[0];
+
+    lend_to(end);
+    end->polls = true;
+    exchange();
+    end->polls = false;
+    post_to_table(end);
+    assert_true(restart(end));
+    check_home();
+}
+
+/* The owner is inside when its vipd stops, or when the vipd of the other end comes back. */
+static void test_restart_inside(void **state)
+{
+    struct end *end = &ends[0];
+
+    lend_to(end);
+    end->polls = true;
+    exchange();
+    end->polls = false;
+    assert_true(loan_enter(&end->owner, end->terms.number));
+    assert_true(restart(&ends[1]));
+    assert_int_equal(rig_wait_event(end->app, 'e').code, VIP_EC_CONN_LOST);
+    assert_false(is_out(end));
+    finish(state);
+
+    begin(state);
+    lend_to(end);
+    assert_true(loan_enter(&end->owner, end->terms.number));
+    assert_false(restart(end));
+    assert_int_equal(rig_wait_event(ends[1].app, 'e').code, VIP_EC_CONN_LOST);
+}
+
+/* vipd is killed while a loan is out: the next life does not go on with this connection. */
+static void test_killed(void **state)
+{
+    struct nic_vi_checkpoint past;
+
+    for (unsigned out = 0; out < 2; out++) {
+        if (out)
+            lend_to(&ends[0]);
+        assert_true(nic_vi_identify(ends[0].app->session, ends[0].vi, &past));
+        past.connected = true;
+        nic_vi_recover(ends[0].app->vipd, &past);
+        assert_int_equal(past.connected, !out);
+        assert_int_equal(past.lost, out);
+    }
+}
+
 #define LOAN_TEST(name) cmocka_unit_test_setup_teardown(name, begin, finish)
 
 int main(void)
@@ -479,6 +600,8 @@ int main(void)
         LOAN_TEST(test_stays_inside),   LOAN_TEST(test_old_ids),
         LOAN_TEST(test_disconnect),     LOAN_TEST(test_peer_closes),
         LOAN_TEST(test_death),          LOAN_TEST(test_sever),
+        LOAN_TEST(test_peer_restarts),  LOAN_TEST(test_own_vipd_restarts),
+        LOAN_TEST(test_restart_inside), LOAN_TEST(test_killed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
