@@ -104,7 +104,7 @@ struct vipd_config {
     char open_group[VIPD_GROUP_BYTES];
     char admin_group[VIPD_GROUP_BYTES];
     bool autostart; /* only libvipl uses this value; see libvipl/autostart.c */
-    bool direct, loan;
+    bool direct;
     bool stats_latency, stats_vi_latency;
     char stats_group[VIPD_GROUP_BYTES];
     uint64_t stats_interval_ns;
@@ -116,6 +116,7 @@ struct vipd_config {
     uint64_t spin_ns;
     char cpus[CPUS_TEXT_BYTES]; /* processors that vipd runs on; empty = all allowed ones */
     uint64_t threads; /* threads that drive NICs; 1 = one thread does everything; 0 = auto */
+    uint64_t loan;    /* 0 = no, 1 = auto */
 
     /* [reliability]; the other keys of this section are in the member `engine` */
     uint64_t keepalive_ns;

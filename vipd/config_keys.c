@@ -475,7 +475,7 @@ static const char *word_of(const struct config_key *key, const void *base)
     case CONFIG_BOOL:
         return *(const bool *)at ? "yes" : "no";
     case CONFIG_LOAN:
-        return *(const bool *)at ? "auto" : "no";
+        return *(const uint64_t *)at ? "auto" : "no";
     case CONFIG_WAIT:
         return wait_word(*(const enum vipd_wait *)at);
     case CONFIG_CONGESTION:

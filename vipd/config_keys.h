@@ -23,7 +23,7 @@ enum config_type {
     CONFIG_COUNT32,    /* uint32_t */
     CONFIG_MODE,       /* uint64_t */
     CONFIG_BOOL,
-    CONFIG_LOAN, /* bool, "auto" = true */
+    CONFIG_LOAN, /* uint64_t, "no" = 0, "auto" = 1 */
     CONFIG_WAIT,
     CONFIG_CONGESTION, /* uint32_t */
     CONFIG_LEVEL,

@@ -91,12 +91,12 @@ static bool set_number(const struct config_value *value, const struct config_key
     return true;
 }
 
-static void set_loan(const struct config_value *value, bool *ret)
+static void set_loan(const struct config_value *value, uint64_t *ret)
 {
     if (strcmp(value->text, "auto") == 0)
-        *ret = true;
+        *ret = 1;
     else if (strcmp(value->text, "no") == 0)
-        *ret = false;
+        *ret = 0;
     else
         config_value_bad(value, "want no or auto");
 }

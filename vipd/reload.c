@@ -191,7 +191,8 @@ static int keep_restart_keys(struct vipd_config *config, const struct vipd_confi
             continue;
         /* `bytes` fits only these types: two of them are texts, the others are numbers. */
         VIP_ASSERT(key->type == CONFIG_MODE || key->type == CONFIG_THREADS ||
-                   key->type == CONFIG_CPUS || key->type == CONFIG_USER);
+                   key->type == CONFIG_LOAN || key->type == CONFIG_CPUS ||
+                   key->type == CONFIG_USER);
         if (memcmp(value, kept, bytes) != 0)
             config->origin[k] = (struct vipd_origin){.file = VIPD_FILE_BEFORE};
         memcpy(value, kept, bytes);

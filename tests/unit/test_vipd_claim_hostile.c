@@ -67,6 +67,7 @@ static void pair_words(char *base, unsigned vi)
     head->ring_mute = dice(16) ? 0 : number();
     head->ring_vipd = 5 + (uint32_t)dice(3);
     head->commit.received = received[vi];
+    head->loan.taken = head->loan.lent; /* no loan is out */
 }
 
 static int hostile_ring(void)
@@ -125,6 +126,7 @@ static int hostile_segment(unsigned vi)
         vip_vipd_vi(base, vi)->state = VIP_VIST_CONNECTED;
         vip_vipd_vi(base, vi)->ring = VIP_RING_NONE;
         vip_vipd_vi(base, vi)->ended = 0;
+        vip_vipd_vi(base, vi)->loan.taken = vip_vipd_vi(base, vi)->loan.lent;
     }
     if (pair) {
         pair_words(base, vi);

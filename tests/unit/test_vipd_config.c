@@ -91,6 +91,7 @@ static void test_values(void **state)
                                       "[engine]\n"
                                       "wait = block\n"
                                       "spin = 1.5ms\n"
+                                      "loan = auto\n"
                                       "turn_bytes = 1M\n"
                                       "[names]\n"
                                       "b = 127.0.0.2\n"
@@ -128,6 +129,7 @@ static void test_values(void **state)
     assert_int_equal(config->log_level, VIPD_LOG_DEBUG);
     assert_int_equal(config->wait, VIPD_WAIT_BLOCK);
     assert_int_equal(config->spin_ns, 1500000);
+    assert_int_equal(config->loan, 1);
     assert_int_equal(config->engine.turn_bytes, 1048576);
     assert_int_equal(config->peer_dead_ns, 1500000000);
     assert_int_equal(config->keepalive_ns, 300000000);
@@ -386,6 +388,7 @@ static void test_faults_of_values(void **state)
     bad("[daemon]\nlog_level = loud\n",
         "2: log_level = loud: want error, warning, info or debug\n");
     bad("[engine]\nwait = never\n", "2: wait = never: want adaptive, spin or block\n");
+    bad("[engine]\nloan = yes\n", "2: loan = yes: want no or auto\n");
     bad("[reliability]\ncongestion = reno\n", "2: congestion = reno: want delay, cubic or fixed\n");
     bad("[engine]\nspin = 50\n",
         "2: spin = 50: want a time with unit, such as 50us, 1.5ms or 4s\n");

@@ -245,13 +245,33 @@ static void test_show_summary(void **state)
     close(sock);
 }
 
+/* A vipd with `loan = no` refuses a request for a loan, and the session goes on. */
+static void test_no_loans(void **state)
+{
+    struct app app = open_app("vip0");
+    Vip__LoanRequest loan = VIP__LOAN_REQUEST__INIT;
+    Vip__Request request = VIP__REQUEST__INIT;
+    int sock = socket(AF_INET, SOCK_DGRAM, 0);
+    Vip__Reply *reply;
+
+    (void)state;
+    request.body_case = VIP__REQUEST__BODY_LOAN;
+    request.loan = &loan;
+    reply = ask(app.sock, &request, &sock, 1);
+    assert_int_equal(reply->code, VIP_RC_ERROR_NOT_SUPPORTED);
+    assert_non_null(strstr(reply->reason, "[engine] loan"));
+    vip__reply__free_unpacked(reply, NULL);
+    close(sock);
+    close_app(&app);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_request_has_a_row), cmocka_unit_test(test_vi_attributes),
         cmocka_unit_test(test_memory_quota),           cmocka_unit_test(test_vi_quota),
         cmocka_unit_test(test_connect_addresses),      cmocka_unit_test(test_show),
-        cmocka_unit_test(test_show_summary),
+        cmocka_unit_test(test_show_summary),           cmocka_unit_test(test_no_loans),
     };
 
     return cmocka_run_group_tests_name("vipd_requests", tests, start_daemon, stop_daemon);
