@@ -31,7 +31,7 @@ struct end {
     int out_fd, in_fd;        /* files of this memory */
     uint32_t receives, sends; /* number of posted descriptors */
     uint32_t got, sent;       /* number of completed descriptors */
-    struct vip_sq_slot send[MESSAGES];
+    struct vip_sq_slot send[MESSAGES], recv[MESSAGES];
     bool failed[2]; /* per queue: a descriptor has completed with an error */
     /* The loan. */
     int sock;
@@ -118,19 +118,22 @@ RIG void own_fetch_posts(void *ctx)
 {
 }
 
+/* Give the owner's engine a descriptor of one segment. */
+RIG void own_post(struct end *end, const struct vip_sq_slot *slot)
+{
+    struct path_parts parts = {.seg_count = 1, .segs = {slot->seg[0]}};
+    struct eng_post post = path_post(slot, &parts);
+
+    post.vi = 0;
+    eng_post(end->eng, &post, rig_now);
+}
+
 RIG void own_fetch_receives(void *ctx, uint16_t vi, bool all)
 {
     struct end *end = ctx;
-    uint32_t left = VIP_SQ_SLOTS;
-    struct path_parts parts;
-    struct eng_post post;
 
-    if (end->receive == end->receives)
-        return;
-    assert_true(path_receive(end->table, end->vi, end->app->vi_gen[end->vi], end->receive++, &left,
-                             &parts, &post));
-    post.vi = 0;
-    eng_post(end->eng, &post, rig_now);
+    if (end->receive != end->receives)
+        own_post(end, &end->recv[end->receive++]);
 }
 
 RIG struct vip_shm_seg *own_segs(void *ctx, unsigned count)
@@ -170,15 +173,8 @@ RIG void owner_drop(struct end *end)
 
 RIG void take_sends(struct end *end)
 {
-    struct path_parts parts;
-    struct eng_post post;
-
-    for (; end->next_send != end->sends; end->next_send++) {
-        assert_true(path_send(&end->parts[0], end->vi, end->app->vi_gen[end->vi], end->next_send,
-                              &parts, &post));
-        post.vi = 0;
-        eng_post(end->eng, &post, rig_now);
-    }
+    for (; end->next_send != end->sends; end->next_send++)
+        own_post(end, &end->send[end->next_send]);
 }
 
 /* The program enters a loan for the first time. */
@@ -381,15 +377,16 @@ RIG void run(uint64_t ns)
 
 RIG void post_recv(struct end *end)
 {
-    struct vip_sq_slot slot = {.vi = end->vi,
-                               .kind = VIP_SQ_RECV,
-                               .seg_count = 1,
-                               .length = SLOT,
-                               .vi_gen = end->app->vi_gen[end->vi]};
+    struct vip_sq_slot *slot = &end->recv[end->receives];
 
     assert_true(end->receives < MESSAGES);
-    slot.seg[0] = rig_seg(&end->in, end->receives * SLOT, SLOT);
-    vip_recv_write(end->table, end->vi, end->receives++, &slot);
+    *slot = (struct vip_sq_slot){.vi = end->vi,
+                                 .kind = VIP_SQ_RECV,
+                                 .seg_count = 1,
+                                 .length = SLOT,
+                                 .vi_gen = end->app->vi_gen[end->vi]};
+    slot->seg[0] = rig_seg(&end->in, end->receives * SLOT, SLOT);
+    vip_recv_write(end->table, end->vi, end->receives++, slot);
 }
 
 /* The next send of this end, not posted yet. */

@@ -4,6 +4,7 @@
  */
 #include "unit/nic_lend.h"
 #include "vipd/nic/outlive.h"
+#include "vipd/nic/see.h"
 
 /* Send a message in both directions through vipd or through loans, and wait for all completions. */
 static void exchange(void)
@@ -270,6 +271,10 @@ static void test_wrong_sockets(void **state)
     close(sock);
 }
 
+static void see_nothing(void *ctx, const struct nic_seen *seen)
+{
+}
+
 static void test_wrong_requests(void **state)
 {
     struct end *end = &ends[0];
@@ -283,6 +288,12 @@ static void test_wrong_requests(void **state)
     end->parts[0].owner.number = 7;
     refused(end, end->vi, 0, sock, VIP_RC_INVALID_STATE, "not zero");
     end->parts[0].owner.number = 0;
+    end->parts[0].posted = 1;
+    refused(end, end->vi, 0, sock, VIP_RC_INVALID_STATE, "not zero");
+    end->parts[0].posted = 0;
+    nic_look_on(rig_nics[0], see_nothing, NULL);
+    refused(end, end->vi, 0, sock, VIP_RC_INVALID_STATE, "capture");
+    nic_look_on(rig_nics[0], NULL, NULL);
     staged = rig_mem(end->app, 4096, REGISTRY_STAGED);
     refused(end, end->vi, 0, sock, VIP_RC_INVALID_STATE, "staged");
     assert_int_equal(registry_remove(end->app->registry, staged.handle, (uintptr_t)staged.at),
@@ -291,6 +302,11 @@ static void test_wrong_requests(void **state)
     lend_to(end);
     refused(end, end->vi, 0, sock, VIP_RC_INVALID_STATE, "on loan");
     close(sock);
+    /* A capture that begins ends the loan, because it would not see the packets. */
+    nic_look_on(rig_nics[0], see_nothing, NULL);
+    assert_false(is_out(end));
+    check_home();
+    nic_look_on(rig_nics[0], NULL, NULL);
 }
 
 /* ---- what a hostile program can do ----------------------------------------------------- */
@@ -548,10 +564,24 @@ static void test_own_vipd_restarts(void **state)
     check_home();
 }
 
+/* The next vipd does not lend: the connection goes on, and stays at home. */
+static void test_next_vipd_does_not_lend(void **state)
+{
+    rig_more = VIP_FEATURE_REBIND;
+    assert_true(restart(&ends[1]));
+    check_home();
+    assert_int_equal(ask_loan(&ends[1]), VIP_RC_INVALID_STATE);
+    assert_int_equal(ask_loan(&ends[0]), VIP_RC_SUCCESS);
+    run(100 * MS); /* the probe has no answer */
+    assert_int_equal(count(0, "loans_lent"), 0);
+    check_home();
+}
+
 /* The owner is inside when its vipd stops, or when the vipd of the other end comes back. */
 static void test_restart_inside(void **state)
 {
     struct end *end = &ends[0];
+    struct rig_event event;
 
     lend_to(end);
     end->polls = true;
@@ -559,7 +589,12 @@ static void test_restart_inside(void **state)
     end->polls = false;
     assert_true(loan_enter(&end->owner, end->terms.number));
     assert_true(restart(&ends[1]));
-    assert_int_equal(rig_wait_event(end->app, 'e').code, VIP_EC_CONN_LOST);
+    run(100 * MS);
+    assert_int_equal(count(0, "conns_rebound"), 0);
+    assert_false(rig_event(end->app, 'e', &event));
+    (void)owner_leave(end);
+    UNTIL(rig_event(end->app, 'e', &event), 5 * MS);
+    assert_int_equal(event.code, VIP_EC_CONN_LOST);
     assert_false(is_out(end));
     finish(state);
 
@@ -591,17 +626,29 @@ static void test_killed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LOAN_TEST(test_out_and_home),   LOAN_TEST(test_data_waits),
-        LOAN_TEST(test_timer),          LOAN_TEST(test_sends_in_the_table),
-        LOAN_TEST(test_never_entered),  LOAN_TEST(test_both_ends),
-        LOAN_TEST(test_both_at_once),   LOAN_TEST(test_no_answer),
-        LOAN_TEST(test_pause),          LOAN_TEST(test_wrong_sockets),
-        LOAN_TEST(test_wrong_requests), LOAN_TEST(test_impossible_checkpoint),
-        LOAN_TEST(test_stays_inside),   LOAN_TEST(test_old_ids),
-        LOAN_TEST(test_disconnect),     LOAN_TEST(test_peer_closes),
-        LOAN_TEST(test_death),          LOAN_TEST(test_sever),
-        LOAN_TEST(test_peer_restarts),  LOAN_TEST(test_own_vipd_restarts),
-        LOAN_TEST(test_restart_inside), LOAN_TEST(test_killed),
+        LOAN_TEST(test_out_and_home),
+        LOAN_TEST(test_data_waits),
+        LOAN_TEST(test_timer),
+        LOAN_TEST(test_sends_in_the_table),
+        LOAN_TEST(test_never_entered),
+        LOAN_TEST(test_both_ends),
+        LOAN_TEST(test_both_at_once),
+        LOAN_TEST(test_no_answer),
+        LOAN_TEST(test_pause),
+        LOAN_TEST(test_wrong_sockets),
+        LOAN_TEST(test_wrong_requests),
+        LOAN_TEST(test_impossible_checkpoint),
+        LOAN_TEST(test_stays_inside),
+        LOAN_TEST(test_old_ids),
+        LOAN_TEST(test_disconnect),
+        LOAN_TEST(test_peer_closes),
+        LOAN_TEST(test_death),
+        LOAN_TEST(test_sever),
+        LOAN_TEST(test_peer_restarts),
+        LOAN_TEST(test_own_vipd_restarts),
+        LOAN_TEST(test_next_vipd_does_not_lend),
+        LOAN_TEST(test_restart_inside),
+        LOAN_TEST(test_killed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -247,7 +247,6 @@ enum vip_rc nic_vi_disconnect(struct nic_session *session, uint32_t number, uint
     nic_begin(session, now_ns);
     if (vi->conn)
         (void)nic_loan_over(vi->conn, NULL, false);
-    nic_sends_end(session, (uint16_t)number);
     eng_vi_disconnect(session->eng, (uint16_t)number, &ops_done);
     nic_direct_asked(vi); /* the program's requests were for this connection only */
     if (vi->conn) {

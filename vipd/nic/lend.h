@@ -88,6 +88,8 @@ bool nic_loan_over(struct nic_conn *conn, const struct eng_close *close, bool di
  * engine is in vipd. */
 bool nic_loan_away(struct nic_conn *conn);
 bool nic_loan_rebind(struct nic_conn *conn);
+/* Take all loans back, because the program's packets would not be seen. */
+void nic_loans_give_back(struct nic *nic);
 /* Look at the sockets of loans. Returns whether one of them needed work. */
 bool nic_loans_look(struct nic *nic);
 /* Handle expired timers. Returns whether there was one. */

@@ -450,6 +450,8 @@ static const char *conn_fault(const struct nic_session *session, const struct ni
         return "the other end is, or was, on this host";
     if (!(conn->features & VIP_FEATURE_LOAN))
         return "the vipd of one end does not know loans, or does not allow them";
+    if (session->nic->see)
+        return "a capture of this NIC runs";
     registry_usage(session->registry, &usage);
     if (usage.staged > 0)
         return "the session has staged memory";
@@ -467,10 +469,13 @@ static const char *part_take(struct nic_loan *loan, uint32_t part)
     if (vi->loan_part)
         return vi->loan_part == wanted ? NULL : "the VI has another part of the memory for loans";
     loan_words_look(&wanted->owner, &look);
-    if (look.inside || look.app_number)
-        return "the owner's words in the part are not zero";
     if (!nic_sends_begin(session, loan->conn->vi, part))
         return "another VI has this part of the memory for loans";
+    /* Words of an earlier connection would count for this one. */
+    if (look.inside || look.app_number || nic_sends_posted(vi)) {
+        nic_sends_end(session, loan->conn->vi);
+        return "the owner's words in the part, or `posted`, are not zero";
+    }
     machine_begin(loan);
     return NULL;
 }
@@ -513,10 +518,9 @@ enum vip_rc nic_loan_ask(struct nic_session *session, uint32_t number, uint32_t 
     loan_words_look(&vi->loan_part->owner, &look);
     loan->beat = look.app_beat;
     todo = loan_polls(loan->machine, now_ns);
-    if (!todo)
+    if (!todo || loan->sock >= 0)
         return refuse(nic, VIP_RC_ERROR_RESOURCE, why, why_bytes,
                       "vipd does not lend this connection now", "");
-    VIP_ASSERT(loan->sock < 0);
     loan->sock = *sock;
     *sock = -1;
     (void)nic_loan_sock_host(loan, &loan->host); /* the checks have read the same address */
@@ -548,6 +552,17 @@ void nic_session_rung(struct nic_session *session, uint64_t now_ns)
 
         if (loan)
             follow(loan, loan_rung(loan->machine, now_ns));
+    }
+}
+
+void nic_loans_give_back(struct nic *nic)
+{
+    for (struct nic_list *item = nic->sessions.next; item != &nic->sessions; item = item->next) {
+        struct nic_session *session = NIC_ITEM(item, struct nic_session, link);
+
+        for (unsigned i = 0; i < VIP_LOANS_MAX; i++)
+            if (session->loan_vi[i])
+                (void)nic_loan_give_back(session, session->loan_vi[i] - 1, nic->now_ns);
     }
 }
 

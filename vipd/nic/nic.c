@@ -162,6 +162,8 @@ void nic_look_on(struct nic *nic, nic_see_fn *see, void *ctx)
 {
     nic->see = see;
     nic->see_ctx = ctx;
+    if (see)
+        nic_loans_give_back(nic);
     nic_direct_watched(nic);
 }
 

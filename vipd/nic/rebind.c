@@ -86,18 +86,18 @@ bool nic_op_rebind(void *ctx, uint64_t local_id, const struct cm_conn *result,
     struct nic_conn *conn = nic_conn_find(nic, local_id);
     struct nic_session *session, *before;
     struct eng_conn args;
-    bool good;
+    bool home, good;
 
     VIP_ASSERT(conn && conn->state == NIC_CONN_ESTABLISHED);
     session = conn->session;
-    if (!nic_loan_rebind(conn))
-        return false; /* the owner is still inside its loan */
+    home = nic_loan_rebind(conn);
     before = nic_share_switch(nic, session);
     eng_vi_pause(session->eng, conn->vi);
     eng_vi_counts(session->eng, conn->vi, ours);
     conn->local_id = result->local_id;
     args = nic_conn_bind(conn, result);
-    good = nic_direct_matches(conn) &&
+    /* If the owner is still inside its loan, only the program knows how far the connection is. */
+    good = home && nic_direct_matches(conn) &&
            eng_vi_rebind(session->eng, conn->vi, &args, theirs, nic->now_ns) == 0;
     conn->rebound += good;
     nic->counts.conns_rebound += good;
@@ -218,10 +218,13 @@ static struct nic_conn *conn_restore(struct nic_session *session,
                                      const struct nic_vi_checkpoint *past, uint64_t now_ns,
                                      enum vip_rc *ret_rc, char *why, size_t why_bytes)
 {
+    uint64_t ours = nic_features(session->nic);
+    /* A connection goes on also if this vipd does not lend. */
+    uint64_t features = past->features & (ours | ~(uint64_t)VIP_FEATURE_LOAN);
     struct nic_conn *conn;
 
     *ret_rc = VIP_RC_SUCCESS;
-    if ((past->features & nic_features(session->nic)) != past->features) {
+    if ((features & ours) != features) {
         snprintf(why, why_bytes, "this vipd lacks a feature of the connection");
         *ret_rc = VIP_RC_ERROR_NOT_SUPPORTED;
         return NULL;
@@ -239,7 +242,7 @@ static struct nic_conn *conn_restore(struct nic_session *session,
     conn->remote_disc_len = past->peer_disc_len;
     conn->secret = past->secret;
     conn->asked = past->asked;
-    conn->features = past->features;
+    conn->features = features;
     return conn;
 }
 
