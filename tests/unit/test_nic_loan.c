@@ -550,6 +550,26 @@ static void test_peer_restarts(void **state)
     exchange();
 }
 
+/* The vipd of the other end begins another life before it has answered an offer. */
+static void test_peer_restarts_in_a_move(void **state)
+{
+    struct nic *peer = rig_nics[1];
+    uint64_t sent = count(0, "tx_cm");
+
+    assert_int_equal(ask_loan(&ends[0]), VIP_RC_SUCCESS);
+    step(); /* the peer answers the probe */
+    rig_nics[1] = NULL;
+    step(); /* the engine of this end pauses */
+    rig_nics[1] = peer;
+    assert_int_equal(count(0, "tx_cm"), sent + 1);
+    assert_true(restart(&ends[1]));
+    UNTIL(count(0, "conns_rebound") == 1, 100 * MS);
+    check_home();
+    rig_pass(11 * RIG_SECOND); /* no timer of the move has stayed */
+    check_home();
+    assert_int_equal(count(0, "loans_lent"), 0);
+}
+
 /* The vipd of a loan stops: it takes the loan back first, and the next vipd goes on. */
 static void test_own_vipd_restarts(void **state)
 {
@@ -645,6 +665,7 @@ int main(void)
         LOAN_TEST(test_death),
         LOAN_TEST(test_sever),
         LOAN_TEST(test_peer_restarts),
+        LOAN_TEST(test_peer_restarts_in_a_move),
         LOAN_TEST(test_own_vipd_restarts),
         LOAN_TEST(test_next_vipd_does_not_lend),
         LOAN_TEST(test_restart_inside),

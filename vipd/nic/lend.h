@@ -84,10 +84,9 @@ void nic_loan_begin(struct nic_conn *conn);
  * `close`: the owner is inside its loan, and nic_loans_ended will return the connection.
  */
 bool nic_loan_over(struct nic_conn *conn, const struct eng_close *close, bool died);
-/* The connection will be bound anew by the connection manager: end its loan. Returns whether the
- * engine is in vipd. */
-bool nic_loan_away(struct nic_conn *conn);
-bool nic_loan_rebind(struct nic_conn *conn);
+/* The connection manager will bind the connection anew: take its loan back, and forget requests
+ * that are under way. Returns whether the engine is in vipd; else the owner is inside. */
+bool nic_loan_home(struct nic_conn *conn);
 /* Take all loans back, because the program's packets would not be seen. */
 void nic_loans_give_back(struct nic *nic);
 /* Look at the sockets of loans. Returns whether one of them needed work. */

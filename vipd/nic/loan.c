@@ -105,7 +105,7 @@ static void terms_make(const struct nic_loan *loan, struct cm_loan_terms *ret)
 
 /* Give the connection the data ids and the address of a new binding. Returns the arguments for the
  * engine. */
-static struct eng_conn rebind(const struct nic_loan *loan, const struct cm_loan_terms *ours)
+static struct eng_conn bind_anew(const struct nic_loan *loan, const struct cm_loan_terms *ours)
 {
     const struct cm_loan_terms *theirs = &loan->theirs;
     struct nic_conn *conn = loan->conn;
@@ -205,7 +205,7 @@ static void offer(struct nic_loan *loan)
 static bool go_on(const struct nic_loan *loan, const struct cm_loan_terms *ours)
 {
     struct nic_conn *conn = loan->conn;
-    struct eng_conn args = rebind(loan, ours);
+    struct eng_conn args = bind_anew(loan, ours);
 
     return eng_vi_rebind(conn->session->eng, conn->vi, &args, &loan->theirs.counts,
                          loan->nic->now_ns) == 0;
@@ -225,12 +225,12 @@ static void lend(struct nic_loan *loan, const struct cm_loan_terms *ours)
     struct nic_loan_terms terms = {.vi = conn->vi,
                                    .generation = vi->generation,
                                    .number = loan_number(loan->machine),
-                                   .conn = rebind(loan, ours),
-                                   .peer = loan->theirs.counts,
-                                   .to = conn->data_to};
+                                   .conn = bind_anew(loan, ours),
+                                   .peer = loan->theirs.counts};
     struct eng_vi_stats stats;
     bool owes;
 
+    terms.to = conn->data_to;
     nic_session_fetch(session);
     nic_deferred_publish_of(session, conn->vi);
     eng_vi_stats(session->eng, conn->vi, &stats);
@@ -589,25 +589,17 @@ bool nic_loan_over(struct nic_conn *conn, const struct eng_close *close, bool di
     return true;
 }
 
-bool nic_loan_away(struct nic_conn *conn)
-{
-    struct nic_loan *loan = conn->loan;
-
-    if (loan)
-        follow(loan, loan_owner_gone(loan->machine, loan->nic->now_ns));
-    return !conn->lent;
-}
-
-bool nic_loan_rebind(struct nic_conn *conn)
+bool nic_loan_home(struct nic_conn *conn)
 {
     struct nic_loan *loan = conn->loan;
 
     if (!loan)
         return true;
-    if (conn->lent || loan_state(loan->machine) == LOAN_ENDED)
+    follow(loan, loan_owner_gone(loan->machine, loan->nic->now_ns));
+    if (conn->lent || loan->state == LOAN_ENDED)
         return false;
+    /* No answer of the peer is to come, so no timer for it may run. */
     nic_loan_shut(loan);
-    loan->watched = false;
     machine_begin(loan);
     settle(loan);
     return true;

@@ -66,7 +66,7 @@ void nic_op_away(void *ctx, uint64_t local_id)
 
     VIP_ASSERT(conn && conn->state == NIC_CONN_ESTABLISHED);
     before = nic_share_switch(nic, conn->session);
-    (void)nic_loan_away(conn);
+    (void)nic_loan_home(conn);
     eng_vi_pause(conn->session->eng, conn->vi);
     nic_share_switch(nic, before);
 }
@@ -90,7 +90,7 @@ bool nic_op_rebind(void *ctx, uint64_t local_id, const struct cm_conn *result,
 
     VIP_ASSERT(conn && conn->state == NIC_CONN_ESTABLISHED);
     session = conn->session;
-    home = nic_loan_rebind(conn);
+    home = nic_loan_home(conn);
     before = nic_share_switch(nic, session);
     eng_vi_pause(session->eng, conn->vi);
     eng_vi_counts(session->eng, conn->vi, ours);
@@ -148,7 +148,7 @@ uint32_t nic_session_stay(struct nic_session *session)
         struct nic_conn *conn = session->vis[i].used ? session->vis[i].conn : NULL;
 
         /* The next life does not go on with a loan. */
-        count += conn && nic_loan_away(conn) && nic_conn_goes_on(conn);
+        count += conn && nic_loan_home(conn) && nic_conn_goes_on(conn);
     }
     return count;
 }
