@@ -34,7 +34,7 @@ struct end {
     struct vip_sq_slot send[MESSAGES], recv[MESSAGES];
     bool failed[2]; /* per queue: a descriptor has completed with an error */
     /* The loan. */
-    int sock;
+    int sock, copy;              /* the program's socket, and vipd's descriptor of it */
     bool asked;                  /* increase the beat with each step */
     bool polls;                  /* enter the loan in each step */
     bool mute;                   /* the owner sends no packets */
@@ -287,6 +287,15 @@ RIG bool stay(struct end *end)
 
 /* ---- the program ----------------------------------------------------------------------- */
 
+RIG void sock_connect(int sock, const struct link_addr *to)
+{
+    struct sockaddr_in name = {.sin_family = AF_INET};
+
+    memcpy(&name.sin_addr, to->bytes, 4);
+    memcpy(&name.sin_port, to->bytes + 4, 2);
+    assert_int_equal(connect(sock, (struct sockaddr *)&name, sizeof(name)), 0);
+}
+
 RIG void lent(void *ctx, const struct nic_loan_terms *terms)
 {
     struct end *end = ends[0].app == ctx ? &ends[0] : &ends[1];
@@ -294,6 +303,7 @@ RIG void lent(void *ctx, const struct nic_loan_terms *terms)
     assert_int_equal(terms->vi, end->vi);
     end->terms = *terms;
     end->asked = false;
+    sock_connect(end->sock, &terms->to);
 }
 
 /* A UDP socket at the address of a host, connected to the NIC of the other host. */
@@ -306,15 +316,14 @@ RIG int sock_of(unsigned host)
     assert_true(sock >= 0);
     memcpy(&name.sin_addr, own.bytes, 4);
     assert_int_equal(bind(sock, (struct sockaddr *)&name, sizeof(name)), 0);
-    memcpy(&name.sin_addr, peer.bytes, 4);
-    memcpy(&name.sin_port, peer.bytes + 4, 2);
-    assert_int_equal(connect(sock, (struct sockaddr *)&name, sizeof(name)), 0);
+    sock_connect(sock, &peer);
     return sock;
 }
 
-/* Offer a new socket to vipd. */
+/* Offer a new socket to vipd, and send the probe. */
 RIG enum vip_rc ask_loan(struct end *end)
 {
+    struct nic_loan_probe probe;
     enum vip_rc rc;
     char why[128] = "";
     int copy;
@@ -322,12 +331,14 @@ RIG enum vip_rc ask_loan(struct end *end)
     if (end->sock >= 0)
         close(end->sock);
     end->sock = sock_of(end->host);
-    copy = dup(end->sock);
+    end->copy = copy = dup(end->sock);
     end->asked = true;
-    rc = nic_loan_ask(end->app->session, end->vi, 0, &copy, rig_now, why, sizeof(why));
+    rc = nic_loan_ask(end->app->session, end->vi, 0, &copy, rig_now, &probe, why, sizeof(why));
     assert_int_equal(rc == VIP_RC_SUCCESS, copy < 0);
     if (copy >= 0)
         close(copy);
+    else
+        assert_int_equal(send(end->sock, probe.packet, probe.bytes, 0), probe.bytes);
     return rc;
 }
 

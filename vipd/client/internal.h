@@ -14,6 +14,7 @@
 #include "vipd/client/client.h"
 #include "vipd/ctl/explain.h"
 #include "vipd/ctl/show.h"
+#include "vipd/nic/loan.h"
 #include "vipd/nic/outlive.h"
 #include "vipd/quota.h"
 
@@ -31,6 +32,7 @@ struct answer {
 #include "vipd/client/requests.def"
     struct link_addr resolved;           /* address that `resolve` points to */
     char resolved_name[LINK_NAME_BYTES]; /* name that `resolve` points to */
+    struct nic_loan_probe probe;         /* packet that `loan` points to */
     struct show_page *page;              /* answer to a show request; answer_send frees it */
     Vip__ReloadReply *reload;            /* answer_send frees it */
     struct explain *explain;             /* answer_send frees it */

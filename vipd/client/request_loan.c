@@ -50,6 +50,7 @@ void request_loan(struct client *client, const Vip__Request *request, struct vip
 {
     const Vip__LoanRequest *r = request->loan;
     struct nic_session *session = client->session->nic_session;
+    struct nic_loan_probe *probe = &answer->probe;
     enum vip_rc rc;
 
     if (nic_loan_fd(session_nic(client)) < 0) {
@@ -65,10 +66,17 @@ void request_loan(struct client *client, const Vip__Request *request, struct vip
     if (!nic_session_has_loans(session) && !map_parts(client, fds->fd[1], answer))
         return;
     rc = nic_loan_ask(session, r->vi, r->part, &fds->fd[0], vipd_loop_now(client->vipd->loop),
-                      answer->reason, sizeof(answer->reason));
+                      probe, answer->reason, sizeof(answer->reason));
     answer->reply.code = rc;
-    if (rc != VIP_RC_SUCCESS)
+    if (rc != VIP_RC_SUCCESS) {
         answer->reply.reason = answer->reason;
+        return;
+    }
+    vip__loan_reply__init(&answer->loan);
+    answer->loan.has_probe = true;
+    answer->loan.probe.data = probe->packet;
+    answer->loan.probe.len = probe->bytes;
+    answer->reply.loan = &answer->loan;
 }
 
 void request_loan_end(struct client *client, const Vip__Request *request, struct vip_fds *fds,

@@ -41,20 +41,16 @@ struct nic_loan {
 
 /* ---- loan_sock.c ---- */
 
-/* What is wrong with a socket that a program offers for this connection; NULL: nothing. */
-const char *nic_loan_sock_fault(const struct nic *nic, const struct nic_conn *conn, int sock);
+/* What is wrong with a socket that a program offers for this connection; NULL: nothing, and *ret is
+ * its address. */
+const char *nic_loan_sock_fault(const struct nic_conn *conn, int sock, struct cm_host *ret);
 /* Let data at the socket wake vipd, or not. */
 void nic_loan_hear(struct nic_loan *loan, bool hear);
-/* Shut the socket down, and close it. */
+/* Close vipd's descriptor of the socket. The program's packets have an old data id from now on, or
+ * will have one soon. */
 void nic_loan_shut(struct nic_loan *loan);
-/* Address of the socket; false: it has none. */
-bool nic_loan_sock_host(const struct nic_loan *loan, struct cm_host *ret);
 /* Bytes that the peer may have under way to the socket. */
 uint32_t nic_loan_window(const struct nic_loan *loan, uint32_t packet_bytes);
-/* Let the socket exchange packets with this address only. */
-void nic_loan_sock_connect(const struct nic_loan *loan, const struct link_addr *to);
-void nic_loan_sock_send(const struct nic_loan *loan, const struct link_addr *to,
-                        const uint8_t *packet, size_t bytes);
 /* Get one packet of the socket. Returns its bytes; 0: there is none. */
 size_t nic_loan_sock_recv(const struct nic_loan *loan, uint8_t *packet, size_t bytes);
 /* The connection ends: free its object. */

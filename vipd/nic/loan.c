@@ -240,21 +240,11 @@ static void lend(struct nic_loan *loan, const struct cm_loan_terms *ours)
         (struct vip_loan_checkpoint){.done = eng_vi_done(session->eng, conn->vi),
                                      .received = vi->position[VIP_Q_RECV],
                                      .completed = eng_vi_completed(session->eng, conn->vi)};
-    nic_loan_sock_connect(loan, &conn->data_to);
     owes = stats.send_depth > 0 || terms.peer.reads > 0;
     conn->lent = true;
     loan->nic->counts.loans_lent++;
     session->sink->lent(session->ctx, &terms);
     loan_lend(loan->machine, &terms.checkpoint, owes ? loan->nic->now_ns : 0);
-}
-
-static void probe(const struct nic_loan *loan)
-{
-    uint8_t packet[VIP_WIRE_CM_BYTES_MAX];
-    size_t bytes = cm_loan_probe(loan->nic->cm, loan->conn->local_id, loan->nonce, packet);
-
-    if (bytes > 0)
-        nic_loan_sock_send(loan, &loan->conn->to, packet, bytes);
 }
 
 /* The program's words, or the peer's counts, contradict what vipd knows: the connection ends. */
@@ -310,8 +300,7 @@ static bool do_all(struct nic_loan *loan, uint32_t todo)
         lend(loan, ours);
     if (todo & LOAN_DO_OFFER)
         offer(loan);
-    if (todo & LOAN_DO_PROBE)
-        probe(loan);
+    /* LOAN_DO_PROBE: the program sends the probe, which it has got from nic_loan_ask. */
     return true;
 }
 
@@ -442,8 +431,8 @@ static const char *conn_fault(const struct nic_session *session, const struct ni
 
     if (session->nic->loan_fd < 0)
         return "this NIC lends no connections";
-    if (!session->loan_parts || !session->recv_base)
-        return "the session has no memory for loans, or no table of receives";
+    if (!session->loan_parts || !session->recv_base || session->layout->long_only)
+        return "the session has no memory for loans, no table of receives, or an old ABI";
     if (!conn || conn->state != NIC_CONN_ESTABLISHED)
         return "the VI is not connected";
     if (conn->loop || vi->had_ring)
@@ -489,14 +478,13 @@ static enum vip_rc refuse(struct nic *nic, enum vip_rc rc, char *why, size_t why
 }
 
 enum vip_rc nic_loan_ask(struct nic_session *session, uint32_t number, uint32_t part, int *sock,
-                         uint64_t now_ns, char *why, size_t why_bytes)
+                         uint64_t now_ns, struct nic_loan_probe *ret, char *why, size_t why_bytes)
 {
     struct nic *nic = session->nic;
     struct nic_vi *vi = nic_vi_get(session, number);
     struct nic_loan *loan;
     struct loan_look look;
     const char *fault;
-    uint32_t todo;
 
     nic->now_ns = now_ns;
     if (!vi || part >= VIP_LOANS_MAX)
@@ -504,28 +492,30 @@ enum vip_rc nic_loan_ask(struct nic_session *session, uint32_t number, uint32_t 
     fault = conn_fault(session, vi);
     if (fault)
         return refuse(nic, VIP_RC_INVALID_STATE, why, why_bytes, fault, "");
-    fault = nic_loan_sock_fault(nic, vi->conn, *sock);
-    if (fault)
-        return refuse(nic, VIP_RC_INVALID_PARAMETER, why, why_bytes, "the socket ", fault);
     loan = loan_of(vi->conn);
     if (!loan)
         return refuse(nic, VIP_RC_ERROR_RESOURCE, why, why_bytes, "no memory for a loan", "");
-    if (loan_state(loan->machine) != LOAN_HOME)
+    if (loan->state != LOAN_HOME)
         return refuse(nic, VIP_RC_INVALID_STATE, why, why_bytes, "the VI is on loan, or moves", "");
     fault = part_take(loan, part);
     if (fault)
         return refuse(nic, VIP_RC_INVALID_STATE, why, why_bytes, fault, "");
     loan_words_look(&vi->loan_part->owner, &look);
     loan->beat = look.app_beat;
-    todo = loan_polls(loan->machine, now_ns);
-    if (!todo || loan->sock >= 0)
+    if (nic_session_throttled(session) || !loan_polls(loan->machine, now_ns))
         return refuse(nic, VIP_RC_ERROR_RESOURCE, why, why_bytes,
                       "vipd does not lend this connection now", "");
+    fault = nic_loan_sock_fault(vi->conn, *sock, &loan->host);
+    if (fault) {
+        nic_session_fault(session); /* the checks of a socket cost much */
+        follow(loan, loan_owner_gone(loan->machine, now_ns));
+        return refuse(nic, VIP_RC_INVALID_PARAMETER, why, why_bytes, "the socket ", fault);
+    }
     loan->sock = *sock;
     *sock = -1;
-    (void)nic_loan_sock_host(loan, &loan->host); /* the checks have read the same address */
     loan->nonce = nic_random(nic) | 1;
-    follow(loan, todo);
+    ret->bytes = cm_loan_probe(nic->cm, vi->conn->local_id, loan->nonce, ret->packet);
+    settle(loan);
     return VIP_RC_SUCCESS;
 }
 

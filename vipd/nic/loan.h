@@ -20,7 +20,7 @@ struct nic_loan_terms {
     uint32_t receive;       /* number in the table of the receive descriptor that completes next */
     struct eng_conn conn;   /* ids are data ids; `path` and `local` are not used */
     struct vip_counts peer; /* counts of the other end */
-    struct link_addr to;    /* where the peer's engine runs; the socket is connected to it */
+    struct link_addr to; /* where the peer's engine runs; the program connects its socket to it */
     struct vip_loan_checkpoint checkpoint; /* at which the loan begins */
 };
 
@@ -29,15 +29,22 @@ struct nic_loan_terms {
 int nic_session_set_loans(struct nic_session *session, const struct vip_loan_part *parts);
 bool nic_session_has_loans(const struct nic_session *session);
 
+/* A packet that the program sends by its socket to the peer's NIC, up to three times, every 20 ms,
+ * until the loan begins. bytes: its length; 0: the peer cannot be asked now. */
+struct nic_loan_probe {
+    size_t bytes;
+    uint8_t packet[VIP_WIRE_CM_BYTES_MAX];
+};
+
 /*
  * The program polls VI `vi`, and offers a socket and part `part` for a loan. *sock: the socket, not
- * trusted; after SUCCESS the NIC owns it, and *sock is -1. SUCCESS: vipd tries the loan, and
- * sink.lent follows if it succeeds; INVALID_PARAMETER (no such VI or part; the socket does not
- * fit); INVALID_STATE (this connection cannot be lent, or it is on loan, or the part is in use);
- * ERROR_RESOURCE (not now: the program may ask again later). `why` explains a failure.
+ * trusted; after SUCCESS the NIC owns it, and *sock is -1. SUCCESS: vipd tries the loan: the program
+ * sends *ret, and sink.lent follows if the loan begins; INVALID_PARAMETER (no such VI or part; the
+ * socket does not fit); INVALID_STATE (this connection cannot be lent, or it is on loan, or the part
+ * is in use); ERROR_RESOURCE (not now: the program may ask again later). `why` explains a failure.
  */
 enum vip_rc nic_loan_ask(struct nic_session *session, uint32_t vi, uint32_t part, int *sock,
-                         uint64_t now_ns, char *why, size_t why_bytes);
+                         uint64_t now_ns, struct nic_loan_probe *ret, char *why, size_t why_bytes);
 /* The program gives its loan back, or does not want one any more. The loan ends when the owner is
  * outside. SUCCESS, also without a loan; INVALID_PARAMETER (no such VI). */
 enum vip_rc nic_loan_give_back(struct nic_session *session, uint32_t vi, uint64_t now_ns);
