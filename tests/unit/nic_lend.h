@@ -17,8 +17,9 @@
 #include "vipd/path/rx.h"
 #include "vipd/path/tx.h"
 
+#define HELD     16u   /* packets that an owner can hold */
 #define SLOT     2048u /* bytes of memory for one message */
-#define MESSAGES 64u   /* messages that a test may send */
+#define MESSAGES 64u   /* most descriptors of a queue */
 
 /* A program with one VI. */
 struct end {
@@ -28,16 +29,21 @@ struct end {
     void *table; /* of receives */
     struct vip_loan_part *parts;
     struct rig_mem out, in;
-    int out_fd, in_fd;        /* files of this memory */
-    uint32_t receives, sends; /* number of posted descriptors */
-    uint32_t got, sent;       /* number of completed descriptors */
-    struct vip_sq_slot send[MESSAGES], recv[MESSAGES];
+    int out_fd, in_fd;                                 /* files of this memory */
+    uint32_t receives, sends;                          /* number of posted descriptors */
+    uint32_t got, sent;                                /* number of completed descriptors */
+    struct vip_sq_slot send[MESSAGES], recv[MESSAGES]; /* slot of descriptor k: k modulo MESSAGES */
+    unsigned loss_ppm;                                 /* of packets that the owner gets or sends */
+    struct held {
+        uint32_t len; /* 0: the slot is free */
+        uint8_t bytes[VIP_PACKET_BYTES_MAX];
+    } held[HELD];   /* packets ahead of their turn; the token is the index + 1 */
     bool failed[2]; /* per queue: a descriptor has completed with an error */
     /* The loan. */
     int sock, copy;              /* the program's socket, and vipd's descriptor of it */
+    bool wants;                  /* ask for a loan again and again */
     bool asked;                  /* increase the beat with each step */
     bool polls;                  /* enter the loan in each step */
-    bool mute;                   /* the owner sends no packets */
     struct nic_loan_terms terms; /* number 0: none */
     struct loan_owner owner;
     uint32_t begun; /* number of the loan of the present engine; 0: no engine */
@@ -96,7 +102,7 @@ RIG void completed(struct end *end, enum vip_queue queue, uint32_t status, uint3
     assert_false(end->failed[queue]);
     assert_int_equal(length, bytes_of(at));
     for (uint32_t i = 0; queue == VIP_Q_RECV && i < length; i++)
-        assert_int_equal(end->in.at[at * SLOT + i], byte_at(!end->host, at, i));
+        assert_int_equal(end->in.at[at % MESSAGES * SLOT + i], byte_at(!end->host, at, i));
 }
 
 RIG void own_complete(void *ctx, uint16_t vi, enum vip_queue queue, uint32_t status,
@@ -133,7 +139,7 @@ RIG void own_fetch_receives(void *ctx, uint16_t vi, bool all)
     struct end *end = ctx;
 
     if (end->receive != end->receives)
-        own_post(end, &end->recv[end->receive++]);
+        own_post(end, &end->recv[end->receive++ % MESSAGES]);
 }
 
 RIG struct vip_shm_seg *own_segs(void *ctx, unsigned count)
@@ -169,12 +175,14 @@ RIG void owner_drop(struct end *end)
     end->eng = NULL;
     end->vi_memory = NULL;
     end->begun = 0;
+    for (unsigned i = 0; i < HELD; i++)
+        end->held[i].len = 0;
 }
 
 RIG void take_sends(struct end *end)
 {
     for (; end->next_send != end->sends; end->next_send++)
-        own_post(end, &end->send[end->next_send]);
+        own_post(end, &end->send[end->next_send % MESSAGES]);
 }
 
 /* The program enters a loan for the first time. */
@@ -197,30 +205,56 @@ RIG void owner_begin(struct end *end)
     end->next_send = from->completed;
     /* Sends that went through the submission ring are not in the table yet. */
     for (uint32_t k = from->completed; k != end->sends; k++)
-        vip_loan_send_write(&end->parts[0], k, &end->send[k]);
+        vip_loan_send_write(&end->parts[0], k, &end->send[k % MESSAGES]);
     take_sends(end);
     assert_int_equal(eng_vi_rebind(end->eng, 0, &end->terms.conn, &end->terms.peer, rig_now), 0);
     end->begun = end->terms.number;
 }
 
-/* Returns whether the packet is a good one of this binding. */
-RIG bool owner_packet(struct end *end, const uint8_t *bytes, uint32_t len)
+/* Give the engine the held packets whose turn it is. */
+RIG void owner_replay(struct end *end)
+{
+    static struct vip_packet packet;
+    uint16_t vi;
+    uint32_t token;
+    bool feed;
+
+    while (eng_replay(end->eng, &vi, &token, &feed)) {
+        struct held *held = &end->held[token - 1];
+
+        if (feed) {
+            path_decode_again(held->bytes, held->len, &packet);
+            end->cur = held->bytes;
+            eng_rx_replay(end->eng, 0, &packet, rig_now);
+        }
+        held->len = 0;
+    }
+}
+
+/* Give the engine a packet, if it is one of this binding. */
+RIG void owner_packet(struct end *end, const uint8_t *bytes, uint32_t len)
 {
     static struct vip_packet packet;
     struct vip_header hdr;
+    uint32_t token = 0;
 
     if (path_open(bytes, len, &hdr) != VIP_WIRE_OK || hdr.kind != VIP_PKT_DATA ||
         hdr.conn_id != end->terms.conn.local_id)
-        return false;
+        return;
     assert_int_equal(hdr.dst_epoch, end->terms.conn.local_epoch);
     assert_int_equal(hdr.src_epoch, end->terms.conn.remote_epoch);
     assert_int_equal(vip_wire_get_data(bytes, len, &packet), VIP_WIRE_OK);
+    while (token < HELD && end->held[token].len)
+        token++;
+    if (token == HELD)
+        return;
     end->cur = bytes;
-    /* Without losses no packet is ahead of its turn. */
-    assert_int_not_equal(eng_rx(end->eng, 0, &packet, 1, rig_now), ENG_RX_HOLD);
-    end->cur = NULL;
+    if (eng_rx(end->eng, 0, &packet, token + 1, rig_now) == ENG_RX_HOLD) {
+        memcpy(end->held[token].bytes, bytes, len);
+        end->held[token].len = len;
+    }
     end->packets++;
-    return true;
+    owner_replay(end);
 }
 
 RIG void *own_address(void *ctx, const struct eng_access *access)
@@ -241,7 +275,7 @@ RIG void owner_send(struct end *end)
         assert_true(path_tx_resolve(&tx, own_address, end));
         path_tx_seal(&tx);
         msg.msg_iovlen = tx.iov_count;
-        if (!end->mute)
+        if (!rig_chance(end->loss_ppm))
             (void)sendmsg(end->sock, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
     }
 }
@@ -249,15 +283,18 @@ RIG void owner_send(struct end *end)
 /* The body of a stay: the owner is inside. */
 RIG void owner_work(struct end *end)
 {
-    uint8_t bytes[4096];
+    static uint8_t bytes[VIP_PACKET_BYTES_MAX];
     ssize_t len;
 
     if (end->begun != end->terms.number)
         owner_begin(end);
     while ((len = recv(end->sock, bytes, sizeof(bytes), MSG_DONTWAIT)) > 0)
-        (void)owner_packet(end, bytes, (uint32_t)len);
+        if (!rig_chance(end->loss_ppm))
+            owner_packet(end, bytes, (uint32_t)len);
     take_sends(end);
-    eng_tick(end->eng, rig_now);
+    while (eng_deadline(end->eng) <= rig_now)
+        eng_tick(end->eng, rig_now);
+    owner_replay(end);
     owner_send(end);
 }
 
@@ -388,15 +425,15 @@ RIG void run(uint64_t ns)
 
 RIG void post_recv(struct end *end)
 {
-    struct vip_sq_slot *slot = &end->recv[end->receives];
+    struct vip_sq_slot *slot = &end->recv[end->receives % MESSAGES];
 
-    assert_true(end->receives < MESSAGES);
+    assert_true(end->receives - end->got < MESSAGES);
     *slot = (struct vip_sq_slot){.vi = end->vi,
                                  .kind = VIP_SQ_RECV,
                                  .seg_count = 1,
                                  .length = SLOT,
                                  .vi_gen = end->app->vi_gen[end->vi]};
-    slot->seg[0] = rig_seg(&end->in, end->receives * SLOT, SLOT);
+    slot->seg[0] = rig_seg(&end->in, end->receives % MESSAGES * SLOT, SLOT);
     vip_recv_write(end->table, end->vi, end->receives++, slot);
 }
 
@@ -404,17 +441,18 @@ RIG void post_recv(struct end *end)
 RIG const struct vip_sq_slot *next_send(struct end *end)
 {
     uint32_t len = bytes_of(end->sends);
-    struct vip_sq_slot *slot = &end->send[end->sends];
+    uint32_t at = end->sends % MESSAGES * SLOT;
+    struct vip_sq_slot *slot = &end->send[end->sends % MESSAGES];
 
-    assert_true(end->sends < MESSAGES);
+    assert_true(end->sends - end->sent < MESSAGES);
     for (uint32_t i = 0; i < len; i++)
-        end->out.at[end->sends * SLOT + i] = byte_at(end->host, end->sends, i);
+        end->out.at[at + i] = byte_at(end->host, end->sends, i);
     *slot = (struct vip_sq_slot){.vi = end->vi,
                                  .kind = VIP_SQ_SEND,
                                  .seg_count = 1,
                                  .length = len,
                                  .vi_gen = end->app->vi_gen[end->vi]};
-    slot->seg[0] = rig_seg(&end->out, end->sends * SLOT, len);
+    slot->seg[0] = rig_seg(&end->out, at, len);
     return slot;
 }
 

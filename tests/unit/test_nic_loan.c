@@ -76,7 +76,7 @@ static void test_timer(void **state)
     lend_to(end);
     end->polls = true;
     exchange();
-    end->mute = true;
+    end->loss_ppm = 1000000;
     post_send(end);
     assert_true(stay(end));
     end->polls = false;
@@ -197,6 +197,77 @@ static void test_pause(void **state)
     run(5 * MS);
     assert_int_equal(count(0, "loans_lent"), 0);
     check_home();
+}
+
+/* ---- at random -------------------------------------------------------------------------- */
+
+/* One step of a program that does anything that libvipl may do. */
+static void act(struct end *end)
+{
+    while (end->receives - end->got < MESSAGES / 2)
+        post_recv(end);
+    if (rig_chance(200000) && end->sends - end->sent < MESSAGES / 2)
+        post_send(end);
+    if (rig_chance(10000))
+        end->polls = !end->polls;
+    if (rig_chance(5000))
+        end->wants = !end->wants;
+    if (end->wants && !is_out(end) && rig_chance(100000))
+        (void)ask_loan(end);
+    if (rig_chance(1000))
+        assert_int_equal(nic_loan_give_back(end->app->session, end->vi, rig_now), VIP_RC_SUCCESS);
+    if (rig_chance(1000))
+        end->loss_ppm = rig_chance(500000) ? 0 : 50000;
+}
+
+/* A step in which some NIC may get no time, so that everything may come late. */
+static void late_step(unsigned late_ppm)
+{
+    struct nic *nics[2] = {rig_nics[0], rig_nics[1]};
+
+    for (unsigned i = 0; i < 2; i++)
+        if (rig_chance(late_ppm))
+            rig_nics[i] = NULL;
+    if (rig_chance(1000))
+        rig_now += 300 * MS; /* nothing runs; later, an end may move again */
+    step();
+    for (unsigned i = 0; i < 2; i++)
+        rig_nics[i] = nics[i];
+}
+
+/* Both programs get and lose loans, and packets of loans are lost. All messages arrive, once, in
+ * order, with their bytes. */
+static void test_random(void **state)
+{
+    uint64_t lent = 0;
+
+    for (unsigned seed = 1; seed <= 8; seed++) {
+        if (seed > 1)
+            begin(state);
+        rig_seed = seed * 0x9e3779b97f4a7c15u;
+        for (unsigned i = 0; i < 20000; i++) {
+            act(&ends[0]);
+            act(&ends[1]);
+            late_step(seed % 2 ? 300000 : 0);
+        }
+        lent += count(0, "loans_lent") + count(1, "loans_lent");
+        for (unsigned i = 0; i < 2; i++) {
+            ends[i].polls = false;
+            ends[i].loss_ppm = 0;
+            while (ends[i].receives - ends[i].got < MESSAGES / 2)
+                post_recv(&ends[i]);
+            assert_int_equal(nic_loan_give_back(ends[i].app->session, ends[i].vi, rig_now),
+                             VIP_RC_SUCCESS);
+        }
+        UNTIL(ends[0].got == ends[1].sends && ends[1].got == ends[0].sends &&
+                  ends[0].sent == ends[0].sends && ends[1].sent == ends[1].sends,
+              3000 * MS);
+        check_home();
+        if (seed < 8)
+            finish(state);
+    }
+    print_message("%u loans\n", (unsigned)lent);
+    assert_true(lent > 100);
 }
 
 /* ---- requests that vipd refuses -------------------------------------------------------- */
@@ -518,7 +589,7 @@ static bool restart(struct end *end)
     end->app->vi_gen[end->vi] = past.generation;
     loan_owner_init(&end->owner, &end->parts[0].owner, words_of(end));
     for (uint32_t k = end->sent; k != end->sends; k++)
-        vip_sq_write(vip_app_sq(end->app->app), end->app->sq_position++, &end->send[k]);
+        vip_sq_write(vip_app_sq(end->app->app), end->app->sq_position++, &end->send[k % MESSAGES]);
     assert_int_equal(
         nic_vi_rebind(end->app->session, end->vi, RIG_SECOND, rig_now, why, sizeof(why)),
         VIP_RC_SUCCESS);
@@ -655,6 +726,7 @@ int main(void)
         LOAN_TEST(test_both_at_once),
         LOAN_TEST(test_no_answer),
         LOAN_TEST(test_pause),
+        LOAN_TEST(test_random),
         LOAN_TEST(test_wrong_sockets),
         LOAN_TEST(test_wrong_requests),
         LOAN_TEST(test_impossible_checkpoint),
