@@ -9,8 +9,11 @@
 /* Send a message in both directions through vipd or through loans, and wait for all completions. */
 static void exchange(void)
 {
-    for (unsigned i = 0; i < 2; i++)
+    for (unsigned i = 0; i < 2; i++) {
+        while (ends[i].receives - ends[i].got < 4)
+            post_recv(&ends[i]);
         post_send(&ends[i]);
+    }
     UNTIL(ends[0].got == ends[1].sends && ends[1].got == ends[0].sends &&
               ends[0].sent == ends[0].sends && ends[1].sent == ends[1].sends,
           100 * MS);
