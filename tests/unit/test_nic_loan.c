@@ -54,6 +54,22 @@ static void test_out_and_home(void **state)
     assert_int_equal(ends[0].got, 11);
 }
 
+/* All sends before the loan went by the submission ring, and the owner sends nothing: `posted` in
+ * the part is still 0. */
+static void test_owner_sends_nothing(void **state)
+{
+    struct end *end = &ends[0];
+
+    for (unsigned i = 0; i < 2; i++) {
+        exchange();
+        exchange();
+        lend_to(end);
+        assert_true(stay(end));
+        assert_int_equal(nic_loan_give_back(end->app->session, end->vi, rig_now), VIP_RC_SUCCESS);
+        check_home();
+    }
+}
+
 /* Data waits at the socket, and the owner does not come. */
 static void test_data_waits(void **state)
 {
@@ -721,6 +737,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         LOAN_TEST(test_out_and_home),
+        LOAN_TEST(test_owner_sends_nothing),
         LOAN_TEST(test_data_waits),
         LOAN_TEST(test_timer),
         LOAN_TEST(test_sends_in_the_table),

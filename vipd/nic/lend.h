@@ -58,8 +58,11 @@ void nic_loan_free(struct nic_loan *loan);
 
 /* ---- sends.c ---- */
 
-/* Number of the operation after the last send in the VI's table of sends; not trusted. */
-uint32_t nic_sends_posted(const struct nic_vi *vi);
+/* Has the program posted no send to the table of sends? Not trusted. */
+bool nic_sends_none(const struct nic_vi *vi);
+/* Number of the operation after the last send of the VI, by the submission ring or by the table of
+ * sends. The program can make it too large. */
+uint32_t nic_sends_posted(struct nic_session *session, uint16_t vi);
 /* Give the engine all sends of the VI's table that it does not have. The engine must be in vipd. */
 void nic_sends_take(struct nic_session *session, uint16_t vi);
 /* A part belongs to one VI: take it for the VI (false: another VI has it), or give it back. */

@@ -167,7 +167,7 @@ static bool take(struct nic_loan *loan)
     /* First take the sends that the program posted to the submission ring before the loan. */
     nic_begin(session, loan->nic->now_ns);
     nic_deferred_publish_of(session, number);
-    posted.sends = nic_sends_posted(vi);
+    posted.sends = nic_sends_posted(session, number);
     vip_fetch_begin();
     posted.receives =
         vip_load32_acquire(&vip_recv_head(session->recv_base, number)->posted) - loan->receive;
@@ -461,7 +461,7 @@ static const char *part_take(struct nic_loan *loan, uint32_t part)
     if (!nic_sends_begin(session, loan->conn->vi, part))
         return "another VI has this part of the memory for loans";
     /* Words of an earlier connection would count for this one. */
-    if (look.inside || look.app_number || nic_sends_posted(vi)) {
+    if (look.inside || look.app_number || !nic_sends_none(vi)) {
         nic_sends_end(session, loan->conn->vi);
         return "the owner's words in the part, or `posted`, are not zero";
     }

@@ -31,7 +31,8 @@ void nic_sends_end(struct nic_session *session, uint16_t number)
     vi->loan_part = NULL;
 }
 
-uint32_t nic_sends_posted(const struct nic_vi *vi)
+/* Number of the operation after the last send in the table; not trusted. */
+static uint32_t table_posted(const struct nic_vi *vi)
 {
     uint32_t posted;
 
@@ -52,10 +53,23 @@ static uint32_t next_send(struct nic_session *session, uint16_t number)
     return vi->send_base + vi->position[VIP_Q_SEND] + stats.send_depth;
 }
 
+bool nic_sends_none(const struct nic_vi *vi)
+{
+    return table_posted(vi) == 0;
+}
+
+uint32_t nic_sends_posted(struct nic_session *session, uint16_t number)
+{
+    uint32_t next = next_send(session, number), posted = table_posted(&session->vis[number]);
+
+    /* After sends by the submission ring, `posted` is old until the next send to the table. */
+    return (int32_t)(posted - next) > 0 ? posted : next;
+}
+
 void nic_sends_take(struct nic_session *session, uint16_t number)
 {
     const struct nic_vi *vi = &session->vis[number];
-    uint32_t next = next_send(session, number), posted = nic_sends_posted(vi);
+    uint32_t next = next_send(session, number), posted = table_posted(vi);
 
     for (unsigned i = 0; i < VIP_DESC_PER_QUEUE_MAX && (int32_t)(posted - next) > 0; i++, next++) {
         struct path_parts parts;
