@@ -25,7 +25,8 @@ GROUPS = {
     "packet": "vipd/nic/tx.c vipd/nic/rx.c vipd/nic/resolve.c vipd/path/tx. vipd/path/rx. vipd/nic/conn.c vipd/nic/source.c "
               "vipd/nic/held.c vipd/nic/kept_bytes.c vipd/nic/self.c vipd/nic/map.c proto/ vipd/link/",
     "turn": "vipd/nic/nic.c vipd/nic/session.c vipd/nic/share.c vipd/nic/vi.c vipd/nic/direct.c "
-            "vipd/nic/direct_again.c vipd/nic/wait.c vipd/nic/connect.c vipd/nic/conn_end.c vipd/nic/rebind.c "
+            "vipd/nic/direct_again.c vipd/nic/loan.c vipd/nic/loan_sock.c vipd/nic/sends.c "
+            "vipd/nic/wait.c vipd/nic/connect.c vipd/nic/conn_end.c vipd/nic/rebind.c "
             "vipd/nic/stats.c vipd/nic/see.c vipd/nic/random.c "
             "vipd/nic/list.h vipd/engine/cm vipd/engine/loan",
 }

@@ -91,7 +91,7 @@ const char *loan_state_name(enum loan_state state);
 enum loan_do {
     LOAN_DO_UNWATCH = 1 << 0, /* let the duplicate of the owner's socket wake vipd no more */
     LOAN_DO_WATCH = 1 << 1,   /* call loan_data_waits when data waits at the owner's socket */
-    LOAN_DO_SHUT = 1 << 2,    /* shut the socket down: the program cannot send by it any more */
+    LOAN_DO_SHUT = 1 << 2,    /* give the program's socket up */
     LOAN_DO_TAKE = 1 << 3,    /* call loan_take, restore the engine in vipd (paused), loan_taken */
     LOAN_DO_PAUSE = 1 << 4,   /* pause the engine in vipd */
     LOAN_DO_ANSWER = 1 << 5,  /* answer the peer's request: loan_number, loan_is_out, the counts.
@@ -99,7 +99,7 @@ enum loan_do {
     LOAN_DO_GO_ON = 1 << 6,   /* rebind the engine in vipd with the peer's counts */
     LOAN_DO_LEND = 1 << 7,    /* write the terms of the loan for the owner, then call loan_lend */
     LOAN_DO_OFFER = 1 << 8,   /* ask the peer to bind anew: loan_number, loan_is_out, the counts */
-    LOAN_DO_PROBE = 1 << 9,   /* send a probe over the program's socket */
+    LOAN_DO_PROBE = 1 << 9,   /* a probe is due over the program's socket */
     LOAN_DO_END = 1 << 10,    /* end the connection for the reason loan_why_ended */
 };
 

@@ -205,7 +205,8 @@ uint64_t nic_deadline(const struct nic *nic)
             deadline = earlier(deadline, nic_session_resumes_ns(session));
     }
     deadline = earlier(deadline, nic->link->class->deadline(nic->link));
-    deadline = earlier(deadline, nic_loans_deadline(nic));
+    if (!nic_list_empty(&nic->loans))
+        deadline = earlier(deadline, nic_loans_deadline(nic));
     if (nic->tx_retry_ns)
         deadline = earlier(deadline, nic->tx_retry_ns);
     if (nic->backlog_cqs)
@@ -463,20 +464,6 @@ static bool asks_run(struct nic *nic)
     return did;
 }
 
-/* Begin and end connections. Each step may cost much, so vipd reads the clock after each step. */
-static bool connections_run(struct nic *nic)
-{
-    bool did = nic_cm_loop_run(nic);
-
-    nic_share_switch(nic, NULL);
-    cm_behind(nic->cm, nic->link->behind);
-    while (!nic->meter.over && cm_tick(nic->cm, nic->now_ns)) {
-        nic_share_worked(nic, NIC_UNITS);
-        did = true;
-    }
-    return did;
-}
-
 /* Timers of loans, and connections that their loans have ended. */
 static bool loans_run(struct nic *nic)
 {
@@ -488,6 +475,22 @@ static bool loans_run(struct nic *nic)
         nic_share_worked(nic, NIC_UNITS);
         did = true;
     }
+    return did;
+}
+
+/* Begin and end connections. Each step may cost much, so vipd reads the clock after each step. */
+static bool connections_run(struct nic *nic)
+{
+    bool did = nic_cm_loop_run(nic);
+
+    nic_share_switch(nic, NULL);
+    cm_behind(nic->cm, nic->link->behind);
+    while (!nic->meter.over && cm_tick(nic->cm, nic->now_ns)) {
+        nic_share_worked(nic, NIC_UNITS);
+        did = true;
+    }
+    if (!nic_list_empty(&nic->loans))
+        did = loans_run(nic) || did;
     return did;
 }
 
@@ -508,7 +511,6 @@ enum stage {
     STAGE_TIMERS,
     STAGE_ASKS, /* requests that programs make through their submission rings */
     STAGE_CONNECTIONS,
-    STAGE_LOANS,
     STAGE_SEND,
     STAGE_BACKLOGS,
     STAGE_SPARES,
@@ -537,8 +539,6 @@ static bool stage_run(struct nic *nic, unsigned stage)
         return asks_run(nic);
     case STAGE_CONNECTIONS:
         return connections_run(nic);
-    case STAGE_LOANS:
-        return loans_run(nic);
     case STAGE_SEND:
         return transmit(nic);
     case STAGE_BACKLOGS:
