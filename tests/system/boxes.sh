@@ -17,6 +17,7 @@ allowed() {
     vipd/nic) echo "proto vipd/engine vipd/path vipd/registry vipd/link" ;;
     vipd/client | vipd/ctl | vipd) echo "proto vipd" ;;
     libvipl) echo "proto libvipl" ;;
+    libvipl/loan) echo "proto libvipl vipd/engine vipd/path" ;;
     tools/vipctl | tools/exporter) echo "proto tools" ;;
     tools/vipperf) echo "tools" ;;
     job) echo "" ;;
@@ -56,7 +57,7 @@ check_box() {
         '/^[[:space:]]*#[[:space:]]*include[[:space:]]*"/ { print FILENAME, $2 }' {} +)
 }
 
-for box in proto vipd/engine vipd/path vipd/registry vipd/link vipd/nic vipd/client vipd/ctl vipd libvipl \
+for box in proto vipd/engine vipd/path vipd/registry vipd/link vipd/nic vipd/client vipd/ctl vipd libvipl libvipl/loan \
     tools/vipctl tools/exporter tools/vipperf tools/amrun job am am/compat splitc/sc1 splitc/driver splitc/lib examples \
     ofi; do
     check_box "$box"

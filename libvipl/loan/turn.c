@@ -1,0 +1,284 @@
+/*
+ * One stay of the owner: packets that arrive, posted sends, timers, packets that leave. The socket
+ * never blocks: what it does not take counts as lost, and the engine repeats it.
+ */
+#include <sys/socket.h>
+
+#include "libvipl/loan/internal.h"
+#include "libvipl/spin.h"
+#include "proto/assert.h"
+#include "vipd/path/rx.h"
+
+/* Packets that a stay receives or replays, at most: the other half of the stay's packets is for
+ * sending, so that a stay can always acknowledge. */
+#define IN_MAX (LOAN_STAY_PACKETS / 2)
+
+/* Packets of a stay that the socket may refuse. Then the stay sends no more, because the next ones
+ * would also be lost. */
+#define LOST_MAX 4u
+
+/* Calls of eng_tick in one stay, at most. One handles all timers of a single VI, in most cases. */
+#define TICKS_MAX 8u
+
+/* ---- packets that arrive ---------------------------------------------------------------- */
+
+/* Is this a packet of the loan's binding? If so, it is in loan->packet; else it is counted. */
+static bool judge(struct vipl__loan *loan, const uint8_t *bytes, uint32_t len)
+{
+    const struct eng_conn *conn = &loan->terms.conn;
+    struct vipl__loan_counts *counts = &loan->counts;
+    enum vip_wire_verdict verdict;
+    struct vip_header hdr;
+
+    verdict = path_open(bytes, len, &hdr);
+    if (verdict != VIP_WIRE_OK) {
+        counts->drop[verdict]++;
+        return false;
+    }
+    if (hdr.kind != VIP_PKT_DATA) {
+        counts->drop_kind++;
+        return false;
+    }
+    if (hdr.conn_id != conn->local_id) {
+        counts->drop_conn++;
+        return false;
+    }
+    if (hdr.dst_epoch != conn->local_epoch) {
+        counts->drop_dst_epoch++;
+        return false;
+    }
+    verdict = vip_wire_get_data(bytes, len, &loan->packet);
+    if (verdict != VIP_WIRE_OK) {
+        counts->drop[verdict]++;
+        return false;
+    }
+    if (hdr.src_epoch != conn->remote_epoch) {
+        counts->drop_src_epoch++;
+        return false;
+    }
+    return true;
+}
+
+/* Replay held packets whose turn has come, while *in lets. */
+static void replay(struct vipl__loan *loan, unsigned *in)
+{
+    uint32_t token;
+    uint16_t vi;
+    bool feed;
+
+    while (eng_replay_waits(loan->eng) && *in && loan_packet(&loan->owner)) {
+        (*in)--;
+        if (!eng_replay(loan->eng, &vi, &token, &feed))
+            return;
+        if (feed) {
+            const struct vipl__held *held = vipl__held_get(&loan->helds, token);
+
+            path_decode_again(held->bytes, held->len, &loan->packet);
+            loan->cur = held->bytes;
+            eng_rx_replay(loan->eng, vi, &loan->packet, loan->now_ns);
+            loan->cur = NULL;
+            loan->counts.replayed++;
+        }
+        vipl__held_free(&loan->helds, token);
+    }
+}
+
+/* Give loan->packet to the engine. */
+static void feed_engine(struct vipl__loan *loan, const uint8_t *bytes, uint32_t len)
+{
+    struct vipl__loan_counts *counts = &loan->counts;
+    uint16_t vi = loan->terms.vi;
+    enum eng_rx_verdict verdict;
+
+    /* Without memory to hold the packet, it must be dropped before the engine acknowledges it. */
+    if ((loan->packet.hdr.frame_count > 1 || path_is_ahead(loan->eng, vi, &loan->packet)) &&
+        !vipl__held_room(&loan->helds)) {
+        counts->drop_held_full++;
+        return;
+    }
+    loan->cur = bytes;
+    verdict = eng_rx(loan->eng, vi, &loan->packet, loan->helds.free, loan->now_ns);
+    loan->cur = NULL;
+    counts->rx++;
+    switch (verdict) {
+    case ENG_RX_DONE:
+        break;
+    case ENG_RX_HOLD:
+        vipl__held_keep(&loan->helds, bytes, len);
+        counts->held++;
+        break;
+    case ENG_RX_DUPLICATE:
+        counts->duplicate++;
+        break;
+    case ENG_RX_STALE:
+        counts->stale++;
+        break;
+    case ENG_RX_FULL:
+        counts->full++;
+        break;
+    }
+}
+
+static bool receive(struct vipl__loan *loan)
+{
+    uint32_t most = loan->terms.conn.packet_bytes;
+    unsigned in = IN_MAX;
+    bool did = false;
+
+    replay(loan, &in);
+    while (in && loan_packet(&loan->owner)) {
+        ssize_t got = recv(loan->terms.sock, loan->rx, most, MSG_DONTWAIT | MSG_TRUNC);
+
+        in--;
+        /* Nothing waits, an earlier packet found no socket at the peer (ECONNREFUSED, which the
+         * socket reports once), or vipd has shut the socket down. */
+        if (got <= 0)
+            break;
+        did = true;
+        if ((size_t)got > most) {
+            loan->counts.drop_long++;
+        } else if (judge(loan, loan->rx, (uint32_t)got)) {
+            feed_engine(loan, loan->rx, (uint32_t)got);
+            replay(loan, &in);
+        }
+    }
+    return did;
+}
+
+/* ---- packets that leave ----------------------------------------------------------------- */
+
+/* Send loan->tx. False: the socket did not take it. */
+static bool transmit(struct vipl__loan *loan)
+{
+    struct msghdr message = {0};
+
+    path_tx_seal(&loan->tx);
+    message.msg_iov = loan->tx.iov;
+    message.msg_iovlen = loan->tx.iov_count;
+    return sendmsg(loan->terms.sock, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+}
+
+static bool send_packets(struct vipl__loan *loan)
+{
+    unsigned lost = 0;
+    bool did = false;
+
+    while (lost < LOST_MAX && eng_tx_ready(loan->eng) && loan_packet(&loan->owner)) {
+        if (!eng_tx_pull(loan->eng, &loan->tx.packet, loan->now_ns))
+            continue;
+        if (!path_tx_resolve(&loan->tx, vipl__loan_address, loan)) {
+            loan->counts.tx_unresolved++;
+            eng_tx_failed(loan->eng, loan->terms.vi, loan->tx.packet.op, loan->now_ns);
+            continue;
+        }
+        did = true;
+        if (transmit(loan)) {
+            loan->counts.tx++;
+        } else {
+            loan->counts.tx_lost++;
+            lost++;
+        }
+    }
+    return did;
+}
+
+/* ---- the stay --------------------------------------------------------------------------- */
+
+static void tick(struct vipl__loan *loan)
+{
+    for (unsigned i = 0; i < TICKS_MAX && eng_deadline(loan->eng) <= loan->now_ns; i++)
+        (void)eng_tick(loan->eng, loan->now_ns);
+}
+
+/* When the engine must run again; 0: when a packet or a post comes. */
+static uint64_t timer_ns(const struct vipl__loan *loan)
+{
+    uint64_t due = eng_deadline(loan->eng);
+
+    if (due < loan->now_ns || eng_tx_ready(loan->eng) || eng_replay_waits(loan->eng))
+        due = loan->now_ns;
+    return due == ENG_NEVER ? 0 : due;
+}
+
+static enum vipl__loan_stay stay(struct vipl__loan *loan)
+{
+    struct vip_loan_checkpoint checkpoint;
+    bool did;
+
+    if (loan->terms.number == 0 || !loan_enter(&loan->owner, loan->terms.number))
+        return VIPL__LOAN_OVER;
+    loan->counts.stays++;
+    did = vipl__loan_take_posts(loan, loan->now_ns);
+    did = receive(loan) || did;
+    tick(loan);
+    did = send_packets(loan) || did;
+    tick(loan); /* sends of Unreliable Delivery complete when their packets have left */
+    checkpoint =
+        (struct vip_loan_checkpoint){.done = eng_vi_done(loan->eng, loan->terms.vi),
+                                     .received = loan->received,
+                                     .completed = eng_vi_completed(loan->eng, loan->terms.vi)};
+    if (loan_leave(&loan->owner, timer_ns(loan), &checkpoint))
+        loan->host.bell(loan->host.ctx);
+    return did ? VIPL__LOAN_DID : VIPL__LOAN_IDLE;
+}
+
+/* ---- the lock --------------------------------------------------------------------------- */
+
+/*
+ * Get the lock, if it is free. A thread that posts and then does not get the lock relies on the
+ * thread that has it: that one looks for posts after it has released the lock. A full barrier lies
+ * between the post and the second attempt, and between the release and that look. So at least one
+ * of the two threads takes the post.
+ */
+static bool lock_try(struct vipl__loan *loan)
+{
+    if (__atomic_exchange_n(&loan->lock, 1, __ATOMIC_ACQUIRE) == 0)
+        return true;
+    vip_fence_sleep();
+    return __atomic_exchange_n(&loan->lock, 1, __ATOMIC_ACQUIRE) == 0;
+}
+
+/* Release the lock. Returns whether the table has sends that no stay has taken. */
+static bool lock_release(struct vipl__loan *loan)
+{
+    uint32_t sends = loan->sends;
+    bool out = loan->terms.number != 0;
+
+    vipl__spin_unlock_full(&loan->lock);
+    return out && vip_load32(&loan->host.part->posted) != sends;
+}
+
+enum vipl__loan_stay vipl__loan_turn(struct vipl__loan *loan, uint64_t now_ns)
+{
+    enum vipl__loan_stay result = VIPL__LOAN_BUSY;
+    bool more = true;
+
+    for (bool first = true; more && lock_try(loan); first = false) {
+        uint32_t before = loan->sends;
+        enum vipl__loan_stay one;
+        bool took;
+
+        if (now_ns > loan->now_ns) /* another thread may have read a later time */
+            loan->now_ns = now_ns;
+        one = stay(loan);
+        if (first || one != VIPL__LOAN_IDLE)
+            result = one;
+        /* Without the last two conditions, a wrong entry in the table would make a loop. */
+        took = loan->sends != before;
+        more = lock_release(loan) && one != VIPL__LOAN_OVER && (first || took);
+    }
+    return result;
+}
+
+void vipl__loan_lock(struct vipl__loan *loan)
+{
+    vipl__spin_lock(&loan->lock);
+}
+
+void vipl__loan_unlock(struct vipl__loan *loan)
+{
+    uint64_t now_ns = loan->now_ns;
+
+    if (lock_release(loan))
+        (void)vipl__loan_turn(loan, now_ns);
+}

@@ -1,0 +1,920 @@
+/*
+ * The owner's half of a loan: what two owners bring each other, what a stay refuses, and the
+ * checkpoint that it leaves for vipd.
+ */
+#include "unit/loan_ends.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sys/uio.h>
+
+/* ---- what arrives ----------------------------------------------------------------------- */
+
+static void sends_arrive_in_order(void **state)
+{
+    struct ends *ends = ends_new();
+
+    (void)state;
+    ends_lend(ends);
+    fill(&ends->a, 1);
+    for (unsigned i = 0; i < 3; i++) {
+        struct vip_shm_seg in[4] = {seg(&ends->b, 1000 * i, 1), seg(&ends->b, 1000 * i + 1, 0),
+                                    seg(&ends->b, 1000 * i + 1, 100 + i),
+                                    seg(&ends->b, 1000 * i + 101 + i, 400)};
+
+        post_receive(&ends->b, 4, in);
+        send_bytes(&ends->a, 2000 * i, 300 + i);
+    }
+    run(ends);
+    assert_int_equal(ends->a.dones, 3);
+    assert_int_equal(ends->b.dones, 3);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_done(&ends->a, i, VIP_Q_SEND, VIP_ST_OP_SEND, 300 + i);
+        assert_done(&ends->b, i, VIP_Q_RECV, VIP_ST_OP_RECEIVE, 300 + i);
+        assert_memory_equal(ends->b.memory + 1000 * i, ends->a.memory + 2000 * i, 300 + i);
+    }
+    assert_came(&ends->a, 0, 0, 3);
+    assert_came(&ends->b, 3, 3, 0);
+    ends_free(ends);
+}
+
+static void both_ends_send_at_once(void **state)
+{
+    struct ends *ends = ends_new();
+
+    (void)state;
+    ends_lend(ends);
+    for (unsigned i = 0; i < 100; i++) {
+        receive_bytes(&ends->a, 0, 64);
+        receive_bytes(&ends->b, 0, 64);
+        send_bytes(&ends->a, 64, i % 65);
+        send_bytes(&ends->b, 64, i % 65);
+        (void)round_of(ends);
+    }
+    run(ends);
+    assert_came(&ends->a, 100, 100, 100);
+    assert_came(&ends->b, 100, 100, 100);
+    assert_int_equal(ends->a.dones, 200);
+    ends_free(ends);
+}
+
+static void rdma_writes_consume_a_receive_only_with_immediate_data(void **state)
+{
+    struct ends *ends = ends_new();
+
+    (void)state;
+    ends_lend(ends);
+    fill(&ends->a, 2);
+    receive_bytes(&ends->b, 0, 0);
+    rdma(&ends->a, &ends->b, VIP_CTL_OP_RDMAWRITE, 100, 5000, 5000, 0);
+    run(ends);
+    assert_int_equal(ends->b.dones, 0);
+    assert_memory_equal(ends->b.memory + 5000, ends->a.memory + 100, 5000);
+    assert_came(&ends->b, 1, 0, 0);
+    assert_done(&ends->a, 0, VIP_Q_SEND, VIP_ST_OP_RDMA_WRITE, 5000);
+
+    rdma(&ends->a, &ends->b, VIP_CTL_OP_RDMAWRITE | VIP_CTL_IMMEDIATE, 200, 20000, 300, 0x1234);
+    run(ends);
+    assert_int_equal(ends->b.dones, 1);
+    assert_done(&ends->b, 0, VIP_Q_RECV, VIP_ST_OP_REMOTE_RDMA_WRITE | VIP_ST_IMMEDIATE, 300);
+    assert_int_equal(ends->b.done[0].imm, 0x1234);
+    assert_memory_equal(ends->b.memory + 20000, ends->a.memory + 200, 300);
+    assert_came(&ends->b, 2, 1, 0);
+    assert_came(&ends->a, 0, 0, 2);
+    ends_free(ends);
+}
+
+static void rdma_reads_bring_the_peers_bytes(void **state)
+{
+    struct ends *ends = ends_new();
+
+    (void)state;
+    ends_lend(ends);
+    fill(&ends->b, 3);
+    rdma(&ends->a, &ends->b, VIP_CTL_OP_RDMAREAD, 7, 4096, 30000, 0);
+    rdma(&ends->a, &ends->b, VIP_CTL_OP_RDMAREAD, 40000, 0, 1, 0);
+    run(ends);
+    assert_int_equal(ends->a.dones, 2);
+    assert_done(&ends->a, 0, VIP_Q_SEND, VIP_ST_OP_RDMA_READ, 30000);
+    assert_memory_equal(ends->a.memory + 7, ends->b.memory + 4096, 30000);
+    assert_int_equal(ends->a.memory[40000], ends->b.memory[0]);
+    assert_came(&ends->a, 0, 0, 2);
+    assert_came(&ends->b, 2, 0, 0);
+    ends_free(ends);
+}
+
+/* A message of many packets in both directions, and a long RDMA Read. Each case loses packets. */
+static void lost_packets_are_repeated(void **state)
+{
+    static const unsigned loss[] = {0, 1, 5, 20, 40};
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(loss) / sizeof(loss[0]); i++) {
+        struct ends *ends = ends_new();
+
+        ends_lend(ends);
+        fill(&ends->a, 4);
+        memset(ends->b.memory, 0, MEMORY);
+        ends->loss = loss[i];
+        receive_bytes(&ends->b, 0, 200000);
+        receive_bytes(&ends->b, 200000, 5);
+        send_bytes(&ends->a, 0, 200000);
+        send_bytes(&ends->a, 200000, 5);
+        rdma(&ends->a, &ends->b, VIP_CTL_OP_RDMAWRITE, 300000, 300000, 100000, 0);
+        rdma(&ends->b, &ends->a, VIP_CTL_OP_RDMAREAD, 500000, 500000, 100000, 0);
+        run(ends);
+        assert_memory_equal(ends->b.memory, ends->a.memory, 200005);
+        assert_memory_equal(ends->b.memory + 300000, ends->a.memory + 300000, 100000);
+        assert_memory_equal(ends->b.memory + 500000, ends->a.memory + 500000, 100000);
+        assert_came(&ends->a, 1, 0, 3);
+        assert_came(&ends->b, 3, 2, 1);
+        if (loss[i] != 0)
+            assert_true(counts_of(&ends->b).held > 0);
+        assert_int_equal(counts_of(&ends->b).held, counts_of(&ends->b).replayed);
+        ends_free(ends);
+    }
+}
+
+static void a_packet_ahead_of_its_turn_is_held(void **state)
+{
+    struct ends *ends = ends_new();
+    uint8_t first[PACKET];
+    ssize_t len;
+
+    (void)state;
+    ends_lend(ends);
+    fill(&ends->a, 5);
+    receive_bytes(&ends->b, 0, 100);
+    receive_bytes(&ends->b, 100, 100);
+    send_bytes(&ends->a, 0, 100);
+    assert_int_equal(vipl__loan_turn(ends->a.loan, ends->now_ns), VIPL__LOAN_DID);
+    len = recv(ends->b.terms.sock, first, sizeof(first), MSG_DONTWAIT);
+    assert_true(len > 0);
+    send_bytes(&ends->a, 100, 100);
+    assert_int_equal(vipl__loan_turn(ends->a.loan, ends->now_ns), VIPL__LOAN_DID);
+    assert_int_equal(vipl__loan_turn(ends->b.loan, ends->now_ns), VIPL__LOAN_DID);
+    assert_int_equal(counts_of(&ends->b).held, 1);
+    assert_came(&ends->b, 0, 0, 0);
+    assert_int_equal(ends->b.dones, 0);
+
+    assert_int_equal(send(ends->a.terms.sock, first, (size_t)len, 0), len);
+    assert_int_equal(vipl__loan_turn(ends->b.loan, ends->now_ns), VIPL__LOAN_DID);
+    assert_int_equal(counts_of(&ends->b).replayed, 1);
+    assert_came(&ends->b, 2, 2, 0);
+    assert_memory_equal(ends->b.memory, ends->a.memory, 200);
+    run(ends);
+    assert_came(&ends->a, 0, 0, 2);
+    ends_free(ends);
+}
+
+/* A stay with much to do stays short: it leaves packets for the next stay, and says when. */
+static void a_stay_handles_few_packets(void **state)
+{
+    struct ends *ends = ends_new();
+    uint8_t packet[PACKET] = {0};
+    uint64_t before;
+
+    (void)state;
+    ends_lend(ends);
+    for (unsigned i = 0; i < LOAN_STAY_PACKETS; i++)
+        assert_int_equal(send(ends->a.terms.sock, packet, 100, 0), 100);
+    assert_int_equal(vipl__loan_turn(ends->b.loan, ends->now_ns), VIPL__LOAN_DID);
+    assert_true(counts_of(&ends->b).drop[VIP_WIRE_CRC_BAD] < LOAN_STAY_PACKETS);
+    assert_int_equal(vipl__loan_turn(ends->b.loan, ends->now_ns), VIPL__LOAN_DID);
+    assert_int_equal(vipl__loan_turn(ends->b.loan, ends->now_ns), VIPL__LOAN_IDLE);
+    assert_int_equal(counts_of(&ends->b).drop[VIP_WIRE_CRC_BAD], LOAN_STAY_PACKETS);
+
+    before = counts_of(&ends->a).tx;
+    rdma(&ends->a, &ends->b, VIP_CTL_OP_RDMAWRITE, 0, 0, 1000000, 0);
+    for (unsigned i = 0; i < 200 && timer_of(&ends->a) != ends->now_ns; i++) {
+        uint64_t now;
+
+        ends->now_ns += 5 * US;
+        (void)vipl__loan_turn(ends->b.loan, ends->now_ns);
+        (void)vipl__loan_turn(ends->a.loan, ends->now_ns);
+        now = counts_of(&ends->a).tx;
+        assert_true(now - before <= LOAN_STAY_PACKETS);
+        before = now;
+    }
+    run(ends);
+    assert_came(&ends->b, 1, 0, 0);
+    ends_free(ends);
+}
+
+static void unreliable_sends_complete_when_they_have_left(void **state)
+{
+    struct ends *ends = ends_new();
+
+    (void)state;
+    ends->a.terms.attrs.level = ends->b.terms.attrs.level = VIP_LVL_UNRELIABLE;
+    ends_lend(ends);
+    receive_bytes(&ends->b, 0, 100);
+    send_bytes(&ends->a, 0, 100);
+    assert_int_equal(vipl__loan_turn(ends->a.loan, ends->now_ns), VIPL__LOAN_DID);
+    assert_done(&ends->a, 0, VIP_Q_SEND, VIP_ST_OP_SEND, 100);
+    assert_came(&ends->a, 0, 0, 1);
+    assert_int_equal(vipl__loan_turn(ends->b.loan, ends->now_ns), VIPL__LOAN_DID);
+    assert_came(&ends->b, 1, 1, 0);
+    ends_free(ends);
+}
+
+/* Another thread posts while a thread is inside: here, while a completion is reported. */
+static void *post_meanwhile(void *arg)
+{
+    struct ends *ends = arg;
+
+    send_bytes(&ends->a, 0, 20);
+    assert_int_equal(vipl__loan_turn(ends->a.loan, ends->now_ns), VIPL__LOAN_BUSY);
+    return NULL;
+}
+
+static void posts_of_other_threads_are_taken(void **state)
+{
+    struct ends *ends = ends_new();
+
+    (void)state;
+    ends_lend(ends);
+    for (unsigned i = 0; i < 2; i++)
+        receive_bytes(&ends->b, 0, 100);
+    send_bytes(&ends->a, 0, 10);
+    (void)round_of(ends);
+    ends->a.meanwhile = post_meanwhile;
+    ends->a.meanwhile_arg = ends;
+    for (unsigned i = 0; i < 100 && ends->a.dones == 0; i++)
+        (void)round_of(ends);
+    /* No further stay was needed: the same call has taken and sent it. */
+    assert_int_equal(counts_of(&ends->a).sends, 2);
+    (void)vipl__loan_turn(ends->b.loan, ends->now_ns);
+    assert_came(&ends->b, 2, 2, 0);
+    run(ends);
+    assert_came(&ends->a, 0, 0, 2);
+    ends_free(ends);
+}
+
+static void posts_behind_a_lock_are_taken(void **state)
+{
+    struct ends *ends = ends_new();
+    pthread_t thread;
+
+    (void)state;
+    ends_lend(ends);
+    receive_bytes(&ends->b, 0, 100);
+    vipl__loan_lock(ends->a.loan);
+    assert_int_equal(pthread_create(&thread, NULL, post_meanwhile, ends), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    vipl__loan_unlock(ends->a.loan);
+    assert_int_equal(counts_of(&ends->a).sends, 1);
+    (void)vipl__loan_turn(ends->b.loan, ends->now_ns);
+    assert_came(&ends->b, 1, 1, 0);
+    ends_free(ends);
+}
+
+/* Three threads post and handle packets at the same time. */
+#define POSTERS      3u
+#define POSTS_OF_ONE 300u
+
+struct posters {
+    struct ends *ends;
+    pthread_mutex_t lock; /* guards the table of sends */
+};
+
+static void *poster(void *arg)
+{
+    struct posters *posters = arg;
+    struct ends *ends = posters->ends;
+
+    for (unsigned i = 0; i < POSTS_OF_ONE; i++) {
+        pthread_mutex_lock(&posters->lock);
+        rdma(&ends->a, &ends->b, VIP_CTL_OP_RDMAWRITE, 0, 0, 8, 0);
+        pthread_mutex_unlock(&posters->lock);
+        (void)vipl__loan_turn(ends->a.loan, ends->now_ns);
+    }
+    return NULL;
+}
+
+static void threads_share_a_loan(void **state)
+{
+    struct ends *ends = ends_new();
+    struct posters posters = {.ends = ends, .lock = PTHREAD_MUTEX_INITIALIZER};
+    pthread_t thread[POSTERS];
+
+    (void)state;
+    ends_lend(ends);
+    for (unsigned i = 0; i < POSTERS; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, poster, &posters), 0);
+    for (unsigned i = 0; i < POSTERS; i++)
+        assert_int_equal(pthread_join(thread[i], NULL), 0);
+    assert_int_equal(counts_of(&ends->a).sends, POSTERS * POSTS_OF_ONE);
+    run(ends);
+    assert_came(&ends->a, 0, 0, POSTERS * POSTS_OF_ONE);
+    assert_came(&ends->b, POSTERS * POSTS_OF_ONE, 0, 0);
+    ends_free(ends);
+}
+
+/* The stay in which a timer is due sends what the timer asks for. */
+static void a_timer_that_is_due_sends_in_the_same_stay(void **state)
+{
+    struct ends *ends = ends_new();
+
+    (void)state;
+    ends_lend(ends);
+    rdma(&ends->a, &ends->b, VIP_CTL_OP_RDMAWRITE, 0, 0, 8, 0);
+    (void)vipl__loan_turn(ends->a.loan, ends->now_ns);
+    (void)vipl__loan_turn(ends->b.loan, ends->now_ns);
+    assert_int_equal(counts_of(&ends->b).tx, 0);
+    assert_true(timer_of(&ends->b) > ends->now_ns && timer_of(&ends->b) != UINT64_MAX);
+    assert_int_equal(vipl__loan_turn(ends->b.loan, timer_of(&ends->b)), VIPL__LOAN_DID);
+    assert_int_equal(counts_of(&ends->b).tx, 1);
+    assert_true(timer_of(&ends->b) == UINT64_MAX);
+    ends_free(ends);
+}
+
+/* ---- the socket ------------------------------------------------------------------------- */
+
+/* Without a peer the socket takes no packet. A stay tries a few times and does not block. */
+static void packets_that_the_socket_refuses_are_lost(void **state)
+{
+    struct ends *ends = ends_new();
+    struct sockaddr none = {.sa_family = AF_UNSPEC};
+
+    (void)state;
+    ends_lend(ends);
+    fill(&ends->a, 6);
+    rdma(&ends->a, &ends->b, VIP_CTL_OP_RDMAWRITE, 0, 0, 50000, 0);
+    assert_int_equal(connect(ends->a.terms.sock, &none, sizeof(none)), 0);
+    assert_int_equal(vipl__loan_turn(ends->a.loan, ends->now_ns), VIPL__LOAN_DID);
+    assert_int_equal(counts_of(&ends->a).tx, 0);
+    assert_in_range(counts_of(&ends->a).tx_lost, 1, 4);
+    assert_true(timer_of(&ends->a) != UINT64_MAX);
+    assert_int_equal(vipl__loan_turn(ends->b.loan, ends->now_ns), VIPL__LOAN_IDLE);
+
+    /* The socket has lost its port, too. */
+    socket_connect(ends->a.terms.sock, ends->b.terms.sock);
+    socket_connect(ends->b.terms.sock, ends->a.terms.sock);
+    run(ends);
+    assert_memory_equal(ends->b.memory, ends->a.memory, 50000);
+    assert_came(&ends->a, 0, 0, 1);
+    ends_free(ends);
+}
+
+/* vipd shuts the socket of a program down that does not leave a loan. */
+static void a_socket_that_is_shut_down_is_harmless(void **state)
+{
+    struct ends *ends = ends_new();
+
+    (void)state;
+    ends_lend(ends);
+    assert_int_equal(shutdown(ends->a.terms.sock, SHUT_RDWR), 0);
+    assert_int_equal(vipl__loan_turn(ends->a.loan, ends->now_ns), VIPL__LOAN_IDLE);
+    send_bytes(&ends->a, 0, 10);
+    assert_int_equal(vipl__loan_turn(ends->a.loan, ends->now_ns), VIPL__LOAN_DID);
+    assert_int_equal(counts_of(&ends->a).tx, 0);
+    assert_int_equal(counts_of(&ends->a).tx_lost, 1);
+    ends_free(ends);
+}
+
+/* The peer's host answers that no socket has the port: the program goes on. */
+static void a_peer_without_a_socket_is_harmless(void **state)
+{
+    struct ends *ends = ends_new();
+
+    (void)state;
+    ends_lend(ends);
+    close(ends->b.terms.sock);
+    send_bytes(&ends->a, 0, 10);
+    for (unsigned i = 0; i < 5; i++) {
+        (void)vipl__loan_turn(ends->a.loan, ends->now_ns);
+        ends->now_ns += 30 * MS;
+    }
+    assert_int_equal(ends->a.dones, 0);
+    assert_true(counts_of(&ends->a).tx >= 1);
+    ends->b.terms.sock = -1;
+    ends_free(ends);
+}
+
+/* ---- packets that are refused ----------------------------------------------------------- */
+
+static uint8_t forged[PACKET + 1];
+
+static void seal_forged(size_t len)
+{
+    struct iovec iov = {.iov_base = forged, .iov_len = len};
+
+    vip_wire_seal(&iov, 1);
+}
+
+/* Send forged[0..len-1] to the end at the other side. It must change nothing there. */
+static void refuses(struct ends *ends, size_t len, uint64_t *(*counter)(struct vipl__loan_counts *))
+{
+    struct vipl__loan_counts before = counts_of(&ends->b), after;
+    struct vip_loan_checkpoint was = checkpoint_of(&ends->b), is;
+
+    assert_int_equal(send(ends->a.terms.sock, forged, len, 0), len);
+    assert_int_equal(vipl__loan_turn(ends->b.loan, ends->now_ns), VIPL__LOAN_DID);
+    after = counts_of(&ends->b);
+    is = checkpoint_of(&ends->b);
+    assert_int_equal(*counter(&after), *counter(&before) + 1);
+    assert_int_equal(after.rx, before.rx);
+    assert_int_equal(after.tx, before.tx);
+    assert_memory_equal(&was, &is, sizeof(was));
+    assert_true(timer_of(&ends->b) == UINT64_MAX);
+}
+
+static uint64_t *drop_crc(struct vipl__loan_counts *counts)
+{
+    return &counts->drop[VIP_WIRE_CRC_BAD];
+}
+
+static uint64_t *drop_short(struct vipl__loan_counts *counts)
+{
+    return &counts->drop[VIP_WIRE_SHORT];
+}
+
+static uint64_t *drop_long(struct vipl__loan_counts *counts)
+{
+    return &counts->drop_long;
+}
+
+static uint64_t *drop_kind(struct vipl__loan_counts *counts)
+{
+    return &counts->drop_kind;
+}
+
+static uint64_t *drop_conn(struct vipl__loan_counts *counts)
+{
+    return &counts->drop_conn;
+}
+
+static uint64_t *drop_dst_epoch(struct vipl__loan_counts *counts)
+{
+    return &counts->drop_dst_epoch;
+}
+
+static uint64_t *drop_src_epoch(struct vipl__loan_counts *counts)
+{
+    return &counts->drop_src_epoch;
+}
+
+static uint64_t *drop_reserved(struct vipl__loan_counts *counts)
+{
+    return &counts->drop[VIP_WIRE_RESERVED];
+}
+
+static void put_header(struct vip_header hdr)
+{
+    memset(forged, 0, sizeof(forged));
+    vip_wire_put_header(forged, &hdr);
+}
+
+static void forged_packets_change_nothing(void **state)
+{
+    struct ends *ends = ends_new();
+    struct vip_header hdr;
+    uint8_t good[PACKET];
+    ssize_t len;
+
+    (void)state;
+    ends_lend(ends);
+    receive_bytes(&ends->b, 0, 100);
+    assert_int_equal(vipl__loan_turn(ends->b.loan, ends->now_ns), VIPL__LOAN_IDLE);
+    send_bytes(&ends->a, 0, 100);
+    assert_int_equal(vipl__loan_turn(ends->a.loan, ends->now_ns), VIPL__LOAN_DID);
+    len = recv(ends->b.terms.sock, good, sizeof(good), MSG_DONTWAIT);
+    assert_true(len > 0);
+    assert_int_equal(vip_wire_get_header(good, (size_t)len, &hdr), VIP_WIRE_OK);
+
+    memcpy(forged, good, (size_t)len);
+    forged[len - 1] ^= 1;
+    refuses(ends, (size_t)len, drop_crc);
+    refuses(ends, VIP_WIRE_HEADER_BYTES - 1, drop_short);
+    refuses(ends, PACKET + 1, drop_long);
+
+    hdr.conn_id++;
+    put_header(hdr);
+    memcpy(forged + VIP_WIRE_HEADER_BYTES, good + VIP_WIRE_HEADER_BYTES,
+           (size_t)len - VIP_WIRE_HEADER_BYTES);
+    seal_forged((size_t)len);
+    refuses(ends, (size_t)len, drop_conn);
+    hdr.conn_id--;
+    hdr.dst_epoch++;
+    put_header(hdr);
+    seal_forged((size_t)len);
+    refuses(ends, (size_t)len, drop_dst_epoch);
+    hdr.dst_epoch--;
+    put_header(hdr);
+    memset(forged + VIP_WIRE_HEADER_BYTES, 0xee, (size_t)len - VIP_WIRE_HEADER_BYTES);
+    seal_forged((size_t)len);
+    refuses(ends, (size_t)len, drop_reserved);
+    hdr.src_epoch++;
+    put_header(hdr);
+    memcpy(forged + VIP_WIRE_HEADER_BYTES, good + VIP_WIRE_HEADER_BYTES,
+           (size_t)len - VIP_WIRE_HEADER_BYTES);
+    seal_forged((size_t)len);
+    refuses(ends, (size_t)len, drop_src_epoch);
+    put_header((struct vip_header){.kind = VIP_PKT_CM, .src_epoch = 1});
+    seal_forged(100);
+    refuses(ends, 100, drop_kind);
+
+    assert_int_equal(ends->b.dones, 0);
+    assert_int_equal(send(ends->a.terms.sock, good, (size_t)len, 0), len);
+    assert_int_equal(vipl__loan_turn(ends->b.loan, ends->now_ns), VIPL__LOAN_DID);
+    assert_came(&ends->b, 1, 1, 0);
+    ends_free(ends);
+}
+
+/* ---- faults of programs ----------------------------------------------------------------- */
+
+/* Take the events of the end. Returns whether the engine has broken the connection. */
+static bool broke(struct end *end, enum vip_error_code *ret_error)
+{
+    struct eng_event event;
+    bool broken = false;
+
+    *ret_error = 0;
+    while (vipl__loan_event(end->loan, &event)) {
+        if (event.kind == ENG_EVENT_ERROR)
+            *ret_error = event.code;
+        broken = broken || event.kind == ENG_EVENT_BROKEN;
+    }
+    return broken;
+}
+
+static void a_message_without_a_receive_breaks_the_connection(void **state)
+{
+    struct ends *ends = ends_new();
+    enum vip_error_code error;
+
+    (void)state;
+    ends_lend(ends);
+    send_bytes(&ends->a, 0, 100);
+    (void)round_of(ends);
+    assert_true(broke(&ends->b, &error));
+    assert_int_equal(error, VIP_EC_RECVQ_EMPTY);
+    assert_int_equal(ends->b.dones, 0);
+    assert_came(&ends->b, 0, 0, 0);
+    assert_true(timer_of(&ends->b) == UINT64_MAX);
+    ends_free(ends);
+}
+
+static void a_message_that_does_not_fit_breaks_the_connection(void **state)
+{
+    struct ends *ends = ends_new();
+    enum vip_error_code error;
+
+    (void)state;
+    ends_lend(ends);
+    memset(ends->b.memory, 7, 200);
+    receive_bytes(&ends->b, 0, 99);
+    for (unsigned i = 0; i < 3; i++)
+        receive_bytes(&ends->b, 0, 200);
+    send_bytes(&ends->a, 0, 100);
+    (void)round_of(ends);
+    assert_true(broke(&ends->b, &error));
+    assert_int_equal(ends->b.dones, 4);
+    assert_int_equal(ends->b.done[0].status & VIP_ST_ERROR_MASK, VIP_ST_LENGTH_ERROR);
+    for (unsigned i = 1; i < 4; i++)
+        assert_int_equal(ends->b.done[i].status & VIP_ST_ERROR_MASK, VIP_ST_DESC_FLUSHED_ERROR);
+    for (unsigned i = 0; i < 200; i++)
+        assert_int_equal(ends->b.memory[i], 7);
+    ends_free(ends);
+}
+
+/* What a peer does to a region that does not allow it: 0: writes, 1: reads. */
+static void touch(struct ends *ends, unsigned how)
+{
+    rdma(&ends->a, &ends->b, how ? VIP_CTL_OP_RDMAREAD : VIP_CTL_OP_RDMAWRITE, 0, 0, 100, 0);
+    (void)round_of(ends);
+}
+
+static void regions_without_rights_are_not_touched(void **state)
+{
+    enum vip_error_code error;
+
+    (void)state;
+    for (unsigned i = 0; i < 16; i++) {
+        struct ends *ends = ends_new();
+        struct vipl__region *region = &ends->b.region;
+
+        fill(&ends->a, 8);
+        switch (i / 2) {
+        case 0:
+            region->attrs.EnableRdmaWrite = region->attrs.EnableRdmaRead = 0;
+            break;
+        case 1:
+            ends->b.terms.attrs.enable_rdma_write = ends->b.terms.attrs.enable_rdma_read = false;
+            break;
+        case 2:
+            region->ptag = 5;
+            ends->b.terms.ptag = 6;
+            break;
+        case 3:
+            region->bytes = 99;
+            break;
+        case 6: /* the range is below the region */
+            region->addr += 200;
+            region->bytes -= 200;
+            break;
+        case 7: /* the range is above the region */
+            region->addr -= 200;
+            region->bytes = 150;
+            break;
+        case 4:
+            (void)vipl__region_take(&ends->b.regions, region->handle);
+            break;
+        case 5:
+            region->refused = true;
+            break;
+        }
+        ends_lend(ends);
+        touch(ends, i % 2);
+        assert_true(broke(&ends->b, &error));
+        assert_int_equal(error, i % 2 ? VIP_EC_RDMAR_PROT : VIP_EC_RDMAW_PROT);
+        assert_int_equal(ends->b.memory[0], 0);
+        assert_came(&ends->b, 0, 0, 0);
+        ends_free(ends);
+    }
+}
+
+/* Spec 3.5: no tag, on either side, matches every tag. */
+static void a_region_or_vi_without_a_tag_matches(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        struct ends *ends = ends_new();
+
+        ends->b.region.ptag = i == 0 ? 0 : 5;
+        ends->b.terms.ptag = i == 1 ? 0 : 5;
+        ends_lend(ends);
+        touch(ends, 0);
+        run(ends);
+        assert_came(&ends->b, 1, 0, 0);
+        ends_free(ends);
+    }
+}
+
+static void own_memory_without_a_region_fails_the_descriptor(void **state)
+{
+    struct ends *ends = ends_new();
+    enum vip_error_code error;
+
+    (void)state;
+    ends_lend(ends);
+    send_bytes(&ends->a, MEMORY - 10, 11);
+    (void)round_of(ends);
+    assert_int_equal(ends->a.dones, 1);
+    assert_int_equal(ends->a.done[0].status & VIP_ST_ERROR_MASK, VIP_ST_PROTECTION_ERROR);
+    assert_true(broke(&ends->a, &error));
+    assert_int_equal(counts_of(&ends->a).tx, 0);
+    ends_free(ends);
+
+    ends = ends_new();
+    ends_lend(ends);
+    receive_bytes(&ends->b, MEMORY - 10, 11);
+    send_bytes(&ends->a, 0, 11);
+    (void)round_of(ends);
+    assert_int_equal(ends->b.dones, 1);
+    assert_int_equal(ends->b.done[0].status & VIP_ST_ERROR_MASK, VIP_ST_PROTECTION_ERROR);
+    assert_true(broke(&ends->b, &error));
+    ends_free(ends);
+}
+
+/* A region goes between the packets of one message: the rest of it is not sent. */
+static void memory_that_is_deregistered_meanwhile_is_not_sent(void **state)
+{
+    struct ends *ends = ends_new();
+    enum vip_error_code error;
+
+    (void)state;
+    ends_lend(ends);
+    rdma(&ends->a, &ends->b, VIP_CTL_OP_RDMAWRITE, 0, 0, 900000, 0);
+    (void)round_of(ends);
+    assert_int_equal(ends->a.dones, 0);
+    vipl__loan_lock(ends->a.loan);
+    assert_int_equal(vipl__loan_turn(ends->a.loan, ends->now_ns), VIPL__LOAN_BUSY);
+    (void)vipl__region_take(&ends->a.regions, ends->a.region.handle);
+    vipl__loan_unlock(ends->a.loan);
+    for (unsigned i = 0; i < 20 && ends->a.dones == 0; i++)
+        (void)round_of(ends);
+    assert_int_equal(counts_of(&ends->a).tx_unresolved, 1);
+    assert_int_equal(ends->a.dones, 1);
+    assert_int_equal(ends->a.done[0].status & VIP_ST_ERROR_MASK, VIP_ST_PROTECTION_ERROR);
+    assert_true(broke(&ends->a, &error));
+    ends_free(ends);
+}
+
+/* Only an unreliable connection goes on after errors: the end keeps some and counts the others. */
+static void errors_that_nobody_takes_are_counted(void **state)
+{
+    struct ends *ends = ends_new();
+    struct eng_event event;
+    unsigned kept = 0;
+
+    (void)state;
+    ends->a.terms.attrs.level = ends->b.terms.attrs.level = VIP_LVL_UNRELIABLE;
+    ends_lend(ends);
+    for (unsigned i = 0; i < 40; i++) {
+        send_bytes(&ends->a, 0, 10);
+        (void)round_of(ends);
+    }
+    while (vipl__loan_event(ends->b.loan, &event)) {
+        assert_int_equal(event.kind, ENG_EVENT_ERROR);
+        assert_int_equal(event.code, VIP_EC_RECVQ_EMPTY);
+        kept++;
+    }
+    assert_true(kept > 0 && kept < VIPL__LOAN_EVENTS);
+    assert_int_equal(kept + counts_of(&ends->b).events_lost, 40);
+    ends_free(ends);
+}
+
+/* ---- vipd ------------------------------------------------------------------------------- */
+
+static void a_revoked_stay_touches_nothing(void **state)
+{
+    struct ends *ends = ends_new();
+    struct vip_loan_owner was;
+    uint8_t packet[PACKET];
+
+    (void)state;
+    ends_lend(ends);
+    receive_bytes(&ends->b, 0, 100);
+    (void)vipl__loan_turn(ends->b.loan, ends->now_ns);
+    send_bytes(&ends->a, 0, 100);
+    send_bytes(&ends->b, 0, 100);
+    (void)vipl__loan_turn(ends->a.loan, ends->now_ns);
+    was = ends->b.part->owner;
+    loan_words_revoke(&ends->b.vipd);
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(vipl__loan_turn(ends->b.loan, ends->now_ns), VIPL__LOAN_OVER);
+    was.beat += 3;
+    assert_memory_equal(&ends->b.part->owner, &was, sizeof(was));
+    assert_int_equal(ends->b.dones, 0);
+    assert_int_equal(counts_of(&ends->b).rx, 0);
+    assert_int_equal(counts_of(&ends->b).tx, 0);
+    assert_true(recv(ends->b.terms.sock, packet, sizeof(packet), MSG_DONTWAIT) > 0);
+
+    vipl__loan_end(ends->b.loan);
+    assert_int_equal(vipl__loan_turn(ends->b.loan, ends->now_ns), VIPL__LOAN_OVER);
+    vipl__loan_end(ends->b.loan);
+    ends_free(ends);
+}
+
+/* vipd sleeps while the owner owes nothing. An owner that leaves with a timer rings the bell. */
+static void the_bell_rings_when_vipd_looks_too_late(void **state)
+{
+    struct ends *ends = ends_new();
+
+    (void)state;
+    end_lend(ends, &ends->a, ends->now_ns + 1000000 * MS);
+    end_lend(ends, &ends->b, ends->now_ns);
+    (void)vipl__loan_turn(ends->a.loan, ends->now_ns);
+    assert_int_equal(ends->a.bells, 0);
+    send_bytes(&ends->a, 0, 10);
+    (void)vipl__loan_turn(ends->a.loan, ends->now_ns);
+    assert_int_equal(ends->a.bells, 1);
+    assert_true(timer_of(&ends->a) > ends->now_ns && timer_of(&ends->a) < ends->now_ns + 1000 * MS);
+    loan_words_awake(&ends->a.vipd, timer_of(&ends->a));
+    (void)vipl__loan_turn(ends->a.loan, ends->now_ns);
+    assert_int_equal(ends->a.bells, 1);
+    ends_free(ends);
+}
+
+/* vipd has sent operations before; one of them has arrived. */
+static void a_loan_goes_on_where_vipd_paused(void **state)
+{
+    struct ends *ends = ends_new();
+
+    (void)state;
+    fill(&ends->a, 9);
+    for (unsigned i = 0; i < 3; i++) {
+        receive_bytes(&ends->b, 100 * i, 100);
+        send_bytes(&ends->a, 100 * i, 100);
+    }
+    ends->b.terms.checkpoint.done++;
+    ends->b.terms.checkpoint.received++;
+    ends->b.terms.receive = 1;
+    ends->a.terms.peer.done++;
+    ends_lend(ends);
+    run(ends);
+    assert_int_equal(ends->a.dones, 3);
+    assert_int_equal(ends->b.dones, 2);
+    assert_memory_equal(ends->b.memory + 100, ends->a.memory + 100, 200);
+    assert_int_equal(ends->b.memory[0], 0);
+    assert_came(&ends->a, 0, 0, 3);
+    assert_came(&ends->b, 3, 3, 0);
+    ends_free(ends);
+}
+
+static void terms_that_contradict_each_other_begin_no_loan(void **state)
+{
+    struct ends *ends = ends_new();
+    struct end *a = &ends->a;
+
+    (void)state;
+    send_bytes(a, 0, 10);
+    loan_words_lend(&a->vipd, 1, &a->terms.checkpoint, 0);
+    a->terms.peer.done += 2; /* more than was sent */
+    assert_int_equal(vipl__loan_begin(a->loan, &a->terms, ends->now_ns), -EPROTO);
+    a->terms.peer.done -= 2;
+    a->part->posted++; /* a send that is not in the table */
+    assert_int_equal(vipl__loan_begin(a->loan, &a->terms, ends->now_ns), -EPROTO);
+    assert_int_equal(vipl__loan_turn(a->loan, ends->now_ns), VIPL__LOAN_OVER);
+    assert_int_equal(a->part->owner.beat, 0);
+    a->part->posted--;
+    assert_int_equal(vipl__loan_begin(a->loan, &a->terms, ends->now_ns), 0);
+    assert_int_equal(vipl__loan_turn(a->loan, ends->now_ns), VIPL__LOAN_DID);
+    ends_free(ends);
+}
+
+/* End both loans, and begin new ones from the checkpoints that the last stays have left. */
+static void move(struct ends *ends)
+{
+    struct vip_loan_checkpoint a = checkpoint_of(&ends->a), b = checkpoint_of(&ends->b);
+
+    loan_words_revoke(&ends->a.vipd);
+    loan_words_revoke(&ends->b.vipd);
+    vipl__loan_end(ends->a.loan);
+    vipl__loan_end(ends->b.loan);
+    ends->a.terms.number++;
+    ends->b.terms.number++;
+    ends->a.terms.receive += a.received - ends->a.terms.checkpoint.received;
+    ends->b.terms.receive += b.received - ends->b.terms.checkpoint.received;
+    ends->a.terms.checkpoint = a;
+    ends->b.terms.checkpoint = b;
+    ends->a.terms.peer.done = b.done;
+    ends->b.terms.peer.done = a.done;
+    ends->a.terms.conn.local_id = ++ends->b.terms.conn.remote_id;
+    ends->b.terms.conn.local_id = ++ends->a.terms.conn.remote_id;
+    ends_lend(ends);
+}
+
+/* Sends and writes of many sizes, while the engines move every few stays and packets are lost. */
+static void moves_lose_and_repeat_nothing(void **state)
+{
+    struct ends *ends = ends_new();
+    uint32_t at = 0;
+
+    (void)state;
+    ends_lend(ends);
+    fill(&ends->a, 10);
+    ends->loss = 9;
+    for (unsigned i = 0; i < 60; i++) {
+        uint32_t len = i % 7 == 0 ? 30000 : 1 + i * 13;
+
+        if (i % 3 == 0) {
+            rdma(&ends->a, &ends->b, VIP_CTL_OP_RDMAWRITE, at, at, len, 0);
+        } else {
+            receive_bytes(&ends->b, at, len);
+            send_bytes(&ends->a, at, len);
+        }
+        at += len;
+        (void)round_of(ends);
+        (void)round_of(ends);
+        if (i % 4 == 0)
+            move(ends);
+    }
+    run(ends);
+    assert_true(at < MEMORY);
+    assert_memory_equal(ends->b.memory, ends->a.memory, at);
+    assert_came(&ends->a, 0, 0, 60);
+    assert_came(&ends->b, 60, 40, 0);
+    assert_int_equal(ends->b.dones, 40);
+    /* Packets of older bindings. */
+    assert_true(counts_of(&ends->a).drop_conn + counts_of(&ends->b).drop_conn > 0);
+    ends_free(ends);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sends_arrive_in_order),
+        cmocka_unit_test(both_ends_send_at_once),
+        cmocka_unit_test(rdma_writes_consume_a_receive_only_with_immediate_data),
+        cmocka_unit_test(rdma_reads_bring_the_peers_bytes),
+        cmocka_unit_test(lost_packets_are_repeated),
+        cmocka_unit_test(a_packet_ahead_of_its_turn_is_held),
+        cmocka_unit_test(a_stay_handles_few_packets),
+        cmocka_unit_test(unreliable_sends_complete_when_they_have_left),
+        cmocka_unit_test(posts_of_other_threads_are_taken),
+        cmocka_unit_test(posts_behind_a_lock_are_taken),
+        cmocka_unit_test(threads_share_a_loan),
+        cmocka_unit_test(a_timer_that_is_due_sends_in_the_same_stay),
+        cmocka_unit_test(packets_that_the_socket_refuses_are_lost),
+        cmocka_unit_test(a_socket_that_is_shut_down_is_harmless),
+        cmocka_unit_test(a_peer_without_a_socket_is_harmless),
+        cmocka_unit_test(forged_packets_change_nothing),
+        cmocka_unit_test(a_message_without_a_receive_breaks_the_connection),
+        cmocka_unit_test(a_message_that_does_not_fit_breaks_the_connection),
+        cmocka_unit_test(regions_without_rights_are_not_touched),
+        cmocka_unit_test(a_region_or_vi_without_a_tag_matches),
+        cmocka_unit_test(own_memory_without_a_region_fails_the_descriptor),
+        cmocka_unit_test(memory_that_is_deregistered_meanwhile_is_not_sent),
+        cmocka_unit_test(errors_that_nobody_takes_are_counted),
+        cmocka_unit_test(a_revoked_stay_touches_nothing),
+        cmocka_unit_test(the_bell_rings_when_vipd_looks_too_late),
+        cmocka_unit_test(a_loan_goes_on_where_vipd_paused),
+        cmocka_unit_test(terms_that_contradict_each_other_begin_no_loan),
+        cmocka_unit_test(moves_lose_and_repeat_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
