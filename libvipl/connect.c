@@ -12,6 +12,7 @@
 
 #include "libvipl/connect.h"
 #include "libvipl/error.h"
+#include "libvipl/lent.h"
 #include "libvipl/listen.h"
 #include "libvipl/refused.h"
 #include "libvipl/sleep.h"
@@ -475,18 +476,26 @@ VIP_RETURN VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
 }
 
 /*
- * Has vipd completed all sends up to number *wait->ret[0], even if with errors? VIP_SUCCESS: yes,
+ * Have all sends up to number *wait->ret[0] completed, even if with errors? VIP_SUCCESS: yes,
  * or vipd or the VI is gone. VIP_NOT_DONE: no.
  */
 static VIP_RETURN attempt_linger(struct vipl__sleeper *wait)
 {
-    const struct vipl__vi *vi = wait->object;
+    struct vipl__vi *vi = wait->object;
     const uint32_t *via = wait->ret[0];
 
-    return (int32_t)(*via - vip_load32_acquire(wait->prod)) <= 0 || vipl__vi_is_dead(vi) ||
+    vipl__lent_poll(vi);
+    return (int32_t)(*via - vipl__sends_completed(vi)) <= 0 || vipl__vi_is_dead(vi) ||
                    !vipl__vi_is(vi, wait->handle)
                ? VIP_SUCCESS
                : VIP_NOT_DONE;
+}
+
+static void lingerers_changed(struct vipl__sleeper *wait)
+{
+    const struct vipl__vi *vi = wait->object;
+
+    (void)vipl__lent_back(vi->session, false);
 }
 
 /*
@@ -504,6 +513,7 @@ static void linger(struct vipl__vi *vi, uint64_t handle)
                                  .waiters = queue->waiters,
                                  .spin_ns = &queue->spin_ns,
                                  .attempt = attempt_linger,
+                                 .sleepers_changed = lingerers_changed,
                                  .object = vi,
                                  .handle = handle,
                                  .ret = {&via}};
@@ -522,6 +532,7 @@ VIP_RETURN VipDisconnect(VIP_VI_HANDLE ViHandle)
     if (vi == NULL)
         return VIP_INVALID_PARAMETER;
     linger(vi, (uint64_t)(uintptr_t)ViHandle);
+    vipl__lent_stop(vi);
     if (!vipl__vi_is(vi, (uint64_t)(uintptr_t)ViHandle)) {
         vipl__leave(vi->session);
         return vipl__bad_vi("VipDisconnect", ViHandle); /* another thread has destroyed the VI */

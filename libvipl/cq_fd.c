@@ -25,6 +25,7 @@
 #include "libvipl/call.h"
 #include "libvipl/direct.h"
 #include "libvipl/error.h"
+#include "libvipl/lent.h"
 #include "libvipl/vipl_ext.h"
 
 static const uint32_t *signaled_word(const struct vipl__cq *cq)
@@ -130,6 +131,7 @@ static VIP_RETURN make(struct vipl__cq *cq, uint64_t handle)
      * not signal messages that are in the rings already, so signal these here.
      */
     vipl__direct_asleep_cq(cq);
+    (void)vipl__lent_back(cq->session, false);
     vipl__spin_lock(&cq->done_lock);
     if (cq->fd[0] >= 0 && vipl__direct_waiting(cq))
         vipl__cq_fd_signal(cq);

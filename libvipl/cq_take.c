@@ -2,6 +2,7 @@
 #include "libvipl/cq_fd.h"
 #include "libvipl/direct.h"
 #include "libvipl/error.h"
+#include "libvipl/lent.h"
 #include "libvipl/take.h"
 #include "libvipl/sleep.h"
 
@@ -176,6 +177,8 @@ static inline VIP_RETURN take(struct vipl__cq *cq, uint64_t handle, VIP_VI_HANDL
     unsigned which = 0;
     bool valid, tell = false;
 
+    if (__builtin_expect(__atomic_load_n(&cq->lent_count, __ATOMIC_RELAXED) > 0, 0))
+        vipl__lent_poll_cq(cq);
     vipl__spin_lock(&cq->done_lock);
     valid = __atomic_load_n(&cq->handle, __ATOMIC_ACQUIRE) == handle;
     if (valid)
@@ -204,15 +207,36 @@ VIP_RETURN vipl__take_entry(struct vipl__cq *cq, uint64_t handle, VIP_VI_HANDLE 
     return take(cq, handle, ret_vi, ret_recv);
 }
 
+/* The CQ is empty: the VI of vipd's last entry may ask for a loan. Returns VIP_NOT_DONE. */
+static __attribute__((noinline)) VIP_RETURN idle(const struct vipl__cq *cq)
+{
+    uint32_t position = __atomic_load_n(&cq->position, __ATOMIC_RELAXED);
+    struct vipl__vi *vi = NULL;
+    struct vip_cqe entry;
+
+    if (!vipl__lends(cq->session))
+        return VIP_NOT_DONE;
+    if (vip_cq_read(cq->ring, position - 1, &entry) && entry.vi < VIP_VI_MAX)
+        vi = __atomic_load_n(&cq->session->vi[entry.vi], __ATOMIC_ACQUIRE);
+    if (vi != NULL)
+        vipl__lent_idle(vi);
+    return VIP_NOT_DONE;
+}
+
 static VIP_RETURN attempt(struct vipl__sleeper *wait)
 {
-    return vipl__take_entry(wait->object, wait->handle, wait->ret[0], wait->ret[1]);
+    VIP_RETURN rc = vipl__take_entry(wait->object, wait->handle, wait->ret[0], wait->ret[1]);
+
+    return rc == VIP_NOT_DONE ? idle(wait->object) : rc;
 }
 
 /* Publish in the rings whether a thread sleeps. If so, senders use vipd, not the ring. */
 static void sleepers_changed(struct vipl__sleeper *wait)
 {
+    const struct vipl__cq *cq = wait->object;
+
     vipl__direct_asleep_cq(wait->object);
+    (void)vipl__lent_back(cq->session, false);
 }
 
 VIP_RETURN VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VIP_BOOLEAN *RecvQueue)
@@ -225,7 +249,7 @@ VIP_RETURN VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VIP_BOOLEA
     if (ViHandle == NULL || RecvQueue == NULL)
         return vipl__fail(VIP_INVALID_PARAMETER, "VipCQDone: an output pointer is NULL");
     if (seems_empty(cq))
-        rc = VIP_NOT_DONE;
+        rc = idle(cq);
     else
         rc = take(cq, (uint64_t)(uintptr_t)CQHandle, ViHandle, RecvQueue);
     vipl__polled(cq->session, rc);

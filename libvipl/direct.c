@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "libvipl/call.h"
+#include "libvipl/lent.h"
 #include "libvipl/sq.h"
 
 /* Largest number of segments of a send by a ring. Sends with more are rare and use vipd. */
@@ -119,37 +120,6 @@ void vipl__direct_create(struct vipl__vi *vi)
 }
 
 /* ---- a VI's ring -------------------------------------------------------------------------- */
-
-/* Add a queue with a ring to its CQ. False if the CQ has VIPL__CQ_DIRECT_MAX such queues. */
-static bool cq_add(struct vipl__cq *cq, struct vipl__vi *vi, enum vip_queue which)
-{
-    bool added = false;
-
-    if (cq == NULL)
-        return true;
-    vipl__spin_lock(&cq->done_lock);
-    if (cq->direct_count < VIPL__CQ_DIRECT_MAX) {
-        cq->direct[cq->direct_count].vi = vi;
-        cq->direct[cq->direct_count].queue = which;
-        __atomic_store_n(&cq->direct_count, cq->direct_count + 1, __ATOMIC_RELEASE);
-        added = true;
-    }
-    vipl__spin_unlock(&cq->done_lock);
-    return added;
-}
-
-static void cq_remove(struct vipl__cq *cq, const struct vipl__vi *vi)
-{
-    if (cq == NULL)
-        return;
-    vipl__spin_lock(&cq->done_lock);
-    for (unsigned i = cq->direct_count; i-- > 0;)
-        if (cq->direct[i].vi == vi) {
-            __atomic_store_n(&cq->direct_count, cq->direct_count - 1, __ATOMIC_RELAXED);
-            cq->direct[i] = cq->direct[cq->direct_count];
-        }
-    vipl__spin_unlock(&cq->done_lock);
-}
 
 static void lock_all(struct vipl__vi *vi)
 {
@@ -262,8 +232,8 @@ bool vipl__direct_attach(struct vipl__vi *vi, const Vip__Direct *event, int *fd)
         direct->fd = *fd;
         *fd = -1;
     }
-    direct->lends = cq_add(recv->cq, vi, VIP_Q_RECV);
-    direct->sends = cq_add(vi->queue[VIP_Q_SEND].cq, vi, VIP_Q_SEND);
+    direct->lends = vipl__cq_list_add(recv->cq, vi, VIP_Q_RECV);
+    direct->sends = vipl__cq_list_add(vi->queue[VIP_Q_SEND].cq, vi, VIP_Q_SEND);
     lock_all(vi);
     start(vi, direct, event);
     /*
@@ -285,8 +255,8 @@ void vipl__direct_destroy(struct vipl__vi *vi)
 
     if (direct == NULL)
         return;
-    cq_remove(vi->queue[VIP_Q_SEND].cq, vi);
-    cq_remove(vi->queue[VIP_Q_RECV].cq, vi);
+    vipl__cq_list_remove(vi->queue[VIP_Q_SEND].cq, vi);
+    vipl__cq_list_remove(vi->queue[VIP_Q_RECV].cq, vi);
     lock_all(vi);
     vipl__spin_lock(&direct->asleep_lock);
     __atomic_store_n(&direct->live, 0, __ATOMIC_RELEASE);
@@ -406,10 +376,10 @@ static bool sleepers_of(const struct vipl__queue *queue)
                            __atomic_load_n(&cq->fd[0], __ATOMIC_RELAXED) >= 0));
 }
 
-/* True if vipd has not yet completed all earlier sends. */
+/* True if earlier sends that went through vipd have not completed yet. */
 static bool followed(const struct vipl__vi *vi)
 {
-    return vip_load32_acquire(&block_of(vi)->prod[VIP_Q_SEND]) !=
+    return vipl__sends_completed(vi) !=
            __atomic_load_n(&vi->queue[VIP_Q_SEND].via, __ATOMIC_RELAXED);
 }
 

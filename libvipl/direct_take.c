@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "libvipl/direct.h"
+#include "libvipl/lent.h"
 
 /* ---- arrival ------------------------------------------------------------------------------ */
 
@@ -190,13 +191,16 @@ void vipl__direct_flushed(struct vipl__vi *vi)
 static bool entry_of(const struct vipl__cq_direct *at)
 {
     const struct vipl__direct *direct = vipl__direct_of(at->vi);
-    const struct vipl__queue *queue = &at->vi->queue[at->queue];
+    const struct vipl__queue *send = &at->vi->queue[VIP_Q_SEND];
     uint32_t n;
 
-    if (direct == NULL)
-        return false;
+    if (direct == NULL) /* a VI on loan has no ring */
+        return at->queue >= VIPL__CQ_LOAN &&
+               vipl__lent_has_entry(at->vi, (enum vip_queue)(at->queue - VIPL__CQ_LOAN));
     if (at->queue == VIP_Q_SEND)
-        return __atomic_load_n(&queue->direct_done, __ATOMIC_ACQUIRE) != queue->direct_reported;
+        return __atomic_load_n(&send->direct_done, __ATOMIC_ACQUIRE) != send->direct_reported;
+    if (at->queue >= VIPL__CQ_LOAN)
+        return false;
     n = __atomic_load_n(&direct->reported, __ATOMIC_RELAXED);
     /*
      * A Done call may take a message before the CQ has reported it. The CQ still has an entry for
@@ -216,11 +220,13 @@ struct vipl__vi *vipl__direct_entry(struct vipl__cq *cq, unsigned *ret_queue, ui
         *ret_handle = __atomic_load_n(&at->vi->handle, __ATOMIC_ACQUIRE);
         if (*ret_handle == 0)
             continue;
+        *ret_queue = at->queue % VIPL__CQ_LOAN;
         if (at->queue == VIP_Q_SEND)
             at->vi->queue[VIP_Q_SEND].direct_reported++;
-        else
+        else if (at->queue == VIP_Q_RECV)
             __atomic_add_fetch(&at->vi->direct->reported, 1, __ATOMIC_RELAXED);
-        *ret_queue = at->queue;
+        else
+            vipl__lent_report(at->vi, (enum vip_queue) * ret_queue);
         /* The next search begins at the next queue, so that no queue waits for ever. */
         cq->direct_next = (cq->direct_next + i + 1) % cq->direct_count;
         return at->vi;

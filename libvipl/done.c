@@ -5,6 +5,7 @@
  */
 #include "libvipl/direct.h"
 #include "libvipl/error.h"
+#include "libvipl/lent.h"
 #include "libvipl/callback.h"
 #include "libvipl/take.h"
 #include "libvipl/vipl_ext.h"
@@ -411,11 +412,47 @@ take_direct(struct vipl__vi *vi, uint64_t handle, enum vip_queue which, VIP_DESC
                : hand_back(vi, handle, which, head.desc, head.origin, head.completed, &head.comp);
 }
 
+/* ---- VIs that are or were on loan (lent.h) ----------------------------------------------------- */
+
+/* Run the engine. Then take the descriptor at the head if it has completed on loan. Outcomes:
+ * VIP_NOT_DONE: it has not; others as vipl__take_desc. */
+static VIP_RETURN take_lent(struct vipl__vi *vi, uint64_t handle, enum vip_queue which,
+                            VIP_DESCRIPTOR **ret_desc)
+{
+    struct vipl__queue *queue = &vi->queue[which];
+    struct vipl__origin origin = {0};
+    struct vip_comp comp;
+    uint32_t reaped, slot;
+
+    *ret_desc = NULL;
+    vipl__lent_poll(vi);
+    vipl__spin_lock(&queue->done_lock);
+    reaped = __atomic_load_n(&queue->reaped, __ATOMIC_RELAXED);
+    slot = reaped & (VIP_DESC_PER_QUEUE_MAX - 1);
+    if (vipl__vi_is(vi, handle) && __atomic_load_n(&queue->posted, __ATOMIC_ACQUIRE) != reaped &&
+        vipl__lent_take(vi, which, reaped, &comp)) {
+        *ret_desc = queue->fifo[slot];
+        origin = queue->origin[slot];
+        queue->position++;
+        give_conts(vi, which, reaped);
+        __atomic_store_n(&queue->reaped, reaped + 1, __ATOMIC_RELEASE);
+    }
+    vipl__spin_unlock(&queue->done_lock);
+    return *ret_desc == NULL ? VIP_NOT_DONE
+                             : hand_back(vi, handle, which, *ret_desc, origin, true, &comp);
+}
+
 /* ---- taking ---------------------------------------------------------------------------------- */
 
-/* Look once at the head of a queue; take the descriptor if it has completed. */
-VIP_RETURN vipl__take_desc(struct vipl__vi *vi, uint64_t handle, enum vip_queue which,
-                           VIP_DESCRIPTOR **ret_desc)
+static __attribute__((noinline)) VIP_RETURN not_done(struct vipl__vi *vi)
+{
+    vipl__lent_idle(vi);
+    return VIP_NOT_DONE;
+}
+
+/* Look once at the head of a queue; take the descriptor if it has completed by vipd or by a ring. */
+static inline __attribute__((always_inline)) VIP_RETURN
+take_now(struct vipl__vi *vi, uint64_t handle, enum vip_queue which, VIP_DESCRIPTOR **ret_desc)
 {
     struct vipl__queue *queue = &vi->queue[which];
     VIP_DESCRIPTOR *desc = NULL;
@@ -455,11 +492,28 @@ VIP_RETURN vipl__take_desc(struct vipl__vi *vi, uint64_t handle, enum vip_queue 
     if (empty)
         return nothing_posted();
     if (desc == NULL)
-        return VIP_NOT_DONE;
+        return not_done(vi);
     *ret_desc = desc;
     if (__builtin_expect(ahead != 0, 0))
         return (ahead & VIP_ST_ERROR_MASK) != 0 ? status_text(ahead) : VIP_SUCCESS;
     return hand_back(vi, handle, which, desc, origin, completed, &comp);
+}
+
+/* The VI is or was on loan. */
+static __attribute__((cold, noinline)) VIP_RETURN
+take_on_loan(struct vipl__vi *vi, uint64_t handle, enum vip_queue which, VIP_DESCRIPTOR **ret_desc)
+{
+    VIP_RETURN rc = take_lent(vi, handle, which, ret_desc);
+
+    return rc != VIP_NOT_DONE ? rc : take_now(vi, handle, which, ret_desc);
+}
+
+VIP_RETURN vipl__take_desc(struct vipl__vi *vi, uint64_t handle, enum vip_queue which,
+                           VIP_DESCRIPTOR **ret_desc)
+{
+    return __builtin_expect(vipl__lent_of(vi) != NULL, 0)
+               ? take_on_loan(vi, handle, which, ret_desc)
+               : take_now(vi, handle, which, ret_desc);
 }
 
 static VIP_RETURN done(VIP_VI_HANDLE vi_handle, VIP_DESCRIPTOR **ret_desc, enum vip_queue which,
@@ -489,10 +543,21 @@ static VIP_RETURN attempt_recv(struct vipl__sleeper *wait)
     return vipl__take_desc(wait->object, wait->handle, VIP_Q_RECV, wait->ret[0]);
 }
 
-/* Publish in the ring whether a thread sleeps. If so, the sender uses vipd, not the ring. */
-static void sleepers_changed(struct vipl__sleeper *wait)
+/* Publish in the ring whether a thread sleeps. If so, the sender uses vipd, not the ring. A VI with
+ * sleepers has no loan. */
+static void receivers_changed(struct vipl__sleeper *wait)
 {
+    const struct vipl__vi *vi = wait->object;
+
     vipl__direct_asleep_vi(wait->object);
+    (void)vipl__lent_back(vi->session, false);
+}
+
+static void senders_changed(struct vipl__sleeper *wait)
+{
+    const struct vipl__vi *vi = wait->object;
+
+    (void)vipl__lent_back(vi->session, false);
 }
 
 static VIP_RETURN done_wait(VIP_VI_HANDLE vi_handle, VIP_ULONG timeout_ms,
@@ -516,7 +581,7 @@ static VIP_RETURN done_wait(VIP_VI_HANDLE vi_handle, VIP_ULONG timeout_ms,
     wait.prod = vi->queue[which].prod;
     wait.waiters = vi->queue[which].waiters;
     wait.spin_ns = &vi->queue[which].spin_ns;
-    wait.sleepers_changed = which == VIP_Q_RECV ? sleepers_changed : NULL;
+    wait.sleepers_changed = which == VIP_Q_RECV ? receivers_changed : senders_changed;
     rc = vipl__sleep(vi->session, &wait, timeout_ms);
     vipl__leave(vi->session);
     return rc == VIP_INVALID_PARAMETER ? vipl__bad_vi(call, vi_handle) : rc;

@@ -17,6 +17,7 @@
 #include "libvipl/connect.h"
 #include "libvipl/direct.h"
 #include "libvipl/error.h"
+#include "libvipl/lent.h"
 #include "libvipl/listen.h"
 #include "libvipl/outlive.h"
 #include "libvipl/sleep.h"
@@ -82,6 +83,8 @@ static void on_result(struct vipl__session *session, const Vip__ConnResult *even
             if (event->ticket.len > 0)
                 memcpy(vi->ticket, event->ticket.data, event->ticket.len);
         }
+        vipl__lent_connected(vi, event->host.data,
+                             event->code == VIP_RC_SUCCESS ? event->host.len : 0);
         vipl__attempt_done(vi, event);
     }
     pthread_mutex_unlock(&session->lock);
@@ -146,6 +149,17 @@ static void on_direct(struct vipl__session *session, const Vip__Direct *event, s
         vipl__ask(vi, VIP_ASK_NO_RING);
 }
 
+static void on_lent(struct vipl__session *session, const Vip__Lent *event)
+{
+    struct vipl__vi *vi;
+
+    pthread_mutex_lock(&session->lock);
+    vi = event_vi(session, event->vi, event->generation);
+    if (vi != NULL)
+        vipl__lent_offer(vi, event);
+    pthread_mutex_unlock(&session->lock);
+}
+
 static void dispatch(struct vipl__session *session, const Vip__Event *event, struct vip_fds *fds)
 {
     switch ((int)event->body_case) {
@@ -163,6 +177,9 @@ static void dispatch(struct vipl__session *session, const Vip__Event *event, str
         break;
     case VIP__EVENT__BODY_DIRECT:
         on_direct(session, event->direct, fds);
+        break;
+    case VIP__EVENT__BODY_LENT:
+        on_lent(session, event->lent);
         break;
     default:
         break; /* a newer version of vipd has more kinds of events */

@@ -13,6 +13,7 @@
 #include "libvipl/error.h"
 #include "libvipl/listen.h"
 #include "libvipl/session.h"
+#include "libvipl/lent.h"
 
 struct vipl__session *vipl__sessions[VIPL__SESSIONS_MAX];
 
@@ -295,6 +296,9 @@ enum vip_vi_state vipl__vi_state(const struct vipl__vi *vi)
     if (state != VIPL__TAKEN)
         return state == VIPL__REFUSED_IDLE ? VIP_VIST_IDLE : VIP_VIST_ERROR;
     state = vip_load32_acquire(&vip_vipd_vi((void *)vi->session->vipd, vi->index)->state);
+    /* The engine of this program has ended the connection, and vipd does not know it yet. */
+    if (state == VIP_VIST_CONNECTED && vipl__lent_broken(vi))
+        return VIP_VIST_ERROR;
     return state > VIP_VIST_ERROR ? VIP_VIST_ERROR : (enum vip_vi_state)state;
 }
 

@@ -35,6 +35,7 @@
 
 #include "libvipl/direct.h"
 #include "libvipl/error.h"
+#include "libvipl/lent.h"
 #include "libvipl/take.h"
 
 /* Longest wait, in s, of VipDestroyVi, VipDestroyCQ and VipCloseNic for a running handler. */
@@ -400,6 +401,9 @@ static VIP_RETURN add_locked(struct vipl__session *session, struct vipl__registr
     pthread_mutex_lock(&notify->lock);
     rc = add(notify, asked, call);
     pthread_mutex_unlock(&notify->lock);
+    /* A completion on loan signals nothing: look once more when vipd has the loans again. */
+    if (rc == VIP_SUCCESS && vipl__lent_back(session, false))
+        vipl__notify_poke(session);
     vipl__leave(session);
     return rc;
 }

@@ -456,25 +456,6 @@ static VIP_RETURN tell_rebind(struct vipl__session *session, unsigned index)
 
 /* ---- posting again ----------------------------------------------------------------------- */
 
-/* Number, as `posted` counts, of the queue's first descriptor that has not completed. */
-static uint32_t first_undone(struct vipl__queue *queue)
-{
-    uint32_t posted = __atomic_load_n(&queue->posted, __ATOMIC_ACQUIRE), at, position;
-    struct vip_comp comp;
-
-    vipl__spin_lock(&queue->done_lock);
-    position = queue->position;
-    for (at = queue->reaped; at != posted; at++) {
-        if ((queue->how[at & (VIP_DESC_PER_QUEUE_MAX - 1)] & VIPL__HOW_RING) != 0)
-            continue;
-        if (!vip_comps_read(&queue->comps, queue->position, position, &comp))
-            break;
-        position++;
-    }
-    vipl__spin_unlock(&queue->done_lock);
-    return at;
-}
-
 /* Post to vipd the descriptors of a queue that are not in the new submission ring yet. Under
  * post_lock. False: the ring is full. */
 static bool post_rest(struct vipl__vi *vi, enum vip_queue which)
@@ -485,10 +466,10 @@ static bool post_rest(struct vipl__vi *vi, enum vip_queue which)
     if (which == VIP_Q_RECV && vi->session->direct)
         queue->again = posted; /* nothing to post: vipd reads the table of receives */
     for (; queue->again != posted; queue->again++) {
-        bool by_ring =
-            (queue->how[queue->again & (VIP_DESC_PER_QUEUE_MAX - 1)] & VIPL__HOW_RING) != 0;
+        uint8_t how = queue->how[queue->again & (VIP_DESC_PER_QUEUE_MAX - 1)];
 
-        if (!by_ring && !vipl__post_again(vi, which, queue->again))
+        if ((how & (VIPL__HOW_RING | VIPL__HOW_LOAN)) == 0 &&
+            !vipl__post_again(vi, which, queue->again))
             return false;
     }
     return true;
@@ -556,8 +537,11 @@ static bool tell_vis(struct vipl__session *session)
         good = answered(session, rc);
         if (good && rc != VIP_SUCCESS)
             vipl__refuse_vi(vi);
-        for (unsigned q = 0; q < 2; q++)
-            vi->queue[q].again = first_undone(&vi->queue[q]);
+        for (unsigned q = 0; q < 2; q++) {
+            vipl__spin_lock(&vi->queue[q].done_lock);
+            vi->queue[q].again = vipl__first_undone(&vi->queue[q]);
+            vipl__spin_unlock(&vi->queue[q].done_lock);
+        }
     }
     good = good && post_all(session, false);
     for (unsigned i = 0; i < VIP_VI_MAX && good; i++)

@@ -15,8 +15,10 @@
 #include "libvipl/cq_fd.h"
 #include "libvipl/direct.h"
 #include "libvipl/error.h"
+#include "libvipl/lent.h"
 #include "libvipl/callback.h"
 #include "libvipl/session.h"
+#include "libvipl/slot.h"
 #include "libvipl/sq.h"
 #include "libvipl/vipl_ext.h"
 #include "proto/wire.h"
@@ -32,121 +34,9 @@ enum outcome {
     TABLED,   /* the receive is in the table, not in the submission ring */
     NO_CONTS, /* the receive is in the table without its segments (no room), and will fail */
     SENT,     /* the send is in the ring to the peer */
+    LENT,     /* the send is in the table of sends of a VI on loan */
     WAIT,     /* wait for earlier sends, then try to send by the ring */
 };
-
-/* Data of one post that its descriptor does not contain. */
-struct extra {
-    int bad_seg;            /* segment with inaccessible memory; -1 = none, or not checked */
-    uint8_t flags;          /* VIP_SQF_* */
-    uint64_t imm;           /* with VIP_SQF_IMM64: used instead of ImmediateData */
-    const void *message;    /* VIP_SQF_MSG */
-    uint32_t message_bytes; /* 1..VIP_MESSAGE_BYTES_MAX; 0 = no message */
-};
-
-static const struct extra no_extra = {.bad_seg = -1};
-
-/* Number of segments to copy. 0 if SegCount is impossible: vipd then reports FORMAT_ERROR. */
-static unsigned segments_of(const VIP_DESCRIPTOR *desc)
-{
-    unsigned count = desc->CS.SegCount;
-
-    /* Also copy one segment more than a descriptor may have, so that vipd reports the error. */
-    return count <= VIP_SEGS_PER_DESC_MAX + 1 ? count : 0;
-}
-
-/*
- * Does the descriptor lie in the region of this handle, and has the region the VI's protection tag
- * (spec 3.4)? A NULL tag of the region or of the VI matches every tag (3.5). Callers read the
- * descriptor only if the result is true.
- */
-static bool in_region(const struct vipl__session *session, const struct vipl__vi *vi,
-                      const VIP_DESCRIPTOR *desc, VIP_MEM_HANDLE handle)
-{
-    const struct vipl__region *region = vipl__region_find(&session->regions, handle);
-
-    return region != NULL && (region->ptag == vi->ptag || region->ptag == 0 || vi->ptag == 0) &&
-           vipl__region_holds(region, (uintptr_t)desc, sizeof(VIP_CONTROL_SEGMENT)) &&
-           vipl__region_holds(region, (uintptr_t)desc,
-                              sizeof(VIP_CONTROL_SEGMENT) +
-                                  segments_of(desc) * sizeof(VIP_DATA_SEGMENT));
-}
-
-/*
- * Write the segments beyond those of the first slot into a ring of submission slots, from
- * `position` on. The caller writes the first slot last, so that vipd finds all slots or none.
- */
-static void write_continuation(struct vip_sq_slot *ring, uint32_t position,
-                               const struct vipl__vi *vi, const VIP_DESCRIPTOR *desc,
-                               unsigned seg_count, const struct extra *extra)
-{
-    const char *segs = (const char *)desc + sizeof(VIP_CONTROL_SEGMENT);
-
-    for (unsigned at = VIP_SQ_INLINE_SEGS; at < seg_count; at += VIP_SQ_CONT_SEGS, position++) {
-        unsigned n = seg_count - at < VIP_SQ_CONT_SEGS ? seg_count - at : VIP_SQ_CONT_SEGS;
-        struct vip_sq_cont cont = {.vi = vi->index, .kind = VIP_SQ_CONT};
-        struct vip_sq_slot slot;
-
-        memcpy(cont.seg, segs + at * sizeof(struct vip_shm_seg), n * sizeof(struct vip_shm_seg));
-        if (extra->bad_seg >= (int)at && extra->bad_seg < (int)(at + n))
-            cont.seg[extra->bad_seg - (int)at].handle = 0;
-        memcpy(&slot, &cont, sizeof(slot));
-        vip_sq_write(ring, position, &slot);
-    }
-}
-
-/* Write the message into the slots from `position` on. The caller writes the descriptor's first
- * slot afterwards. */
-static void write_message(struct vipl__session *session, const struct vipl__vi *vi,
-                          const struct extra *extra, uint32_t position)
-{
-    struct vip_sq_slot *ring = vip_app_sq(session->app_base);
-    const char *from = extra->message;
-
-    for (uint32_t at = 0; at < extra->message_bytes; at += VIP_SQ_MSG_BYTES, position++) {
-        uint32_t n = extra->message_bytes - at;
-        struct vip_sq_msg part = {
-            .vi = vi->index, .kind = VIP_SQ_MSG, .len = (uint16_t)extra->message_bytes};
-        struct vip_sq_slot slot;
-
-        memcpy(part.bytes, from + at, n < VIP_SQ_MSG_BYTES ? n : VIP_SQ_MSG_BYTES);
-        memcpy(&slot, &part, sizeof(slot));
-        vip_sq_write(ring, position, &slot);
-    }
-}
-
-/*
- * Make the first slot of a descriptor; write_continuation and write_message write further slots.
- * After this call, callers do not read the descriptor: once vipd sees the slot, another thread may
- * get the descriptor back and use it again.
- */
-static struct vip_sq_slot first_slot(const struct vipl__vi *vi, const VIP_DESCRIPTOR *desc,
-                                     enum vip_queue which, unsigned seg_count,
-                                     const struct extra *extra)
-{
-    bool imm64 = (extra->flags & VIP_SQF_IMM64) != 0;
-    unsigned n = seg_count < VIP_SQ_INLINE_SEGS ? seg_count : VIP_SQ_INLINE_SEGS;
-    struct vip_sq_slot slot = {
-        .vi = vi->index,
-        .kind = which == VIP_Q_SEND ? VIP_SQ_SEND : VIP_SQ_RECV,
-        .flags = extra->flags,
-        .control = (uint16_t)(desc->CS.Control | (imm64 ? VIP_CONTROL_IMMEDIATE : 0)),
-        .seg_count = desc->CS.SegCount,
-        .length = desc->CS.Length,
-        .imm = imm64 ? extra->imm : desc->CS.ImmediateData,
-        .vi_gen = vi->generation,
-        .reserved1 = desc->CS.Reserved,
-    };
-
-    if (n == VIP_SQ_INLINE_SEGS)
-        memcpy(slot.seg, desc->DS, sizeof(slot.seg));
-    else if (n == 1)
-        memcpy(slot.seg, desc->DS, sizeof(slot.seg[0]));
-    /* No region has handle 0, so the descriptor will complete with a protection error. */
-    if (__builtin_expect((unsigned)extra->bad_seg < n, 0))
-        slot.seg[extra->bad_seg].handle = 0;
-    return slot;
-}
 
 /*
  * Make the first slot of a descriptor, and write its other segments and its message into the
@@ -155,14 +45,15 @@ static struct vip_sq_slot first_slot(const struct vipl__vi *vi, const VIP_DESCRI
 static inline struct vip_sq_slot submission(struct vipl__session *session,
                                             const struct vipl__vi *vi, const VIP_DESCRIPTOR *desc,
                                             enum vip_queue which, unsigned seg_count,
-                                            const struct extra *extra)
+                                            const struct vipl__extra *extra)
 {
     if (seg_count > VIP_SQ_INLINE_SEGS)
-        write_continuation(vip_app_sq(session->app_base), session->sq_position + 1, vi, desc,
-                           seg_count, extra);
+        vipl__slot_segs(vip_app_sq(session->app_base), session->sq_position + 1, vi, desc,
+                        seg_count, extra);
     if (extra->message_bytes > 0)
-        write_message(session, vi, extra, session->sq_position + VIP_SQ_SLOTS_FOR(seg_count));
-    return first_slot(vi, desc, which, seg_count, extra);
+        vipl__slot_message(vip_app_sq(session->app_base), vi, extra,
+                           session->sq_position + VIP_SQ_SLOTS_FOR(seg_count));
+    return vipl__slot_first(vi, desc, which, seg_count, extra);
 }
 
 /*
@@ -171,12 +62,12 @@ static inline struct vip_sq_slot submission(struct vipl__session *session,
  * place in the queue, but it will fail.
  */
 static bool table_slot(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc, unsigned seg_count,
-                       const struct extra *extra, struct vip_sq_slot *ret)
+                       const struct vipl__extra *extra, struct vip_sq_slot *ret)
 {
     struct vipl__queue *queue = &vi->queue[VIP_Q_RECV];
     uint32_t conts = VIP_SQ_SLOTS_FOR(seg_count) - 1;
 
-    *ret = first_slot(vi, desc, VIP_Q_RECV, seg_count, extra);
+    *ret = vipl__slot_first(vi, desc, VIP_Q_RECV, seg_count, extra);
     if (__builtin_expect(conts == 0, 1))
         return true;
     if (__atomic_load_n(&queue->conts_used, __ATOMIC_ACQUIRE) + conts > VIP_SQ_SLOTS) {
@@ -185,8 +76,8 @@ static bool table_slot(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc, unsigned
         return false;
     }
     ret->imm = queue->conts;
-    write_continuation(vip_recv_conts(vi->session->recv_base, vi->index), queue->conts, vi, desc,
-                       seg_count, extra);
+    vipl__slot_segs(vip_recv_conts(vi->session->recv_base, vi->index), queue->conts, vi, desc,
+                    seg_count, extra);
     queue->conts += conts;
     __atomic_add_fetch(&queue->conts_used, conts, __ATOMIC_RELAXED);
     return true;
@@ -219,7 +110,7 @@ static inline void enqueue(const struct vipl__session *session, struct vipl__que
 /* Keep the data in `extra` for a next vipd, because the descriptor does not contain this data.
  * Returns the value for queue->how. Under post_lock. */
 static __attribute__((noinline)) uint8_t keep(struct vipl__queue *queue, uint32_t posted,
-                                              const struct extra *extra)
+                                              const struct vipl__extra *extra)
 {
     uint32_t slot = posted & (VIP_DESC_PER_QUEUE_MAX - 1);
 
@@ -256,11 +147,11 @@ static __attribute__((cold, noinline)) bool keeps(struct vipl__queue *queue, uin
  */
 static inline enum outcome post_by_vipd(struct vipl__vi *vi, VIP_DESCRIPTOR *desc,
                                         VIP_MEM_HANDLE region, enum vip_queue which,
-                                        const struct extra *extra, uint32_t posted)
+                                        const struct vipl__extra *extra, uint32_t posted)
 {
     struct vipl__session *session = vi->session;
     bool gone = vipl__in_trouble(session) && (vipl__is_gone(session) || vipl__vi_is_dead(vi));
-    unsigned seg_count = segments_of(desc);
+    unsigned seg_count = vipl__slot_segments(desc);
     uint32_t slots = VIP_SQ_SLOTS_FOR(seg_count) + VIP_SQ_SLOTS_FOR_MSG(extra->message_bytes);
     struct vip_sq_slot slot;
 
@@ -270,7 +161,8 @@ static inline enum outcome post_by_vipd(struct vipl__vi *vi, VIP_DESCRIPTOR *des
     if (!gone)
         slot = submission(session, vi, desc, which, seg_count, extra);
     enqueue(session, &vi->queue[which], posted, desc, region,
-            __builtin_expect(extra == &no_extra, 1) ? 0 : keep(&vi->queue[which], posted, extra));
+            __builtin_expect(extra == &vipl__no_extra, 1) ? 0
+                                                          : keep(&vi->queue[which], posted, extra));
     if (!gone) {
         vip_sq_write(vip_app_sq(session->app_base), session->sq_position, &slot);
         session->sq_position += slots;
@@ -282,25 +174,48 @@ static inline enum outcome post_by_vipd(struct vipl__vi *vi, VIP_DESCRIPTOR *des
 
 /* Put a receive into the table and on its queue; vipd reads the table when it needs a receive. */
 static enum outcome post_to_table(struct vipl__vi *vi, VIP_DESCRIPTOR *desc, VIP_MEM_HANDLE region,
-                                  const struct extra *extra, uint32_t posted)
+                                  const struct vipl__extra *extra, uint32_t posted)
 {
     struct vipl__session *session = vi->session;
     struct vip_sq_slot slot;
     bool room;
 
     clear(desc);
-    room = table_slot(vi, desc, segments_of(desc), extra, &slot);
+    room = table_slot(vi, desc, vipl__slot_segments(desc), extra, &slot);
     enqueue(session, &vi->queue[VIP_Q_RECV], posted, desc, region,
-            __builtin_expect(extra == &no_extra, 1) ? 0
-                                                    : keep(&vi->queue[VIP_Q_RECV], posted, extra));
+            __builtin_expect(extra == &vipl__no_extra, 1)
+                ? 0
+                : keep(&vi->queue[VIP_Q_RECV], posted, extra));
     vip_recv_write(session->recv_base, vi->index, posted, &slot);
     vipl__direct_lend(vi, posted);
     return room ? TABLED : NO_CONTS;
 }
 
+/* ---- VIs on loan (lent.h) ------------------------------------------------------------------- */
+
+/* Put a send on its queue and into the table of sends. The program's engine takes it from there;
+ * vipd does, when it takes the loan back. */
+static __attribute__((noinline)) enum outcome
+post_on_loan(struct vipl__vi *vi, VIP_DESCRIPTOR *desc, VIP_MEM_HANDLE region,
+             const struct vipl__extra *extra, uint32_t posted)
+{
+    struct vipl__queue *queue = &vi->queue[VIP_Q_SEND];
+
+    if (!vipl__lent_room(vi->lent, desc, extra))
+        return RING_FULL;
+    clear(desc);
+    vipl__direct_passed(vi, desc->CS.Control & VIP_CONTROL_OP_MASK);
+    enqueue(vi->session, queue, posted, desc, region,
+            __builtin_expect(extra == &vipl__no_extra, 1) ? 0 : keep(queue, posted, extra));
+    vipl__lent_write(vi->lent, posted, desc, extra);
+    return LENT;
+}
+
+/* ---- VIs with a ring (direct.h) -------------------------------------------------------------- */
+
 /* May this send go by the ring? */
 static enum vipl__way way_of(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc,
-                             const struct extra *extra, bool waited,
+                             const struct vipl__extra *extra, bool waited,
                              struct vipl__direct_message *ret)
 {
     bool imm64 = (extra->flags & VIP_SQF_IMM64) != 0;
@@ -318,8 +233,9 @@ static enum vipl__way way_of(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc,
  * vipd. The function is not inlined, so that a post on another VI needs less code.
  */
 static __attribute__((noinline)) bool send_by_ring(struct vipl__vi *vi, VIP_DESCRIPTOR *desc,
-                                                   VIP_MEM_HANDLE region, const struct extra *extra,
-                                                   uint32_t posted, bool waited, enum outcome *ret)
+                                                   VIP_MEM_HANDLE region,
+                                                   const struct vipl__extra *extra, uint32_t posted,
+                                                   bool waited, enum outcome *ret)
 {
     struct vipl__queue *queue = &vi->queue[VIP_Q_SEND];
     struct vipl__direct_message message;
@@ -343,8 +259,8 @@ static __attribute__((noinline)) bool send_by_ring(struct vipl__vi *vi, VIP_DESC
 /* ---- both --------------------------------------------------------------------------------- */
 
 static enum outcome try_post(struct vipl__vi *vi, uint64_t handle, VIP_DESCRIPTOR *desc,
-                             VIP_MEM_HANDLE region, enum vip_queue which, const struct extra *extra,
-                             bool waited)
+                             VIP_MEM_HANDLE region, enum vip_queue which,
+                             const struct vipl__extra *extra, bool waited)
 {
     struct vipl__session *session = vi->session;
     struct vipl__queue *queue = &vi->queue[which];
@@ -355,7 +271,7 @@ static enum outcome try_post(struct vipl__vi *vi, uint64_t handle, VIP_DESCRIPTO
 
     if (!vipl__vi_is(vi, handle))
         return BAD_VI;
-    if (!in_region(session, vi, desc, region))
+    if (!vipl__slot_in_region(session, vi, desc, region))
         return BAD_REGION;
     posted = __atomic_load_n(&queue->posted, __ATOMIC_RELAXED);
     if (posted - __atomic_load_n(&queue->reaped, __ATOMIC_ACQUIRE) >= session->desc_max)
@@ -363,6 +279,8 @@ static enum outcome try_post(struct vipl__vi *vi, uint64_t handle, VIP_DESCRIPTO
     tabled = session->direct;
     if (tabled && !send && !vipl__vi_is_dead(vi))
         return post_to_table(vi, desc, region, extra, posted);
+    if (tabled && send && vipl__lent_out(vi))
+        return post_on_loan(vi, desc, region, extra, posted);
     if (tabled && send && vipl__direct_of(vi) != NULL &&
         send_by_ring(vi, desc, region, extra, posted, waited, &outcome))
         return outcome;
@@ -406,7 +324,7 @@ static int stage(struct vipl__session *session, const VIP_DESCRIPTOR *desc, enum
 {
     const VIP_DATA_SEGMENT *segs = &desc->DS[0].Local;
     unsigned op = desc->CS.Control & VIP_CONTROL_OP_MASK;
-    unsigned count = segments_of(desc);
+    unsigned count = vipl__slot_segments(desc);
     bool in = which == VIP_Q_RECV || op == VIP_CONTROL_OP_RDMAREAD;
     int bad_seg = -1;
 
@@ -425,7 +343,7 @@ static int stage_if_readable(struct vipl__vi *vi, const VIP_DESCRIPTOR *desc, VI
     bool readable;
 
     vipl__spin_lock(&vi->session->post_lock);
-    readable = in_region(vi->session, vi, desc, region);
+    readable = vipl__slot_in_region(vi->session, vi, desc, region);
     vipl__spin_unlock(&vi->session->post_lock);
     return readable ? stage(vi->session, desc, which) : -1;
 }
@@ -499,10 +417,10 @@ static __attribute__((noinline)) void tell_tabled(struct vipl__vi *vi)
 }
 
 static VIP_RETURN post(VIP_VI_HANDLE vi_handle, VIP_DESCRIPTOR *desc, VIP_MEM_HANDLE region,
-                       enum vip_queue which, const struct extra *extra, const char *call)
+                       enum vip_queue which, const struct vipl__extra *extra, const char *call)
 {
     struct vipl__vi *vi = vipl__vi_find(vi_handle);
-    struct extra staged;
+    struct vipl__extra staged;
     uint64_t deadline_ns = 0;
     enum outcome outcome;
     bool waited = false;
@@ -567,6 +485,9 @@ static VIP_RETURN post(VIP_VI_HANDLE vi_handle, VIP_DESCRIPTOR *desc, VIP_MEM_HA
     case SENT:
         vipl__direct_sent(vi);
         break;
+    case LENT:
+        vipl__lent_posted(vi->lent);
+        break;
     case TABLED:
         tell_tabled(vi);
         /* fall through */
@@ -584,27 +505,13 @@ static VIP_RETURN post(VIP_VI_HANDLE vi_handle, VIP_DESCRIPTOR *desc, VIP_MEM_HA
 bool vipl__post_again(struct vipl__vi *vi, enum vip_queue which, uint32_t count)
 {
     struct vipl__session *session = vi->session;
-    struct vipl__queue *queue = &vi->queue[which];
-    uint32_t slot_of = count & (VIP_DESC_PER_QUEUE_MAX - 1), slots = 1;
-    uint8_t how = queue->how[slot_of];
-    const VIP_DESCRIPTOR *desc = queue->fifo[slot_of];
-    struct extra extra = {.bad_seg = -1, .flags = how & VIP_SQF_KNOWN};
-    /* This slot replaces a descriptor whose region is gone, or whose segments were not accessible.
-     * Its reserved bits cause a format error. */
-    struct vip_sq_slot slot = {.vi = vi->index,
-                               .kind = which == VIP_Q_SEND ? VIP_SQ_SEND : VIP_SQ_RECV,
-                               .control = VIP_CONTROL_RESERVED,
-                               .vi_gen = vi->generation};
-    bool there = in_region(session, vi, desc, queue->origin[slot_of].region);
-    unsigned seg_count = there ? segments_of(desc) : 0;
+    const VIP_DESCRIPTOR *desc = vi->queue[which].fifo[count & (VIP_DESC_PER_QUEUE_MAX - 1)];
+    struct vip_sq_slot slot;
+    struct vipl__extra extra;
+    bool there = vipl__slot_again(vi, which, count, &extra, &slot);
+    unsigned seg_count = there ? vipl__slot_segments(desc) : 0;
+    uint32_t slots = 1;
 
-    if ((how & VIP_SQF_IMM64) != 0)
-        extra.imm = queue->imm[slot_of];
-    if ((how & VIP_SQF_MSG) != 0 && (how & VIPL__HOW_BAD) == 0) {
-        extra.message = queue->message[slot_of].bytes;
-        extra.message_bytes = queue->message[slot_of].len;
-    }
-    there = there && (how & VIPL__HOW_BAD) == 0;
     if (there)
         slots = VIP_SQ_SLOTS_FOR(seg_count) + VIP_SQ_SLOTS_FOR_MSG(extra.message_bytes);
     if (!vipl__sq_has_room(session, slots))
@@ -619,19 +526,19 @@ bool vipl__post_again(struct vipl__vi *vi, enum vip_queue which, uint32_t count)
 VIP_RETURN VipPostSend(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,
                        VIP_MEM_HANDLE MemoryHandle)
 {
-    return post(ViHandle, DescriptorPtr, MemoryHandle, VIP_Q_SEND, &no_extra, "VipPostSend");
+    return post(ViHandle, DescriptorPtr, MemoryHandle, VIP_Q_SEND, &vipl__no_extra, "VipPostSend");
 }
 
 VIP_RETURN VipPostRecv(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,
                        VIP_MEM_HANDLE MemoryHandle)
 {
-    return post(ViHandle, DescriptorPtr, MemoryHandle, VIP_Q_RECV, &no_extra, "VipPostRecv");
+    return post(ViHandle, DescriptorPtr, MemoryHandle, VIP_Q_RECV, &vipl__no_extra, "VipPostRecv");
 }
 
 VIP_RETURN VipxPostSendImm64(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,
                              VIP_MEM_HANDLE MemoryHandle, VIP_UINT64 Immediate)
 {
-    struct extra extra = {.bad_seg = -1, .flags = VIP_SQF_IMM64, .imm = Immediate};
+    struct vipl__extra extra = {.bad_seg = -1, .flags = VIP_SQF_IMM64, .imm = Immediate};
 
     return post(ViHandle, DescriptorPtr, MemoryHandle, VIP_Q_SEND, &extra, "VipxPostSendImm64");
 }
@@ -639,7 +546,7 @@ VIP_RETURN VipxPostSendImm64(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorP
 VIP_RETURN VipxPostWriteMessage(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,
                                 VIP_MEM_HANDLE MemoryHandle, VIP_PVOID Message, VIP_ULONG Bytes)
 {
-    struct extra extra = {.bad_seg = -1, .flags = VIP_SQF_MSG, .message = Message};
+    struct vipl__extra extra = {.bad_seg = -1, .flags = VIP_SQF_MSG, .message = Message};
 
     if (Message == NULL || Bytes == 0 || Bytes > VIPX_MESSAGE_MAX)
         return vipl__fail(VIP_INVALID_PARAMETER,

@@ -14,19 +14,28 @@
 #include "proto/status.h"
 
 struct vipl__ahead;
+struct vipl__cq;
 struct vipl__session;
 struct vipl__vi;
 
 /*
- * Largest number of work queues with a ring (direct.h) on one CQ. VipCQDone checks all these rings
- * if the CQ is empty, so a larger number would make VipCQDone slow.
+ * Largest number of work queues on one CQ whose completions do not all come from vipd, but also
+ * from a ring (direct.h) or a loan (lent.h). VipCQDone checks all of them if the CQ is empty, so a
+ * larger number would make VipCQDone slow.
  */
 #define VIPL__CQ_DIRECT_MAX 16
 
+#define VIPL__CQ_LOAN 2u
+
 struct vipl__cq_direct {
-    struct vipl__vi *vi;
-    enum vip_queue queue;
+    struct vipl__vi *vi; /* atomic: polls look at it without a lock */
+    unsigned queue;      /* enum vip_queue; for completions on loan plus VIPL__CQ_LOAN */
 };
+
+/* Add a queue (as in struct vipl__cq_direct) to the list of its CQ, unless it is there; a NULL CQ is
+ * harmless. False: the list is full. Remove all queues of a VI from the list (queue.c). */
+bool vipl__cq_list_add(struct vipl__cq *cq, struct vipl__vi *vi, unsigned which);
+void vipl__cq_list_remove(struct vipl__cq *cq, const struct vipl__vi *vi);
 
 /* A completion queue. */
 struct vipl__cq {
@@ -46,6 +55,8 @@ struct vipl__cq {
     struct vipl__cq_direct direct[VIPL__CQ_DIRECT_MAX];
     unsigned direct_count; /* atomic */
     unsigned direct_next;
+    unsigned lent_turn;   /* atomic; number of polls of VIs on loan (lent.h) */
+    unsigned lent_count;  /* atomic; number of elements of `direct` for loans */
     unsigned direct_turn; /* number of looks since the last look that began with the rings */
     int fd[2]; /* socket pair of VipxCQGetFd: [0] application (atomic), [1] sender; -1 = none */
     pthread_mutex_t fd_lock; /* held while a thread asks vipd for fd */
@@ -55,6 +66,7 @@ struct vipl__cq {
 
 #define VIPL__HOW_RING 0x80u /* a send that went by the ring */
 #define VIPL__HOW_BAD  0x40u /* a segment's memory was not accessible */
+#define VIPL__HOW_LOAN 0x20u /* the descriptor has completed on loan (lent.h) */
 
 /* The message of one VipxPostWriteMessage call. */
 struct vipl__message {
@@ -65,8 +77,8 @@ struct vipl__message {
 /* One work queue of a VI. */
 struct vipl__queue {
     uint32_t posted; /* atomic; number of descriptors ever posted; written under post_lock */
-    /* Send queue: the value that `prod` has when vipd has completed all sends that went through
-     * vipd. Atomic; written under post_lock. */
+    /* Send queue: the result of vipl__sends_completed when all sends that did not go by a ring have
+     * completed. Atomic; written under post_lock. */
     uint32_t via;
     uint32_t direct_done;     /* send queue: sends by the ring; atomic, written under post_lock */
     uint32_t direct_reported; /* send queue: ring sends that the CQ reported; under the CQ's lock */
@@ -74,7 +86,7 @@ struct vipl__queue {
     uint32_t conts_used;      /* receive queue: continuation slots in use; atomic */
     uint32_t done_lock __attribute__((aligned(64)));
     uint32_t reaped;            /* atomic; descriptors ever returned; written under done_lock */
-    uint32_t position;          /* next completion to read; under done_lock */
+    uint32_t position;          /* of the next completion, by vipd or on loan; under done_lock */
     uint32_t first;             /* position of the VI's first completion on this queue */
     uint32_t again;             /* number of the next descriptor for a new vipd (outlive.c) */
     uint32_t spin_ns;           /* atomic; how long the next wait polls */
@@ -91,12 +103,16 @@ struct vipl__queue {
         uint32_t region_epoch; /* session->region_epoch at the post; it changes with the regions */
         VIP_MEM_HANDLE region; /* the region that holds the descriptor */
     } origin[VIP_DESC_PER_QUEUE_MAX];
-    /* Flags of each descriptor in fifo: VIPL__HOW_* and VIP_SQF_*. */
+    /* Flags of each descriptor in fifo: VIPL__HOW_* and VIP_SQF_*. Atomic on a VI that was on loan. */
     uint8_t how[VIP_DESC_PER_QUEUE_MAX];
     /* Data of posts with VIP_SQF_IMM64 or VIP_SQF_MSG, kept for a next vipd; indexed as fifo. NULL:
      * no post on the queue had such data. */
     uint64_t *imm;
     struct vipl__message *message;
 };
+
+/* Number, as `posted` counts, of the queue's first descriptor that has not completed. Under its
+ * done_lock. */
+uint32_t vipl__first_undone(struct vipl__queue *queue);
 
 #endif

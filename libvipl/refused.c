@@ -6,6 +6,7 @@
 
 #include "libvipl/callback.h"
 #include "libvipl/error.h"
+#include "libvipl/lent.h"
 #include "libvipl/vipl_ext.h"
 
 /* Report vipd's refusal of an object as an asynchronous error. `what` names the object. */
@@ -75,6 +76,7 @@ struct vipl__region *vipl__refused_region(struct vipl__session *session, VIP_MEM
 {
     struct vipl__region *region;
 
+    vipl__lent_lock(session);
     vipl__spin_lock(&session->post_lock);
     region = vipl__region_find(&session->regions, handle);
     /* While vipd is away, only the provider thread may change the table. */
@@ -85,6 +87,7 @@ struct vipl__region *vipl__refused_region(struct vipl__session *session, VIP_MEM
     if (region != NULL)
         __atomic_add_fetch(&session->region_epoch, 1, __ATOMIC_RELEASE);
     vipl__spin_unlock(&session->post_lock);
+    vipl__lent_unlock(session);
     return region;
 }
 

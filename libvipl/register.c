@@ -8,6 +8,7 @@
 
 #include "libvipl/call.h"
 #include "libvipl/error.h"
+#include "libvipl/lent.h"
 #include "libvipl/refused.h"
 #include "libvipl/session.h"
 #include "libvipl/vipl_ext.h"
@@ -39,14 +40,18 @@ static int remember(struct vipl__session *session, struct vipl__region *region)
 {
     int rc;
 
+    vipl__lent_lock(session);
     vipl__spin_lock(&session->post_lock);
     /* vipd can give a new region the handle of a refused region that is still in the table. */
     rc = vipl__region_find(&session->regions, region->handle) != NULL
              ? -EEXIST
              : vipl__region_add(&session->regions, region);
     vipl__spin_unlock(&session->post_lock);
-    if (rc == 0 && region->mem.kind == VIPL__MEM_STAGED)
-        __atomic_add_fetch(&session->staged, 1, __ATOMIC_RELEASE);
+    vipl__lent_unlock(session);
+    if (rc == 0 && region->mem.kind == VIPL__MEM_STAGED) {
+        __atomic_add_fetch(&session->staged, 1, __ATOMIC_SEQ_CST);
+        (void)vipl__lent_back(session, true); /* no loan goes on beside staged memory */
+    }
     return rc;
 }
 
@@ -226,10 +231,12 @@ VIP_RETURN VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
     } else if (rc == VIP_SUCCESS) {
         /* Take region_lock, to wait for staged copies: none may use the memory released below. */
         pthread_mutex_lock(&session->region_lock);
+        vipl__lent_lock(session);
         vipl__spin_lock(&session->post_lock);
         region = vipl__region_take(&session->regions, MemoryHandle);
         __atomic_add_fetch(&session->region_epoch, 1, __ATOMIC_RELEASE);
         vipl__spin_unlock(&session->post_lock);
+        vipl__lent_unlock(session);
         pthread_mutex_unlock(&session->region_lock);
         vipl__call_kept(session);
     }
@@ -266,6 +273,7 @@ static VIP_RETURN set_attrs(struct vipl__session *session, VIP_PVOID address, VI
     rc = vipl__call_keep(session, call, &request, NULL, 0, NULL);
     if (rc != VIP_SUCCESS)
         return rc;
+    vipl__lent_lock(session);
     vipl__spin_lock(&session->post_lock);
     region = vipl__region_find(&session->regions, handle);
     if (region != NULL) {
@@ -274,6 +282,7 @@ static VIP_RETURN set_attrs(struct vipl__session *session, VIP_PVOID address, VI
         __atomic_add_fetch(&session->region_epoch, 1, __ATOMIC_RELEASE);
     }
     vipl__spin_unlock(&session->post_lock);
+    vipl__lent_unlock(session);
     vipl__call_kept(session);
     return VIP_SUCCESS;
 }

@@ -19,6 +19,7 @@
 #include "libvipl/direct.h"
 #include "libvipl/discover.h"
 #include "libvipl/error.h"
+#include "libvipl/lent.h"
 #include "libvipl/listen.h"
 #include "libvipl/events.h"
 #include "libvipl/sleep.h"
@@ -340,6 +341,7 @@ static void release(struct vipl__session *session)
             session->cq[i]->refused = VIPL__TAKEN;
         }
     vipl__direct_close(session);
+    vipl__lent_close(session);
     vipl__discovered_free(session);
     vipl__fd_close(&session->control_fd);
     vipl__fd_close(&session->event_fd);
@@ -382,11 +384,13 @@ static void release(struct vipl__session *session)
 
 static void reset(struct vipl__session *session)
 {
-    const char *watch = getenv("VIPL_STATUS_IN_MEMORY");
+    const char *watch = getenv("VIPL_STATUS_IN_MEMORY"), *loan = getenv("VIPL_LOAN");
 
     session->sq_position = session->sq_taken = 0;
     session->names_ready = session->direct = false;
     session->watched = watch != NULL && strcmp(watch, "1") == 0;
+    session->loans_no = loan != NULL && strcmp(loan, "0") == 0;
+    session->loans_eager = loan != NULL && strcmp(loan, "eager") == 0;
     session->outlive_ns = 0;
     session->ptag_count = 0;
     __atomic_store_n(&session->gone, VIPL__THERE, __ATOMIC_SEQ_CST);
@@ -543,6 +547,7 @@ void vipl__session_close(struct vipl__session *session)
     shutdown(session->control_fd, SHUT_RDWR);
     shutdown(session->event_fd, SHUT_RDWR);
     vipl__events_join(session);
+    vipl__lent_join(session);
     while (__atomic_load_n(&session->users, __ATOMIC_SEQ_CST) != 0) { /* [enter CLOSE] */
         vipl__wake_all(session);
         pthread_mutex_lock(&session->lock);

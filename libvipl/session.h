@@ -12,6 +12,7 @@
  *   notify's lock     registrations of the Notify calls (notify.c)
  *   lock              connection attempts, attributes, creation of VI and CQ objects
  *   region_lock       staged copies: VipDeregisterMem waits until they have ended
+ *   loans' lock       the engines of the loans (lent.h; spin lock)
  *   post_lock         submission ring, region table, `posted` of every queue (spin lock)
  *   done_lock         reading from one completion ring (spin lock, one per queue and CQ)
  */
@@ -35,6 +36,8 @@
 
 struct vipl__session;
 struct vipl__direct;
+struct vipl__lent;
+struct vipl__loans;
 struct vipl__callbacks;
 struct vipl__connect;
 struct vipl__discovered;
@@ -59,6 +62,18 @@ enum vipl__refused {
     VIPL__TAKEN = 0,
     VIPL__REFUSED,      /* vipd has refused the object; if it is a VI, its state is Error */
     VIPL__REFUSED_IDLE, /* vipd has refused the VI; VipDisconnect made it Idle */
+};
+
+/* When a VI asks for a loan (lent.h). */
+struct vipl__asks {
+    uint8_t host[VIP_HOST_ADDR_BYTES_MAX]; /* address of the peer's NIC; under session->lock */
+    uint8_t host_len;                      /* 0: the connection cannot be lent; atomic */
+    uint32_t polls;          /* Done calls that found nothing; not exact if several threads poll */
+    uint32_t busy;           /* atomic; 1 = a thread uses the members below */
+    uint64_t polled_ns;      /* last look at the clock */
+    uint64_t steady_ns;      /* since then the program polls without a pause */
+    uint64_t next_ns;        /* no request before this time */
+    struct vipl__lent *made; /* the VI's object before it is `lent`; under session->lock */
 };
 
 /* A VI. */
@@ -86,6 +101,8 @@ struct vipl__vi {
     uint8_t ticket[VIPL__TICKET_MAX]; /* ticket of the connection, for the next vipd */
     uint16_t ticket_len;              /* bytes; 0 = the connection cannot go on with another vipd */
     struct vipl__direct *direct;      /* atomic; NULL = this object never had a ring */
+    struct vipl__lent *lent;          /* atomic; NULL = this object never was on loan */
+    struct vipl__asks asks;           /* when this VI asks for a loan */
     bool rdma_posted;                 /* an RDMA operation was posted on this VI; under post_lock */
     struct vipl__queue queue[2];      /* indexed by enum vip_queue */
 };
@@ -150,8 +167,11 @@ struct vipl__session {
     bool watched;       /* descriptors show their status at once: VIPL_STATUS_IN_MEMORY */
     bool direct;        /* there is a table of receives, and VIs may have rings (direct.h) */
     bool direct_random; /* the environment has VIPL_DIRECT=random */
+    bool loans_no;      /* the environment has VIPL_LOAN=0: never ask for a loan */
+    bool loans_eager;   /* VIPL_LOAN=eager, for tests: ask at the first poll, and wait by polls */
     void *recv_base;    /* table of receives; NULL = never had one; its address stays reserved */
-    bool resolver;      /* the NIC has UDP addresses: the system's resolver knows them too */
+    struct vipl__loans *loans; /* atomic; NULL = the session never had a loan (lent.h) */
+    bool resolver;             /* the NIC has UDP addresses: the system's resolver knows them too */
     char socket_path[128];
     /* The next members are for the next vipd (outlive.h). */
     uint64_t outlive_ns;             /* longest wait for the next vipd; 0: do not wait */

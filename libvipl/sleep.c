@@ -185,7 +185,10 @@ VIP_RETURN vipl__sleep(struct vipl__session *session, struct vipl__sleeper *wait
     if (timeout_ms == 0)
         return vipl__outcome(VIP_TIMEOUT, "nothing has completed and the time limit is 0");
     deadline_ns = vipl__deadline(timeout_ms);
-    rc = spin(session, wait, deadline_ns);
+    do
+        rc = spin(session, wait, deadline_ns);
+    while (rc == VIP_NOT_DONE && session->loans_eager && !vipl__is_dead(session) &&
+           vipl__now_ns() < deadline_ns);
     if (rc == VIP_NOT_DONE)
         rc = sleep_until(session, wait, deadline_ns);
     if (rc != VIP_TIMEOUT && sleepers_on(wait->waiters))

@@ -5,6 +5,7 @@
 #include "libvipl/connect.h"
 #include "libvipl/direct.h"
 #include "libvipl/error.h"
+#include "libvipl/lent.h"
 #include "libvipl/refused.h"
 #include "libvipl/session.h"
 #include "libvipl/take.h"
@@ -121,6 +122,7 @@ static struct vipl__vi *install(struct vipl__session *session, const struct crea
     vi->attempt = VIPL__ATTEMPT_NONE;
     vi->attempt_async = false;
     vi->ticket_len = 0;
+    vipl__lent_reset(vi);
     __atomic_store_n(&vi->user_data, NULL, __ATOMIC_RELAXED);
     for (unsigned q = 0; q < 2; q++) {
         struct vipl__queue *queue = &vi->queue[q];
@@ -293,6 +295,7 @@ static VIP_RETURN destroy_vi(struct vipl__vi *vi, uint64_t handle)
     vipl__refused_over(session, &vi->refused);
     vipl__spin_unlock(&session->post_lock);
     vipl__direct_destroy(vi);
+    vipl__lent_reset(vi);
     pthread_mutex_unlock(&session->lock);
     if (!refused)
         vipl__call_kept(session);

@@ -27,10 +27,7 @@ int vipl__loan_new(const struct vipl__loan_host *host, struct vipl__loan **ret)
 
     if (loan == MAP_FAILED)
         return -ENOMEM;
-    VIP_ASSERT(host->engine.latency == NULL);
     loan->host = *host;
-    if (loan->host.engine.held_packets_max > VIPL__LOAN_HELD - 1)
-        loan->host.engine.held_packets_max = VIPL__LOAN_HELD - 1; /* one slot is always free */
     at += lines(sizeof(*loan));
     loan->eng_memory = at;
     at += lines(eng_bytes());
@@ -65,11 +62,11 @@ static void drop(struct vipl__loan *loan)
 static int build(struct vipl__loan *loan, uint64_t now_ns)
 {
     const struct vipl__loan_terms *terms = &loan->terms;
-    uint32_t posted = vip_load32_acquire(&loan->host.part->posted);
+    uint32_t posted = vip_load32_acquire(&loan->terms.part->posted);
 
     memset(loan->eng_memory, 0, eng_bytes());
     memset(loan->vi_memory, 0, eng_vi_bytes());
-    loan->eng = eng_init(loan->eng_memory, &loan->host.engine, &vipl__loan_ops, loan, now_ns);
+    loan->eng = eng_init(loan->eng_memory, &loan->terms.engine, &vipl__loan_ops, loan, now_ns);
     eng_vi_create(loan->eng, terms->vi, loan->vi_memory, &terms->attrs);
     vipl__held_init(&loan->helds, terms->conn.packet_bytes);
     eng_vi_restore(loan->eng, terms->vi, &terms->conn, terms->checkpoint.completed,
@@ -85,9 +82,11 @@ int vipl__loan_begin(struct vipl__loan *loan, const struct vipl__loan_terms *ter
     int rc;
 
     vipl__loan_lock(loan);
-    VIP_ASSERT(loan->eng == NULL && terms->number != 0);
+    VIP_ASSERT(loan->eng == NULL && terms->number != 0 && terms->engine.latency == NULL);
     loan->terms = *terms;
-    loan_owner_init(&loan->owner, &loan->host.part->owner, loan->host.vipd);
+    if (loan->terms.engine.held_packets_max > VIPL__LOAN_HELD - 1)
+        loan->terms.engine.held_packets_max = VIPL__LOAN_HELD - 1; /* one slot is always free */
+    loan_owner_init(&loan->owner, &loan->terms.part->owner, loan->terms.vipd);
     loan->sends = terms->checkpoint.completed;
     loan->receives = terms->receive;
     loan->received = terms->checkpoint.received;

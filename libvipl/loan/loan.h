@@ -37,9 +37,6 @@ struct vipl__loan;
 struct vipl__loan_host {
     const struct vipl__regions *regions; /* of the session; none of them is staged */
     void *recv_base;                     /* the session's table of receives (proto/direct.h) */
-    struct vip_loan_part *part;          /* the owner's words and the table of sends of the VI */
-    const struct vip_loan_vipd *vipd;    /* vipd's words of the VI */
-    struct eng_config engine;            /* times and sizes; without a place for latencies */
     /* A descriptor has completed. status, length and imm are as in struct vip_comp. */
     void (*complete)(void *ctx, enum vip_queue queue, uint32_t status, uint32_t length,
                      uint64_t imm);
@@ -50,12 +47,15 @@ struct vipl__loan_host {
 
 /* One loan: what the engine needs to go on where vipd's engine has paused. */
 struct vipl__loan_terms {
-    uint32_t number; /* of the loan; not 0 */
-    int sock;        /* UDP socket, connected to the peer's socket; the caller owns it */
+    uint32_t number;                  /* of the loan; not 0 */
+    struct vip_loan_part *part;       /* the owner's words and the table of sends of the VI */
+    const struct vip_loan_vipd *vipd; /* vipd's words of the VI */
+    int sock; /* UDP socket, connected to the peer's socket; the caller owns it */
     uint16_t vi;
     uint32_t generation; /* of the VI */
     uint32_t ptag;       /* vipd's number of the VI's tag; 0: none */
     struct eng_vi_attrs attrs;
+    struct eng_config engine; /* times and sizes; without a place for latencies */
     struct eng_conn conn;
     struct vip_counts peer;                /* the peer's counts of this binding */
     struct vip_loan_checkpoint checkpoint; /* how far vipd's engine has come */
@@ -83,6 +83,7 @@ enum vipl__loan_stay {
     VIPL__LOAN_DID,      /* a packet came or left, or a send was taken */
     VIPL__LOAN_BUSY,     /* another thread is in a stay; it also takes all sends posted by now */
     VIPL__LOAN_OVER,     /* vipd has ended the loan, or there is none: nothing was touched */
+    VIPL__LOAN_EVENT,    /* as VIPL__LOAN_DID, and vipl__loan_event has events */
 };
 
 /* One stay at time now_ns (CLOCK_MONOTONIC). If a stay of another thread had a later time, this stay

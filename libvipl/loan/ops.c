@@ -77,11 +77,11 @@ static void op_segs_free(void *ctx, struct vip_shm_seg *segs, unsigned count)
 
 bool vipl__loan_take_posts(struct vipl__loan *loan, uint64_t now_ns)
 {
-    uint32_t posted = vip_load32_acquire(&loan->host.part->posted), first = loan->sends;
+    uint32_t posted = vip_load32_acquire(&loan->terms.part->posted), first = loan->sends;
     struct eng_post post;
 
     while (loan->sends != posted && loan->sends - first < VIP_DESC_PER_QUEUE_MAX &&
-           path_send(loan->host.part, loan->terms.vi, loan->terms.generation, loan->sends,
+           path_send(loan->terms.part, loan->terms.vi, loan->terms.generation, loan->sends,
                      &loan->parts, &post)) {
         loan->sends++;
         loan->counts.sends++;

@@ -245,7 +245,7 @@ static bool lock_release(struct vipl__loan *loan)
     bool out = loan->terms.number != 0;
 
     vipl__spin_unlock_full(&loan->lock);
-    return out && vip_load32(&loan->host.part->posted) != sends;
+    return out && vip_load32(&loan->terms.part->posted) != sends;
 }
 
 enum vipl__loan_stay vipl__loan_turn(struct vipl__loan *loan, uint64_t now_ns)
@@ -261,6 +261,8 @@ enum vipl__loan_stay vipl__loan_turn(struct vipl__loan *loan, uint64_t now_ns)
         if (now_ns > loan->now_ns) /* another thread may have read a later time */
             loan->now_ns = now_ns;
         one = stay(loan);
+        if (one != VIPL__LOAN_OVER && loan->event_count > 0)
+            one = VIPL__LOAN_EVENT;
         if (first || one != VIPL__LOAN_IDLE)
             result = one;
         /* Without the last two conditions, a wrong entry in the table would make a loop. */

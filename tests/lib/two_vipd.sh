@@ -13,7 +13,8 @@
 # The program finds VIPD_RUNTIME_DIR_A, VIPD_RUNTIME_DIR_B, VIP_ADDRESS_A, VIP_ADDRESS_B (for
 # VipNSGetHostByName), VIP_PID_A, VIP_PID_B, VIP_LINK ("loop": both ends on one vipd, else "udp") and VIP_MEDIUM
 # (udp, udp6, lo, ether). Afterwards the script stops everything. If the program fails, it shows the
-# vipd logs. If a vipd has died meanwhile, the script fails, except with VIP_MAY_DIE=1 (the program
+# vipd logs. With VIP_LOANS=eager or VIP_LOANS=must, libvipl asks for a loan of every connection at its first
+# polls; with `must`, the script fails if no connection was lent. If a vipd has died meanwhile, the script fails, except with VIP_MAY_DIE=1 (the program
 # kills vipd). Exit status 77, with a reason: this link is not possible here. usage: two_vipd.sh
 # BUILD_DIR LINK PROGRAM [ARGUMENTS]
 set -u
@@ -57,6 +58,7 @@ jumbo | ether | segment | xdp)
     exit 2
     ;;
 esac
+[ -z "${VIP_LOANS-}" ] || lines+=("[engine]" "loan = auto")
 [ -z "${VIP_NIC_LINES-}" ] || lines+=("$VIP_NIC_LINES")
 shift 2
 # shellcheck source=/dev/null
@@ -151,6 +153,7 @@ if [ "$link" = udp ]; then
 else
     export VIPD_RUNTIME_DIR_B=$WORK/A VIP_ADDRESS_B=$VIP_ADDRESS_A VIP_PID_B=$VIP_PID_A
 fi
+[ -z "${VIP_LOANS-}" ] || export VIPL_LOAN=eager
 export VIP_LINK=$link VIP_MEDIUM=$medium VIPD_RUNTIME_DIR=$WORK/A VIP_WORK=$WORK
 
 "$@"
@@ -161,6 +164,18 @@ for name in "${!DAEMON_PID[@]}"; do
         result=1
     fi
 done
+if [ "${VIP_LOANS-}" = must ]; then
+    lent=0
+    for host in A B; do
+        lent=$((lent + $(VIPD_RUNTIME_DIR="$WORK/$host" "$build/tools/vipctl" show stats |
+            awk '$2 == "loans_lent" { print $3 }')))
+    done
+    echo "loans: $lent"
+    if [ $lent -eq 0 ]; then
+        echo "two_vipd.sh: no connection was lent" >&2
+        result=1
+    fi
+fi
 # The exit status of each vipd counts, too, because a sanitizer reports errors by it.
 for name in "${!DAEMON_PID[@]}"; do
     pid=${DAEMON_PID[$name]}

@@ -258,7 +258,7 @@ static void program_looked_at(struct end *end)
         end->poll_ns = now_ns;
         before = loan_state(end->vipd.loan);
         if (before != LOAN_LENT)
-            follow(end, before, loan_polls(end->vipd.loan, now_ns));
+            follow(end, before, loan_polls(end->vipd.loan, 0, now_ns));
     }
 }
 

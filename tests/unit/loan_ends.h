@@ -99,12 +99,8 @@ static void *pages(size_t bytes)
 
 static void end_init(struct end *end, uint32_t handle)
 {
-    struct vipl__loan_host host = {.regions = &end->regions,
-                                   .vipd = &end->vipd,
-                                   .engine = ENG_CONFIG_DEFAULT,
-                                   .complete = end_complete,
-                                   .bell = end_bell,
-                                   .ctx = end};
+    struct vipl__loan_host host = {
+        .regions = &end->regions, .complete = end_complete, .bell = end_bell, .ctx = end};
 
     end->memory = pages(MEMORY);
     end->region = (struct vipl__region){.handle = handle,
@@ -113,7 +109,7 @@ static void end_init(struct end *end, uint32_t handle)
                                         .attrs = {.EnableRdmaWrite = 1, .EnableRdmaRead = 1}};
     assert_int_equal(vipl__region_add(&end->regions, &end->region), 0);
     host.recv_base = end->table = pages((VI + 1) * (size_t)VIP_RECV_STRIDE);
-    host.part = end->part = pages(sizeof(*end->part));
+    end->part = pages(sizeof(*end->part));
     assert_int_equal(vipl__loan_new(&host, &end->loan), 0);
 }
 
@@ -163,6 +159,7 @@ static void terms_first(struct ends *ends)
         .number = 1,
         .vi = VI,
         .generation = GENERATION,
+        .engine = ENG_CONFIG_DEFAULT,
         .attrs = {.level = VIP_LVL_DELIVERY,
                   .max_transfer_bytes = VIP_TRANSFER_BYTES_MAX,
                   .enable_rdma_write = true,
@@ -177,6 +174,10 @@ static void terms_first(struct ends *ends)
         .checkpoint = {.done = FIRST_OP_B, .received = 50, .completed = FIRST_OP_A}};
 
     ends->a.terms = ends->b.terms = terms;
+    ends->a.terms.part = ends->a.part;
+    ends->b.terms.part = ends->b.part;
+    ends->a.terms.vipd = &ends->a.vipd;
+    ends->b.terms.vipd = &ends->b.vipd;
     sockets(&ends->a.terms.sock, &ends->b.terms.sock);
     ends->b.terms.conn.local_id = terms.conn.remote_id;
     ends->b.terms.conn.remote_id = terms.conn.local_id;

@@ -370,7 +370,8 @@ RIG enum vip_rc ask_loan(struct end *end)
     end->sock = sock_of(end->host);
     end->copy = copy = dup(end->sock);
     end->asked = true;
-    rc = nic_loan_ask(end->app->session, end->vi, 0, &copy, rig_now, &probe, why, sizeof(why));
+    rc = nic_loan_ask(end->app->session, &(struct nic_loan_ask){.vi = end->vi}, &copy, rig_now,
+                      &probe, why, sizeof(why));
     assert_int_equal(rc == VIP_RC_SUCCESS, copy < 0);
     if (copy >= 0)
         close(copy);

@@ -56,7 +56,7 @@ static void finish(struct rig *rig)
 static bool polls_until_probe(struct rig *rig, uint64_t for_ns)
 {
     for (uint64_t end_ns = rig->now_ns + for_ns; rig->now_ns < end_ns; rig->now_ns += STAY_GAP)
-        if (loan_polls(rig->loan, rig->now_ns) == LOAN_DO_PROBE)
+        if (loan_polls(rig->loan, 0, rig->now_ns) == LOAN_DO_PROBE)
             return true;
     return false;
 }
@@ -323,7 +323,7 @@ static void test_patience_doubles_up_to_its_limit(void **state)
         lend(rig, 0);
         go_home(rig, lose(rig));
         rig->now_ns += LOAN_RETURN_NS;
-        (void)loan_polls(rig->loan, rig->now_ns);
+        (void)loan_polls(rig->loan, 0, rig->now_ns);
         expected_ns =
             expected_ns * 2 < LOAN_PATIENCE_MAX_NS ? expected_ns * 2 : LOAN_PATIENCE_MAX_NS;
         assert_int_equal(loan_patience_ns(rig->loan), expected_ns);
@@ -332,7 +332,7 @@ static void test_patience_doubles_up_to_its_limit(void **state)
     lend(rig, 0);
     go_home(rig, lose(rig));
     rig->now_ns += LOAN_RETURN_NS + 1;
-    (void)loan_polls(rig->loan, rig->now_ns);
+    (void)loan_polls(rig->loan, 0, rig->now_ns);
     assert_int_equal(loan_patience_ns(rig->loan), LOAN_PATIENCE_MAX_NS);
     lend(rig, 0);
     (void)pass(rig, rig->now_ns + LOAN_CALM_NS);

@@ -299,8 +299,9 @@ static void refused(struct end *end, uint32_t vi, uint32_t part, int sock, enum 
     int copy = sock;
     uint64_t before = count(end->host, "loans_refused");
 
-    assert_int_equal(
-        nic_loan_ask(end->app->session, vi, part, &copy, rig_now, &probe, why, sizeof(why)), rc);
+    assert_int_equal(nic_loan_ask(end->app->session, &(struct nic_loan_ask){.vi = vi, .part = part},
+                                  &copy, rig_now, &probe, why, sizeof(why)),
+                     rc);
     if (!strstr(why, words))
         fail_msg("\"%s\" lacks \"%s\"", why, words);
     assert_int_equal(copy, sock);

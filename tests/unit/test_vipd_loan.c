@@ -39,7 +39,7 @@ static void ask_loan(const struct app *app, uint32_t vi, int parts, enum vip_rc 
 
 static void end_loan(const struct app *app, uint32_t vi, enum vip_rc code)
 {
-    Vip__ViRequest body = VIP__VI_REQUEST__INIT;
+    Vip__LoanEndRequest body = VIP__LOAN_END_REQUEST__INIT;
     Vip__Request request = VIP__REQUEST__INIT;
 
     body.has_vi = true;

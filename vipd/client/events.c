@@ -220,8 +220,10 @@ static void on_result(void *ctx, uint16_t vi, uint32_t generation, enum vip_rc r
     Vip__ConnResult result = VIP__CONN_RESULT__INIT;
     Vip__ViAttributes attributes;
     Vip__Event event = VIP__EVENT__INIT;
+    const struct client *client = ctx;
     uint8_t ticket[TICKET_BYTES];
     char reason[REASON_BYTES];
+    struct cm_host host;
 
     client_note(ctx, rc == VIP_RC_SUCCESS ? HISTORY_CONNECTED : HISTORY_CONN_ERROR,
                 rc != VIP_RC_SUCCESS, vi, vip_rc_name(rc), rc == VIP_RC_SUCCESS ? NULL : why);
@@ -245,6 +247,9 @@ static void on_result(void *ctx, uint16_t vi, uint32_t generation, enum vip_rc r
         result.ticket.len = make_ticket(ctx, vi, ticket);
         result.ticket.data = ticket;
         result.has_ticket = result.ticket.len > 0;
+        result.has_host = nic_loan_host(client->session->nic_session, vi, &host);
+        result.host.len = host.len;
+        result.host.data = host.bytes;
     }
     event.body_case = VIP__EVENT__BODY_RESULT;
     event.result = &result;
@@ -355,6 +360,20 @@ static void on_rebound(void *ctx, uint16_t vi, const char *why)
     return_ended(client->vipd, why);
 }
 
+static void fill_engine(Vip__Lent *lent, const struct eng_config *engine)
+{
+    lent->has_rto_min_ns = lent->has_rto_max_ns = lent->has_rto_initial_ns = true;
+    lent->rto_min_ns = engine->rto_min_ns;
+    lent->rto_max_ns = engine->rto_max_ns;
+    lent->rto_initial_ns = engine->rto_initial_ns;
+    lent->has_ack_delay_ns = lent->has_conn_timeout_ns = true;
+    lent->ack_delay_ns = engine->ack_delay_ns;
+    lent->conn_timeout_ns = engine->conn_timeout_ns;
+    lent->has_ack_every_packets = lent->has_congestion = true;
+    lent->ack_every_packets = engine->ack_every_packets;
+    lent->congestion = engine->congestion;
+}
+
 static void on_lent(void *ctx, const struct nic_loan_terms *terms)
 {
     Vip__Lent lent = VIP__LENT__INIT;
@@ -381,6 +400,7 @@ static void on_lent(void *ctx, const struct nic_loan_terms *terms)
     lent.peer_done = copy.peer.done;
     lent.n_peer_reads = copy.peer.reads;
     lent.peer_reads = copy.peer.read;
+    fill_engine(&lent, copy.engine);
     event.body_case = VIP__EVENT__BODY_LENT;
     event.lent = &lent;
     send_event(ctx, &event);

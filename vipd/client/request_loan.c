@@ -50,6 +50,7 @@ void request_loan(struct client *client, const Vip__Request *request, struct vip
 {
     const Vip__LoanRequest *r = request->loan;
     struct nic_session *session = client->session->nic_session;
+    struct nic_loan_ask ask;
     struct nic_loan_probe *probe = &answer->probe;
     enum vip_rc rc;
 
@@ -65,8 +66,9 @@ void request_loan(struct client *client, const Vip__Request *request, struct vip
     }
     if (!nic_session_has_loans(session) && !map_parts(client, fds->fd[1], answer))
         return;
-    rc = nic_loan_ask(session, r->vi, r->part, &fds->fd[0], vipd_loop_now(client->vipd->loop),
-                      probe, answer->reason, sizeof(answer->reason));
+    ask = (struct nic_loan_ask){.vi = r->vi, .part = r->part, .steady_ns = r->steady_ns};
+    rc = nic_loan_ask(session, &ask, &fds->fd[0], vipd_loop_now(client->vipd->loop), probe,
+                      answer->reason, sizeof(answer->reason));
     answer->reply.code = rc;
     if (rc != VIP_RC_SUCCESS) {
         answer->reply.reason = answer->reason;
@@ -82,10 +84,18 @@ void request_loan(struct client *client, const Vip__Request *request, struct vip
 void request_loan_end(struct client *client, const Vip__Request *request, struct vip_fds *fds,
                       struct answer *answer)
 {
-    uint32_t vi = request->loan_end->vi;
-    enum vip_rc rc =
-        nic_loan_give_back(client->session->nic_session, vi, vipd_loop_now(client->vipd->loop));
+    const Vip__LoanEndRequest *r = request->loan_end;
+    struct nic_session *session = client->session->nic_session;
+    uint64_t now_ns = vipd_loop_now(client->vipd->loop);
+    const struct nic_loan_broken broken = {
+        .reason = r->reason == VIP_CLOSE_TIMEOUT ? VIP_CLOSE_TIMEOUT : VIP_CLOSE_ERROR,
+        .op_status = r->op_status,
+        .failed_op = r->failed_op,
+        .ops_done = r->ops_done};
 
     (void)fds;
-    answer_set(answer, rc, "there is no VI %u", vi);
+    answer_set(answer,
+               r->has_reason ? nic_loan_broken(session, r->vi, &broken, now_ns)
+                             : nic_loan_give_back(session, r->vi, now_ns),
+               "there is no VI %u", r->vi);
 }

@@ -175,16 +175,18 @@ static bool may_ask(const struct loan *loan, uint64_t now_ns)
            moves_allow(loan, now_ns);
 }
 
-static void poll_note(struct loan *loan, uint64_t now_ns)
+static void poll_note(struct loan *loan, uint64_t steady_ns, uint64_t now_ns)
 {
+    uint64_t since_ns = now_ns - min64(steady_ns, now_ns);
+
     if (loan->returns && now_ns - loan->back_ns <= LOAN_RETURN_NS) {
         loan->patience_ns *= 2;
         if (loan->patience_ns > LOAN_PATIENCE_MAX_NS && !VIP_MUTANT(LOAN_PATIENCE))
             loan->patience_ns = LOAN_PATIENCE_MAX_NS;
     }
     loan->returns = false;
-    if (!polls_now(loan, now_ns))
-        loan->steady_ns = now_ns;
+    if (!polls_now(loan, now_ns) || since_ns < loan->steady_ns)
+        loan->steady_ns = since_ns;
     loan->polled_ns = now_ns;
 }
 
@@ -388,6 +390,15 @@ uint32_t loan_rung(struct loan *loan, uint64_t now_ns)
     return loan->state == LOAN_LENT ? lent_judge(loan, false, now_ns) : 0;
 }
 
+uint32_t loan_owes(struct loan *loan, uint64_t now_ns)
+{
+    if (loan->state != LOAN_LENT)
+        return 0;
+    if (loan->lent_timer_ns == 0 || loan->lent_timer_ns > now_ns)
+        loan->lent_timer_ns = now_ns; /* counts until the owner's first stay ends */
+    return lent_judge(loan, false, now_ns);
+}
+
 uint32_t loan_data_waits(struct loan *loan, uint64_t now_ns)
 {
     /* Without a watch, the owner has come by since, or the look at its beat is still due. */
@@ -405,9 +416,9 @@ static uint32_t probe(struct loan *loan, uint64_t now_ns)
     return LOAN_DO_PROBE;
 }
 
-uint32_t loan_polls(struct loan *loan, uint64_t now_ns)
+uint32_t loan_polls(struct loan *loan, uint64_t steady_ns, uint64_t now_ns)
 {
-    poll_note(loan, now_ns);
+    poll_note(loan, steady_ns, now_ns);
     if (loan->state != LOAN_HOME || !may_ask(loan, now_ns))
         return 0;
     state_set(loan, LOAN_ASKED, now_ns);

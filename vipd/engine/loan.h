@@ -146,8 +146,9 @@ struct loan *loan_restore(void *memory, const struct loan_config *config, struct
 /* ---- what happens ---------------------------------------------------------------------- */
 /* Each of these functions returns a set of actions. */
 
-/* The program polls and has a socket for a loan. Call it for each poll that vipd notices. */
-uint32_t loan_polls(struct loan *loan, uint64_t now_ns);
+/* The program polls and has a socket for a loan. Call it for each poll that vipd notices.
+ * steady_ns: for this time, as the program says, it has polled without a pause. */
+uint32_t loan_polls(struct loan *loan, uint64_t steady_ns, uint64_t now_ns);
 
 /* The answer to a probe came over the program's socket. */
 uint32_t loan_probed(struct loan *loan, uint64_t now_ns);
@@ -174,6 +175,10 @@ uint32_t loan_peer_agreed(struct loan *loan, uint32_t number, uint32_t peer_numb
 
 /* Data waits at the owner's socket. The host may call it in any state. */
 uint32_t loan_data_waits(struct loan *loan, uint64_t now_ns);
+
+/* vipd has a send that the program posted before it knew of its loan: the owner must come by. Also
+ * allowed in any state. */
+uint32_t loan_owes(struct loan *loan, uint64_t now_ns);
 
 /* The owner has rung the bell: its timer is due before vipd would look. Also allowed in any state. */
 uint32_t loan_rung(struct loan *loan, uint64_t now_ns);

@@ -132,7 +132,37 @@ void nic_conn_loan_ended(struct nic_conn *conn)
         close_args(conn, close.transport ? VIP_CLOSE_TIMEOUT : VIP_CLOSE_ERROR);
 
     VIP_ASSERT(loan->closes);
+    if (loan->broke) {
+        args.reason = loan->broken.reason;
+        args.ops_valid = true;
+        args.ops_done = loan->broken.ops_done;
+        args.op_status = loan->broken.op_status;
+        args.failed_op = loan->broken.failed_op;
+        conn->session->nic->counts.conns_broken++;
+    }
     if (loan->tell)
         cm_close(conn->session->nic->cm, &args, conn->session->nic->now_ns);
     nic_conn_lost(conn, &close);
+}
+
+enum vip_rc nic_loan_broken(struct nic_session *session, uint32_t number,
+                            const struct nic_loan_broken *broken, uint64_t now_ns)
+{
+    static const char why[] = "the program's engine broke the connection on loan";
+    struct nic_vi *vi = nic_vi_get(session, number);
+    struct nic_conn *conn = vi ? vi->conn : NULL;
+    const struct eng_close close = {.why = why};
+
+    session->nic->now_ns = now_ns;
+    if (!vi)
+        return VIP_RC_INVALID_PARAMETER;
+    if (!conn || conn->state != NIC_CONN_ESTABLISHED)
+        return VIP_RC_SUCCESS;
+    if (!conn->loan)
+        return nic_vi_sever(session, number, why, now_ns);
+    conn->loan->broke = conn->loan->tell = true;
+    conn->loan->broken = *broken;
+    if (nic_loan_over(conn, &close, false))
+        nic_conn_loan_ended(conn);
+    return VIP_RC_SUCCESS;
 }

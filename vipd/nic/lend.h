@@ -35,8 +35,9 @@ struct nic_loan {
     struct cm_loan_terms theirs; /* of the peer: its newest request or answer */
     struct cm_host host;         /* address of the socket */
     struct eng_close close; /* if `closes`: how the connection ends when the owner is outside */
-    bool closes;
-    bool tell; /* the peer does not know the end yet: send CLOSE */
+    bool closes, broke;
+    struct nic_loan_broken broken; /* if `broke`: what the CLOSE says */
+    bool tell;                     /* the peer does not know the end yet: send CLOSE */
 };
 
 /* ---- loan_sock.c ---- */

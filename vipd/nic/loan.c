@@ -133,6 +133,14 @@ static struct eng_conn bind_anew(const struct nic_loan *loan, const struct cm_lo
 
 /* ---- actions --------------------------------------------------------------------------- */
 
+/* Is a loan of this connection out? */
+static void lent_set(struct nic_conn *conn, bool lent)
+{
+    conn->session->loans_out += lent;
+    conn->session->loans_out -= conn->lent;
+    conn->lent = lent;
+}
+
 /*
  * The owner has used the loan: make the engine of the VI anew. vipd drops what the old engine has
  * in its queues; all of it is also in the tables of sends and receives.
@@ -177,7 +185,7 @@ static bool take(struct nic_loan *loan)
         return false;
     if (used)
         engine_again(loan, &past);
-    loan->conn->lent = false;
+    lent_set(loan->conn, false);
     nic_sends_take(session, number);
     loan_taken(loan->machine);
     vip_fence_sleep();
@@ -226,7 +234,8 @@ static void lend(struct nic_loan *loan, const struct cm_loan_terms *ours)
                                    .generation = vi->generation,
                                    .number = loan_number(loan->machine),
                                    .conn = bind_anew(loan, ours),
-                                   .peer = loan->theirs.counts};
+                                   .peer = loan->theirs.counts,
+                                   .engine = &loan->nic->config.engine};
     struct eng_vi_stats stats;
     bool owes;
 
@@ -241,7 +250,7 @@ static void lend(struct nic_loan *loan, const struct cm_loan_terms *ours)
                                      .received = vi->position[VIP_Q_RECV],
                                      .completed = eng_vi_completed(session->eng, conn->vi)};
     owes = stats.send_depth > 0 || terms.peer.reads > 0;
-    conn->lent = true;
+    lent_set(conn, true);
     loan->nic->counts.loans_lent++;
     session->sink->lent(session->ctx, &terms);
     loan_lend(loan->machine, &terms.checkpoint, owes ? loan->nic->now_ns : 0);
@@ -263,7 +272,7 @@ static void ended(struct nic_loan *loan)
 {
     if (loan->conn->lent)
         loan_taken(loan->machine); /* vipd does not have the checkpoint, and will never want it */
-    loan->conn->lent = false;
+    lent_set(loan->conn, false);
     if (loan->closes)
         return;
     loan->closes = loan->tell = true;
@@ -435,6 +444,8 @@ static const char *conn_fault(const struct nic_session *session, const struct ni
         return "the session has no memory for loans, no table of receives, or an old ABI";
     if (!conn || conn->state != NIC_CONN_ESTABLISHED)
         return "the VI is not connected";
+    if (vi->attrs.level == VIP_LVL_UNRELIABLE)
+        return "each move of a connection on Unreliable Delivery may lose messages";
     if (conn->loop || vi->had_ring)
         return "the other end is, or was, on this host";
     if (!(conn->features & VIP_FEATURE_LOAN))
@@ -445,6 +456,19 @@ static const char *conn_fault(const struct nic_session *session, const struct ni
     if (usage.staged > 0)
         return "the session has staged memory";
     return NULL;
+}
+
+bool nic_loan_host(const struct nic_session *session, uint16_t number, struct cm_host *ret)
+{
+    const struct nic_vi *vi = nic_vi_get(session, number);
+    const struct nic_conn *conn = vi ? vi->conn : NULL;
+
+    if (!conn || conn->state != NIC_CONN_ESTABLISHED || conn->loop || session->nic->loan_fd < 0 ||
+        vi->attrs.level == VIP_LVL_UNRELIABLE || !(conn->features & VIP_FEATURE_LOAN))
+        return false;
+    ret->len = conn->to.len;
+    memcpy(ret->bytes, conn->to.bytes, sizeof(ret->bytes));
+    return true;
 }
 
 /* Give the VI its part. Returns what is wrong with the part; NULL: nothing. */
@@ -477,17 +501,17 @@ static enum vip_rc refuse(struct nic *nic, enum vip_rc rc, char *why, size_t why
     return rc;
 }
 
-enum vip_rc nic_loan_ask(struct nic_session *session, uint32_t number, uint32_t part, int *sock,
+enum vip_rc nic_loan_ask(struct nic_session *session, const struct nic_loan_ask *ask, int *sock,
                          uint64_t now_ns, struct nic_loan_probe *ret, char *why, size_t why_bytes)
 {
     struct nic *nic = session->nic;
-    struct nic_vi *vi = nic_vi_get(session, number);
+    struct nic_vi *vi = nic_vi_get(session, ask->vi);
     struct nic_loan *loan;
     struct loan_look look;
     const char *fault;
 
     nic->now_ns = now_ns;
-    if (!vi || part >= VIP_LOANS_MAX)
+    if (!vi || ask->part >= VIP_LOANS_MAX)
         return refuse(nic, VIP_RC_INVALID_PARAMETER, why, why_bytes, "no such VI or part", "");
     fault = conn_fault(session, vi);
     if (fault)
@@ -497,12 +521,12 @@ enum vip_rc nic_loan_ask(struct nic_session *session, uint32_t number, uint32_t 
         return refuse(nic, VIP_RC_ERROR_RESOURCE, why, why_bytes, "no memory for a loan", "");
     if (loan->state != LOAN_HOME)
         return refuse(nic, VIP_RC_INVALID_STATE, why, why_bytes, "the VI is on loan, or moves", "");
-    fault = part_take(loan, part);
+    fault = part_take(loan, ask->part);
     if (fault)
         return refuse(nic, VIP_RC_INVALID_STATE, why, why_bytes, fault, "");
     loan_words_look(&vi->loan_part->owner, &look);
     loan->beat = look.app_beat;
-    if (nic_session_throttled(session) || !loan_polls(loan->machine, now_ns))
+    if (nic_session_throttled(session) || !loan_polls(loan->machine, ask->steady_ns, now_ns))
         return refuse(nic, VIP_RC_ERROR_RESOURCE, why, why_bytes,
                       "vipd does not lend this connection now", "");
     fault = nic_loan_sock_fault(vi->conn, *sock, &loan->host);
@@ -614,7 +638,7 @@ static void answer_look(struct nic_loan *loan)
         /* A program that still polls increases its beat. */
         loan_words_look(&vi_of(loan)->loan_part->owner, &look);
         if (look.app_beat != loan->beat)
-            (void)loan_polls(loan->machine, nic->now_ns);
+            (void)loan_polls(loan->machine, 0, nic->now_ns);
         follow(loan, loan_probed(loan->machine, nic->now_ns));
         return;
     }
@@ -649,11 +673,44 @@ static struct nic_loan *expired(const struct nic *nic)
     return NULL;
 }
 
+/*
+ * A program has posted sends to the submission ring while a loan is out: it did not know of the loan
+ * yet. The engine in vipd keeps them, so the owner must come by soon.
+ */
+static void posts_tell(struct nic_session *session)
+{
+    for (unsigned i = 0; i < VIP_LOANS_MAX; i++) {
+        const struct nic_vi *vi =
+            session->loan_vi[i] ? &session->vis[session->loan_vi[i] - 1] : NULL;
+        struct eng_vi_stats stats;
+
+        if (!vi || !vi->conn || !vi->conn->lent)
+            continue;
+        eng_vi_stats(session->eng, vi->conn->vi, &stats);
+        if (stats.send_depth > 0)
+            follow(vi->conn->loan, loan_owes(vi->conn->loan->machine, session->nic->now_ns));
+    }
+}
+
+static void posts_look(struct nic *nic)
+{
+    if (!nic->loans_posted)
+        return;
+    nic->loans_posted = false;
+    for (struct nic_list *item = nic->sessions.next; item != &nic->sessions; item = item->next) {
+        struct nic_session *session = NIC_ITEM(item, struct nic_session, link);
+
+        if (session->loans_out > 0)
+            posts_tell(session);
+    }
+}
+
 bool nic_loans_run(struct nic *nic)
 {
     struct nic_loan *loan;
     bool did = false;
 
+    posts_look(nic);
     while (!nic->meter.over && (loan = expired(nic)) != NULL) {
         follow(loan, loan_tick(loan->machine, nic->now_ns));
         nic_share_worked(nic, NIC_CM_UNITS);

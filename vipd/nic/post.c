@@ -79,6 +79,8 @@ void nic_session_post(struct nic_session *session, const struct eng_post *post)
     VIP_PROBE4(post, session->id, post->vi, post->queue, post->length);
     session->failed = false;
     eng_post(session->eng, post, session->nic->now_ns);
+    if (__builtin_expect(session->loans_out > 0, 0))
+        session->nic->loans_posted = true;
     if (session->failed)
         nic_session_fault(session);
 }

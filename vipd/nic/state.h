@@ -188,6 +188,7 @@ struct nic_session {
     uint64_t fetch_turn, slots; /* slots: number of slots taken so far */
     bool sq_skip_conts;         /* a bad descriptor was skipped: skip its continuations, too */
     bool draining, broken, closing, vi_latency; /* vi_latency: each VI is measured by itself */
+    uint32_t loans_out;                         /* number of connections with a loan that is out */
     bool stays;                                 /* nic_session_stay was called */
     bool died;                                  /* `died` of nic_session_end */
     uint32_t rings;                             /* number of VIs that have a ring */
@@ -270,6 +271,7 @@ struct nic {
     struct siphash_key random_key; /* of nic_random */
     uint64_t random;               /* count of random numbers drawn */
     bool asleep, stopping;         /* set by nic_try_sleep and by nic_stopping */
+    bool loans_posted;             /* a session with a loan out has posted to the submission ring */
     bool asks, spares;             /* some session may have requests in asks, or spare blocks */
     uint32_t rings;                /* number of direct rings */
     struct nic_list ring_list;     /* the direct rings */
