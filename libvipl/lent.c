@@ -352,7 +352,7 @@ void vipl__lent_poll_cq(struct vipl__cq *cq)
 
 void vipl__lent_posted(struct vipl__lent *lent)
 {
-    /* [loan_sends POSTED] */
+    /* Either this load sees that vipd has taken the loan back, or vipd sees the send. */
     if (vipl__lent_taken(lent))
         vipl__ask(lent->vi, VIP_ASK_SENDS);
     else
@@ -688,7 +688,6 @@ bool vipl__lent_back(struct vipl__session *session, bool all)
 void vipl__lent_connected(struct vipl__vi *vi, const uint8_t *host, size_t host_len)
 {
     struct vipl__lent *lent = vi->asks.made;
-
     struct vipl__loans *loans;
 
     if (host_len > sizeof(vi->asks.host) || vi->session->loans_no)
@@ -710,7 +709,6 @@ static bool terms_get(struct vipl__lent *lent, const Vip__Lent *event)
 {
     struct vipl__vi *vi = lent->vi;
     struct vipl__loan_terms *terms = &lent->terms;
-
     struct sockaddr_in peer = {.sin_family = AF_INET};
 
     if (event->number == 0 || !address_get(&peer, event->host.data, event->host.len) ||
