@@ -40,8 +40,10 @@ struct vipl__loans {
     bool told;                            /* vipd has the file; only the thread uses this */
     bool started;                         /* there is a thread; under session->lock */
     pthread_t thread;
-    sem_t work;            /* the thread has work */
-    struct vipl__vi *asks; /* atomic; the VI that asks for a loan; NULL: none */
+    sem_t work;              /* the thread has work */
+    pthread_mutex_t regions; /* held while the region table changes, and by a loan that begins */
+    struct vipl__loan *locked[VIP_LOANS_MAX]; /* under `regions`: the loans that are kept out */
+    struct vipl__vi *asks;                    /* atomic; the VI that asks for a loan; NULL: none */
 };
 
 static const struct vip_vipd_vi *head_of(const struct vipl__lent *lent)
@@ -299,10 +301,15 @@ static bool take_sends(struct vipl__lent *lent)
 /* Begin the loan that vipd has offered, and now opened. The state is BEGINS. */
 static bool begin(struct vipl__lent *lent, uint64_t now_ns)
 {
+    struct vipl__loans *loans = lent->vi->session->loans;
+
     lent->terms.checkpoint = head_of(lent)->loan.checkpoint;
     if (!take_sends(lent) || vipl__loan_begin(lent->loan, &lent->terms, now_ns) != 0)
         return false;
+    /* Wait for a thread that changes the region table and did not find this loan. */
+    pthread_mutex_lock(&loans->regions);
     __atomic_store_n(&lent->state, VIPL__LENT_LIVE, __ATOMIC_SEQ_CST);
+    pthread_mutex_unlock(&loans->regions);
     /* A thread that falls asleep publishes this, and then gives back live loans. So either it finds
      * this loan live, or this thread finds it asleep. */
     return !waited_for(lent->vi) || !state_change(lent, VIPL__LENT_LIVE, VIPL__LENT_BEGINS);
@@ -394,6 +401,7 @@ static struct vipl__loans *loans_of(struct vipl__session *session)
         if (loans == NULL)
             return NULL;
         loans->fd = -1;
+        pthread_mutex_init(&loans->regions, NULL);
         __atomic_store_n(&session->loans, loans, __ATOMIC_RELEASE);
     }
     if (loans->fd < 0 && !parts_make(loans)) {
@@ -776,22 +784,32 @@ void vipl__lent_offer(struct vipl__vi *vi, const Vip__Lent *event)
     __atomic_store_n(&lent->state, VIPL__LENT_OFFERED, __ATOMIC_SEQ_CST);
 }
 
-void vipl__lent_lock(struct vipl__session *session)
+struct vipl__loans *vipl__lent_lock(struct vipl__session *session)
 {
     struct vipl__loans *loans = __atomic_load_n(&session->loans, __ATOMIC_ACQUIRE);
 
-    for (unsigned i = 0; loans != NULL && i < VIP_LOANS_MAX; i++)
-        if (loans->of[i] != NULL && loans->of[i]->loan != NULL)
-            vipl__loan_lock(loans->of[i]->loan);
+    if (loans == NULL)
+        return NULL;
+    pthread_mutex_lock(&loans->regions);
+    for (unsigned i = 0; i < VIP_LOANS_MAX; i++) {
+        const struct vipl__lent *lent = __atomic_load_n(&loans->of[i], __ATOMIC_ACQUIRE);
+
+        /* Objects of loans are never freed, so they can be unlocked even if the VI ends meanwhile. */
+        loans->locked[i] = lent == NULL ? NULL : lent->loan;
+        if (loans->locked[i] != NULL)
+            vipl__loan_lock(loans->locked[i]);
+    }
+    return loans;
 }
 
-void vipl__lent_unlock(struct vipl__session *session)
+void vipl__lent_unlock(struct vipl__loans *loans)
 {
-    struct vipl__loans *loans = __atomic_load_n(&session->loans, __ATOMIC_ACQUIRE);
-
-    for (unsigned i = 0; loans != NULL && i < VIP_LOANS_MAX; i++)
-        if (loans->of[i] != NULL && loans->of[i]->loan != NULL)
-            vipl__loan_unlock(loans->of[i]->loan);
+    if (loans == NULL)
+        return;
+    for (unsigned i = 0; i < VIP_LOANS_MAX; i++)
+        if (loans->locked[i] != NULL)
+            vipl__loan_unlock(loans->locked[i]);
+    pthread_mutex_unlock(&loans->regions);
 }
 
 void vipl__lent_reset(struct vipl__vi *vi)

@@ -209,9 +209,10 @@ void vipl__lent_poll_cq(struct vipl__cq *cq);
 /* The connection of this VI ends by a call of the program: run its engine no more. */
 void vipl__lent_stop(struct vipl__vi *vi);
 
-/* Keep all stays of the session out while regions change. Before post_lock. */
-void vipl__lent_lock(struct vipl__session *session);
-void vipl__lent_unlock(struct vipl__session *session);
+/* Keep all stays of the session out while regions change. Takes locks that come before post_lock.
+ * Returns the argument of vipl__lent_unlock. */
+struct vipl__loans *vipl__lent_lock(struct vipl__session *session);
+void vipl__lent_unlock(struct vipl__loans *loans);
 
 /* The VI was destroyed, or a new VI begins with this object. Under session->lock. */
 void vipl__lent_reset(struct vipl__vi *vi);

@@ -74,9 +74,10 @@ void vipl__refuse_listener(struct vipl__session *session)
 
 struct vipl__region *vipl__refused_region(struct vipl__session *session, VIP_MEM_HANDLE handle)
 {
+    struct vipl__loans *loans;
     struct vipl__region *region;
 
-    vipl__lent_lock(session);
+    loans = vipl__lent_lock(session);
     vipl__spin_lock(&session->post_lock);
     region = vipl__region_find(&session->regions, handle);
     /* While vipd is away, only the provider thread may change the table. */
@@ -87,7 +88,7 @@ struct vipl__region *vipl__refused_region(struct vipl__session *session, VIP_MEM
     if (region != NULL)
         __atomic_add_fetch(&session->region_epoch, 1, __ATOMIC_RELEASE);
     vipl__spin_unlock(&session->post_lock);
-    vipl__lent_unlock(session);
+    vipl__lent_unlock(loans);
     return region;
 }
 

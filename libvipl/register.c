@@ -38,16 +38,17 @@ static VIP_RETURN check_attrs(const struct vipl__session *session, const char *c
 /* Put a region that vipd has registered into the session's table. */
 static int remember(struct vipl__session *session, struct vipl__region *region)
 {
+    struct vipl__loans *loans;
     int rc;
 
-    vipl__lent_lock(session);
+    loans = vipl__lent_lock(session);
     vipl__spin_lock(&session->post_lock);
     /* vipd can give a new region the handle of a refused region that is still in the table. */
     rc = vipl__region_find(&session->regions, region->handle) != NULL
              ? -EEXIST
              : vipl__region_add(&session->regions, region);
     vipl__spin_unlock(&session->post_lock);
-    vipl__lent_unlock(session);
+    vipl__lent_unlock(loans);
     if (rc == 0 && region->mem.kind == VIPL__MEM_STAGED) {
         __atomic_add_fetch(&session->staged, 1, __ATOMIC_SEQ_CST);
         (void)vipl__lent_back(session, true); /* no loan goes on beside staged memory */
@@ -214,6 +215,7 @@ static VIP_RETURN check_region(struct vipl__session *session, const char *call, 
 VIP_RETURN VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
                             VIP_MEM_HANDLE MemoryHandle)
 {
+    struct vipl__loans *loans;
     struct vipl__session *session = vipl__nic_enter(NicHandle, "VipDeregisterMem");
     struct vipl__region *region = NULL;
     VIP_RETURN rc;
@@ -231,12 +233,12 @@ VIP_RETURN VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
     } else if (rc == VIP_SUCCESS) {
         /* Take region_lock, to wait for staged copies: none may use the memory released below. */
         pthread_mutex_lock(&session->region_lock);
-        vipl__lent_lock(session);
+        loans = vipl__lent_lock(session);
         vipl__spin_lock(&session->post_lock);
         region = vipl__region_take(&session->regions, MemoryHandle);
         __atomic_add_fetch(&session->region_epoch, 1, __ATOMIC_RELEASE);
         vipl__spin_unlock(&session->post_lock);
-        vipl__lent_unlock(session);
+        vipl__lent_unlock(loans);
         pthread_mutex_unlock(&session->region_lock);
         vipl__call_kept(session);
     }
@@ -253,6 +255,7 @@ VIP_RETURN VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
 static VIP_RETURN set_attrs(struct vipl__session *session, VIP_PVOID address, VIP_MEM_HANDLE handle,
                             const VIP_MEM_ATTRIBUTES *attrs)
 {
+    struct vipl__loans *loans;
     static const char call[] = "VipSetMemAttributes";
     Vip__MemAttributes attributes = VIP__MEM_ATTRIBUTES__INIT;
     Vip__MemRequest mem = VIP__MEM_REQUEST__INIT;
@@ -273,7 +276,7 @@ static VIP_RETURN set_attrs(struct vipl__session *session, VIP_PVOID address, VI
     rc = vipl__call_keep(session, call, &request, NULL, 0, NULL);
     if (rc != VIP_SUCCESS)
         return rc;
-    vipl__lent_lock(session);
+    loans = vipl__lent_lock(session);
     vipl__spin_lock(&session->post_lock);
     region = vipl__region_find(&session->regions, handle);
     if (region != NULL) {
@@ -282,7 +285,7 @@ static VIP_RETURN set_attrs(struct vipl__session *session, VIP_PVOID address, VI
         __atomic_add_fetch(&session->region_epoch, 1, __ATOMIC_RELEASE);
     }
     vipl__spin_unlock(&session->post_lock);
-    vipl__lent_unlock(session);
+    vipl__lent_unlock(loans);
     vipl__call_kept(session);
     return VIP_SUCCESS;
 }

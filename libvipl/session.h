@@ -12,7 +12,8 @@
  *   notify's lock     registrations of the Notify calls (notify.c)
  *   lock              connection attempts, attributes, creation of VI and CQ objects
  *   region_lock       staged copies: VipDeregisterMem waits until they have ended
- *   loans' lock       the engines of the loans (lent.h; spin lock)
+ *   regions           of lent.c: changes of the region table, and loans that begin
+ *   loans' locks      the engines of the loans (libvipl/loan/loan.h; spin locks)
  *   post_lock         submission ring, region table, `posted` of every queue (spin lock)
  *   done_lock         reading from one completion ring (spin lock, one per queue and CQ)
  */

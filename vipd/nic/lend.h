@@ -17,7 +17,7 @@
  * socket, or when its peer first asks to bind anew. It lives as long as the connection.
  */
 struct nic_loan {
-    struct nic_list link; /* nic->loans while a timer runs, or while it has ended */
+    struct nic_list link; /* nic->loans while it is lent, has ended, or a timer runs */
     struct nic *nic;
     struct nic_conn *conn;
     struct loan *machine;       /* in the same memory, after this struct */

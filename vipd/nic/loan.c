@@ -317,7 +317,8 @@ static bool do_all(struct nic_loan *loan, uint32_t todo)
 static void settle(struct nic_loan *loan)
 {
     enum loan_state state = loan_state(loan->machine);
-    bool active = state == LOAN_ENDED || loan_deadline(loan->machine) != LOAN_NEVER;
+    bool active =
+        state == LOAN_ENDED || state == LOAN_LENT || loan_deadline(loan->machine) != LOAN_NEVER;
 
     loan->state = state;
     if (loan->sock >= 0)
@@ -721,7 +722,7 @@ bool nic_loans_run(struct nic *nic)
 
 uint64_t nic_loans_deadline(const struct nic *nic)
 {
-    uint64_t at_ns = UINT64_MAX;
+    uint64_t at_ns = nic->loans_posted ? 0 : UINT64_MAX;
 
     for (const struct nic_list *item = nic->loans.next; item != &nic->loans; item = item->next) {
         const struct nic_loan *loan = NIC_ITEM(item, struct nic_loan, link);

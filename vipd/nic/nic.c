@@ -216,7 +216,7 @@ uint64_t nic_deadline(const struct nic *nic)
 
 static bool has_work(const struct nic *nic)
 {
-    if (nic->cm_loop_count || nic->wake_count || nic->loans_posted || nic->place.session ||
+    if (nic->cm_loop_count || nic->wake_count || nic->place.session ||
         nic->rx_at < nic->rx_count || nic->loans_over)
         return true;
     for (const struct nic_list *item = nic->sessions.next; item != &nic->sessions;
@@ -489,7 +489,7 @@ static bool connections_run(struct nic *nic)
         nic_share_worked(nic, NIC_UNITS);
         did = true;
     }
-    if (!nic_list_empty(&nic->loans) || nic->loans_posted)
+    if (!nic_list_empty(&nic->loans))
         did = loans_run(nic) || did;
     return did;
 }
