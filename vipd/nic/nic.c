@@ -216,8 +216,8 @@ uint64_t nic_deadline(const struct nic *nic)
 
 static bool has_work(const struct nic *nic)
 {
-    if (nic->cm_loop_count || nic->wake_count || nic->place.session ||
-        nic->rx_at < nic->rx_count || nic->loans_over)
+    if (nic->cm_loop_count || nic->wake_count || nic->place.session || nic->rx_at < nic->rx_count ||
+        nic->loans_over)
         return true;
     for (const struct nic_list *item = nic->sessions.next; item != &nic->sessions;
          item = item->next) {
