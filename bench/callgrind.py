@@ -10,8 +10,8 @@ from collections import Counter
 
 # The source files of vipd in each group. A file with instructions that is in no group is an error.
 GROUPS = {
-    "take": "vipd/nic/sq.c vipd/nic/post.c vipd/nic/backlog.c vipd/path/post. vipd/engine/post.c vipd/engine/list.c "
-            "vipd/engine/queue.c",
+    "take": "vipd/nic/sq.c vipd/nic/post.c vipd/nic/backlog.c vipd/path/post. "
+            "vipd/engine/post.c vipd/engine/list.c vipd/engine/queue.c",
     "engine-send": "vipd/engine/tx.c vipd/engine/finish.c vipd/engine/resend.c vipd/engine/cut.c "
                    "vipd/engine/ready.c vipd/engine/pace.c "
                    "vipd/engine/heap.c vipd/engine/rand.c vipd/engine/skip.c vipd/engine/mtu.c "
@@ -22,8 +22,8 @@ GROUPS = {
                    "vipd/engine/cc.c vipd/engine/cc_cubic.c vipd/engine/cc_delay.c",
     "place": "vipd/nic/place.c vipd/nic/place_ask.c vipd/registry/",
     "complete": "vipd/nic/complete.c vipd/nic/layout.",
-    "packet": "vipd/nic/tx.c vipd/nic/rx.c vipd/nic/resolve.c vipd/path/tx. vipd/path/rx. vipd/nic/conn.c vipd/nic/source.c "
-              "vipd/nic/held.c vipd/nic/kept_bytes.c vipd/nic/self.c vipd/nic/map.c proto/ vipd/link/",
+    "packet": "vipd/nic/tx.c vipd/nic/rx.c vipd/nic/resolve.c vipd/path/tx. vipd/path/rx. "
+              "vipd/nic/conn.c vipd/nic/source.c vipd/nic/held.c vipd/nic/kept_bytes.c vipd/nic/self.c vipd/nic/map.c proto/ vipd/link/",
     "turn": "vipd/nic/nic.c vipd/nic/session.c vipd/nic/share.c vipd/nic/vi.c vipd/nic/direct.c "
             "vipd/nic/direct_again.c vipd/nic/loan.c vipd/nic/loan_sock.c vipd/nic/sends.c "
             "vipd/nic/wait.c vipd/nic/connect.c vipd/nic/conn_end.c vipd/nic/rebind.c "

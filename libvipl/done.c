@@ -412,7 +412,7 @@ take_direct(struct vipl__vi *vi, uint64_t handle, enum vip_queue which, VIP_DESC
                : hand_back(vi, handle, which, head.desc, head.origin, head.completed, &head.comp);
 }
 
-/* ---- VIs that are or were on loan (lent.h) ----------------------------------------------------- */
+/* ---- VIs that are or were on loan (lent.h) --------------------------------------------------- */
 
 /* Run the engine. Then take the descriptor at the head if it has completed on loan. Outcomes:
  * VIP_NOT_DONE: it has not; others as vipl__take_desc. */
@@ -450,7 +450,7 @@ static __attribute__((noinline)) VIP_RETURN not_done(struct vipl__vi *vi)
     return VIP_NOT_DONE;
 }
 
-/* Look once at the head of a queue; take the descriptor if it has completed by vipd or by a ring. */
+/* Look once at the head of a queue; take the descriptor if vipd or a ring has completed it. */
 static inline __attribute__((always_inline)) VIP_RETURN
 take_now(struct vipl__vi *vi, uint64_t handle, enum vip_queue which, VIP_DESCRIPTOR **ret_desc)
 {

@@ -198,8 +198,8 @@ void vipl__lent_offer(struct vipl__vi *vi, const Vip__Lent *event);
 
 /*
  * Give loans back: those of VIs for whose completions a thread waits in another way than by polls
- * (the caller has published that it sleeps), or `all`. Does not wait for vipd. Returns whether there
- * was one.
+ * (the caller has published that it sleeps), or `all`. Does not wait for vipd. Returns whether
+ * there was one.
  */
 bool vipl__lent_back(struct vipl__session *session, bool all);
 

@@ -32,8 +32,8 @@ struct vipl__cq_direct {
     unsigned queue;      /* enum vip_queue; for completions on loan plus VIPL__CQ_LOAN */
 };
 
-/* Add a queue (as in struct vipl__cq_direct) to the list of its CQ, unless it is there; a NULL CQ is
- * harmless. False: the list is full. Remove all queues of a VI from the list (queue.c). */
+/* Add a queue (as in struct vipl__cq_direct) to the list of its CQ, unless it is there; a NULL CQ
+ * is harmless. False: the list is full. Remove all queues of a VI from the list (queue.c). */
 bool vipl__cq_list_add(struct vipl__cq *cq, struct vipl__vi *vi, unsigned which);
 void vipl__cq_list_remove(struct vipl__cq *cq, const struct vipl__vi *vi);
 
@@ -103,7 +103,7 @@ struct vipl__queue {
         uint32_t region_epoch; /* session->region_epoch at the post; it changes with the regions */
         VIP_MEM_HANDLE region; /* the region that holds the descriptor */
     } origin[VIP_DESC_PER_QUEUE_MAX];
-    /* Flags of each descriptor in fifo: VIPL__HOW_* and VIP_SQF_*. Atomic on a VI that was on loan. */
+    /* Flags of each descriptor in fifo: VIPL__HOW_* and VIP_SQF_*. Atomic if the VI was on loan. */
     uint8_t how[VIP_DESC_PER_QUEUE_MAX];
     /* Data of posts with VIP_SQF_IMM64 or VIP_SQF_MSG, kept for a next vipd; indexed as fifo. NULL:
      * no post on the queue had such data. */

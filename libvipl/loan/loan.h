@@ -9,8 +9,8 @@
  * or removes a region of the session holds vipl__loan_lock of each loan of the session.
  *
  * Owns: the engine, packets that it holds, checks of packets, events that the caller has not taken.
- * Does not own: the socket, the shared words (vipd/engine/loan_stay.h), where completions go, when a
- * loan begins and ends. No function of a loan may be called from its callbacks.
+ * Does not own: the socket, the shared words (vipd/engine/loan_stay.h), where completions go, when
+ * a loan begins and ends. No function of a loan may be called from its callbacks.
  */
 #ifndef LIBVIPL_LOAN_LOAN_H
 #define LIBVIPL_LOAN_LOAN_H
@@ -86,8 +86,8 @@ enum vipl__loan_stay {
     VIPL__LOAN_EVENT,    /* as VIPL__LOAN_DID, and vipl__loan_event has events */
 };
 
-/* One stay at time now_ns (CLOCK_MONOTONIC). If a stay of another thread had a later time, this stay
- * has that one. Any thread. After VIPL__LOAN_OVER, call vipl__loan_end. */
+/* One stay at time now_ns (CLOCK_MONOTONIC). If a stay of another thread had a later time, this
+ * stay has that one. Any thread. After VIPL__LOAN_OVER, call vipl__loan_end. */
 enum vipl__loan_stay vipl__loan_turn(struct vipl__loan *loan, uint64_t now_ns);
 
 /*
@@ -99,8 +99,8 @@ void vipl__loan_end(struct vipl__loan *loan);
 
 /*
  * vipl__loan_lock: keep stays out, and wait for the present one. vipl__loan_turn then returns
- * VIPL__LOAN_BUSY. vipl__loan_unlock: if a thread has posted meanwhile, one stay follows at the time
- * of the last one; vipl__loan_turn reports later if vipd has ended the loan. Any thread. The
+ * VIPL__LOAN_BUSY. vipl__loan_unlock: if a thread has posted meanwhile, one stay follows at the
+ * time of the last one; vipl__loan_turn reports later if vipd has ended the loan. Any thread. The
  * functions below hold the lock for a short time.
  */
 void vipl__loan_lock(struct vipl__loan *loan);

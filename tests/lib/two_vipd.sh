@@ -13,9 +13,9 @@
 # The program finds VIPD_RUNTIME_DIR_A, VIPD_RUNTIME_DIR_B, VIP_ADDRESS_A, VIP_ADDRESS_B (for
 # VipNSGetHostByName), VIP_PID_A, VIP_PID_B, VIP_LINK ("loop": both ends on one vipd, else "udp") and VIP_MEDIUM
 # (udp, udp6, lo, ether). Afterwards the script stops everything. If the program fails, it shows the
-# vipd logs. With VIP_LOANS=eager or VIP_LOANS=must, libvipl asks for a loan of every connection at its first
-# polls; with `must`, the script fails if no connection was lent. If a vipd has died meanwhile, the script fails, except with VIP_MAY_DIE=1 (the program
-# kills vipd). Exit status 77, with a reason: this link is not possible here. usage: two_vipd.sh
+# vipd logs. With VIP_LOANS=eager or VIP_LOANS=must, libvipl asks for a loan of every connection at
+# its first polls; with `must`, the script fails if no connection was lent. If a vipd has died
+# meanwhile, the script fails, except with VIP_MAY_DIE=1 (the program kills vipd). Exit status 77, with a reason: this link is not possible here. usage: two_vipd.sh
 # BUILD_DIR LINK PROGRAM [ARGUMENTS]
 set -u
 here=$(cd "$(dirname "$0")/../.." && pwd)

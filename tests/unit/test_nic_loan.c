@@ -575,7 +575,7 @@ static void test_sever(void **state)
 
 /* ---- other lives of vipd --------------------------------------------------------------- */
 
-/* The vipd of this end stops, and the next one goes on. Returns whether the connection can go on. */
+/* The vipd of this end stops, and the next one goes on. Returns whether the connection can, too. */
 static bool restart(struct end *end)
 {
     struct nic_vi_checkpoint past;

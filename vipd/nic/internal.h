@@ -247,8 +247,8 @@ void nic_backlog_free(struct nic_session *session, struct nic_backlog *backlog);
 /* complete.c */
 /* The VI is connected: write what the next life of vipd must know of its operations. */
 void nic_commit_begin(struct nic_session *session, uint16_t vi);
-/* The program has completed descriptors itself: so many of each queue. The next completions follow
- * them. */
+/* The program has completed `sends` descriptors of the send queue and `receives` of the receive
+ * queue on loan. vipd's next completions get the positions after these. */
 void nic_completed_elsewhere(struct nic_session *session, uint16_t vi, uint32_t sends,
                              uint32_t receives);
 /* First use of a VI number in this life: read the VI's head, rings and positions from the

@@ -1,0 +1,63 @@
+/* Declarations that lent.c and lent_ask.c share. No other file includes this. */
+#ifndef LIBVIPL_LENT_INTERNAL_H
+#define LIBVIPL_LENT_INTERNAL_H
+
+#include <pthread.h>
+#include <semaphore.h>
+
+#include "libvipl/lent.h"
+
+/* What a session has for its loans. It is never freed. */
+struct vipl__loans {
+    struct vip_loan_part *parts;
+    int fd;
+    /* The VI that has each part (proto/loan.h). Atomic; written under session->lock. NULL: the part is
+     * free. */
+    struct vipl__lent *of[VIP_LOANS_MAX];
+    bool told;    /* vipd has the file; only the thread uses this */
+    bool started; /* there is a thread; under session->lock */
+    pthread_t thread;
+    sem_t work;              /* the thread has work */
+    pthread_mutex_t regions; /* held while the region table changes, and by a loan that begins */
+    struct vipl__loan *locked[VIP_LOANS_MAX]; /* under `regions`: the loans that are kept out */
+    struct vipl__vi *asks;                    /* atomic; the VI that asks for a loan; NULL: none */
+};
+
+static inline const struct vip_vipd_vi *vipl__lent_head(const struct vipl__lent *lent)
+{
+    return vip_vipd_vi((void *)lent->vi->session->vipd, lent->vi->index);
+}
+
+static inline enum vipl__lent_state vipl__lent_state_of(const struct vipl__lent *lent)
+{
+    return (enum vipl__lent_state)__atomic_load_n(&lent->state, __ATOMIC_ACQUIRE);
+}
+
+/* Change the state, if it is `from`. Returns whether it was. */
+static inline bool vipl__lent_change(struct vipl__lent *lent, enum vipl__lent_state from,
+                                     enum vipl__lent_state to)
+{
+    uint32_t expected = from;
+
+    return __atomic_compare_exchange_n(&lent->state, &expected, to, false, __ATOMIC_SEQ_CST,
+                                       __ATOMIC_SEQ_CST);
+}
+
+/* The thread of the session's loans has work. */
+static inline void vipl__lent_work(struct vipl__loans *loans)
+{
+    (void)sem_post(&loans->work);
+}
+
+/* Make the object that runs the engine. False: no memory. */
+bool vipl__lent_runtime(struct vipl__lent *lent);
+/* Does a thread sleep, or wait by other means than polls, for completions of this VI? */
+bool vipl__lent_waited(const struct vipl__vi *vi);
+/* Take the state from LIVE or OFFERED to BEGINS. False: the VI has no loan. Waits for a thread that
+ * begins or ends the loan now. */
+bool vipl__lent_seize(struct vipl__lent *lent);
+/* Tell vipd that the loan is given back, and whether the engine has broken the connection. Only the
+ * thread of the session's loans calls this. */
+void vipl__lent_back_send(struct vipl__lent *lent);
+
+#endif
