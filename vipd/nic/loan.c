@@ -283,31 +283,31 @@ static void ended(struct nic_loan *loan)
 }
 
 /* Do the actions in the order of enum loan_do. Returns false if one of them has failed. */
-static bool do_all(struct nic_loan *loan, uint32_t todo)
+static bool do_all(struct nic_loan *loan, uint32_t actions)
 {
-    const struct cm_loan_terms *ours = todo & LOAN_DO_ANSWER ? &loan->answer : &loan->offer;
+    const struct cm_loan_terms *ours = actions & LOAN_DO_ANSWER ? &loan->answer : &loan->offer;
 
-    if (todo & (LOAN_DO_WATCH | LOAN_DO_UNWATCH))
-        loan->watched = (todo & LOAN_DO_WATCH) != 0;
-    if (todo & LOAN_DO_SHUT)
+    if (actions & (LOAN_DO_WATCH | LOAN_DO_UNWATCH))
+        loan->watched = (actions & LOAN_DO_WATCH) != 0;
+    if (actions & LOAN_DO_SHUT)
         nic_loan_shut(loan);
-    if (todo & LOAN_DO_TAKE && !take(loan)) {
+    if (actions & LOAN_DO_TAKE && !take(loan)) {
         contradiction(loan, "the checkpoint of the program's loan is not possible");
         return false;
     }
     if (loan_state(loan->machine) == LOAN_ENDED)
         return true;
-    if (todo & LOAN_DO_PAUSE)
+    if (actions & LOAN_DO_PAUSE)
         eng_vi_pause(loan->conn->session->eng, loan->conn->vi);
-    if (todo & LOAN_DO_ANSWER)
+    if (actions & LOAN_DO_ANSWER)
         answer(loan);
-    if (todo & LOAN_DO_GO_ON && !go_on(loan, ours)) {
+    if (actions & LOAN_DO_GO_ON && !go_on(loan, ours)) {
         contradiction(loan, "the counts of the other end contradict those of this end");
         return false;
     }
-    if (todo & LOAN_DO_LEND)
+    if (actions & LOAN_DO_LEND)
         lend(loan, ours);
-    if (todo & LOAN_DO_OFFER)
+    if (actions & LOAN_DO_OFFER)
         offer(loan);
     /* LOAN_DO_PROBE: the program sends the probe, which it has got from nic_loan_ask. */
     return true;
@@ -355,15 +355,15 @@ static void back_count(const struct nic_loan *loan)
 }
 
 /* Do the actions that follow from an input. */
-static void follow(struct nic_loan *loan, uint32_t todo)
+static void follow(struct nic_loan *loan, uint32_t actions)
 {
     enum loan_state before = loan->state; /* before the input */
     struct nic_session *charged;
 
-    if (before == LOAN_LENT && (loan_state(loan->machine) != LOAN_LENT || todo & LOAN_DO_TAKE))
+    if (before == LOAN_LENT && (loan_state(loan->machine) != LOAN_LENT || actions & LOAN_DO_TAKE))
         back_count(loan);
     charged = nic_share_switch(loan->nic, loan->conn->session);
-    (void)do_all(loan, todo);
+    (void)do_all(loan, actions);
     if (before != LOAN_ENDED && loan_state(loan->machine) == LOAN_ENDED)
         ended(loan);
     settle(loan);
@@ -386,18 +386,18 @@ void nic_op_loan_offered(void *ctx, uint64_t local_id, const struct cm_loan_term
     struct nic_conn *conn = lendable(nic, local_id);
     struct nic_loan *loan = conn ? loan_of(conn) : NULL;
     enum loan_verdict verdict;
-    uint32_t todo;
+    uint32_t actions;
 
     if (!loan)
         return; /* the peer repeats its request */
-    verdict = loan_peer_asks(loan->machine, theirs->number, nic->now_ns, &todo);
+    verdict = loan_peer_asks(loan->machine, theirs->number, nic->now_ns, &actions);
     if (verdict == LOAN_TAKEN) {
         loan->theirs = *theirs;
         loan->answers = 0;
     }
     if (verdict == LOAN_AGAIN && loan->answers == theirs->number)
         (void)cm_loan_agree(nic->cm, local_id, loan->answers, &loan->answer, nic->now_ns);
-    follow(loan, todo);
+    follow(loan, actions);
 }
 
 void nic_op_loan_agreed(void *ctx, uint64_t local_id, uint32_t offered,
@@ -406,16 +406,16 @@ void nic_op_loan_agreed(void *ctx, uint64_t local_id, uint32_t offered,
     struct nic *nic = ctx;
     struct nic_conn *conn = lendable(nic, local_id);
     struct nic_loan *loan = conn ? conn->loan : NULL;
-    uint32_t todo;
+    uint32_t actions;
 
     if (!loan)
         return;
     /* A peer that knows these messages sends to any address of the loan that the probe has used. */
-    todo = loan_peer_agreed(loan->machine, offered, theirs->number, true, nic->now_ns);
-    if (!todo)
+    actions = loan_peer_agreed(loan->machine, offered, theirs->number, true, nic->now_ns);
+    if (!actions)
         return;
     loan->theirs = *theirs;
-    follow(loan, todo);
+    follow(loan, actions);
 }
 
 /* ---- the program ----------------------------------------------------------------------- */
