@@ -46,12 +46,15 @@ static bool parts_map(struct vipl__loans *loans, int fd)
 }
 
 /* Make the file of the parts, and map it. False: no memory. */
-static bool parts_make(struct vipl__loans *loans)
+static bool parts_make(struct vipl__session *session)
 {
-    loans->fd = memfd_create("vipl-loans", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    return loans->fd >= 0 && vipl__mem_file_grow(loans->fd, VIP_LOANS_BYTES) == 0 &&
-           parts_map(loans, loans->fd) && vipl__shared_advise(loans->parts, VIP_LOANS_BYTES) == 0 &&
-           fcntl(loans->fd, F_ADD_SEALS,
+    struct vipl__loans *loans = session->loans;
+    int fd = memfd_create("vipl-loans", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    session->loans_fd = fd;
+    return fd >= 0 && vipl__mem_file_grow(fd, VIP_LOANS_BYTES) == 0 && parts_map(loans, fd) &&
+           vipl__shared_advise(loans->parts, VIP_LOANS_BYTES) == 0 &&
+           fcntl(fd, F_ADD_SEALS,
                  F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) == 0;
 }
 
@@ -64,12 +67,11 @@ static struct vipl__loans *loans_of(struct vipl__session *session)
         loans = calloc(1, sizeof(*loans));
         if (loans == NULL)
             return NULL;
-        loans->fd = -1;
         pthread_mutex_init(&loans->regions, NULL);
         __atomic_store_n(&session->loans, loans, __ATOMIC_RELEASE);
     }
-    if (loans->fd < 0 && !parts_make(loans)) {
-        vipl__fd_close(&loans->fd);
+    if (session->loans_fd < 0 && !parts_make(session)) {
+        vipl__fd_close(&session->loans_fd);
         return NULL;
     }
     return loans;
@@ -175,7 +177,7 @@ static void request_send(struct vipl__session *session, struct vipl__lent *lent)
 {
     Vip__LoanRequest ask = VIP__LOAN_REQUEST__INIT;
     Vip__Request request = VIP__REQUEST__INIT;
-    int fds[2] = {lent->sock, session->loans->fd};
+    int fds[2] = {lent->sock, session->loans_fd};
     bool first = !session->loans->told;
     Vip__Reply *reply = NULL;
 
@@ -444,6 +446,6 @@ void vipl__lent_close(struct vipl__session *session)
         return;
     if (session->loans->parts != NULL)
         (void)parts_map(session->loans, -1);
-    vipl__fd_close(&session->loans->fd);
+    vipl__fd_close(&session->loans_fd);
     session->loans->told = false;
 }

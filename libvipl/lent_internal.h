@@ -10,7 +10,6 @@
 /* What a session has for its loans. It is never freed. */
 struct vipl__loans {
     struct vip_loan_part *parts;
-    int fd;
     /* The VI that has each part (proto/loan.h). Atomic; written under session->lock. NULL: the part is
      * free. */
     struct vipl__lent *of[VIP_LOANS_MAX];

@@ -172,6 +172,7 @@ struct vipl__session {
     bool loans_eager;   /* VIPL_LOAN=eager, for tests: ask at the first poll, and wait by polls */
     void *recv_base;    /* table of receives; NULL = never had one; its address stays reserved */
     struct vipl__loans *loans; /* atomic; NULL = the session never had a loan (lent.h) */
+    int loans_fd;              /* file of the parts of loans; -1: none */
     bool resolver;             /* the NIC has UDP addresses: the system's resolver knows them too */
     char socket_path[128];
     /* The next members are for the next vipd (outlive.h). */

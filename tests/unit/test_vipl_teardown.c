@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 
 #include "libvipl/direct.h"
+#include "libvipl/lent.h"
 #include "libvipl/listen.h"
 #include "libvipl/session.h"
 #include "libvipl/vipl.h"
@@ -76,7 +77,22 @@ static void give_ring(struct fake *fake, const struct vipl__vi *vi)
         usleep(1000);
 }
 
-#define CHILD_FDS 10
+/* The VI asks for a loan, and so has a socket, and the session a file of loans. */
+static void ask_for_loan(struct fake *fake, struct vipl__vi *vi)
+{
+    static const uint8_t peer[6] = {127, 0, 0, 9, 0x12, 0x35};
+
+    vi->session->loans_eager = true;
+    pthread_mutex_lock(&vi->session->lock);
+    vipl__lent_connected(vi, peer, sizeof(peer));
+    pthread_mutex_unlock(&vi->session->lock);
+    while (__atomic_load_n(&fake->requests[VIP__REQUEST__BODY_LOAN], __ATOMIC_SEQ_CST) == 0) {
+        vipl__lent_ask(vi);
+        usleep(1000);
+    }
+}
+
+#define CHILD_FDS 12
 
 /* The child of a fork has none of the session's descriptors. With a descriptor of a segment or a
  * ring it could map memory of its parent, even after it has changed its user. The memory would also
@@ -102,19 +118,22 @@ static void a_child_keeps_no_descriptor(void **state)
     session = vipl__handle_session((uint64_t)(uintptr_t)nic, VIPL__KIND_NIC);
     OK(VipCreateVi(nic, &attrs, NULL, NULL, &vi));
     give_ring(&fake, session->vi[0]);
+    ask_for_loan(&fake, session->vi[0]);
     OK(VipxConnectGetFd(vi, &fd));
     OK(VipxListen(nic, &local, 1, &listener));
     memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(memory, MAP_FAILED);
     OK(VipRegisterMem(nic, memory, 4096, NULL, &handle)); /* staged, so the memory is shared */
 
+    pthread_mutex_lock(&session->lock);
     memcpy(fds,
            (int[CHILD_FDS]){session->control_fd, session->event_fd, session->doorbell_fd,
-                            session->app_fd, session->vipd_fd, session->recv_fd,
-                            session->vi[0]->direct->fd, session->vi[0]->attempt_fd,
-                            session->listener[0]->fd,
+                            session->app_fd, session->vipd_fd, session->recv_fd, session->loans_fd,
+                            session->vi[0]->asks.made->sock, session->vi[0]->direct->fd,
+                            session->vi[0]->attempt_fd, session->listener[0]->fd,
                             vipl__region_find(&session->regions, handle)->mem.fd},
            sizeof(fds));
+    pthread_mutex_unlock(&session->lock);
     for (int i = 0; i < CHILD_FDS; i++)
         assert_true(fcntl(fds[i], F_GETFD) >= 0);
     pid = fork();
