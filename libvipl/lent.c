@@ -69,7 +69,7 @@ bool vipl__lent_runtime(struct vipl__lent *lent)
 
 /* ---- giving back ------------------------------------------------------------------------- */
 
-/* End the loan in this program; the thread of the session's loans tells vipd. The state is BEGINS. */
+/* End the loan here; the thread of the session's loans tells vipd. The state is BEGINS. */
 static void give_back(struct vipl__lent *lent)
 {
     vipl__loan_end(lent->loan);
@@ -370,7 +370,7 @@ struct vipl__loans *vipl__lent_lock(struct vipl__session *session)
     for (unsigned i = 0; i < VIP_LOANS_MAX; i++) {
         const struct vipl__lent *lent = __atomic_load_n(&loans->of[i], __ATOMIC_ACQUIRE);
 
-        /* Objects of loans are never freed, so they can be unlocked even if the VI ends meanwhile. */
+        /* These objects are never freed, so they can be unlocked even if the VI ends meanwhile. */
         loans->locked[i] = lent == NULL ? NULL : lent->loan;
         if (loans->locked[i] != NULL)
             vipl__loan_lock(loans->locked[i]);

@@ -9,6 +9,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,7 +140,7 @@ static struct vipl__lent *prepare(struct vipl__vi *vi)
     struct vipl__loans *loans = loans_of(session);
     struct vipl__lent *lent = vi->asks.made;
 
-    if (loans == NULL || !session->direct || session->watched)
+    if (loans == NULL || !session->direct || session->watched || vi->asks.host_len == 0)
         return NULL;
     if (lent == NULL) {
         lent = calloc(1, sizeof(*lent));
@@ -172,25 +173,18 @@ static void probe_keep(struct vipl__lent *lent, const Vip__LoanReply *reply)
     __atomic_store_n(&lent->probe_len, (uint16_t)reply->probe.len, __ATOMIC_RELEASE);
 }
 
-/* Send the request. The first one of a session has also the file of the parts. */
-static void request_send(struct vipl__session *session, struct vipl__lent *lent)
+/* Send the request. It always has the file of the parts: a next vipd does not have it yet. */
+static void request_send(struct vipl__session *session, struct vipl__lent *lent,
+                         Vip__LoanRequest *ask)
 {
-    Vip__LoanRequest ask = VIP__LOAN_REQUEST__INIT;
     Vip__Request request = VIP__REQUEST__INIT;
-    int fds[2] = {lent->sock, session->loans_fd};
-    bool first = !session->loans->told;
+    int fds[2] = {session->ask_sock, session->loans_fd};
     Vip__Reply *reply = NULL;
 
-    ask.has_vi = ask.has_part = ask.has_steady_ns = 1;
-    ask.steady_ns = lent->vi->asks.polled_ns - lent->vi->asks.steady_ns;
-    ask.vi = lent->vi->index;
-    ask.part = lent->number;
     request.body_case = VIP__REQUEST__BODY_LOAN;
-    request.loan = &ask;
-    if (vipl__call(session, "asking for a loan", &request, fds, first ? 2 : 1, &reply) !=
-        VIP_SUCCESS)
+    request.loan = ask;
+    if (vipl__call(session, "asking for a loan", &request, fds, 2, &reply) != VIP_SUCCESS)
         return;
-    session->loans->told = true;
     __atomic_store_n(&lent->pending_ns, vipl__now_ns() + ASK_AGAIN_NS, __ATOMIC_RELEASE);
     probe_keep(lent, reply->loan);
     vipl__reply_free(reply);
@@ -198,13 +192,25 @@ static void request_send(struct vipl__session *session, struct vipl__lent *lent)
 
 static void ask_send(struct vipl__vi *vi)
 {
+    struct vipl__session *session = vi->session;
+    Vip__LoanRequest ask = VIP__LOAN_REQUEST__INIT;
     struct vipl__lent *lent;
 
-    pthread_mutex_lock(&vi->session->lock);
+    pthread_mutex_lock(&session->lock);
     lent = prepare(vi);
-    pthread_mutex_unlock(&vi->session->lock);
-    if (lent != NULL)
-        request_send(vi->session, lent);
+    if (lent != NULL) {
+        ask.has_vi = ask.has_part = ask.has_steady_ns = 1;
+        ask.steady_ns = vi->asks.polled_ns - vi->asks.steady_ns;
+        ask.vi = vi->index;
+        ask.part = lent->number;
+        /* The request may wait for other requests. If the VI ends meanwhile, its socket is closed,
+         * and another file of the program may get the number of the socket. */
+        session->ask_sock = fcntl(lent->sock, F_DUPFD_CLOEXEC, 0);
+    }
+    pthread_mutex_unlock(&session->lock);
+    if (session->ask_sock >= 0)
+        request_send(session, lent, &ask);
+    vipl__fd_close(&session->ask_sock);
 }
 
 static void *run(void *arg)
@@ -410,14 +416,18 @@ void vipl__lent_reset(struct vipl__vi *vi)
         return;
     vipl__cq_list_remove(vi->queue[VIP_Q_SEND].cq, vi);
     vipl__cq_list_remove(vi->queue[VIP_Q_RECV].cq, vi);
-    vipl__fd_close(&lent->sock);
     vipl__spin_lock(&vi->session->post_lock);
     lent->out = 0;
     vipl__spin_unlock(&vi->session->post_lock);
+    /* A poll of another thread may now send a probe (beat). */
+    while (__atomic_exchange_n(&vi->asks.busy, 1, __ATOMIC_ACQUIRE) != 0)
+        sched_yield();
+    vipl__fd_close(&lent->sock);
     if (lent->part != NULL)
         __atomic_store_n(&vi->session->loans->of[lent->number], NULL, __ATOMIC_RELEASE);
     lent->part = NULL;
     lent->pending_ns = 0;
+    __atomic_store_n(&vi->asks.busy, 0, __ATOMIC_RELEASE);
     for (unsigned q = 0; q < 2; q++) {
         __atomic_store_n(&lent->queue[q].done, 0, __ATOMIC_RELAXED);
         lent->queue[q].taken = lent->queue[q].reported = 0;
@@ -447,5 +457,4 @@ void vipl__lent_close(struct vipl__session *session)
     if (session->loans->parts != NULL)
         (void)parts_map(session->loans, -1);
     vipl__fd_close(&session->loans_fd);
-    session->loans->told = false;
 }

@@ -10,10 +10,9 @@
 /* What a session has for its loans. It is never freed. */
 struct vipl__loans {
     struct vip_loan_part *parts;
-    /* The VI that has each part (proto/loan.h). Atomic; written under session->lock. NULL: the part is
-     * free. */
+    /* The VI that has each part (proto/loan.h); NULL: the part is free. Atomic; written under
+     * session->lock. */
     struct vipl__lent *of[VIP_LOANS_MAX];
-    bool told;    /* vipd has the file; only the thread uses this */
     bool started; /* there is a thread; under session->lock */
     pthread_t thread;
     sem_t work;              /* the thread has work */

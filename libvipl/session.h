@@ -173,6 +173,7 @@ struct vipl__session {
     void *recv_base;    /* table of receives; NULL = never had one; its address stays reserved */
     struct vipl__loans *loans; /* atomic; NULL = the session never had a loan (lent.h) */
     int loans_fd;              /* file of the parts of loans; -1: none */
+    int ask_sock;              /* socket that a request for a loan sends now; -1: none */
     bool resolver;             /* the NIC has UDP addresses: the system's resolver knows them too */
     char socket_path[128];
     /* The next members are for the next vipd (outlive.h). */

@@ -1,0 +1,185 @@
+/*
+ * Requests for loans: what each has, and what becomes of it if its VI ends meanwhile. The fake vipd
+ * lends nothing.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "libvipl/lent.h"
+#include "libvipl/session.h"
+#include "libvipl/vipl.h"
+#include "tests/unit/fake_vipd.h"
+
+#define OK(call) assert_int_equal((call), VIP_SUCCESS)
+
+struct rig {
+    struct fake fake;
+    VIP_NIC_HANDLE nic;
+    struct vipl__session *session;
+    unsigned files; /* of the last request for a loan; atomic */
+    bool socket;    /* the first of them is a socket; atomic */
+};
+
+/* fake.answers: look at the files of a request for a loan; the fake answers it. */
+static bool look(struct fake *fake, const Vip__Request *request, const struct vip_fds *fds)
+{
+    struct rig *rig = fake->of_answers;
+    struct stat file;
+
+    if (request->body_case != VIP__REQUEST__BODY_LOAN)
+        return false;
+    __atomic_store_n(&rig->files, fds->count, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&rig->socket,
+                     fds->count > 0 && fstat(fds->fd[0], &file) == 0 && S_ISSOCK(file.st_mode),
+                     __ATOMIC_SEQ_CST);
+    return false;
+}
+
+static void setup(struct rig *rig)
+{
+    *rig = (struct rig){.fake = {.generation = 1, .direct = true, .answers = look}};
+    rig->fake.of_answers = rig;
+    fake_start(&rig->fake);
+    OK(VipOpenNic("fake0", &rig->nic));
+    rig->session = vipl__handle_session((uint64_t)(uintptr_t)rig->nic, VIPL__KIND_NIC);
+    rig->session->loans_eager = true;
+}
+
+static void teardown(struct rig *rig)
+{
+    OK(VipCloseNic(rig->nic));
+    fake_stop(&rig->fake);
+}
+
+static struct vipl__vi *make_vi(struct rig *rig, unsigned number)
+{
+    VIP_VI_ATTRIBUTES attrs = {
+        VIP_SERVICE_RELIABLE_DELIVERY, 4096, NULL, NULL, VIP_FALSE, VIP_FALSE};
+    VIP_VI_HANDLE vi;
+
+    rig->fake.vi = number;
+    OK(VipCreateVi(rig->nic, &attrs, NULL, NULL, &vi));
+    return rig->session->vi[number];
+}
+
+static void connected(struct vipl__vi *vi)
+{
+    static const uint8_t peer[6] = {127, 0, 0, 9, 0x12, 0x35};
+
+    pthread_mutex_lock(&vi->session->lock);
+    vipl__lent_connected(vi, peer, sizeof(peer));
+    pthread_mutex_unlock(&vi->session->lock);
+}
+
+static void reset(struct vipl__vi *vi)
+{
+    pthread_mutex_lock(&vi->session->lock);
+    vipl__lent_reset(vi);
+    pthread_mutex_unlock(&vi->session->lock);
+}
+
+static unsigned requests(const struct rig *rig)
+{
+    return __atomic_load_n(&rig->fake.requests[VIP__REQUEST__BODY_LOAN], __ATOMIC_SEQ_CST);
+}
+
+/* Poll the VI until vipd has got `count` requests. */
+static void ask_until(const struct rig *rig, struct vipl__vi *vi, unsigned count)
+{
+    while (requests(rig) < count && !vipl__is_gone(rig->session)) {
+        vipl__lent_ask(vi);
+        usleep(1000);
+    }
+    assert_false(vipl__is_gone(rig->session));
+}
+
+/* vipd may be another one since the last request, and does not know the file of the parts then. */
+static void test_each_request_has_the_file_of_the_parts(void **state)
+{
+    struct vipl__vi *vi;
+    struct rig rig;
+
+    (void)state;
+    setup(&rig);
+    vi = make_vi(&rig, 0);
+    connected(vi);
+    for (unsigned i = 1; i <= 2; i++) {
+        ask_until(&rig, vi, i);
+        assert_int_equal(__atomic_load_n(&rig.files, __ATOMIC_SEQ_CST), 2);
+    }
+    teardown(&rig);
+}
+
+/* A request waits for another request. Meanwhile the VI ends, and files of the program get the
+ * number that its socket had. vipd must get none of them. */
+static void test_a_vi_that_ends_while_its_request_waits(void **state)
+{
+    struct vipl__vi *vi;
+    bool prepared = false;
+    struct rig rig;
+    int others[8];
+
+    (void)state;
+    setup(&rig);
+    vi = make_vi(&rig, 0);
+    connected(vi);
+    pthread_mutex_lock(&rig.session->call_lock);
+    vipl__lent_ask(vi);
+    while (!prepared) {
+        pthread_mutex_lock(&rig.session->lock);
+        prepared = vi->asks.made != NULL && vi->asks.made->sock >= 0;
+        pthread_mutex_unlock(&rig.session->lock);
+        usleep(1000);
+    }
+    reset(vi);
+    for (unsigned i = 0; i < 8; i++)
+        others[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    pthread_mutex_unlock(&rig.session->call_lock);
+    while (requests(&rig) == 0 && !vipl__is_gone(rig.session))
+        usleep(1000);
+    assert_false(vipl__is_gone(rig.session));
+    assert_true(__atomic_load_n(&rig.socket, __ATOMIC_SEQ_CST));
+    for (unsigned i = 0; i < 8; i++)
+        close(others[i]);
+    teardown(&rig);
+}
+
+/* A VI ends just before its request would be made. It keeps none of the session's few parts. */
+static void test_a_vi_that_has_ended_takes_no_part(void **state)
+{
+    struct vipl__vi *vi, *next;
+    struct rig rig;
+
+    (void)state;
+    setup(&rig);
+    vi = make_vi(&rig, 0);
+    next = make_vi(&rig, 1);
+    connected(vi);
+    connected(next);
+    pthread_mutex_lock(&rig.session->lock);
+    vipl__lent_ask(vi);
+    vipl__lent_reset(vi);
+    pthread_mutex_unlock(&rig.session->lock);
+    ask_until(&rig, next, 1); /* after the request of the first VI */
+    pthread_mutex_lock(&rig.session->lock);
+    assert_true(vi->asks.made == NULL || vi->asks.made->part == NULL);
+    assert_ptr_not_equal(next->asks.made->part, NULL);
+    pthread_mutex_unlock(&rig.session->lock);
+    assert_int_equal(requests(&rig), 1);
+    teardown(&rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_request_has_the_file_of_the_parts),
+        cmocka_unit_test(test_a_vi_that_ends_while_its_request_waits),
+        cmocka_unit_test(test_a_vi_that_has_ended_takes_no_part),
+    };
+
+    return cmocka_run_group_tests_name("requests for loans", tests, NULL, NULL);
+}
