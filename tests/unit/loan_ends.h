@@ -394,13 +394,4 @@ static void assert_came(struct end *end, uint32_t done, uint32_t received, uint3
     assert_int_equal(now.completed - (a ? FIRST_OP_A : FIRST_OP_B), completed);
 }
 
-static void assert_done(const struct end *end, unsigned i, enum vip_queue queue, uint32_t status,
-                        uint32_t length)
-{
-    assert_true(i < end->dones);
-    assert_int_equal(end->done[i].queue, queue);
-    assert_int_equal(end->done[i].status, VIP_ST_DONE | status);
-    assert_int_equal(end->done[i].length, length);
-}
-
 #endif

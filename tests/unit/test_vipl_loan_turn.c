@@ -8,6 +8,15 @@
 #include <pthread.h>
 #include <sys/uio.h>
 
+static void assert_done(const struct end *end, unsigned i, enum vip_queue queue, uint32_t status,
+                        uint32_t length)
+{
+    assert_true(i < end->dones);
+    assert_int_equal(end->done[i].queue, queue);
+    assert_int_equal(end->done[i].status, VIP_ST_DONE | status);
+    assert_int_equal(end->done[i].length, length);
+}
+
 /* ---- what arrives ----------------------------------------------------------------------- */
 
 static void sends_arrive_in_order(void **state)
