@@ -363,7 +363,8 @@ static bool terms_get(struct vipl__lent *lent, const Vip__Lent *event)
                  .remote_epoch = event->remote_epoch,
                  .packet_bytes = event->packet_bytes,
                  .window_bytes = event->window_bytes,
-                 .features = event->features},
+                 .features = event->features,
+                 .rtt_ns = event->rtt_ns},
         .peer = {.done = event->peer_done, .reads = (uint32_t)event->n_peer_reads},
         .receive = event->receive,
     };

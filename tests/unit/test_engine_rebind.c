@@ -66,6 +66,23 @@ static void test_paused(void **state)
     rig_free(rig);
 }
 
+/* A packet of the new binding is lost. It leaves again when the round trip of the last binding, which
+ * the caller knows, is over; not after rto_initial. */
+static void test_round_trip(void **state)
+{
+    struct eng_conn known = conn;
+    struct rig *rig = sent(1);
+
+    known.rtt_ns = MS / 10;
+    eng_vi_pause(rig->eng, RIG_VI);
+    rig->number = 1;
+    assert_int_equal(eng_vi_rebind(rig->eng, RIG_VI, &known, &(struct vip_counts){0}, rig->now_ns),
+                     0);
+    assert_int_equal(rig_drain(rig), 1);
+    assert_true(rig_wait(rig, ENG_CONFIG_DEFAULT.rto_min_ns) > 0);
+    rig_free(rig);
+}
+
 /* The peer has processed one of three operations: this one completes, the others are sent again. */
 static void test_rewind(void **state)
 {
@@ -320,6 +337,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_paused),
+        cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_rewind),
         cmocka_unit_test(test_half_placed),
         cmocka_unit_test(test_unreliable),

@@ -70,6 +70,65 @@ static void test_owner_sends_nothing(void **state)
     }
 }
 
+static bool view_take(void *ctx, const struct nic_vi_view *view)
+{
+    *(struct nic_vi_view *)ctx = *view;
+    return false;
+}
+
+static struct nic_vi_view view_of(const struct end *end)
+{
+    struct nic_vi_view view = {0};
+
+    nic_session_vis(end->app->session, end->vi, view_take, &view);
+    return view;
+}
+
+/* Each binding begins with the round trip that vipd has measured last. */
+static void test_round_trip_kept(void **state)
+{
+    struct end *end = &ends[0];
+
+    exchange();
+    exchange();
+    lend_to(end);
+    assert_true(end->terms.conn.rtt_ns > 0);
+    assert_true(stay(end));
+    assert_int_equal(nic_loan_give_back(end->app->session, end->vi, rig_now), VIP_RC_SUCCESS);
+    run(MS);
+    assert_true(view_of(end).stats.srtt_ns > 0);
+    check_home();
+}
+
+/* The views say who carries the data of a connection, why vipd took a loan back, and why it refused
+ * one. */
+static void test_seen(void **state)
+{
+    struct end *end = &ends[0];
+
+    assert_int_equal(view_of(end).carrier, NIC_CARRIER_VIPD);
+    assert_int_equal(view_of(end).loan.lent, 0);
+    assert_null(view_of(end).loan.refused);
+    lend_to(end);
+    assert_int_equal(view_of(end).carrier, NIC_CARRIER_LOAN);
+    assert_int_equal(view_of(&ends[1]).carrier, NIC_CARRIER_VIPD);
+    assert_int_not_equal(ask_loan(end), VIP_RC_SUCCESS);
+    assert_string_equal(view_of(end).loan.refused, "the VI is on loan, or moves");
+    assert_int_equal(nic_loan_give_back(end->app->session, end->vi, rig_now), VIP_RC_SUCCESS);
+    assert_int_equal(view_of(end).carrier, NIC_CARRIER_VIPD);
+    assert_int_equal(view_of(end).loan.lent, 1);
+    assert_int_equal(view_of(end).loan.gone, 1);
+    check_home();
+    lend_to(end);
+    assert_int_equal(view_of(end).loan.lent, 2);
+    assert_null(view_of(end).loan.refused);
+    post_send(&ends[1]);
+    run(5 * MS);
+    assert_int_equal(view_of(end).carrier, NIC_CARRIER_VIPD);
+    assert_int_equal(view_of(end).loan.data, 1);
+    check_home();
+}
+
 /* Data waits at the socket, and the owner does not come. */
 static void test_data_waits(void **state)
 {
@@ -193,8 +252,10 @@ static void test_no_answer(void **state)
     run(100 * MS);
     assert_false(is_out(end));
     assert_int_equal(count(0, "loans_lent"), 0);
-    assert_int_equal(fcntl(end->copy, F_GETFD), -1);        /* vipd has closed it */
+    assert_int_equal(fcntl(end->copy, F_GETFD), -1); /* vipd has closed it */
+    assert_non_null(strstr(view_of(end).loan.refused, "firewall"));
     assert_int_equal(ask_loan(end), VIP_RC_ERROR_RESOURCE); /* not now */
+    assert_non_null(strstr(view_of(end).loan.refused, "firewall"));
     rig_nics[1] = peer;
     run(1100 * MS);
     assert_int_equal(count(0, "loans_refused"), 1);
@@ -739,6 +800,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         LOAN_TEST(test_out_and_home),
         LOAN_TEST(test_owner_sends_nothing),
+        LOAN_TEST(test_round_trip_kept),
+        LOAN_TEST(test_seen),
         LOAN_TEST(test_data_waits),
         LOAN_TEST(test_timer),
         LOAN_TEST(test_sends_in_the_table),

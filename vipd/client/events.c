@@ -394,6 +394,8 @@ static void on_lent(void *ctx, const struct nic_loan_terms *terms)
     lent.packet_bytes = copy.conn.packet_bytes;
     lent.window_bytes = copy.conn.window_bytes;
     lent.features = copy.conn.features;
+    lent.has_rtt_ns = true;
+    lent.rtt_ns = copy.conn.rtt_ns;
     lent.has_host = lent.has_peer_done = true;
     lent.host.len = copy.to.len;
     lent.host.data = copy.to.bytes;

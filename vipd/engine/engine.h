@@ -177,6 +177,7 @@ struct eng_conn {
     uint32_t window_bytes; /* bytes that may be under way to the peer */
     uint32_t path;         /* opaque to the engine; returned in eng_packet.path */
     uint32_t features;     /* VIP_FEATURE_* that both sides know */
+    uint64_t rtt_ns;       /* round trip that the last binding has measured; 0: not known */
     bool local;            /* both ends are on this computer: no congestion control, no pacing */
 };
 
@@ -341,6 +342,9 @@ struct eng_vi_stats {
     uint32_t send_depth, recv_depth; /* descriptors posted and not completed */
     const char *error;               /* why the VI is in Error state, or NULL */
 };
+
+/* Number of packets that were sent and are not acknowledged; also lost ones count. */
+uint64_t eng_vi_under_way(const struct eng *eng, uint16_t vi);
 
 /* Snapshot of one VI's counters. */
 void eng_vi_stats(const struct eng *eng, uint16_t vi, struct eng_vi_stats *ret);

@@ -86,6 +86,11 @@ enum loan_end loan_why_ended(const struct loan *loan)
     return loan->end;
 }
 
+bool loan_is_blocked(const struct loan *loan, uint64_t now_ns)
+{
+    return loan->blocked_ns > now_ns;
+}
+
 uint64_t loan_patience_ns(const struct loan *loan)
 {
     return loan->patience_ns;

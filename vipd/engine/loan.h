@@ -227,6 +227,8 @@ uint32_t loan_peer(const struct loan *loan);   /* newest known number of the pee
 bool loan_is_out(const struct loan *loan);     /* the newest binding names the loan's address */
 enum loan_back loan_why_back(const struct loan *loan); /* reason of the last take-back */
 enum loan_end loan_why_ended(const struct loan *loan);
+/* Did no answer to the last probes come, or did the peer refuse? So vipd makes no probe now. */
+bool loan_is_blocked(const struct loan *loan, uint64_t now_ns);
 uint64_t loan_patience_ns(const struct loan *loan); /* time without a beat, at present */
 
 #endif

@@ -64,6 +64,8 @@ void eng_conn_begin(struct eng_vi *of, const struct eng_conn *conn, uint64_t now
     of->tx.lost_head = of->tx.lost_tail = ENG_NONE;
     of->tx.timer_ns = of->tx.loss_ns = ENG_NEVER;
     of->tx.progress_ns = now_ns;
+    of->tx.srtt_ns = conn->rtt_ns;
+    of->tx.rttvar_ns = conn->rtt_ns / 2;
     of->rx.base = 1 + eng->config.start_number;
     of->rx.largest = eng->config.start_number;
     of->rx.ack_ns = ENG_NEVER;

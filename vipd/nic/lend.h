@@ -29,6 +29,7 @@ struct nic_loan {
     uint32_t beat;              /* of the owner, when the program last showed that it polls */
     uint32_t receive;           /* number of a receive descriptor minus its completion's position */
     uint64_t nonce;             /* of the probe */
+    uint64_t rtt_ns;            /* round trip that an engine in vipd has measured last; 0: none */
     struct cm_loan_terms offer; /* of this end: the newest request to the peer; number 0: none */
     struct cm_loan_terms answer; /* of this end: the newest answer; number 0: none */
     uint32_t answers;            /* number of the peer's request that `answer` answers */
@@ -38,6 +39,7 @@ struct nic_loan {
     bool closes, broke;
     struct nic_loan_broken broken; /* if `broke`: what the CLOSE says */
     bool tell;                     /* the peer does not know the end yet: send CLOSE */
+    struct nic_loan_view seen;
 };
 
 /* ---- loan_sock.c ---- */
@@ -76,6 +78,7 @@ void nic_sends_end(struct nic_session *session, uint16_t vi);
 void nic_op_loan_offered(void *ctx, uint64_t local_id, const struct cm_loan_terms *theirs);
 void nic_op_loan_agreed(void *ctx, uint64_t local_id, uint32_t offered,
                         const struct cm_loan_terms *theirs);
+struct nic_loan_view nic_loan_view(const struct nic_conn *conn);
 /* A new connection is established: it has no loan yet. */
 void nic_loan_begin(struct nic_conn *conn);
 /*

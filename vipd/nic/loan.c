@@ -105,13 +105,18 @@ static void terms_make(const struct nic_loan *loan, struct cm_loan_terms *ret)
 
 /* Give the connection the data ids and the address of a new binding. Returns the arguments for the
  * engine. */
-static struct eng_conn bind_anew(const struct nic_loan *loan, const struct cm_loan_terms *ours)
+static struct eng_conn bind_anew(struct nic_loan *loan, const struct cm_loan_terms *ours)
 {
     const struct cm_loan_terms *theirs = &loan->theirs;
     struct nic_conn *conn = loan->conn;
     struct nic *nic = loan->nic;
     uint32_t packet_bytes = nic->link->packet_bytes;
+    struct eng_vi_stats before;
 
+    /* The first packets of a binding may come before the other end has its engine. */
+    eng_vi_stats(conn->session->eng, conn->vi, &before);
+    if (before.srtt_ns > 0)
+        loan->rtt_ns = before.srtt_ns;
     conn->data_id = ours->data_id;
     conn->remote_data_id = theirs->data_id;
     conn->data_to = conn->to;
@@ -128,6 +133,7 @@ static struct eng_conn bind_anew(const struct nic_loan *loan, const struct cm_lo
         .window_bytes = theirs->window_bytes,
         .path = conn->index,
         .features = (uint32_t)conn->features,
+        .rtt_ns = loan->rtt_ns,
     };
 }
 
@@ -210,7 +216,7 @@ static void offer(struct nic_loan *loan)
 }
 
 /* The engine goes on in vipd. Returns whether the peer's counts are possible. */
-static bool go_on(const struct nic_loan *loan, const struct cm_loan_terms *ours)
+static bool go_on(struct nic_loan *loan, const struct cm_loan_terms *ours)
 {
     struct nic_conn *conn = loan->conn;
     struct eng_conn args = bind_anew(loan, ours);
@@ -252,6 +258,9 @@ static void lend(struct nic_loan *loan, const struct cm_loan_terms *ours)
     owes = stats.send_depth > 0 || terms.peer.reads > 0;
     lent_set(conn, true);
     loan->nic->counts.loans_lent++;
+    loan->seen.lent++;
+    loan->seen.since_ns = loan->nic->now_ns;
+    conn->not_lent = NULL;
     session->sink->lent(session->ctx, &terms);
     loan_lend(loan->machine, &terms.checkpoint, owes ? loan->nic->now_ns : 0);
 }
@@ -330,22 +339,28 @@ static void settle(struct nic_loan *loan)
     loan->nic->loans_over |= state == LOAN_ENDED;
 }
 
-static void back_count(const struct nic_loan *loan)
+static void back_count(struct nic_loan *loan)
 {
     struct nic_counts *counts = &loan->nic->counts;
+    struct nic_loan_view *seen = &loan->seen;
 
+    seen->since_ns = loan->nic->now_ns;
     switch (loan_why_back(loan->machine)) {
     case LOAN_BACK_DATA:
         counts->loans_back_data++;
+        seen->data++;
         break;
     case LOAN_BACK_TIMER:
         counts->loans_back_timer++;
+        seen->timer++;
         break;
     case LOAN_BACK_PEER:
         counts->loans_back_peer++;
+        seen->peer++;
         break;
     case LOAN_BACK_GONE:
         counts->loans_back_gone++;
+        seen->gone++;
         break;
     case LOAN_BACK_NONE:
     case LOAN_BACK_RESTART:
@@ -494,48 +509,77 @@ static const char *part_take(struct nic_loan *loan, uint32_t part)
     return NULL;
 }
 
-static enum vip_rc refuse(struct nic *nic, enum vip_rc rc, char *why, size_t why_bytes,
-                          const char *what, const char *text)
+static const char no_answer[] =
+    "no answer comes to packets of the program's own socket: a firewall "
+    "or address translation is between the hosts";
+
+/* Write into why what is wrong. It must be a constant, because the views show it later. */
+static enum vip_rc refuse(struct nic_session *session, struct nic_conn *conn, enum vip_rc rc,
+                          const char *text, char *why, size_t why_bytes)
 {
-    nic->counts.loans_refused++;
-    snprintf(why, why_bytes, "%s%s", what, text);
+    session->nic->counts.loans_refused++;
+    if (conn)
+        conn->not_lent = text;
+    snprintf(why, why_bytes, "%s", text);
     return rc;
+}
+
+/* May the program have this loan? Outcomes: VIP_RC_SUCCESS; another one, with *fault. */
+static enum vip_rc judge(struct nic_session *session, const struct nic_loan_ask *ask, int sock,
+                         const char **fault)
+{
+    struct nic_vi *vi = nic_vi_get(session, ask->vi);
+    uint64_t now_ns = session->nic->now_ns;
+    struct nic_loan *loan;
+    struct loan_look look;
+
+    *fault = "no such VI or part";
+    if (!vi || ask->part >= VIP_LOANS_MAX)
+        return VIP_RC_INVALID_PARAMETER;
+    *fault = conn_fault(session, vi);
+    if (*fault)
+        return VIP_RC_INVALID_STATE;
+    *fault = "no memory for a loan";
+    loan = loan_of(vi->conn);
+    if (!loan)
+        return VIP_RC_ERROR_RESOURCE;
+    *fault = "the VI is on loan, or moves";
+    if (loan->state != LOAN_HOME)
+        return VIP_RC_INVALID_STATE;
+    *fault = part_take(loan, ask->part);
+    if (*fault)
+        return VIP_RC_INVALID_STATE;
+    loan_words_look(&vi->loan_part->owner, &look);
+    loan->beat = look.app_beat;
+    *fault =
+        loan_is_blocked(loan->machine, now_ns)
+            ? no_answer
+            : "it had too many moves or probes in the last second, or its program does not poll "
+              "without a pause";
+    if (nic_session_throttled(session) || !loan_polls(loan->machine, ask->steady_ns, now_ns))
+        return VIP_RC_ERROR_RESOURCE;
+    *fault = nic_loan_sock_fault(vi->conn, sock, &loan->host);
+    if (!*fault)
+        return VIP_RC_SUCCESS;
+    nic_session_fault(session); /* the checks of a socket cost much */
+    follow(loan, loan_owner_gone(loan->machine, now_ns));
+    return VIP_RC_INVALID_PARAMETER;
 }
 
 enum vip_rc nic_loan_ask(struct nic_session *session, const struct nic_loan_ask *ask, int *sock,
                          uint64_t now_ns, struct nic_loan_probe *ret, char *why, size_t why_bytes)
 {
+    const struct nic_vi *vi = nic_vi_get(session, ask->vi);
     struct nic *nic = session->nic;
-    struct nic_vi *vi = nic_vi_get(session, ask->vi);
     struct nic_loan *loan;
-    struct loan_look look;
     const char *fault;
+    enum vip_rc rc;
 
     nic->now_ns = now_ns;
-    if (!vi || ask->part >= VIP_LOANS_MAX)
-        return refuse(nic, VIP_RC_INVALID_PARAMETER, why, why_bytes, "no such VI or part", "");
-    fault = conn_fault(session, vi);
-    if (fault)
-        return refuse(nic, VIP_RC_INVALID_STATE, why, why_bytes, fault, "");
-    loan = loan_of(vi->conn);
-    if (!loan)
-        return refuse(nic, VIP_RC_ERROR_RESOURCE, why, why_bytes, "no memory for a loan", "");
-    if (loan->state != LOAN_HOME)
-        return refuse(nic, VIP_RC_INVALID_STATE, why, why_bytes, "the VI is on loan, or moves", "");
-    fault = part_take(loan, ask->part);
-    if (fault)
-        return refuse(nic, VIP_RC_INVALID_STATE, why, why_bytes, fault, "");
-    loan_words_look(&vi->loan_part->owner, &look);
-    loan->beat = look.app_beat;
-    if (nic_session_throttled(session) || !loan_polls(loan->machine, ask->steady_ns, now_ns))
-        return refuse(nic, VIP_RC_ERROR_RESOURCE, why, why_bytes,
-                      "vipd does not lend this connection now", "");
-    fault = nic_loan_sock_fault(vi->conn, *sock, &loan->host);
-    if (fault) {
-        nic_session_fault(session); /* the checks of a socket cost much */
-        follow(loan, loan_owner_gone(loan->machine, now_ns));
-        return refuse(nic, VIP_RC_INVALID_PARAMETER, why, why_bytes, "the socket ", fault);
-    }
+    rc = judge(session, ask, *sock, &fault);
+    if (rc != VIP_RC_SUCCESS)
+        return refuse(session, vi ? vi->conn : NULL, rc, fault, why, why_bytes);
+    loan = vi->conn->loan;
     loan->sock = *sock;
     *sock = -1;
     loan->nonce = nic_random(nic) | 1;
@@ -579,6 +623,16 @@ void nic_loans_give_back(struct nic *nic)
             if (session->loan_vi[i])
                 (void)nic_loan_give_back(session, session->loan_vi[i] - 1, nic->now_ns);
     }
+}
+
+struct nic_loan_view nic_loan_view(const struct nic_conn *conn)
+{
+    struct nic_loan_view view = {0};
+
+    if (conn->loan)
+        view = conn->loan->seen;
+    view.refused = conn->not_lent;
+    return view;
 }
 
 /* ---- the end, and other lives ---------------------------------------------------------- */
@@ -662,6 +716,14 @@ bool nic_loans_look(struct nic *nic)
     return looked > 0;
 }
 
+/* The timer of a loan has expired. */
+static void tick(struct nic_loan *loan)
+{
+    follow(loan, loan_tick(loan->machine, loan->nic->now_ns));
+    if (loan_is_blocked(loan->machine, loan->nic->now_ns))
+        loan->conn->not_lent = no_answer;
+}
+
 /* A loan whose timer has expired; NULL: there is none. */
 static struct nic_loan *expired(const struct nic *nic)
 {
@@ -713,7 +775,7 @@ bool nic_loans_run(struct nic *nic)
 
     posts_look(nic);
     while (!nic->meter.over && (loan = expired(nic)) != NULL) {
-        follow(loan, loan_tick(loan->machine, nic->now_ns));
+        tick(loan);
         nic_share_worked(nic, NIC_CM_UNITS);
         did = true;
     }

@@ -81,17 +81,17 @@ const char *nic_loan_sock_fault(const struct nic_conn *conn, int sock, struct cm
     /* First look at what the socket is: other calls on other files may block. */
     if (!has_option(sock, SO_DOMAIN, AF_INET) || !has_option(sock, SO_TYPE, SOCK_DGRAM) ||
         !has_option(sock, SO_PROTOCOL, IPPROTO_UDP))
-        return "is no UDP socket over IPv4";
+        return "the socket is no UDP socket over IPv4";
     if (!names_find(sock, &names))
-        return "is not bound, or is in another network namespace";
+        return "the socket is not bound, or is in another network namespace";
     if (is_name(&names, 0, &self))
-        return "has the port of the NIC";
+        return "the socket has the port of the NIC";
     self.bytes[4] = (uint8_t)(names.port[0] >> 8);
     self.bytes[5] = (uint8_t)names.port[0];
     if (!is_name(&names, 0, &self) || names.port[0] == 0)
-        return "is not bound to the address of the NIC";
+        return "the socket is not bound to the address of the NIC";
     if (!is_name(&names, 1, &conn->to))
-        return "is not connected to the NIC of the peer";
+        return "the socket is not connected to the NIC of the peer";
     *ret = (struct cm_host){.len = self.len};
     memcpy(ret->bytes, self.bytes, sizeof(ret->bytes));
     return NULL;

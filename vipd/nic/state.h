@@ -60,6 +60,7 @@ struct nic_conn {
     uint64_t heard_turn; /* turn of the last cm_heard, which reports that the peer lives */
     struct nic_loan *loan;   /* moves of its engine (lend.h); NULL: there was none */
     bool lent;               /* the engine is in the program; vipd's engine of the VI is paused */
+    const char *not_lent;    /* why vipd refused the last request for a loan; NULL: it did not */
     struct nic_list by_peer; /* nic->peers[] */
     struct nic_conn *next_free;
     /* Number of parked packets, and the operation and offset that follow the last of them. */
