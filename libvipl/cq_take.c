@@ -169,7 +169,7 @@ static inline bool seems_empty(const struct vipl__cq *cq)
            __atomic_load_n(&cq->fd[0], __ATOMIC_RELAXED) < 0 && !vipl__some_dead(cq->session);
 }
 
-static inline VIP_RETURN take(struct vipl__cq *cq, uint64_t handle, VIP_VI_HANDLE *ret_vi,
+static inline VIP_RETURN look(struct vipl__cq *cq, uint64_t handle, VIP_VI_HANDLE *ret_vi,
                               VIP_BOOLEAN *ret_recv)
 {
     struct vipl__vi *vi = NULL;
@@ -177,8 +177,6 @@ static inline VIP_RETURN take(struct vipl__cq *cq, uint64_t handle, VIP_VI_HANDL
     unsigned which = 0;
     bool valid, tell = false;
 
-    if (__builtin_expect(__atomic_load_n(&cq->lent_count, __ATOMIC_RELAXED) > 0, 0))
-        vipl__lent_poll_cq(cq);
     vipl__spin_lock(&cq->done_lock);
     valid = __atomic_load_n(&cq->handle, __ATOMIC_ACQUIRE) == handle;
     if (valid)
@@ -199,6 +197,25 @@ static inline VIP_RETURN take(struct vipl__cq *cq, uint64_t handle, VIP_VI_HANDL
     *ret_vi = (VIP_VI_HANDLE)(uintptr_t)vi_handle;
     *ret_recv = which == VIP_Q_RECV ? VIP_TRUE : VIP_FALSE;
     return VIP_SUCCESS;
+}
+
+/* There is no entry: run the engine of a VI on loan, and look again. */
+static __attribute__((noinline)) VIP_RETURN
+poll_and_look(struct vipl__cq *cq, uint64_t handle, VIP_VI_HANDLE *ret_vi, VIP_BOOLEAN *ret_recv)
+{
+    vipl__lent_poll_cq(cq);
+    return look(cq, handle, ret_vi, ret_recv);
+}
+
+static inline VIP_RETURN take(struct vipl__cq *cq, uint64_t handle, VIP_VI_HANDLE *ret_vi,
+                              VIP_BOOLEAN *ret_recv)
+{
+    VIP_RETURN rc = look(cq, handle, ret_vi, ret_recv);
+
+    if (rc == VIP_NOT_DONE &&
+        __builtin_expect(__atomic_load_n(&cq->lent_count, __ATOMIC_RELAXED) > 0, 0))
+        rc = poll_and_look(cq, handle, ret_vi, ret_recv);
+    return rc;
 }
 
 VIP_RETURN vipl__take_entry(struct vipl__cq *cq, uint64_t handle, VIP_VI_HANDLE *ret_vi,

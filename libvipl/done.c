@@ -414,8 +414,8 @@ take_direct(struct vipl__vi *vi, uint64_t handle, enum vip_queue which, VIP_DESC
 
 /* ---- VIs that are or were on loan (lent.h) --------------------------------------------------- */
 
-/* Run the engine. Then take the descriptor at the head if it has completed on loan. Outcomes:
- * VIP_NOT_DONE: it has not; others as vipl__take_desc. */
+/* Take the descriptor at the head if it has completed on loan. Outcomes: VIP_NOT_DONE: it has not;
+ * others as vipl__take_desc. */
 static VIP_RETURN take_lent(struct vipl__vi *vi, uint64_t handle, enum vip_queue which,
                             VIP_DESCRIPTOR **ret_desc)
 {
@@ -425,7 +425,6 @@ static VIP_RETURN take_lent(struct vipl__vi *vi, uint64_t handle, enum vip_queue
     uint32_t reaped, slot;
 
     *ret_desc = NULL;
-    vipl__lent_poll(vi);
     vipl__spin_lock(&queue->done_lock);
     reaped = __atomic_load_n(&queue->reaped, __ATOMIC_RELAXED);
     slot = reaped & (VIP_DESC_PER_QUEUE_MAX - 1);
@@ -499,12 +498,16 @@ take_now(struct vipl__vi *vi, uint64_t handle, enum vip_queue which, VIP_DESCRIP
     return hand_back(vi, handle, which, desc, origin, completed, &comp);
 }
 
-/* The VI is or was on loan. */
+/* The VI is or was on loan: run its engine if there is nothing to take yet. */
 static __attribute__((cold, noinline)) VIP_RETURN
 take_on_loan(struct vipl__vi *vi, uint64_t handle, enum vip_queue which, VIP_DESCRIPTOR **ret_desc)
 {
     VIP_RETURN rc = take_lent(vi, handle, which, ret_desc);
 
+    if (rc == VIP_NOT_DONE) {
+        vipl__lent_poll(vi);
+        rc = take_lent(vi, handle, which, ret_desc);
+    }
     return rc != VIP_NOT_DONE ? rc : take_now(vi, handle, which, ret_desc);
 }
 

@@ -264,7 +264,8 @@ static bool begin(struct vipl__lent *lent, uint64_t now_ns)
            !vipl__lent_change(lent, VIPL__LENT_LIVE, VIPL__LENT_BEGINS);
 }
 
-void vipl__lent_turn(struct vipl__lent *lent)
+/* Run the engine, because the program polls, or has `posted` a send. */
+static void turn(struct vipl__lent *lent, bool posted)
 {
     uint64_t now_ns = vipl__now_ns();
 
@@ -280,7 +281,7 @@ void vipl__lent_turn(struct vipl__lent *lent)
     }
     if (vipl__lent_state_of(lent) != VIPL__LENT_LIVE)
         return;
-    switch (vipl__loan_turn(lent->loan, now_ns)) {
+    switch (posted ? vipl__loan_post(lent->loan, now_ns) : vipl__loan_turn(lent->loan, now_ns)) {
     case VIPL__LOAN_OVER:
         over(lent);
         break;
@@ -292,6 +293,11 @@ void vipl__lent_turn(struct vipl__lent *lent)
     case VIPL__LOAN_BUSY:
         break;
     }
+}
+
+void vipl__lent_turn(struct vipl__lent *lent)
+{
+    turn(lent, false);
 }
 
 void vipl__lent_poll_cq(struct vipl__cq *cq)
@@ -311,8 +317,8 @@ void vipl__lent_posted(struct vipl__lent *lent)
     /* Either this load sees that vipd has taken the loan back, or vipd sees the send. */
     if (vipl__lent_taken(lent))
         vipl__ask(lent->vi, VIP_ASK_SENDS);
-    else
-        vipl__lent_turn(lent);
+    else if (!vipl__loan_may_wait(lent->loan, vip_load32(&lent->part->posted)))
+        turn(lent, true);
 }
 
 /* ---- the session's other calls ----------------------------------------------------------- */

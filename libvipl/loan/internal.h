@@ -19,7 +19,9 @@ struct vipl__loan {
     void *eng_memory, *vi_memory; /* zeroed before each loan */
     uint32_t sends;               /* number of the next send to take from the table */
     uint32_t receives;            /* number of the next receive to take from the table */
+    uint32_t may_wait;            /* sends below this number may wait for others; atomic */
     uint32_t received;            /* completions of the receive queue, as in the checkpoint */
+    uint32_t completions;         /* of both queues */
     uint64_t now_ns;              /* time of the present stay */
 
     const uint8_t *cur; /* the packet that the engine processes; NULL: none */

@@ -86,9 +86,26 @@ enum vipl__loan_stay {
     VIPL__LOAN_EVENT,    /* as VIPL__LOAN_DID, and vipl__loan_event has events */
 };
 
-/* One stay at time now_ns (CLOCK_MONOTONIC). If a stay of another thread had a later time, this
- * stay has that one. Any thread. After VIPL__LOAN_OVER, call vipl__loan_end. */
+/* One stay at time now_ns (CLOCK_MONOTONIC). It receives up to the first packet that completes a
+ * descriptor, because a program that polls waits for that. If a stay of another thread had a later
+ * time, this stay has that one. Any thread. After VIPL__LOAN_OVER, call vipl__loan_end. */
 enum vipl__loan_stay vipl__loan_turn(struct vipl__loan *loan, uint64_t now_ns);
+
+/* The program has posted a send: as vipl__loan_turn, but the stay looks at the socket only if the
+ * engine cannot send now, or if a timer is due. The program polls later, and one look costs about
+ * as much as a packet. */
+enum vipl__loan_stay vipl__loan_post(struct vipl__loan *loan, uint64_t now_ns);
+
+/*
+ * May the last send, operation number posted - 1, wait for further ones? A call of vipl__loan_post
+ * is then not needed. While VIPL__LOAN_STREAM packets are under way, a stream flows: sends wait
+ * until there are VIPL__LOAN_TOGETHER of them, or until the next poll, and leave in fewer packets.
+ * If the program stays away instead, vipd takes the loan back, because its packets under way have a
+ * timer, and sends what waits. Any thread; the object has, or had, a loan.
+ */
+bool vipl__loan_may_wait(const struct vipl__loan *loan, uint32_t posted);
+#define VIPL__LOAN_STREAM   8u
+#define VIPL__LOAN_TOGETHER 8u
 
 /*
  * End the loan: drop the engine with all that it holds, without completions. The checkpoint of the

@@ -121,6 +121,7 @@ static void op_complete(void *ctx, uint16_t vi, enum vip_queue queue, uint32_t s
     struct vipl__loan *loan = ctx;
 
     (void)vi;
+    loan->completions++;
     if (queue == VIP_Q_RECV)
         loan->received++;
     loan->host.complete(loan->host.ctx, queue, status, length, imm);

@@ -119,14 +119,20 @@ static void feed_engine(struct vipl__loan *loan, const uint8_t *bytes, uint32_t 
     }
 }
 
+/* Is a timer of the engine due? It is judged after a look at everything that has come. */
+static bool is_due(const struct vipl__loan *loan)
+{
+    return eng_deadline(loan->eng) <= loan->now_ns;
+}
+
 static bool receive(struct vipl__loan *loan)
 {
-    uint32_t most = loan->terms.conn.packet_bytes;
+    uint32_t most = loan->terms.conn.packet_bytes, completions = loan->completions;
     unsigned in = IN_MAX;
     bool did = false;
 
     replay(loan, &in);
-    while (in && loan_packet(&loan->owner)) {
+    while (in && (loan->completions == completions || is_due(loan)) && loan_packet(&loan->owner)) {
         ssize_t got = recv(loan->terms.sock, loan->rx, most, MSG_DONTWAIT | MSG_TRUNC);
 
         in--;
@@ -186,7 +192,7 @@ static bool send_packets(struct vipl__loan *loan)
 
 static void tick(struct vipl__loan *loan)
 {
-    for (unsigned i = 0; i < TICKS_MAX && eng_deadline(loan->eng) <= loan->now_ns; i++)
+    for (unsigned i = 0; i < TICKS_MAX && is_due(loan); i++)
         (void)eng_tick(loan->eng, loan->now_ns);
 }
 
@@ -200,7 +206,15 @@ static uint64_t timer_ns(const struct vipl__loan *loan)
     return due == ENG_NEVER ? 0 : due;
 }
 
-static enum vipl__loan_stay stay(struct vipl__loan *loan)
+/* Number of the operation after the last one that may wait for others. */
+static uint32_t may_wait(const struct vipl__loan *loan)
+{
+    bool stream = eng_vi_under_way(loan->eng, loan->terms.vi) >= VIPL__LOAN_STREAM;
+
+    return loan->sends + (stream ? VIPL__LOAN_TOGETHER - 1 : 0);
+}
+
+static enum vipl__loan_stay stay(struct vipl__loan *loan, bool posted)
 {
     struct vip_loan_checkpoint checkpoint;
     bool did;
@@ -209,7 +223,8 @@ static enum vipl__loan_stay stay(struct vipl__loan *loan)
         return VIPL__LOAN_OVER;
     loan->counts.stays++;
     did = vipl__loan_take_posts(loan, loan->now_ns);
-    did = receive(loan) || did;
+    if (!posted || !eng_tx_ready(loan->eng) || is_due(loan))
+        did = receive(loan) || did;
     tick(loan);
     did = send_packets(loan) || did;
     tick(loan); /* sends of Unreliable Delivery complete when their packets have left */
@@ -217,6 +232,7 @@ static enum vipl__loan_stay stay(struct vipl__loan *loan)
         (struct vip_loan_checkpoint){.done = eng_vi_done(loan->eng, loan->terms.vi),
                                      .received = loan->received,
                                      .completed = eng_vi_completed(loan->eng, loan->terms.vi)};
+    __atomic_store_n(&loan->may_wait, may_wait(loan), __ATOMIC_RELAXED);
     if (loan_leave(&loan->owner, timer_ns(loan), &checkpoint))
         loan->host.bell(loan->host.ctx);
     return did ? VIPL__LOAN_DID : VIPL__LOAN_IDLE;
@@ -248,7 +264,7 @@ static bool lock_release(struct vipl__loan *loan)
     return out && vip_load32(&loan->terms.part->posted) != sends;
 }
 
-enum vipl__loan_stay vipl__loan_turn(struct vipl__loan *loan, uint64_t now_ns)
+static enum vipl__loan_stay turn(struct vipl__loan *loan, bool posted, uint64_t now_ns)
 {
     enum vipl__loan_stay result = VIPL__LOAN_BUSY;
     bool more = true;
@@ -260,7 +276,7 @@ enum vipl__loan_stay vipl__loan_turn(struct vipl__loan *loan, uint64_t now_ns)
 
         if (now_ns > loan->now_ns) /* another thread may have read a later time */
             loan->now_ns = now_ns;
-        one = stay(loan);
+        one = stay(loan, posted || !first);
         if (one != VIPL__LOAN_OVER && loan->event_count > 0)
             one = VIPL__LOAN_EVENT;
         if (first || one != VIPL__LOAN_IDLE)
@@ -270,6 +286,21 @@ enum vipl__loan_stay vipl__loan_turn(struct vipl__loan *loan, uint64_t now_ns)
         more = lock_release(loan) && one != VIPL__LOAN_OVER && (first || took);
     }
     return result;
+}
+
+enum vipl__loan_stay vipl__loan_turn(struct vipl__loan *loan, uint64_t now_ns)
+{
+    return turn(loan, false, now_ns);
+}
+
+bool vipl__loan_may_wait(const struct vipl__loan *loan, uint32_t posted)
+{
+    return (int32_t)(posted - __atomic_load_n(&loan->may_wait, __ATOMIC_RELAXED)) <= 0;
+}
+
+enum vipl__loan_stay vipl__loan_post(struct vipl__loan *loan, uint64_t now_ns)
+{
+    return turn(loan, true, now_ns);
 }
 
 void vipl__loan_lock(struct vipl__loan *loan)
@@ -282,5 +313,5 @@ void vipl__loan_unlock(struct vipl__loan *loan)
     uint64_t now_ns = loan->now_ns;
 
     if (lock_release(loan))
-        (void)vipl__loan_turn(loan, now_ns);
+        (void)vipl__loan_post(loan, now_ns);
 }

@@ -19,6 +19,98 @@ static void assert_done(const struct end *end, unsigned i, enum vip_queue queue,
 
 /* ---- what arrives ----------------------------------------------------------------------- */
 
+/* A stay for a post sends, and leaves what has arrived to the next poll. A stay for a poll ends at
+ * the first packet that completes a descriptor. */
+static void a_stay_does_what_is_awaited(void **state)
+{
+    struct ends *ends = ends_new();
+
+    (void)state;
+    ends_lend(ends);
+    for (unsigned i = 0; i < 3; i++) {
+        receive_bytes(&ends->a, 1000 * i, 1000);
+        receive_bytes(&ends->b, 1000 * i, 1000);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        send_bytes(&ends->a, 0, 100);
+        assert_int_equal(vipl__loan_post(ends->a.loan, ends->now_ns), VIPL__LOAN_DID);
+    }
+    send_bytes(&ends->b, 0, 200);
+    assert_int_equal(vipl__loan_post(ends->b.loan, ends->now_ns), VIPL__LOAN_DID);
+    assert_int_equal(counts_of(&ends->b).tx, 1);
+    assert_int_equal(counts_of(&ends->b).rx, 0);
+    assert_int_equal(vipl__loan_turn(ends->b.loan, ends->now_ns), VIPL__LOAN_DID);
+    assert_done(&ends->b, 0, VIP_Q_RECV, VIP_ST_OP_RECEIVE, 100);
+    assert_int_equal(ends->b.dones, 1);
+    assert_int_equal(vipl__loan_turn(ends->b.loan, ends->now_ns), VIPL__LOAN_DID);
+    assert_int_equal(ends->b.dones, 2);
+    run(ends);
+    assert_int_equal(ends->a.dones, 3);
+    assert_int_equal(ends->b.dones, 3);
+    ends_free(ends);
+}
+
+/* While a stream flows, a send waits for others. All of them leave in one packet. */
+static void sends_of_a_stream_wait(void **state)
+{
+    struct ends *ends = ends_new();
+    uint64_t packets;
+
+    (void)state;
+    ends_lend(ends);
+    for (unsigned i = 0; i < VIPL__LOAN_STREAM; i++) {
+        receive_bytes(&ends->b, 10 * i, 10);
+        assert_false(vipl__loan_may_wait(ends->a.loan, ends->a.part->posted + 1));
+        send_bytes(&ends->a, 10 * i, 10);
+        assert_false(vipl__loan_may_wait(ends->a.loan, ends->a.part->posted));
+        assert_int_equal(vipl__loan_post(ends->a.loan, ends->now_ns), VIPL__LOAN_DID);
+    }
+    packets = counts_of(&ends->a).tx;
+    for (unsigned i = 0; i < VIPL__LOAN_TOGETHER; i++) {
+        receive_bytes(&ends->b, 10 * i, 10);
+        send_bytes(&ends->a, 10 * i, 10);
+        assert_int_equal(vipl__loan_may_wait(ends->a.loan, ends->a.part->posted),
+                         i + 1 < VIPL__LOAN_TOGETHER);
+    }
+    assert_int_equal(vipl__loan_post(ends->a.loan, ends->now_ns), VIPL__LOAN_DID);
+    assert_int_equal(counts_of(&ends->a).tx, packets + 1);
+    run(ends);
+    assert_int_equal(ends->b.dones, VIPL__LOAN_STREAM + VIPL__LOAN_TOGETHER);
+    send_bytes(&ends->a, 0, 10); /* the stream is over */
+    assert_false(vipl__loan_may_wait(ends->a.loan, ends->a.part->posted));
+    receive_bytes(&ends->b, 0, 10);
+    run(ends);
+    ends_free(ends);
+}
+
+/* The peer's window is full, so a stay for a post receives acknowledgements. */
+static void a_post_that_cannot_leave(void **state)
+{
+    struct ends *ends = ends_new();
+
+    (void)state;
+    ends->a.terms.conn.window_bytes = 2 * PACKET;
+    ends_lend(ends);
+    for (unsigned i = 0; i < 8; i++) {
+        receive_bytes(&ends->b, 1000 * i, 1000);
+        send_bytes(&ends->a, 1000 * i, 1000);
+        (void)vipl__loan_post(ends->a.loan, ends->now_ns);
+    }
+    assert_true(counts_of(&ends->a).tx < 8);
+    while (ends->b.dones < counts_of(&ends->a).tx)
+        assert_int_equal(vipl__loan_turn(ends->b.loan, ends->now_ns), VIPL__LOAN_DID);
+    ends->now_ns += ends->b.terms.engine.ack_delay_ns;
+    (void)vipl__loan_turn(ends->b.loan, ends->now_ns);
+    assert_int_equal(ends->a.dones, 0);
+    receive_bytes(&ends->b, 0, 1000);
+    send_bytes(&ends->a, 0, 1000);
+    assert_int_equal(vipl__loan_post(ends->a.loan, ends->now_ns), VIPL__LOAN_DID);
+    assert_true(ends->a.dones > 0);
+    run(ends);
+    assert_int_equal(ends->a.dones, 9);
+    ends_free(ends);
+}
+
 static void sends_arrive_in_order(void **state)
 {
     struct ends *ends = ends_new();
@@ -534,6 +626,9 @@ static void forged_packets_change_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_stay_does_what_is_awaited),
+        cmocka_unit_test(sends_of_a_stream_wait),
+        cmocka_unit_test(a_post_that_cannot_leave),
         cmocka_unit_test(sends_arrive_in_order),
         cmocka_unit_test(both_ends_send_at_once),
         cmocka_unit_test(rdma_writes_consume_a_receive_only_with_immediate_data),

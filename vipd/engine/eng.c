@@ -89,6 +89,13 @@ enum vip_vi_state eng_vi_state(const struct eng *eng, uint16_t vi)
     return (enum vip_vi_state)eng_vi_get(eng, vi)->state;
 }
 
+uint64_t eng_vi_under_way(const struct eng *eng, uint16_t vi)
+{
+    const struct eng_vi *of = eng_vi_get(eng, vi);
+
+    return of->tx.number - of->tx.una;
+}
+
 void eng_vi_stats(const struct eng *eng, uint16_t vi, struct eng_vi_stats *ret)
 {
     const struct eng_vi *of = eng_vi_get(eng, vi);
