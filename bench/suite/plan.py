@@ -15,6 +15,7 @@ GROUPS = {
     "both": "bandwidth both ways at once, the sum",
     "rate": "messages of 8 bytes per second",
     "direct": "programs of one host, with rings between them and without",
+    "path": "the data path in vipd, and on loan to the program that polls",
     "links": "our links beside each other: udp, ether, xdp, frames of 1,500 and 9,000 bytes",
     "data": "messages in 1 to 64 segments; in turn through 1 to 64 buffers, registered together or each (VIBe)",
     "vis": "1 active of 1 to 1,000 connected VIs; time to connect",
@@ -179,6 +180,22 @@ def _links(make, network):
     make.via("links", network, "rate", "rate", 8)
 
 
+def _path(make, network):
+    """The same connection with its data path in vipd (veth), or on loan (veth_loan)."""
+    make.via("path", network, "lat", "lat poll", 64, "--wait", "poll")
+    make.via("path", network, "lat", "lat block", 64, "--wait", "block")
+    make.via("path", network, "rate", "rate", 8)
+    make.via("path", network, "bw", "bw send", 1048576, "--op", "send")
+    make.via("path", network, "bw", "bw write", 1048576, "--op", "write")
+    if network.name != "veth":
+        return
+    for kind in ["udp", "tcp"]:
+        make.floor("path", network, kind, "lat", 64, "poll")
+        make.floor("path", network, kind, "lat", 64)
+    make.floor("path", network, "udp", "rate", 8)
+    make.floor("path", network, "tcp", "bw", 1048576)
+
+
 def _direct(make, network):
     make.via("direct", network, "lat", "lat poll", 64, "--wait", "poll")
     make.via("direct", network, "rate", "rate", 8)
@@ -231,6 +248,9 @@ def make(networks, top, folder, only, quick):
     for name in ["loop", "norings"]:
         if name in networks.by_name and "direct" in only:
             _direct(maker, networks.by_name[name])
+    for name in ["veth", "veth_loan"]:
+        if name in networks.by_name and "path" in only:
+            _path(maker, networks.by_name[name])
     for name in ["veth"] if quick else ["loop", "veth"]:
         if name in networks.by_name and "data" in only:
             _data(maker, networks.by_name[name])

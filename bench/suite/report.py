@@ -105,6 +105,22 @@ def goals(found):
         ("ether, MTU 9000, bandwidth, 1 MiB", ratio(link("ether9000", "bw send", 1048576),
          link("udp9000", "bw send", 1048576)), ">=", 0.5, "our udp with segmentation offload, same cable"),
     ]
+    loan = lambda series, x: found.get("path", "veth_loan", series, x)
+    floor = lambda series, x: found.get("path", "veth", series, x)
+    rows += [
+        ("on loan, 64 B half round trip, polling", ratio(loan("lat poll", 64), floor("udp poll", 64)), "<=", 1.5,
+         "kernel UDP, polling"),
+        ("on loan, 64 B half round trip, polling", ratio(loan("lat poll", 64), floor("tcp poll", 64)), "<=", 1.0,
+         "kernel TCP, polling"),
+        ("on loan, 64 B half round trip, blocking", ratio(loan("lat block", 64), floor("udp block", 64)), "<=", 0.8,
+         "kernel UDP, blocking"),
+        ("on loan, bandwidth, 1 MiB, RDMA Write", ratio(loan("bw write", 1048576), floor("tcp block", 1048576)),
+         ">=", 1.3, "kernel TCP"),
+        ("on loan, bandwidth, 1 MiB, send", ratio(loan("bw send", 1048576), floor("tcp block", 1048576)), ">=", 1.3,
+         "kernel TCP"),
+        ("on loan, 8 B messages per second", ratio(loan("rate", 8), floor("udp block", 8)), ">=", 10,
+         "kernel UDP, one per datagram"),
+    ]
     mine, theirs = cpu_per_gib(via("bw", "write", 1048576)), cpu_per_gib(tcp(1048576))
     rows.append(("processor time per GiB, 1 MiB, RDMA Write", mine / theirs if mine and theirs else None,
                  "<=", 1.2, "kernel TCP"))
@@ -139,6 +155,7 @@ TITLES = {
     "both": "Bandwidth, both directions at once: the sum of the two",
     "rate": "Messages of 8 bytes per second",
     "direct": "Programs of one host, with rings between them and without",
+    "path": "The data path in vipd (veth), and on loan to the program (veth_loan)",
     "links": "Our links beside each other",
     "data": "Segments of a message; buffers that messages take turns in (size or number: how many)",
     "vis": "One active of many connected VIs",
@@ -158,6 +175,12 @@ def reference(found, row):
         same = "udp9000" if row["network"].endswith("9000") else "veth"
         other = found.get("links", same, row["series"], row["x"])
         return (None, "") if other is row else (other, "our udp")
+    if row["group"] == "path":
+        if row["network"] == "veth_loan":
+            return found.get("path", "veth", row["series"], row["x"]), "in vipd"
+        test = {"us": f"lat {row['series'].split()[-1]}", "MB/s": "bw send", "1/s": "rate"}[row["unit"]]
+        other = found.get("path", "veth", test, row["x"])
+        return (None, "") if other is row else (other, "in vipd")
     if row["group"] == "direct":
         other = found.get("direct", "norings", row["series"], row["x"])
         return (None, "") if other is row else (other, "without rings")
