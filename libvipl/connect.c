@@ -493,9 +493,9 @@ static VIP_RETURN attempt_linger(struct vipl__sleeper *wait)
 
 static void lingerers_changed(struct vipl__sleeper *wait)
 {
-    const struct vipl__vi *vi = wait->object;
+    struct vipl__vi *vi = wait->object;
 
-    (void)vipl__lent_back(vi->session, false);
+    vipl__lent_sleep(vi->session, &vi->asks.sleeps);
 }
 
 /*

@@ -250,10 +250,10 @@ static VIP_RETURN attempt(struct vipl__sleeper *wait)
 /* Publish in the rings whether a thread sleeps. If so, senders use vipd, not the ring. */
 static void sleepers_changed(struct vipl__sleeper *wait)
 {
-    const struct vipl__cq *cq = wait->object;
+    struct vipl__cq *cq = wait->object;
 
-    vipl__direct_asleep_cq(wait->object);
-    (void)vipl__lent_back(cq->session, false);
+    vipl__direct_asleep_cq(cq);
+    vipl__lent_sleep(cq->session, &cq->sleeps);
 }
 
 VIP_RETURN VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VIP_BOOLEAN *RecvQueue)

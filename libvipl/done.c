@@ -550,17 +550,17 @@ static VIP_RETURN attempt_recv(struct vipl__sleeper *wait)
  * sleepers has no loan. */
 static void receivers_changed(struct vipl__sleeper *wait)
 {
-    const struct vipl__vi *vi = wait->object;
+    struct vipl__vi *vi = wait->object;
 
     vipl__direct_asleep_vi(wait->object);
-    (void)vipl__lent_back(vi->session, false);
+    vipl__lent_sleep(vi->session, &vi->asks.sleeps);
 }
 
 static void senders_changed(struct vipl__sleeper *wait)
 {
-    const struct vipl__vi *vi = wait->object;
+    struct vipl__vi *vi = wait->object;
 
-    (void)vipl__lent_back(vi->session, false);
+    vipl__lent_sleep(vi->session, &vi->asks.sleeps);
 }
 
 static VIP_RETURN done_wait(VIP_VI_HANDLE vi_handle, VIP_ULONG timeout_ms,

@@ -203,6 +203,14 @@ void vipl__lent_offer(struct vipl__vi *vi, const Vip__Lent *event);
  */
 bool vipl__lent_back(struct vipl__session *session, bool all);
 
+/* A thread that waits for completions goes to sleep, or wakes up; the caller has published this.
+ * `sleeps`: the counter of its VI or CQ. */
+static inline void vipl__lent_sleep(struct vipl__session *session, uint32_t *sleeps)
+{
+    __atomic_add_fetch(sleeps, 1, __ATOMIC_RELAXED);
+    (void)vipl__lent_back(session, false);
+}
+
 /* The program polls this CQ: run the engine of one of its VIs on loan. Holds no lock. */
 void vipl__lent_poll_cq(struct vipl__cq *cq);
 

@@ -276,6 +276,20 @@ static void beat(struct vipl__lent *lent, uint64_t now_ns)
         __atomic_store_n(&lent->probe_len, 0, __ATOMIC_RELAXED);
 }
 
+/* Has a thread slept, or woken up, since the last look, instead of polling? Under asks->busy. */
+static bool slept(struct vipl__vi *vi)
+{
+    uint32_t sleeps = __atomic_load_n(&vi->asks.sleeps, __ATOMIC_RELAXED), before = vi->asks.slept;
+
+    for (unsigned q = 0; q < 2; q++) {
+        const struct vipl__cq *cq = __atomic_load_n(&vi->queue[q].cq, __ATOMIC_RELAXED);
+
+        sleeps += cq == NULL ? 0 : __atomic_load_n(&cq->sleeps, __ATOMIC_RELAXED);
+    }
+    vi->asks.slept = sleeps;
+    return sleeps != before;
+}
+
 /* Is it time to ask? Under asks->busy. */
 static bool ask_due(struct vipl__vi *vi, uint64_t now_ns)
 {
@@ -284,7 +298,7 @@ static bool ask_due(struct vipl__vi *vi, uint64_t now_ns)
     const struct vipl__lent *made = __atomic_load_n(&asks->made, __ATOMIC_ACQUIRE);
     bool eager = vi->session->loans_eager;
 
-    if (now_ns - asks->polled_ns > PAUSE_NS)
+    if (slept(vi) || now_ns - asks->polled_ns > PAUSE_NS)
         asks->steady_ns = now_ns;
     asks->polled_ns = now_ns;
     if ((now_ns - asks->steady_ns < STEADY_NS && !eager) || now_ns < asks->next_ns ||

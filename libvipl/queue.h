@@ -56,6 +56,7 @@ struct vipl__cq {
     unsigned direct_count; /* atomic */
     unsigned direct_next;
     unsigned lent_turn;   /* atomic; number of polls of VIs on loan (lent.h) */
+    uint32_t sleeps;      /* atomic; number of times that a thread went to sleep, or woke up */
     unsigned lent_count;  /* atomic; number of elements of `direct` for loans */
     unsigned direct_turn; /* number of looks since the last look that began with the rings */
     int fd[2]; /* socket pair of VipxCQGetFd: [0] application (atomic), [1] sender; -1 = none */

@@ -73,6 +73,8 @@ struct vipl__asks {
     uint32_t busy;           /* atomic; 1 = a thread uses the members below */
     uint64_t polled_ns;      /* last look at the clock */
     uint64_t steady_ns;      /* since then the program polls without a pause */
+    uint32_t slept;          /* sum of all `sleeps` of this VI and its CQs at the last look */
+    uint32_t sleeps;         /* number of times that a thread went to sleep, or woke up; atomic */
     uint64_t next_ns;        /* no request before this time */
     struct vipl__lent *made; /* the VI's object before it is `lent`; under session->lock */
 };

@@ -173,12 +173,41 @@ static void test_a_vi_that_has_ended_takes_no_part(void **state)
     teardown(&rig);
 }
 
+/* A program that sleeps between two polls does not poll without a pause. */
+static void test_a_program_that_sleeps_does_not_ask(void **state)
+{
+    struct rig rig;
+    struct vipl__vi *vi;
+
+    setup(&rig);
+    rig.session->loans_eager = false;
+    vi = make_vi(&rig, 1);
+    connected(vi);
+    for (unsigned i = 0; i < 50; i++) {
+        vi->asks.steady_ns = vi->asks.polled_ns = vipl__now_ns();
+        vi->asks.steady_ns -= 5000000;
+        vipl__lent_sleep(rig.session, &vi->asks.sleeps);
+        vipl__lent_ask(vi);
+        assert_int_equal(vi->asks.next_ns, 0);
+        assert_int_equal(vi->asks.steady_ns, vi->asks.polled_ns);
+    }
+    /* Without sleep it asks, but not if the processor is away between the next lines. */
+    while (vi->asks.next_ns == 0) {
+        vi->asks.steady_ns = vi->asks.polled_ns = vipl__now_ns();
+        vi->asks.steady_ns -= 5000000;
+        vipl__lent_ask(vi);
+    }
+    reset(vi);
+    teardown(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_request_has_the_file_of_the_parts),
         cmocka_unit_test(test_a_vi_that_ends_while_its_request_waits),
         cmocka_unit_test(test_a_vi_that_has_ended_takes_no_part),
+        cmocka_unit_test(test_a_program_that_sleeps_does_not_ask),
     };
 
     return cmocka_run_group_tests_name("requests for loans", tests, NULL, NULL);
