@@ -300,7 +300,7 @@ void judge_now(struct end *end)
         loan_fail(world, "end %u: data waits for an owner that does not come", end->index);
     since_ns = end->left_timer_ns > end->excused_ns ? end->left_timer_ns : end->excused_ns;
     if (end->left_timer_ns && end->program.number == end->own.lent && !end->inside &&
-        now_ns > since_ns + LOAN_TIMER_NS + SLACK_NS)
+        now_ns > since_ns + 2 * loan_patience_ns(end->vipd.loan) + SLACK_NS)
         loan_fail(world, "end %u: the timer of an owner that does not come is over", end->index);
 }
 

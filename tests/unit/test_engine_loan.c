@@ -322,13 +322,14 @@ static void test_patience_doubles_up_to_its_limit(void **state)
     for (unsigned i = 0; i < 8; i++) {
         lend(rig, 0);
         go_home(rig, lose(rig));
-        rig->now_ns += LOAN_RETURN_NS;
-        (void)loan_polls(rig->loan, 0, rig->now_ns);
+        /* The program comes back in time. It asks for a loan later. */
+        rig->now_ns += LOAN_RETURN_NS + LOAN_STEADY_NS - 1;
+        (void)loan_polls(rig->loan, LOAN_STEADY_NS - 1, rig->now_ns);
         expected_ns =
             expected_ns * 2 < LOAN_PATIENCE_MAX_NS ? expected_ns * 2 : LOAN_PATIENCE_MAX_NS;
         assert_int_equal(loan_patience_ns(rig->loan), expected_ns);
     }
-    /* A program that stays away longer does not change it; a long loan resets it. */
+    /* A program that stays away longer does not change it; a long loan halves it. */
     lend(rig, 0);
     go_home(rig, lose(rig));
     rig->now_ns += LOAN_RETURN_NS + 1;
@@ -337,7 +338,7 @@ static void test_patience_doubles_up_to_its_limit(void **state)
     lend(rig, 0);
     (void)pass(rig, rig->now_ns + LOAN_CALM_NS);
     (void)loan_owner_gone(rig->loan, rig->now_ns);
-    assert_int_equal(loan_patience_ns(rig->loan), LOAN_PATIENCE_NS);
+    assert_int_equal(loan_patience_ns(rig->loan), LOAN_PATIENCE_MAX_NS / 2);
     finish(rig);
 }
 

@@ -184,7 +184,8 @@ static void poll_note(struct loan *loan, uint64_t steady_ns, uint64_t now_ns)
 {
     uint64_t since_ns = now_ns - min64(steady_ns, now_ns);
 
-    if (loan->returns && now_ns - loan->back_ns <= LOAN_RETURN_NS) {
+    /* The program asks for its next loan long after it has come back. */
+    if (loan->returns && since_ns <= loan->back_ns + LOAN_RETURN_NS) {
         loan->patience_ns *= 2;
         if (loan->patience_ns > LOAN_PATIENCE_MAX_NS && !VIP_MUTANT(LOAN_PATIENCE))
             loan->patience_ns = LOAN_PATIENCE_MAX_NS;
@@ -228,7 +229,7 @@ static uint32_t lent_begin(struct loan *loan, uint64_t now_ns)
     loan->beat = look.app_beat;
     loan->beat_ns = loan->lent_ns = now_ns;
     loan->lost = loan->returns = loan->watched = false;
-    loan->deadline_ns = now_ns + min64(loan->patience_ns, LOAN_TIMER_NS);
+    loan->deadline_ns = now_ns + loan->patience_ns;
     return LOAN_DO_LEND;
 }
 
@@ -288,8 +289,8 @@ static uint32_t revoke(struct loan *loan, enum loan_back why, bool keep, uint64_
     loan->keep = keep;
     loan->back = why;
     loan->again_ns = LOAN_LOOK_NS / 2;
-    if (now_ns - loan->lent_ns >= LOAN_CALM_NS)
-        loan->patience_ns = LOAN_PATIENCE_NS;
+    if (now_ns - loan->lent_ns >= LOAN_CALM_NS && loan->patience_ns > LOAN_PATIENCE_NS)
+        loan->patience_ns /= 2;
     if (why == LOAN_BACK_DATA || why == LOAN_BACK_TIMER) {
         loan->back_ns = now_ns;
         loan->returns = true;
@@ -304,15 +305,30 @@ static uint32_t revoke(struct loan *loan, enum loan_back why, bool keep, uint64_
 
 /* ---- a loan under way ------------------------------------------------------------------ */
 
+/* The owner may be late for its timer by this time, in ns. */
+static uint64_t lateness_ns(const struct loan *loan)
+{
+    return 2 * loan->patience_ns > LOAN_TIMER_NS ? 2 * loan->patience_ns : LOAN_TIMER_NS;
+}
+
+/* What vipd publishes, so that an owner with an earlier timer rings the bell. The owner assumes that
+ * vipd acts LOAN_TIMER_NS after a timer (loan_leave). */
+static uint64_t published_ns(const struct loan *loan)
+{
+    uint64_t more_ns = 2 * (lateness_ns(loan) - LOAN_TIMER_NS);
+
+    return loan->deadline_ns == LOAN_NEVER ? LOAN_NEVER : loan->deadline_ns - more_ns;
+}
+
 /* From when on the owner is late for its timer; LOAN_NEVER: it has no timer. */
 static uint64_t timer_late_ns(const struct loan *loan, const struct loan_look *look)
 {
     bool left = look->app_number == loan->number;
     uint64_t timer_ns = left ? look->app_timer_ns : loan->lent_timer_ns;
 
-    if (timer_ns == 0 || timer_ns >= LOAN_NEVER - LOAN_TIMER_NS || VIP_MUTANT(LOAN_TIMER))
+    if (timer_ns == 0 || timer_ns >= LOAN_NEVER - lateness_ns(loan) || VIP_MUTANT(LOAN_TIMER))
         return LOAN_NEVER;
-    return timer_ns + LOAN_TIMER_NS;
+    return timer_ns + lateness_ns(loan);
 }
 
 /* Must vipd take the loan back for the owner's timer? During a stay, the timer is the one that the
@@ -320,7 +336,7 @@ static uint64_t timer_late_ns(const struct loan *loan, const struct loan_look *l
 static bool timer_is_over(const struct loan *loan, const struct loan_look *look, uint64_t now_ns)
 {
     return now_ns > timer_late_ns(loan, look) &&
-           (!look->inside || now_ns - loan->beat_ns >= LOAN_TIMER_NS);
+           (!look->inside || now_ns - loan->beat_ns >= lateness_ns(loan));
 }
 
 /* When to look again for the owner's timer. */
@@ -331,7 +347,7 @@ static uint64_t timer_look_ns(const struct loan *loan, const struct loan_look *l
 
     if (late_ns == LOAN_NEVER)
         return LOAN_NEVER;
-    return late_ns >= now_ns ? late_ns + 1 : now_ns + LOAN_TIMER_NS;
+    return late_ns >= now_ns ? late_ns + 1 : now_ns + lateness_ns(loan);
 }
 
 static void beat_learn(struct loan *loan, const struct loan_look *look, uint64_t now_ns)
@@ -351,13 +367,13 @@ static bool away_wait(struct loan *loan, uint64_t now_ns)
 {
     struct loan_look look;
 
-    loan_words_sleep(loan->own, loan->deadline_ns);
+    loan_words_sleep(loan->own, published_ns(loan));
     loan_words_look(loan->owner, &look);
     beat_learn(loan, &look, now_ns);
     if (!look.inside && loan->beat_ns != now_ns)
         return true;
     loan->deadline_ns = min64(loan->deadline_ns, now_ns + LOAN_PATIENCE_NS);
-    loan_words_awake(loan->own, loan->deadline_ns);
+    loan_words_awake(loan->own, published_ns(loan));
     return loan->beat_ns != now_ns;
 }
 
@@ -380,9 +396,9 @@ static uint32_t lent_judge(struct loan *loan, bool waits, uint64_t now_ns)
         still = away_wait(loan, now_ns);
     } else {
         /* A stay that is under way may leave a timer and find no reason to ring. */
-        loan->deadline_ns = min64(loan->deadline_ns, now_ns + LOAN_TIMER_NS);
+        loan->deadline_ns = min64(loan->deadline_ns, now_ns + lateness_ns(loan));
         loan->deadline_ns = min64(loan->deadline_ns, loan->beat_ns + loan->patience_ns);
-        loan_words_awake(loan->own, loan->deadline_ns);
+        loan_words_awake(loan->own, published_ns(loan));
     }
     if (still != loan->watched)
         actions = still ? LOAN_DO_WATCH : LOAN_DO_UNWATCH;
@@ -657,7 +673,7 @@ void loan_lend(struct loan *loan, const struct vip_loan_checkpoint *checkpoint, 
 {
     VIP_ASSERT(loan->state == LOAN_LENT);
     loan->lent_timer_ns = timer_ns;
-    loan_words_lend(loan->own, loan->number, checkpoint, loan->deadline_ns);
+    loan_words_lend(loan->own, loan->number, checkpoint, published_ns(loan));
 }
 
 /* ---- begin ----------------------------------------------------------------------------- */

@@ -45,9 +45,10 @@ struct loan;
 #define LOAN_PATIENCE_NS 500000u
 /* Longest such time, in ns: a message waits at most about twice as long. */
 #define LOAN_PATIENCE_MAX_NS 10000000u
-/* Patience doubles if the program polls again within this time, in ns, after a take-back. */
-#define LOAN_RETURN_NS 2000000u
-/* A loan that lasted this time, in ns, resets the patience. */
+/* Patience doubles if the program polls again within this time, in ns, after a take-back: it did not
+ * leave, but another process had its processor. */
+#define LOAN_RETURN_NS 5000000u
+/* A loan that lasted this time, in ns, halves the patience. */
 #define LOAN_CALM_NS 1000000000u
 /* A program that lost its loan to data must poll for this time, in ns, before it gets the next. */
 #define LOAN_STEADY_NS 5000000u
