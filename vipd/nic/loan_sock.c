@@ -144,5 +144,7 @@ void nic_loan_free(struct nic_loan *loan)
 {
     nic_loan_shut(loan);
     nic_list_del(&loan->link);
+    if (nic_list_empty(&loan->nic->loans))
+        loan->nic->loans_over = false; /* a NIC without loans does not look any more */
     free(loan);
 }

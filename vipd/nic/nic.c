@@ -489,7 +489,7 @@ static bool connections_run(struct nic *nic)
         nic_share_worked(nic, NIC_UNITS);
         did = true;
     }
-    if (nic->loans_over || !nic_list_empty(&nic->loans))
+    if (!nic_list_empty(&nic->loans))
         did = loans_run(nic) || did;
     return did;
 }
