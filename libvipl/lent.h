@@ -214,6 +214,30 @@ static inline void vipl__lent_sleep(struct vipl__session *session, uint32_t *sle
 /* The program polls this CQ: run the engine of one of its VIs on loan. Holds no lock. */
 void vipl__lent_poll_cq(struct vipl__cq *cq);
 
+/* A loan that the last vipd had not taken back, for the next vipd (PastVi in proto/control.proto). */
+struct vipl__lent_past {
+    uint32_t number; /* 0: there was none */
+    bool used;       /* then `at` is set */
+    struct vip_loan_checkpoint at;
+};
+
+/* vipd has ended. End the VI's loan, if it has one; *ret is for the next vipd. The provider thread
+ * calls this. */
+void vipl__lent_away(struct vipl__vi *vi, struct vipl__lent_past *ret);
+/* The next vipd knows this: the VI can get a loan again. */
+void vipl__lent_told(struct vipl__vi *vi);
+
+/* Number of CQ entries of completions on loan that the program has not got. Under the CQ's
+ * done_lock. */
+static inline uint32_t vipl__lent_entries(const struct vipl__vi *vi, enum vip_queue which)
+{
+    const struct vipl__lent *lent = vipl__lent_of(vi);
+
+    return lent == NULL ? 0
+                        : __atomic_load_n(&lent->queue[which].done, __ATOMIC_ACQUIRE) -
+                              lent->queue[which].reported;
+}
+
 /* The connection of this VI ends by a call of the program: run its engine no more. */
 void vipl__lent_stop(struct vipl__vi *vi);
 

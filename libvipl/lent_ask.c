@@ -93,7 +93,7 @@ static bool part_take(struct vipl__loans *loans, struct vipl__lent *lent)
             part_begin(&loans->parts[i]);
             loans->of[i] = lent;
             lent->number = i;
-            lent->part = &loans->parts[i];
+            __atomic_store_n(&lent->part, &loans->parts[i], __ATOMIC_RELEASE);
         }
     return lent->part != NULL;
 }
@@ -200,7 +200,7 @@ static void ask_send(struct vipl__vi *vi)
     lent = prepare(vi);
     if (lent != NULL) {
         ask.has_vi = ask.has_part = ask.has_steady_ns = 1;
-        ask.steady_ns = vi->asks.polled_ns - vi->asks.steady_ns;
+        ask.steady_ns = __atomic_load_n(&vi->asks.asked_ns, __ATOMIC_RELAXED);
         ask.vi = vi->index;
         ask.part = lent->number;
         /* The request may wait for other requests. If the VI ends meanwhile, its socket is closed,
@@ -307,6 +307,7 @@ static bool ask_due(struct vipl__vi *vi, uint64_t now_ns)
         (made != NULL && now_ns < __atomic_load_n(&made->pending_ns, __ATOMIC_ACQUIRE)))
         return false;
     asks->next_ns = now_ns + (eager ? EAGER_AGAIN_NS : ASK_AGAIN_NS);
+    __atomic_store_n(&asks->asked_ns, now_ns - asks->steady_ns, __ATOMIC_RELAXED);
     return true;
 }
 
@@ -417,6 +418,40 @@ void vipl__lent_offer(struct vipl__vi *vi, const Vip__Lent *event)
     }
     __atomic_store_n(&vi->lent, lent, __ATOMIC_RELEASE);
     __atomic_store_n(&lent->state, VIPL__LENT_OFFERED, __ATOMIC_SEQ_CST);
+}
+
+/* ---- the next vipd ---------------------------------------------------------------------- */
+
+void vipl__lent_away(struct vipl__vi *vi, struct vipl__lent_past *ret)
+{
+    struct vipl__lent *lent = vi->asks.made;
+    const struct vip_loan_vipd *words;
+
+    *ret = (struct vipl__lent_past){0};
+    if (lent == NULL || lent->part == NULL)
+        return;
+    if (vipl__lent_seize(lent)) {
+        vipl__loan_end(lent->loan);
+        __atomic_store_n(&lent->state, VIPL__LENT_NONE, __ATOMIC_SEQ_CST);
+    }
+    words = &vipl__lent_head(lent)->loan;
+    if (vip_load32(&words->lent) == vip_load32(&words->taken))
+        return;
+    ret->number = vip_load32(&words->lent);
+    ret->used = lent->part->owner.number == ret->number;
+    ret->at = lent->part->owner.checkpoint;
+}
+
+void vipl__lent_told(struct vipl__vi *vi)
+{
+    struct vipl__lent *lent = vi->asks.made;
+
+    if (lent == NULL || lent->part == NULL)
+        return;
+    vipl__spin_lock(&vi->session->post_lock);
+    lent->out = 0;
+    vipl__spin_unlock(&vi->session->post_lock);
+    part_begin(lent->part); /* the next vipd gives the part to the VI anew */
 }
 
 /* ---- the end ---------------------------------------------------------------------------- */

@@ -24,6 +24,7 @@
 #include "libvipl/cq_fd.h"
 #include "libvipl/direct.h"
 #include "libvipl/error.h"
+#include "libvipl/lent.h"
 #include "libvipl/listen.h"
 #include "libvipl/mem.h"
 #include "libvipl/refused.h"
@@ -355,6 +356,7 @@ static uint32_t entries_of(const struct vipl__vi *vi, enum vip_queue which)
         entries -= queue->direct_reported;
     else if (direct != NULL)
         entries -= __atomic_load_n(&direct->reported, __ATOMIC_RELAXED);
+    entries += vipl__lent_entries(vi, which);
     for (uint32_t at = cq->position; vip_cq_read(cq->ring, at, &entry); at++)
         entries +=
             entry.vi == vi->index && entry.queue == which && entry.gen == (vi->generation & 0xFF);
@@ -383,6 +385,20 @@ static void fill_receives(struct vipl__vi *vi, bool ring, Vip__PastVi *past)
     past->ring_first = direct->first;
 }
 
+/* Fill in how far the program has come if it had a loan. */
+static void fill_loan(struct vipl__vi *vi, Vip__PastVi *past)
+{
+    struct vipl__lent_past lent;
+
+    vipl__lent_away(vi, &lent);
+    past->has_loan = lent.number != 0;
+    past->loan = lent.number;
+    past->has_loan_done = past->has_loan_received = past->has_loan_completed = lent.used;
+    past->loan_done = lent.at.done;
+    past->loan_received = lent.at.received;
+    past->loan_completed = lent.at.completed;
+}
+
 /* Tell vipd of a VI, with or without its ring. *ret_rebind: must its connection be bound anew? */
 static VIP_RETURN tell_vi_as(struct vipl__session *session, struct vipl__vi *vi, bool ring,
                              bool *ret_rebind)
@@ -406,6 +422,7 @@ static VIP_RETURN tell_vi_as(struct vipl__session *session, struct vipl__vi *vi,
     past.has_ticket = vi->ticket_len > 0;
     past.ticket.data = vi->ticket;
     past.ticket.len = vi->ticket_len;
+    fill_loan(vi, &past); /* first, because completions on loan count below */
     past.has_send_entries = past.has_recv_entries = 1;
     past.send_entries = entries_of(vi, VIP_Q_SEND);
     past.recv_entries = entries_of(vi, VIP_Q_RECV);
@@ -421,6 +438,7 @@ static VIP_RETURN tell_vi_as(struct vipl__session *session, struct vipl__vi *vi,
     rc = vipl__call(session, call, &request, ring ? &vi->direct->fd : NULL, ring ? 1 : 0, &reply);
     if (rc != VIP_SUCCESS)
         return rc;
+    vipl__lent_told(vi);
     *ret_rebind = reply->create_vi != NULL && reply->create_vi->rebind;
     vipl__reply_free(reply);
     return VIP_SUCCESS;

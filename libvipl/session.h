@@ -76,6 +76,7 @@ struct vipl__asks {
     uint32_t slept;          /* sum of all `sleeps` of this VI and its CQs at the last look */
     uint32_t sleeps;         /* number of times that a thread went to sleep, or woke up; atomic */
     uint64_t next_ns;        /* no request before this time */
+    uint64_t asked_ns;       /* atomic; the last request: how long the program had polled */
     struct vipl__lent *made; /* the VI's object before it is `lent`; under session->lock */
 };
 

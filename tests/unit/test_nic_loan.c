@@ -70,17 +70,23 @@ static void test_owner_sends_nothing(void **state)
     }
 }
 
-static bool view_take(void *ctx, const struct nic_vi_view *view)
+static bool view_take(void *ctx, const struct nic_conn_view *view)
 {
-    *(struct nic_vi_view *)ctx = *view;
+    *(struct nic_conn_view *)ctx = *view;
     return false;
 }
 
-static struct nic_vi_view view_of(const struct end *end)
+static bool stats_take(void *ctx, const struct nic_vi_view *view)
 {
-    struct nic_vi_view view = {0};
+    *(struct eng_vi_stats *)ctx = view->stats;
+    return false;
+}
 
-    nic_session_vis(end->app->session, end->vi, view_take, &view);
+static struct nic_conn_view view_of(const struct end *end)
+{
+    struct nic_conn_view view = {0};
+
+    nic_session_conns(end->app->session, end->vi, view_take, &view);
     return view;
 }
 
@@ -88,6 +94,7 @@ static struct nic_vi_view view_of(const struct end *end)
 static void test_round_trip_kept(void **state)
 {
     struct end *end = &ends[0];
+    struct eng_vi_stats stats = {0};
 
     exchange();
     exchange();
@@ -96,7 +103,8 @@ static void test_round_trip_kept(void **state)
     assert_true(stay(end));
     assert_int_equal(nic_loan_give_back(end->app->session, end->vi, rig_now), VIP_RC_SUCCESS);
     run(MS);
-    assert_true(view_of(end).stats.srtt_ns > 0);
+    nic_session_vis(end->app->session, end->vi, stats_take, &stats);
+    assert_true(stats.srtt_ns > 0);
     check_home();
 }
 
@@ -777,20 +785,76 @@ static void test_restart_inside(void **state)
     assert_int_equal(rig_wait_event(ends[1].app, 'e').code, VIP_EC_CONN_LOST);
 }
 
-/* vipd is killed while a loan is out: the next life does not go on with this connection. */
-static void test_killed(void **state)
+/* What a killed vipd leaves of the VI of this end: a copy of its part of the segment. */
+static void *left_of(const struct end *end)
+{
+    const struct {
+        uint64_t off, bytes;
+    } parts[] = {
+        {VIP_VIPD_VI_OFF + end->vi * 128u, 128},
+        {VIP_VIPD_SHORT_OFF + end->vi * 2u * VIP_COMP_UNIT, 2 * VIP_COMP_UNIT},
+        {VIP_VIPD_LONG_OFF + end->vi * 2ull * VIP_COMP_RING_BYTES, 2ull * VIP_COMP_RING_BYTES}};
+    char *copy = rig_map(VIP_VIPD_BYTES);
+
+    for (unsigned i = 0; i < 3; i++)
+        memcpy(copy + parts[i].off, (char *)end->app->vipd + parts[i].off, parts[i].bytes);
+    return copy;
+}
+
+/* The next life reads what a killed one has left. Returns whether the connection can go on. */
+static bool recover(const struct end *end, const struct nic_vi_checkpoint *told, void *base,
+                    struct nic_vi_checkpoint *ret)
 {
     struct nic_vi_checkpoint past;
 
-    for (unsigned out = 0; out < 2; out++) {
-        if (out)
-            lend_to(&ends[0]);
-        assert_true(nic_vi_identify(ends[0].app->session, ends[0].vi, &past));
-        past.connected = true;
-        nic_vi_recover(ends[0].app->vipd, &past);
-        assert_int_equal(past.connected, !out);
-        assert_int_equal(past.lost, out);
+    assert_true(nic_vi_identify(end->app->session, end->vi, &past));
+    past.connected = true;
+    past.loan = told->loan;
+    past.loan_used = told->loan_used;
+    past.at = told->at;
+    nic_vi_recover(base, &past);
+    assert_int_equal(past.lost, !past.connected);
+    *ret = past;
+    return past.connected;
+}
+
+/* vipd is killed while a loan is out. The next life goes on if the program says how far it came. */
+static void test_killed(void **state)
+{
+    struct end *end = &ends[0];
+    struct nic_vi_checkpoint told = {0}, past;
+    void *base = left_of(end);
+
+    assert_true(recover(end, &told, base, &past)); /* no loan is out */
+    lend_to(end);
+    base = left_of(end);
+    assert_false(recover(end, &told, base, &past)); /* a program that says nothing */
+    told.loan = end->terms.number + 1;
+    assert_false(recover(end, &told, base, &past));
+    told.loan = end->terms.number;
+    assert_true(recover(end, &told, base, &past)); /* the program has not used the loan */
+    assert_int_equal(past.completed, end->terms.checkpoint.completed);
+    assert_int_equal(past.done, end->terms.checkpoint.done);
+
+    end->polls = true;
+    for (unsigned i = 0; i < 3; i++)
+        exchange();
+    told.loan_used = true;
+    told.at = end->parts[0].owner.checkpoint;
+    base = left_of(end);
+    assert_true(recover(end, &told, base, &past));
+    for (unsigned again = 0; again < 2;
+         again++) { /* killed again, before the program could see it */
+        assert_int_equal(past.completed, end->terms.checkpoint.completed + 3);
+        assert_int_equal(past.done, end->terms.checkpoint.done + 3);
+        assert_int_equal(vip_vipd_vi(base, end->vi)->commit.received, end->received);
+        assert_true(recover(end, &told, base, &past));
     }
+    told.at.done = end->terms.checkpoint.done - 1;
+    assert_false(recover(end, &told, left_of(end), &past));
+    end->polls = false;
+    assert_int_equal(nic_loan_give_back(end->app->session, end->vi, rig_now), VIP_RC_SUCCESS);
+    check_home();
 }
 
 #define LOAN_TEST(name) cmocka_unit_test_setup_teardown(name, begin, finish)

@@ -185,27 +185,29 @@ static void add_binding(struct explanation *to, const Vip__ViRow *row)
         explain_add(to, LINE_DO, "vipctl ping %s; at the peer: systemctl status vipd", row->peer);
 }
 
-/* Add who carries the data of a connection. */
-static void add_data_path(struct explanation *to, const Vip__ViRow *row)
+/* Add who carries the data of the VI's connection, if it has one. */
+static enum exit_code add_data_path(int sock, struct explanation *to, const Vip__ViRow *vi)
 {
-    const struct show_view *view = show_view_find("vi");
-    bool loan = row->data_path && strcmp(row->data_path, "loan") == 0;
-    char since[64];
+    struct show_rows rows;
+    enum exit_code code = show_fetch(sock, show_view_find("conn"), &rows);
 
-    if (row->has_lent)
-        explain_add(to, LINE_IS, "%s %s ago vipd %s (loan %llu of this connection)",
-                    loan ? "the program runs the data path itself:" : "vipd runs the data path:",
-                    cell(view, row, "lent_since_ns", since, sizeof(since)),
-                    loan ? "lent it" : "took it back", (unsigned long long)row->lent);
-    if (row->has_lent)
-        explain_add(to, LINE_IS,
-                    "loans taken back: %llu because data waited, %llu because a timer was due, "
-                    "%llu because the peer moved, %llu given back by the program",
-                    (unsigned long long)row->back_data, (unsigned long long)row->back_timer,
-                    (unsigned long long)row->back_peer, (unsigned long long)row->back_gone);
-    if (row->not_lent && *row->not_lent)
-        explain_add(to, LINE_IS, "vipd did not lend it when the program asked last: %s",
-                    row->not_lent);
+    for (size_t i = 0; code == EXIT_OK && i < rows.count; i++) {
+        const Vip__ConnRow *row = rows.row[i];
+
+        if (row->session != vi->session || row->vi != vi->vi)
+            continue;
+        if (row->has_lent)
+            explain_add(to, LINE_IS,
+                        "%s carries its data; vipd has lent this %llu time%s (came back: %s)",
+                        strcmp(row->data_path, "loan") == 0 ? "the program" : row->data_path,
+                        (unsigned long long)row->lent, row->lent == 1 ? "" : "s", row->taken_back);
+        if (row->not_lent && *row->not_lent)
+            explain_add(to, LINE_IS,
+                        "vipd did not lend its data path when the program asked last: %s",
+                        row->not_lent);
+    }
+    show_rows_free(&rows);
+    return code;
 }
 
 static void judge_vi(struct explanation *to, const Vip__ViRow *row)
@@ -279,8 +281,10 @@ static enum exit_code explain_vi(int sock, const char *which, struct explanation
                     cell(view, found, "tx_bytes", c, sizeof(c)),
                     (unsigned long long)found->rx_messages, (unsigned long long)found->retransmits);
         add_latency(to, found);
-        add_data_path(to, found);
         add_binding(to, found);
+        code = add_data_path(sock, to, found);
+    }
+    if (code == EXIT_OK) {
         code = add_events(sock, to, found->session, found->vi);
         judge_vi(to, found);
     }

@@ -106,6 +106,10 @@ static void restore_vi(struct client *client, const Vip__PastVi *r, const struct
     past.args.send_cq = args->send_cq;
     past.args.recv_cq = args->recv_cq;
     past.recv_base = r->recv_base;
+    past.loan = r->loan;
+    past.loan_used = r->has_loan_done;
+    past.at = (struct vip_loan_checkpoint){
+        .done = r->loan_done, .received = r->loan_received, .completed = r->loan_completed};
     nic_vi_recover(client->session->vipd_base, &past);
     if (r->idle)
         past.connected = past.lost = past.lost_told = false;

@@ -73,16 +73,38 @@ void show_walk_ptags(struct walk *walk)
     registry_ptags_each(walk->client->session->registry, add_ptag, walk);
 }
 
+/* Bytes of a text with the reasons of take-backs. */
+#define BACKS_BYTES 96
+
+static void set_data_path(Vip__ConnRow *row, const struct nic_conn_view *view,
+                          char backs[BACKS_BYTES])
+{
+    static const char *const names[] = {
+        [NIC_CARRIER_VIPD] = "vipd", [NIC_CARRIER_LOAN] = "loan", [NIC_CARRIER_RING] = "ring"};
+    const struct nic_loan_view *loan = &view->loan;
+
+    row->data_path = (char *)names[view->carrier];
+    row->not_lent = (char *)loan->refused;
+    if (loan->lent == 0)
+        return;
+    SET(row, lent, loan->lent);
+    snprintf(backs, BACKS_BYTES, "data %u, timer %u, peer %u, given back %u", loan->data,
+             loan->timer, loan->peer, loan->gone);
+    row->taken_back = backs;
+}
+
 static bool add_conn(void *ctx, const struct nic_conn_view *view)
 {
     struct walk *walk = ctx;
     Vip__ConnRow row = VIP__CONN_ROW__INIT;
+    char backs[BACKS_BYTES];
 
     row.nic = (char *)show_nic_name(walk->vipd, walk->client);
     SET(&row, vi, view->vi);
     row.state = (char *)view->state;
     row.peer = (char *)show_peer_text(walk, &view->peer);
     row.path = view->loop ? "local" : "link";
+    set_data_path(&row, view, backs);
     SET_OWNER(&row, walk);
     walk->row = view->vi;
     walk->full = !page_add(walk->page, &row.base, PAGE_CONNS);

@@ -179,24 +179,6 @@ static void set_path(Vip__ViRow *row, const struct walk *walk, const struct cm_h
         SET(row, path, paths.path);
 }
 
-static void set_data_path(Vip__ViRow *row, const struct nic_vi_view *view, uint64_t now_ns)
-{
-    static const char *const names[] = {
-        [NIC_CARRIER_VIPD] = "vipd", [NIC_CARRIER_LOAN] = "loan", [NIC_CARRIER_RING] = "ring"};
-    const struct nic_loan_view *loan = &view->loan;
-
-    row->data_path = (char *)names[view->carrier];
-    row->not_lent = (char *)loan->refused;
-    if (loan->lent == 0)
-        return;
-    SET(row, lent, loan->lent);
-    SET(row, lent_since_ns, now_ns > loan->since_ns ? now_ns - loan->since_ns : 0);
-    SET(row, back_data, loan->data);
-    SET(row, back_timer, loan->timer);
-    SET(row, back_peer, loan->peer);
-    SET(row, back_gone, loan->gone);
-}
-
 /* The number of a VI's row is the index of the VI, so that rows keep their numbers when other VIs
  * are made or destroyed. */
 static bool add_vi(void *ctx, const struct nic_vi_view *view)
@@ -212,7 +194,6 @@ static bool add_vi(void *ctx, const struct nic_vi_view *view)
     row.level = (char *)vip_level_name(view->level);
     row.peer = (char *)show_peer_text(walk, &view->peer);
     set_path(&row, walk, &view->peer);
-    set_data_path(&row, view, vipd_loop_now(walk->vipd->loop));
     SET(&row, send_depth, view->stats.send_depth);
     SET(&row, recv_depth, view->stats.recv_depth);
     SET(&row, tx_messages, view->stats.tx_messages);

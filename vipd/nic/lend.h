@@ -10,6 +10,7 @@
 #include "vipd/engine/cm_loan.h"
 #include "vipd/engine/loan.h"
 #include "vipd/nic/loan.h"
+#include "vipd/nic/objects.h"
 #include "vipd/nic/state.h"
 
 /*

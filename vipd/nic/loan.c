@@ -259,7 +259,6 @@ static void lend(struct nic_loan *loan, const struct cm_loan_terms *ours)
     lent_set(conn, true);
     loan->nic->counts.loans_lent++;
     loan->seen.lent++;
-    loan->seen.since_ns = loan->nic->now_ns;
     conn->not_lent = NULL;
     session->sink->lent(session->ctx, &terms);
     loan_lend(loan->machine, &terms.checkpoint, owes ? loan->nic->now_ns : 0);
@@ -344,7 +343,6 @@ static void back_count(struct nic_loan *loan)
     struct nic_counts *counts = &loan->nic->counts;
     struct nic_loan_view *seen = &loan->seen;
 
-    seen->since_ns = loan->nic->now_ns;
     switch (loan_why_back(loan->machine)) {
     case LOAN_BACK_DATA:
         counts->loans_back_data++;

@@ -326,19 +326,6 @@ struct nic_binding_view {
     uint64_t until_ns; /* when the wait ends; 0: not known */
     uint64_t told_ns;  /* NIC_WAIT_PEER: the peer said it returns within this time; 0: it did not */
 };
-/* Who carries the data of a connection. */
-enum nic_carrier {
-    NIC_CARRIER_NONE = 0, /* not connected */
-    NIC_CARRIER_VIPD,
-    NIC_CARRIER_LOAN, /* the program's own engine */
-    NIC_CARRIER_RING, /* both programs, by a ring of this host */
-};
-struct nic_loan_view {
-    uint32_t lent;                    /* number of loans of this connection */
-    uint32_t data, timer, peer, gone; /* take-backs, by reason (vipd/engine/loan.h) */
-    uint64_t since_ns;                /* when it was lent or taken back last; 0: never */
-    const char *refused;              /* why vipd does not lend it; NULL: it was not asked */
-};
 struct nic_vi_view {
     uint16_t vi;
     uint32_t generation;
@@ -350,8 +337,6 @@ struct nic_vi_view {
     struct eng_vi_stats stats;
     const struct eng_latency *latency; /* NULL: vipd does not measure this VI by itself */
     struct nic_binding_view binding;
-    enum nic_carrier carrier;
-    struct nic_loan_view loan;
 };
 /* Calls back for every VI of a session with number >= from, until visit returns false. */
 void nic_session_vis(const struct nic_session *session, uint32_t from,

@@ -9,12 +9,26 @@
 #include "vipd/nic/nic.h"
 
 /* A connection of a session, established or under way. */
+/* Who carries the data of a connection. */
+enum nic_carrier {
+    NIC_CARRIER_NONE = 0, /* not connected */
+    NIC_CARRIER_VIPD,
+    NIC_CARRIER_LOAN, /* the program's own engine */
+    NIC_CARRIER_RING, /* both programs, by a ring of this host */
+};
+struct nic_loan_view {
+    uint32_t lent;                    /* number of loans of this connection */
+    uint32_t data, timer, peer, gone; /* take-backs, by reason (vipd/engine/loan.h) */
+    const char *refused;              /* why vipd does not lend it; NULL: it was not asked */
+};
 struct nic_conn_view {
     uint16_t vi;
     const char *state; /* "requested", "accepting", "established", "rebinding" */
     bool loop;         /* the other end is a program of this NIC */
     struct cm_host peer;
     uint64_t local_id, remote_id, remote_epoch;
+    enum nic_carrier carrier;
+    struct nic_loan_view loan;
 };
 void nic_session_conns(const struct nic_session *session, uint32_t from,
                        bool (*visit)(void *ctx, const struct nic_conn_view *view), void *ctx);

@@ -47,6 +47,10 @@ struct nic_vi_checkpoint {
     bool asked;
     uint64_t features;
     uint32_t completed, done; /* arguments of eng_vi_restore */
+    /* What the program says of a loan that the earlier life had not taken back. */
+    uint32_t loan;                 /* its number; 0: nothing */
+    bool loan_used;                /* the next member is set */
+    struct vip_loan_checkpoint at; /* how far the program has come */
 };
 /* Publish all completions of a VI of this life, and get its checkpoint. false: no such VI. */
 bool nic_vi_checkpoint(struct nic_session *session, uint32_t vi, struct nic_vi_checkpoint *ret);
@@ -57,7 +61,7 @@ bool nic_vi_identify(const struct nic_session *session, uint32_t vi, struct nic_
  * The life that made this checkpoint was killed: fill in `completed` and `done` from its
  * vipd-writes segment. `connected` becomes false if the VI was not Connected any more, if a
  * descriptor had completed with an error that ends the connection, or if the VI's ring was over,
- * here or at the other end. `lost` becomes true if the VI had a connection and `connected` is
+ * here or at the other end, or if it was on loan and past->loan is another number. `lost` becomes true if the VI had a connection and `connected` is
  * false. A value in the segment that no vipd can have written is replaced.
  */
 void nic_vi_recover(void *vipd_base, struct nic_vi_checkpoint *past);

@@ -194,9 +194,44 @@ static bool ring_over(const struct vip_vipd_vi *head)
     }
 }
 
+/* The program has used its loan up to `at`: count what has completed on loan. Repeating this does no
+ * harm, because vipd may be killed between any two stores. */
+static void loan_count(struct vip_vipd_vi *head, const struct vip_loan_checkpoint *at)
+{
+    uint32_t pokes =
+        vip_load32_own(&head->prod[VIP_Q_RECV]) - vip_load32_own(&head->commit.received);
+
+    vip_store32_release(&head->prod[VIP_Q_SEND], at->completed - vip_load32_own(&head->send_base));
+    vip_store32_release(&head->prod[VIP_Q_RECV], at->received + pokes);
+    vip_commit_write(&head->commit,
+                     (struct vip_commit){.done = at->done, .received = at->received});
+}
+
+/* Does vipd know how far the connection is? If the earlier life had lent it and not taken it back,
+ * only the program can say that. Wrong numbers harm its own connection only. */
+static bool loan_recover(struct vip_vipd_vi *head, const struct nic_vi_checkpoint *past)
+{
+    const struct vip_loan_checkpoint *lent = &head->loan.checkpoint, *at = &past->at;
+
+    if (!loan_words_out(&head->loan))
+        return true;
+    if (past->loan != vip_load32_own(&head->loan.lent))
+        return false;
+    if (past->loan_used &&
+        ((int32_t)(at->done - lent->done) < 0 || (int32_t)(at->received - lent->received) < 0 ||
+         (int32_t)(at->completed - lent->completed) < 0))
+        return false;
+    if (past->loan_used)
+        loan_count(head, at);
+    loan_words_revoke(&head->loan);
+    loan_words_taken(&head->loan);
+    return true;
+}
+
 void nic_vi_recover(void *vipd_base, struct nic_vi_checkpoint *past)
 {
-    const struct vip_vipd_vi *head = vip_vipd_vi(vipd_base, past->vi);
+    struct vip_vipd_vi *head = vip_vipd_vi(vipd_base, past->vi);
+    bool known = loan_recover(head, past);
     uint32_t sent = vip_load32_own(&head->prod[VIP_Q_SEND]);
     uint32_t state = vip_load32_own(&head->state);
     struct vip_comps_out sends;
@@ -205,9 +240,7 @@ void nic_vi_recover(void *vipd_base, struct nic_vi_checkpoint *past)
     past->completed = vip_load32_own(&head->send_base) + vip_comps_shown(&sends, sent);
     if (!VIP_MUTANT(DONE_FORGOTTEN))
         past->done = vip_load32_own(&head->commit.done);
-    /* A connection on loan does not go on, because `past` has no checkpoint of the owner. */
-    if (vip_load32_own(&head->ended) || state != VIP_VIST_CONNECTED || ring_over(head) ||
-        loan_words_out(&head->loan))
+    if (vip_load32_own(&head->ended) || state != VIP_VIST_CONNECTED || ring_over(head) || !known)
         past->connected = false;
     past->lost = !past->connected && (state == VIP_VIST_CONNECTED || state == VIP_VIST_ERROR);
     past->lost_told = state == VIP_VIST_ERROR;

@@ -205,10 +205,6 @@ void nic_session_vis(const struct nic_session *session, uint32_t from,
         view.binding = nic_conn_binding(vi->conn);
         if (vi->conn &&
             (vi->conn->state == NIC_CONN_ESTABLISHED || vi->conn->state == NIC_CONN_REBINDING)) {
-            view.carrier = vi->ring         ? NIC_CARRIER_RING
-                           : vi->conn->lent ? NIC_CARRIER_LOAN
-                                            : NIC_CARRIER_VIPD;
-            view.loan = nic_loan_view(vi->conn);
             view.peer.len = vi->conn->to.len;
             memcpy(view.peer.bytes, vi->conn->to.bytes, sizeof(view.peer.bytes));
             view.peer_disc_len = vi->conn->remote_disc_len;
