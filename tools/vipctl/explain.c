@@ -196,7 +196,7 @@ static enum exit_code add_data_path(int sock, struct explanation *to, const Vip_
 
         if (row->session != vi->session || row->vi != vi->vi)
             continue;
-        if (row->has_lent)
+        if (row->has_lent && row->data_path && *row->data_path)
             explain_add(to, LINE_IS,
                         "%s carries its data; vipd has lent this %llu time%s (came back: %s)",
                         strcmp(row->data_path, "loan") == 0 ? "the program" : row->data_path,
