@@ -7,6 +7,7 @@
 # on within LIMIT_S after each fault. When the programs have ended, all gauges of vipctl must have
 # their old values: sessions, VIs, CQs, regions, connections, held packets, descriptors, memory.
 # usage: faults.sh BUILD_DIR [ROUNDS [SEED [CASE...]]]      long form: faults.sh build/dev 50
+# With VIP_LOANS=eager, the programs run the data paths of their connections themselves (loans).
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath "${1:?build directory}")
@@ -24,6 +25,10 @@ RANDOM=$seed
 # vipd ends a connection after 2 s of silence. So an outage of 0.6 s (short_s) must end none.
 settings=("[reliability]" "peer_dead = 2s" "keepalive = 500ms" "conn_timeout = 2s"
     "accept_timeout = 1500ms" "[daemon]" "log_level = debug")
+if [ -n "${VIP_LOANS-}" ]; then
+    settings+=("[engine]" "loan = auto")
+    export VIPL_LOAN=$VIP_LOANS
+fi
 short_s=0.6
 long_s=2.8
 
@@ -296,5 +301,11 @@ for ((round = 1; round <= rounds; round++)); do
     done
 done
 everything_forgotten
+if [ -n "${VIP_LOANS-}" ]; then
+    current="loans"
+    for host in A B; do
+        [ "$(counter $host loans_lent)" -gt 0 ] || failed "vipd $host has lent no connection"
+    done
+fi
 [ $bad -eq 0 ] && echo "faults: every case came back to where it began"
 exit $bad

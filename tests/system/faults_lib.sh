@@ -270,6 +270,8 @@ memory_of() { # memory_of HOST NAME
         jq "[.counters[] | select(.name == \"$2\") | .value] | add"
 }
 
+counter() { in_host "$1" "$build/tools/vipctl" show stats | awk -v name="$2" '$2 == name { print $3 }'; } # counter HOST NAME
+
 # Prints vipd's heap in use, mapped and resident memory. The heap does not count the connection
 # manager, which keeps ended connections for a time, and a link's free packet buffers.
 memory() { # memory HOST

@@ -4,7 +4,7 @@
 # next vipd. No message may be lost, come twice or out of order, and the programs must see no error.
 # The hosts use UDP, or raw Ethernet if the machine allows namespaces. At the end the script prints
 # how long no message came back after each end of a vipd.
-# usage: outlive.sh BUILD_DIR [TIMES [traffic | waits | supervised | ethernet]]     TIMES as many ends of vipd
+# usage: outlive.sh BUILD_DIR [TIMES [traffic | waits | supervised | ethernet | loans]]     TIMES as many ends of vipd
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=$(realpath "${1:?build directory}")
@@ -145,6 +145,22 @@ supervised() {
     below=no
 }
 
+# The programs run the data path themselves, as often as they can.
+loans() {
+    local how
+    ends=$((2 * times))
+    both_hosts
+    export VIPL_LOAN=eager
+    begin "[reliability]" "outlive = 20s" "[engine]" "loan = auto"
+    for how in SIGKILL takeover SIGTERM; do
+        one "loans, queues" $how "" ""
+        [ "$(stat_of loans_lent)" -gt 0 ] || failed "vipd has lent nothing"
+        one "loans, RDMA Writes and Reads, completion queues" $how "cq write" "cq write read"
+        one "loans, small messages, Reliable Reception" $how "small" "small rr"
+    done
+    unset VIPL_LOAN
+}
+
 ethernet() {
     local hows
     ends=$times
@@ -176,11 +192,12 @@ port_take || exit 1
 declare -A address=([A]=127.0.0.1 [B]=127.0.0.2) interface=([A]=va$$ [B]=vb$$)
 cable=no below=no pause=0
 case $part in
-traffic | waits | supervised | ethernet) "$part" ;;
+traffic | waits | supervised | ethernet | loans) "$part" ;;
 all)
     traffic
     waits
     supervised
+    loans
     ethernet
     ;;
 *) failed "no part $part" ;;

@@ -96,7 +96,7 @@ static void next_life(struct program *p, const struct program *peer, bool looks)
         see_entries(p);
     }
     session_again(p);
-    nic_vi_recover(p->app->vipd, &p->past);
+    nic_vi_recover(p->app->vipd, &p->past, &(struct nic_past_loan){0});
     assert_int_equal(nic_vi_restore(p->app->session, &p->past, rig_now, why, sizeof(why)),
                      VIP_RC_SUCCESS);
     see(p, peer->host);
@@ -191,7 +191,7 @@ static bool end_is_seen(unsigned n)
     for (unsigned steps = 0; steps < 100 && !died; steps++)
         died = step(1);
     left = 0;
-    nic_vi_recover(p[1].app->vipd, &p[1].past);
+    nic_vi_recover(p[1].app->vipd, &p[1].past, &(struct nic_past_loan){0});
     over = !p[1].past.connected;
     assert_true(over || !vip_vipd_vi(p[1].app->vipd, p[1].vi)->commit.received);
     if (died) {
@@ -236,7 +236,7 @@ static bool restore_is_cut(struct known before, unsigned n)
     head = vip_vipd_vi(p[1].app->vipd, p[1].vi);
     head->state = before.state;
     head->ended = before.ended;
-    nic_vi_recover(p[1].app->vipd, &p[1].past);
+    nic_vi_recover(p[1].app->vipd, &p[1].past, &(struct nic_past_loan){0});
     first = p[1].past;
     session_again(&p[1]);
     left = n;
@@ -250,7 +250,7 @@ static bool restore_is_cut(struct known before, unsigned n)
     left = 0;
     assert_int_not_equal(head->state, VIP_VIST_IDLE);
     p[1].past.connected = true; /* the ticket says that the connection exists */
-    nic_vi_recover(p[1].app->vipd, &p[1].past);
+    nic_vi_recover(p[1].app->vipd, &p[1].past, &(struct nic_past_loan){0});
     assert_int_equal(p[1].past.connected, first.connected);
     assert_int_equal(p[1].past.lost, first.lost);
     leave_nic(p[1].app);

@@ -302,13 +302,13 @@ static void test_failed_operation(void **state)
     rig_post_recv(p[1].app, p[1].vi, rig_seg(&p[1].in.mem, 0, 10));
     rig_post_send(p[0].app, p[0].vi, rig_seg(&p[0].out.mem, 0, 10));
     (void)rig_wait_done(p[1].app, p[1].vi, VIP_Q_RECV);
-    nic_vi_recover(p[1].app->vipd, &past);
+    nic_vi_recover(p[1].app->vipd, &past, &(struct nic_past_loan){0});
     assert_true(past.connected);
     rig_post_send(p[0].app, p[0].vi, rig_seg(&p[0].out.mem, 0, 11));
     (void)rig_wait_done(p[1].app, p[1].vi, VIP_Q_RECV);
     /* Set the old state, as if vipd was killed before it published the new state. */
     rig_vi_head(p[1].app, p[1].vi)->state = VIP_VIST_CONNECTED;
-    nic_vi_recover(p[1].app->vipd, &past);
+    nic_vi_recover(p[1].app->vipd, &past, &(struct nic_past_loan){0});
     assert_false(past.connected);
     for (unsigned i = 0; i < 2; i++)
         end(&p[i]);

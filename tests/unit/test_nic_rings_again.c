@@ -166,7 +166,7 @@ static enum vip_rc restore(unsigned k, unsigned i, const struct nic_past_ring *t
     struct nic_vi_checkpoint past = p->end[i].past;
 
     past.recv_base = told ? 0 : p->end[i].taken;
-    nic_vi_recover(p->app->vipd, &past);
+    nic_vi_recover(p->app->vipd, &past, &(struct nic_past_loan){0});
     return nic_vi_restore_ring(p->app->session, &past, told, rig_now, why, sizeof(why));
 }
 
@@ -523,7 +523,7 @@ static void test_lost_stays_lost(void **state)
     assert_int_equal(restore(0, 0, NULL), VIP_RC_SUCCESS);
     next_vipd();
     past = programs[0].end[0].past;
-    nic_vi_recover(programs[0].app->vipd, &past);
+    nic_vi_recover(programs[0].app->vipd, &past, &(struct nic_past_loan){0});
     assert_false(past.connected);
     assert_true(past.lost);
     lost(0, 0);

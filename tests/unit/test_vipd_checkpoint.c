@@ -122,7 +122,7 @@ static struct nic_vi_checkpoint recovered(uint64_t at, uint32_t value)
     void *base = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 
     assert_true(base != MAP_FAILED);
-    nic_vi_recover(base, &past);
+    nic_vi_recover(base, &past, &(struct nic_past_loan){0});
     munmap(base, BYTES);
     close(fd);
     return past;

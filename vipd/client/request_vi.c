@@ -88,6 +88,10 @@ static void restore_vi(struct client *client, const Vip__PastVi *r, const struct
         .vi = (uint16_t)r->vi, .generation = r->generation, .args = *args};
     const uint32_t got[2] = {r->send_entries, r->recv_entries};
     struct nic_past_ring ring = {.fd = ring_fd, .half = r->ring_half, .first = r->ring_first};
+    const struct nic_past_loan loan = {
+        .number = r->loan,
+        .used = r->has_loan_done,
+        .at = {.done = r->loan_done, .received = r->loan_received, .completed = r->loan_completed}};
     uint64_t now_ns = vipd_loop_now(client->vipd->loop);
     const char *lost = NULL;
     bool has_ticket;
@@ -106,11 +110,7 @@ static void restore_vi(struct client *client, const Vip__PastVi *r, const struct
     past.args.send_cq = args->send_cq;
     past.args.recv_cq = args->recv_cq;
     past.recv_base = r->recv_base;
-    past.loan = r->loan;
-    past.loan_used = r->has_loan_done;
-    past.at = (struct vip_loan_checkpoint){
-        .done = r->loan_done, .received = r->loan_received, .completed = r->loan_completed};
-    nic_vi_recover(client->session->vipd_base, &past);
+    nic_vi_recover(client->session->vipd_base, &past, &loan);
     if (r->idle)
         past.connected = past.lost = past.lost_told = false;
     if (past.lost && !past.lost_told)

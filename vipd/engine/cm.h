@@ -138,6 +138,9 @@ struct cm_ops {
      * `offered`. */
     void (*loan_agreed)(void *ctx, uint64_t local_conn_id, uint32_t offered,
                         const struct cm_loan_terms *theirs);
+    /* May this established connection be bound anew now? false: the manager ignores the peer's
+     * message, and the peer repeats it. NULL: always. */
+    bool (*rests)(void *ctx, uint64_t local_conn_id);
 };
 
 /* An established connection. */

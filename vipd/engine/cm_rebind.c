@@ -592,7 +592,7 @@ void cm_rx_proof(struct cm *cm, const struct cm_in *in)
     } else if (offer->proven && !VIP_MUTANT(PROOF_AGAIN)) {
         cm->stats.duplicates++;
         offer_answer(cm, assoc);
-    } else {
+    } else if (!cm->ops.rests || cm->ops.rests(cm->ctx, assoc->local_id)) {
         proven_open(cm, assoc, in, &theirs);
     }
 }

@@ -124,7 +124,7 @@ bool nic_conn_goes_on(const struct nic_conn *conn)
 {
     return (conn->features & VIP_FEATURE_REBIND) != 0 &&
            (conn->state == NIC_CONN_ESTABLISHED || conn->state == NIC_CONN_REBINDING) &&
-           !conn->lost && !conn->lent;
+           !conn->lost;
 }
 
 void nic_rebound_tell(const struct nic_conn *conn, const char *why)

@@ -492,6 +492,7 @@ const struct cm_ops nic_cm_ops = {
     .free = op_free,
     .away = nic_op_away,
     .other_id = nic_op_other_id,
+    .rests = nic_op_rests,
     .rebind = nic_op_rebind,
     .rebound = nic_op_rebound,
     .owned = op_owned,

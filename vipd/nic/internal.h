@@ -131,6 +131,7 @@ struct eng_conn nic_conn_bind(struct nic_conn *conn, const struct cm_conn *resul
 /* Operations that the connection manager calls (cm_ops). */
 void nic_op_away(void *ctx, uint64_t local_id);
 uint64_t nic_op_other_id(void *ctx, uint64_t local_id);
+bool nic_op_rests(void *ctx, uint64_t local_id);
 bool nic_op_rebind(void *ctx, uint64_t local_id, const struct cm_conn *result,
                    const struct vip_counts *theirs, struct vip_counts *ours);
 void nic_op_rebound(void *ctx, uint64_t local_id, enum vip_rc rc, const struct cm_conn *result,

@@ -33,7 +33,8 @@ void nic_leave(struct nic *nic, uint64_t back_ns, uint64_t now_ns);
 /* Keep a discriminator of an earlier life for its owner, as cm_disc_keep. */
 int nic_disc_keep(struct nic *nic, const uint8_t *disc, uint8_t len, uint32_t uid,
                   uint64_t until_ns, uint64_t now_ns);
-/* What a later life of vipd must know of a VI to go on with it. */
+/* What a later life of vipd must know of a VI to go on with it. Tickets have these bytes
+ * (vipd/ticket.h), and vipds of other versions read them: it must not change. */
 struct nic_vi_checkpoint {
     uint16_t vi;
     uint32_t generation;
@@ -47,24 +48,28 @@ struct nic_vi_checkpoint {
     bool asked;
     uint64_t features;
     uint32_t completed, done; /* arguments of eng_vi_restore */
-    /* What the program says of a loan that the earlier life had not taken back. */
-    uint32_t loan;                 /* its number; 0: nothing */
-    bool loan_used;                /* the next member is set */
-    struct vip_loan_checkpoint at; /* how far the program has come */
 };
+_Static_assert(sizeof(struct nic_vi_checkpoint) == 128, "bytes of a ticket");
 /* Publish all completions of a VI of this life, and get its checkpoint. false: no such VI. */
 bool nic_vi_checkpoint(struct nic_session *session, uint32_t vi, struct nic_vi_checkpoint *ret);
 /* As nic_vi_checkpoint, but without `completed` and `done`, which nic_vi_recover fills in. This
  * function changes nothing, so the sink may call it. */
 bool nic_vi_identify(const struct nic_session *session, uint32_t vi, struct nic_vi_checkpoint *ret);
+/* What a program says of a loan that the earlier life had not taken back. */
+struct nic_past_loan {
+    uint32_t number; /* of the loan; 0: nothing */
+    bool used;       /* the next member is set */
+    struct vip_loan_checkpoint at;
+};
 /*
  * The life that made this checkpoint was killed: fill in `completed` and `done` from its
  * vipd-writes segment. `connected` becomes false if the VI was not Connected any more, if a
  * descriptor had completed with an error that ends the connection, or if the VI's ring was over,
- * here or at the other end, or if it was on loan and past->loan is another number. `lost` becomes true if the VI had a connection and `connected` is
+ * here or at the other end, or if it was on loan and loan->number is another one. `lost` becomes true if the VI had a connection and `connected` is
  * false. A value in the segment that no vipd can have written is replaced.
  */
-void nic_vi_recover(void *vipd_base, struct nic_vi_checkpoint *past);
+void nic_vi_recover(void *vipd_base, struct nic_vi_checkpoint *past,
+                    const struct nic_past_loan *loan);
 /* What a program says about the ring of its VI. If the VI has a ring, past.recv_base is smaller by
  * the number of messages that the program has taken from the ring. */
 struct nic_past_ring {

@@ -79,6 +79,16 @@ uint64_t nic_op_other_id(void *ctx, uint64_t local_id)
     return nic_conn_id(conn);
 }
 
+bool nic_op_rests(void *ctx, uint64_t local_id)
+{
+    const struct nic *nic = ctx;
+    struct nic_conn *conn = nic_conn_find(nic, local_id);
+
+    VIP_ASSERT(conn && conn->state == NIC_CONN_ESTABLISHED);
+    /* While the owner is inside its loan, only the program knows how far the connection is. */
+    return nic_loan_home(conn);
+}
+
 bool nic_op_rebind(void *ctx, uint64_t local_id, const struct cm_conn *result,
                    const struct vip_counts *theirs, struct vip_counts *ours)
 {
@@ -86,18 +96,16 @@ bool nic_op_rebind(void *ctx, uint64_t local_id, const struct cm_conn *result,
     struct nic_conn *conn = nic_conn_find(nic, local_id);
     struct nic_session *session, *before;
     struct eng_conn args;
-    bool home, good;
+    bool good;
 
     VIP_ASSERT(conn && conn->state == NIC_CONN_ESTABLISHED);
     session = conn->session;
-    home = nic_loan_home(conn);
     before = nic_share_switch(nic, session);
     eng_vi_pause(session->eng, conn->vi);
     eng_vi_counts(session->eng, conn->vi, ours);
     conn->local_id = result->local_id;
     args = nic_conn_bind(conn, result);
-    /* If the owner is still inside its loan, only the program knows how far the connection is. */
-    good = home && nic_direct_matches(conn) &&
+    good = nic_direct_matches(conn) &&
            eng_vi_rebind(session->eng, conn->vi, &args, theirs, nic->now_ns) == 0;
     conn->rebound += good;
     nic->counts.conns_rebound += good;
@@ -147,8 +155,11 @@ uint32_t nic_session_stay(struct nic_session *session)
     for (uint32_t i = 0; i < session->vi_high; i++) {
         struct nic_conn *conn = session->vis[i].used ? session->vis[i].conn : NULL;
 
-        /* The next life does not go on with a loan. */
-        count += conn && nic_loan_home(conn) && nic_conn_goes_on(conn);
+        if (!conn)
+            continue;
+        /* If the owner is inside its loan, the program tells the next life how far it came. */
+        (void)nic_loan_home(conn);
+        count += nic_conn_goes_on(conn);
     }
     return count;
 }
@@ -209,29 +220,30 @@ static void loan_count(struct vip_vipd_vi *head, const struct vip_loan_checkpoin
 
 /* Does vipd know how far the connection is? If the earlier life had lent it and not taken it back,
  * only the program can say that. Wrong numbers harm its own connection only. */
-static bool loan_recover(struct vip_vipd_vi *head, const struct nic_vi_checkpoint *past)
+static bool loan_recover(struct vip_vipd_vi *head, const struct nic_past_loan *told)
 {
-    const struct vip_loan_checkpoint *lent = &head->loan.checkpoint, *at = &past->at;
+    const struct vip_loan_checkpoint *lent = &head->loan.checkpoint, *at = &told->at;
 
     if (!loan_words_out(&head->loan))
         return true;
-    if (past->loan != vip_load32_own(&head->loan.lent))
+    if (told->number != vip_load32_own(&head->loan.lent))
         return false;
-    if (past->loan_used &&
+    if (told->used &&
         ((int32_t)(at->done - lent->done) < 0 || (int32_t)(at->received - lent->received) < 0 ||
          (int32_t)(at->completed - lent->completed) < 0))
         return false;
-    if (past->loan_used)
+    if (told->used)
         loan_count(head, at);
     loan_words_revoke(&head->loan);
     loan_words_taken(&head->loan);
     return true;
 }
 
-void nic_vi_recover(void *vipd_base, struct nic_vi_checkpoint *past)
+void nic_vi_recover(void *vipd_base, struct nic_vi_checkpoint *past,
+                    const struct nic_past_loan *loan)
 {
     struct vip_vipd_vi *head = vip_vipd_vi(vipd_base, past->vi);
-    bool known = loan_recover(head, past);
+    bool known = loan_recover(head, loan);
     uint32_t sent = vip_load32_own(&head->prod[VIP_Q_SEND]);
     uint32_t state = vip_load32_own(&head->state);
     struct vip_comps_out sends;
