@@ -149,7 +149,7 @@ static void end_orphan(struct end *end, bool reads)
         (void)end_judge(end);
     end->past.connected = end->past.connected && end->state == END_UP;
     if (end->past.connected)
-        nic_vi_recover(end->sess->vipd, &end->past);
+        nic_vi_recover(end->sess->vipd, &end->past, &(struct nic_past_loan){0});
     end->past.lost = false; /* the program of this end calls VipDisconnect itself */
     if (end->past.connected || end->state == END_IDLE)
         return;
@@ -264,7 +264,7 @@ static void end_return(struct end *end)
     struct nic_vi_checkpoint told = end->past;
     char why[128] = "";
 
-    nic_vi_recover(sess->vipd, &told);
+    nic_vi_recover(sess->vipd, &told, &(struct nic_past_loan){0});
     if (told.connected != end->past.connected)
         play_fail(sess->play, "the segment says %d connected, the old vipd %d", told.connected,
                   end->past.connected);
