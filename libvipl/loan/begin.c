@@ -91,7 +91,14 @@ int vipl__loan_begin(struct vipl__loan *loan, const struct vipl__loan_terms *ter
     loan->receives = terms->receive;
     loan->received = terms->checkpoint.received;
     loan->now_ns = now_ns;
+    /* The peer's counts complete sends at once, so this is a stay. */
+    if (!loan_enter(&loan->owner, terms->number)) {
+        loan->terms.number = 0;
+        vipl__loan_unlock(loan);
+        return -ECANCELED;
+    }
     rc = build(loan, now_ns);
+    vipl__loan_leave(loan);
     loan->event_count = 0; /* the VI was Connected before, too */
     if (rc != 0)
         drop(loan);

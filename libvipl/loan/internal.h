@@ -35,6 +35,8 @@ struct vipl__loan {
     unsigned event_first, event_count;
 };
 
+/* turn.c: end a stay: publish the checkpoint and the next timer. */
+void vipl__loan_leave(struct vipl__loan *loan);
 /* ops.c: what the engine calls; ctx is the struct vipl__loan. */
 extern const struct eng_ops vipl__loan_ops;
 /* Address of the range, if the access is allowed; else NULL. vipd's registry judges the same. */

@@ -70,9 +70,10 @@ void vipl__loan_free(struct vipl__loan *loan);
 
 /*
  * Begin a loan; the object has none. The table of sends has all sends from checkpoint.completed on
- * that are posted. now_ns: CLOCK_MONOTONIC. Holds vipl__loan_lock. Outcomes: 0; -EPROTO: the peer's
- * counts or the table contradict the checkpoint, so the caller gives the loan back, and the object
- * has no loan.
+ * that are posted. now_ns: CLOCK_MONOTONIC. Holds vipl__loan_lock. Sends that the peer has processed
+ * complete. Outcomes: 0. Otherwise the object has no loan: -ECANCELED: vipd has ended the loan, and
+ * nothing was touched; -EPROTO: the peer's counts or the table contradict the checkpoint, so the
+ * caller gives the loan back.
  */
 int vipl__loan_begin(struct vipl__loan *loan, const struct vipl__loan_terms *terms,
                      uint64_t now_ns);

@@ -214,9 +214,20 @@ static uint32_t may_wait(const struct vipl__loan *loan)
     return loan->sends + (stream ? VIPL__LOAN_TOGETHER - 1 : 0);
 }
 
+void vipl__loan_leave(struct vipl__loan *loan)
+{
+    struct vip_loan_checkpoint checkpoint = {.done = eng_vi_done(loan->eng, loan->terms.vi),
+                                             .received = loan->received,
+                                             .completed =
+                                                 eng_vi_completed(loan->eng, loan->terms.vi)};
+
+    __atomic_store_n(&loan->may_wait, may_wait(loan), __ATOMIC_RELAXED);
+    if (loan_leave(&loan->owner, timer_ns(loan), &checkpoint))
+        loan->host.bell(loan->host.ctx);
+}
+
 static enum vipl__loan_stay stay(struct vipl__loan *loan, bool posted)
 {
-    struct vip_loan_checkpoint checkpoint;
     bool did;
 
     if (loan->terms.number == 0 || !loan_enter(&loan->owner, loan->terms.number))
@@ -228,13 +239,7 @@ static enum vipl__loan_stay stay(struct vipl__loan *loan, bool posted)
     tick(loan);
     did = send_packets(loan) || did;
     tick(loan); /* sends of Unreliable Delivery complete when their packets have left */
-    checkpoint =
-        (struct vip_loan_checkpoint){.done = eng_vi_done(loan->eng, loan->terms.vi),
-                                     .received = loan->received,
-                                     .completed = eng_vi_completed(loan->eng, loan->terms.vi)};
-    __atomic_store_n(&loan->may_wait, may_wait(loan), __ATOMIC_RELAXED);
-    if (loan_leave(&loan->owner, timer_ns(loan), &checkpoint))
-        loan->host.bell(loan->host.ctx);
+    vipl__loan_leave(loan);
     return did ? VIPL__LOAN_DID : VIPL__LOAN_IDLE;
 }
 
