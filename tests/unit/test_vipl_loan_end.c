@@ -287,6 +287,39 @@ static void a_loan_goes_on_where_vipd_paused(void **state)
     ends_free(ends);
 }
 
+/* The peer has processed a send already, so it completes when the loan begins. If vipd takes the loan
+ * back before the first poll, it must not complete the send again. */
+static void a_send_that_completes_at_the_beginning(void **state)
+{
+    struct ends *ends = ends_new();
+
+    (void)state;
+    send_bytes(&ends->a, 0, 10);
+    send_bytes(&ends->a, 0, 10);
+    ends->a.terms.peer.done++;
+    end_lend(ends, &ends->a, ends->now_ns);
+    assert_int_equal(ends->a.dones, 1);
+    assert_came(&ends->a, 0, 0, 1);
+    ends_free(ends);
+}
+
+/* vipd has ended the loan before it begins. */
+static void a_loan_that_is_over_does_not_begin(void **state)
+{
+    struct ends *ends = ends_new();
+    struct end *a = &ends->a;
+
+    (void)state;
+    send_bytes(a, 0, 10);
+    a->terms.peer.done++;
+    loan_words_lend(&a->vipd, 1, &a->terms.checkpoint, 0);
+    loan_words_revoke(&a->vipd);
+    assert_int_equal(vipl__loan_begin(a->loan, &a->terms, ends->now_ns), -ECANCELED);
+    assert_int_equal(a->dones, 0);
+    assert_int_equal(vipl__loan_turn(a->loan, ends->now_ns), VIPL__LOAN_OVER);
+    ends_free(ends);
+}
+
 static void terms_that_contradict_each_other_begin_no_loan(void **state)
 {
     struct ends *ends = ends_new();
@@ -301,7 +334,8 @@ static void terms_that_contradict_each_other_begin_no_loan(void **state)
     a->part->posted++; /* a send that is not in the table */
     assert_int_equal(vipl__loan_begin(a->loan, &a->terms, ends->now_ns), -EPROTO);
     assert_int_equal(vipl__loan_turn(a->loan, ends->now_ns), VIPL__LOAN_OVER);
-    assert_int_equal(a->part->owner.beat, 0);
+    assert_int_equal(a->part->owner.inside, 0);
+    assert_came(a, 0, 0, 0);
     a->part->posted--;
     assert_int_equal(vipl__loan_begin(a->loan, &a->terms, ends->now_ns), 0);
     assert_int_equal(vipl__loan_turn(a->loan, ends->now_ns), VIPL__LOAN_DID);
@@ -379,6 +413,8 @@ int main(void)
         cmocka_unit_test(a_revoked_stay_touches_nothing),
         cmocka_unit_test(the_bell_rings_when_vipd_looks_too_late),
         cmocka_unit_test(a_loan_goes_on_where_vipd_paused),
+        cmocka_unit_test(a_send_that_completes_at_the_beginning),
+        cmocka_unit_test(a_loan_that_is_over_does_not_begin),
         cmocka_unit_test(terms_that_contradict_each_other_begin_no_loan),
         cmocka_unit_test(moves_lose_and_repeat_nothing),
     };
