@@ -73,6 +73,28 @@ void nic_sends_take(struct nic_session *session, uint16_t vi);
 bool nic_sends_begin(struct nic_session *session, uint16_t vi, uint32_t part);
 void nic_sends_end(struct nic_session *session, uint16_t vi);
 
+/* ---- loan_do.c ---- */
+
+static inline struct nic_vi *nic_loan_vi(const struct nic_loan *loan)
+{
+    return &loan->conn->session->vis[loan->conn->vi];
+}
+
+/* vipd's words of this loan. */
+static inline struct vip_loan_vipd *nic_loan_words(struct nic_loan *loan)
+{
+    bool shared = !loan->conn->session->layout->long_only;
+
+    return shared ? &nic_loan_vi(loan)->head->loan : &loan->words;
+}
+
+/* Do the actions in the order of enum loan_do. If one of them fails, the connection ends, and the
+ * others are not done. */
+void nic_loan_do(struct nic_loan *loan, uint32_t actions);
+/* The connection ends because of the loan: decide how, if this is not known, and that the peer must
+ * know it. */
+void nic_loan_closes(struct nic_loan *loan);
+
 /* ---- loan.c ---- */
 
 /* Implement cm_ops.loan_offered and .loan_agreed. */

@@ -1,14 +1,9 @@
 /*
- * Loans: vipd's host of the state machine of vipd/engine/loan.c. It does the actions of the state
- * machine for each connection that its program wants to run itself, and for each connection whose
- * peer moves.
+ * Loans: vipd's host of the state machine of vipd/engine/loan.c. It tells the state machine what
+ * happens to each connection that its program wants to run itself, and to each connection whose
+ * peer moves; loan_do.c does the actions that follow.
  *
- * A stay of the engine in vipd, and a loan, are both a binding of the connection, with data ids of
- * its own. While a loan is out (nic_conn.lent), vipd's engine of the VI is paused. If the owner has
- * used the loan, this engine is out of date: vipd then makes it anew from the owner's checkpoint and
- * the VI's table of sends.
- *
- * Owns: the actions, and what both ends tell each other. Does not own: states and numbers
+ * Owns: which inputs the state machine gets, requests of programs. Does not own: states and numbers
  * (vipd/engine/loan.c), the socket (loan_sock.c), the table of sends (sends.c), the end of a
  * connection (conn_end.c).
  */
@@ -25,27 +20,14 @@
 #define LOOK_SOCKETS  16 /* most sockets that one turn looks at */
 #define PROBE_ANSWERS 4  /* most packets that one look reads from a socket */
 
-static struct nic_vi *vi_of(const struct nic_loan *loan)
-{
-    return &loan->conn->session->vis[loan->conn->vi];
-}
-
-/* vipd's words of this loan. */
-static struct vip_loan_vipd *words_of(struct nic_loan *loan)
-{
-    bool shared = !loan->conn->session->layout->long_only;
-
-    return shared ? &vi_of(loan)->head->loan : &loan->words;
-}
-
 /* Begin at home, with the numbers in vipd's words. */
 static void machine_begin(struct nic_loan *loan)
 {
     static const struct vip_loan_owner no_owner;
-    const struct vip_loan_part *part = vi_of(loan)->loan_part;
+    const struct vip_loan_part *part = nic_loan_vi(loan)->loan_part;
     struct loan_config config = {.first = loan->conn->asked,
                                  .conn_timeout_ns = loan->nic->config.engine.conn_timeout_ns};
-    struct vip_loan_vipd *words = words_of(loan);
+    struct vip_loan_vipd *words = nic_loan_words(loan);
 
     /* Without an earlier move, both ends have number 1. */
     if (words->number == 0 || words->peer == 0)
@@ -81,244 +63,6 @@ void nic_loan_begin(struct nic_conn *conn)
     nic_sends_end(session, conn->vi);
     if (!session->layout->long_only)
         session->vis[conn->vi].head->loan = (struct vip_loan_vipd){0};
-}
-
-/* ---- bindings -------------------------------------------------------------------------- */
-
-/* The terms of this end for the newest number. */
-static void terms_make(const struct nic_loan *loan, struct cm_loan_terms *ret)
-{
-    const struct nic_conn *conn = loan->conn;
-    const struct link *link = loan->nic->link;
-
-    *ret = (struct cm_loan_terms){.number = loan_number(loan->machine),
-                                  .data_id = nic_conn_id(conn),
-                                  .out = loan_is_out(loan->machine),
-                                  .packet_bytes = link->packet_bytes,
-                                  .window_bytes = link->window_bytes};
-    if (ret->out) {
-        ret->host = loan->host;
-        ret->window_bytes = nic_loan_window(loan, link->packet_bytes);
-    }
-    eng_vi_counts(conn->session->eng, conn->vi, &ret->counts);
-}
-
-/* Give the connection the data ids and the address of a new binding. Returns the arguments for the
- * engine. */
-static struct eng_conn bind_anew(struct nic_loan *loan, const struct cm_loan_terms *ours)
-{
-    const struct cm_loan_terms *theirs = &loan->theirs;
-    struct nic_conn *conn = loan->conn;
-    struct nic *nic = loan->nic;
-    uint32_t packet_bytes = nic->link->packet_bytes;
-    struct eng_vi_stats before;
-
-    /* The first packets of a binding may come before the other end has its engine. */
-    eng_vi_stats(conn->session->eng, conn->vi, &before);
-    if (before.srtt_ns > 0)
-        loan->rtt_ns = before.srtt_ns;
-    conn->data_id = ours->data_id;
-    conn->remote_data_id = theirs->data_id;
-    conn->data_to = conn->to;
-    if (theirs->out)
-        memcpy(conn->data_to.bytes, theirs->host.bytes, sizeof(conn->data_to.bytes));
-    conn->parked = 0; /* parked packets of the old binding do not find the connection any more */
-    cm_loan_data_id(nic->cm, conn->local_id, theirs->data_id);
-    return (struct eng_conn){
-        .local_id = conn->data_id,
-        .remote_id = conn->remote_data_id,
-        .local_epoch = nic->config.epoch,
-        .remote_epoch = conn->remote_epoch,
-        .packet_bytes = theirs->packet_bytes < packet_bytes ? theirs->packet_bytes : packet_bytes,
-        .window_bytes = theirs->window_bytes,
-        .path = conn->index,
-        .features = (uint32_t)conn->features,
-        .rtt_ns = loan->rtt_ns,
-    };
-}
-
-/* ---- actions --------------------------------------------------------------------------- */
-
-/* Is a loan of this connection out? */
-static void lent_set(struct nic_conn *conn, bool lent)
-{
-    conn->session->loans_out += lent;
-    conn->session->loans_out -= conn->lent;
-    conn->lent = lent;
-}
-
-/*
- * The owner has used the loan: make the engine of the VI anew. vipd drops what the old engine has
- * in its queues; all of it is also in the tables of sends and receives.
- */
-static void engine_again(struct nic_loan *loan, const struct vip_loan_checkpoint *past)
-{
-    struct nic_conn *conn = loan->conn;
-    struct nic_session *session = conn->session;
-    const struct vip_loan_checkpoint *lent = &words_of(loan)->checkpoint;
-    struct nic_vi *vi = vi_of(loan);
-    struct eng_conn args = {.packet_bytes = VIP_PACKET_BYTES_MIN,
-                            .window_bytes = VIP_PACKET_BYTES_MIN,
-                            .features = (uint32_t)conn->features}; /* some sends need one */
-
-    nic_vi_engine_again(session, conn->vi);
-    vi->recv_next = past->received + loan->receive;
-    eng_vi_restore(session->eng, conn->vi, &args, past->completed, past->done, loan->nic->now_ns);
-    nic_completed_elsewhere(session, conn->vi, past->completed - lent->completed,
-                            past->received - lent->received);
-}
-
-/* The loan is over, and the owner is outside. Returns whether its checkpoint is possible. */
-static bool take(struct nic_loan *loan)
-{
-    struct nic_session *session = loan->conn->session;
-    uint16_t number = loan->conn->vi;
-    struct nic_vi *vi = vi_of(loan);
-    struct vip_loan_checkpoint app, past;
-    struct loan_posted posted;
-    bool used;
-
-    /* First take the sends that the program posted to the submission ring before the loan. */
-    nic_begin(session, loan->nic->now_ns);
-    nic_deferred_publish_of(session, number);
-    posted.sends = nic_sends_posted(session, number);
-    vip_fetch_begin();
-    posted.receives =
-        vip_load32_acquire(&vip_recv_head(session->recv_base, number)->posted) - loan->receive;
-    vip_fetch_end();
-    used = loan_words_checkpoint(&vi->loan_part->owner, words_of(loan)->lent, &app);
-    if (loan_take(loan->machine, &posted, &past) != 0)
-        return false;
-    if (used)
-        engine_again(loan, &past);
-    lent_set(loan->conn, false);
-    nic_sends_take(session, number);
-    loan_taken(loan->machine);
-    vip_fence_sleep();
-    nic_sends_take(session, number); /* a send that the program posted before it saw `taken` */
-    return true;
-}
-
-static void answer(struct nic_loan *loan)
-{
-    terms_make(loan, &loan->answer);
-    loan->answers = loan->theirs.number;
-    (void)cm_loan_agree(loan->nic->cm, loan->conn->local_id, loan->answers, &loan->answer,
-                        loan->nic->now_ns);
-}
-
-/* A repetition of an offer has the same terms. */
-static void offer(struct nic_loan *loan)
-{
-    if (loan->offer.number != loan_number(loan->machine))
-        terms_make(loan, &loan->offer);
-    (void)cm_loan_offer(loan->nic->cm, loan->conn->local_id, &loan->offer, loan->nic->now_ns);
-}
-
-/* The engine goes on in vipd. Returns whether the peer's counts are possible. */
-static bool go_on(struct nic_loan *loan, const struct cm_loan_terms *ours)
-{
-    struct nic_conn *conn = loan->conn;
-    struct eng_conn args = bind_anew(loan, ours);
-
-    return eng_vi_rebind(conn->session->eng, conn->vi, &args, &loan->theirs.counts,
-                         loan->nic->now_ns) == 0;
-}
-
-/* Number of the VI's next receive descriptor in its table that has not completed. */
-static uint32_t next_receive(const struct nic_loan *loan, const struct eng_vi_stats *stats)
-{
-    return vi_of(loan)->recv_next - stats->recv_depth;
-}
-
-static void lend(struct nic_loan *loan, const struct cm_loan_terms *ours)
-{
-    struct nic_conn *conn = loan->conn;
-    struct nic_session *session = conn->session;
-    const struct nic_vi *vi = vi_of(loan);
-    struct nic_loan_terms terms = {.vi = conn->vi,
-                                   .generation = vi->generation,
-                                   .number = loan_number(loan->machine),
-                                   .conn = bind_anew(loan, ours),
-                                   .peer = loan->theirs.counts,
-                                   .engine = &loan->nic->config.engine};
-    struct eng_vi_stats stats;
-    bool owes;
-
-    terms.to = conn->data_to;
-    nic_session_fetch(session);
-    nic_deferred_publish_of(session, conn->vi);
-    eng_vi_stats(session->eng, conn->vi, &stats);
-    terms.receive = next_receive(loan, &stats);
-    loan->receive = terms.receive - vi->position[VIP_Q_RECV];
-    terms.checkpoint =
-        (struct vip_loan_checkpoint){.done = eng_vi_done(session->eng, conn->vi),
-                                     .received = vi->position[VIP_Q_RECV],
-                                     .completed = eng_vi_completed(session->eng, conn->vi)};
-    owes = stats.send_depth > 0 || terms.peer.reads > 0;
-    lent_set(conn, true);
-    loan->nic->counts.loans_lent++;
-    loan->seen.lent++;
-    conn->not_lent = NULL;
-    session->sink->lent(session->ctx, &terms);
-    loan_lend(loan->machine, &terms.checkpoint, owes ? loan->nic->now_ns : 0);
-}
-
-/* The program's words, or the peer's counts, contradict what vipd knows: the connection ends. */
-static void contradiction(struct nic_loan *loan, const char *why)
-{
-    loan->closes = true;
-    loan->close = (struct eng_close){.why = why};
-    loan->tell = true;
-    /* The checkpoint is still not possible, so the other actions do not matter. */
-    if (loan_over(loan->machine, loan->nic->now_ns) & LOAN_DO_SHUT)
-        nic_loan_shut(loan);
-}
-
-/* The connection ends because of the loan, and the peer must know it. */
-static void ended(struct nic_loan *loan)
-{
-    if (loan->conn->lent)
-        loan_taken(loan->machine); /* vipd does not have the checkpoint, and will never want it */
-    lent_set(loan->conn, false);
-    if (loan->closes)
-        return;
-    loan->closes = loan->tell = true;
-    loan->close.transport = loan_why_ended(loan->machine) == LOAN_END_SILENT;
-    loan->close.why = loan->close.transport
-                          ? "the peer did not answer the request to move the connection"
-                          : "the program did not leave its loan";
-}
-
-/* Do the actions in the order of enum loan_do. Returns false if one of them has failed. */
-static bool do_all(struct nic_loan *loan, uint32_t actions)
-{
-    const struct cm_loan_terms *ours = actions & LOAN_DO_ANSWER ? &loan->answer : &loan->offer;
-
-    if (actions & (LOAN_DO_WATCH | LOAN_DO_UNWATCH))
-        loan->watched = (actions & LOAN_DO_WATCH) != 0;
-    if (actions & LOAN_DO_SHUT)
-        nic_loan_shut(loan);
-    if (actions & LOAN_DO_TAKE && !take(loan)) {
-        contradiction(loan, "the checkpoint of the program's loan is not possible");
-        return false;
-    }
-    if (loan_state(loan->machine) == LOAN_ENDED)
-        return true;
-    if (actions & LOAN_DO_PAUSE)
-        eng_vi_pause(loan->conn->session->eng, loan->conn->vi);
-    if (actions & LOAN_DO_ANSWER)
-        answer(loan);
-    if (actions & LOAN_DO_GO_ON && !go_on(loan, ours)) {
-        contradiction(loan, "the counts of the other end contradict those of this end");
-        return false;
-    }
-    if (actions & LOAN_DO_LEND)
-        lend(loan, ours);
-    if (actions & LOAN_DO_OFFER)
-        offer(loan);
-    /* LOAN_DO_PROBE: the program sends the probe, which it has got from nic_loan_ask. */
-    return true;
 }
 
 /* After an input: which sockets and timers does vipd look at from now on? */
@@ -376,9 +120,9 @@ static void follow(struct nic_loan *loan, uint32_t actions)
     if (before == LOAN_LENT && (loan_state(loan->machine) != LOAN_LENT || actions & LOAN_DO_TAKE))
         back_count(loan);
     charged = nic_share_switch(loan->nic, loan->conn->session);
-    (void)do_all(loan, actions);
+    nic_loan_do(loan, actions);
     if (before != LOAN_ENDED && loan_state(loan->machine) == LOAN_ENDED)
-        ended(loan);
+        nic_loan_closes(loan);
     settle(loan);
     nic_share_switch(loan->nic, charged);
 }
@@ -490,7 +234,7 @@ static const char *part_take(struct nic_loan *loan, uint32_t part)
 {
     struct nic_session *session = loan->conn->session;
     const struct vip_loan_part *wanted = &session->loan_parts[part];
-    struct nic_vi *vi = vi_of(loan);
+    struct nic_vi *vi = nic_loan_vi(loan);
     struct loan_look look;
 
     if (vi->loan_part)
@@ -689,7 +433,7 @@ static void answer_look(struct nic_loan *loan)
         if (!cm_loan_probed(nic->cm, loan->conn->local_id, loan->nonce, packet, bytes))
             continue;
         /* A program that still polls increases its beat. */
-        loan_words_look(&vi_of(loan)->loan_part->owner, &look);
+        loan_words_look(&nic_loan_vi(loan)->loan_part->owner, &look);
         if (look.app_beat != loan->beat)
             (void)loan_polls(loan->machine, 0, nic->now_ns);
         follow(loan, loan_probed(loan->machine, nic->now_ns));

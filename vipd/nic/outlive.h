@@ -65,8 +65,9 @@ struct nic_past_loan {
  * The life that made this checkpoint was killed: fill in `completed` and `done` from its
  * vipd-writes segment. `connected` becomes false if the VI was not Connected any more, if a
  * descriptor had completed with an error that ends the connection, or if the VI's ring was over,
- * here or at the other end, or if it was on loan and loan->number is another one. `lost` becomes true if the VI had a connection and `connected` is
- * false. A value in the segment that no vipd can have written is replaced.
+ * here or at the other end, or if the VI was on loan and loan->number is another number. `lost`
+ * becomes true if the VI had a connection and `connected` is false. A value in the segment that no
+ * vipd can have written is replaced.
  */
 void nic_vi_recover(void *vipd_base, struct nic_vi_checkpoint *past,
                     const struct nic_past_loan *loan);
