@@ -50,26 +50,44 @@ static bool is_name(const struct names *names, unsigned which, const struct link
            names->port[which] == (unsigned)(addr->bytes[4] << 8 | addr->bytes[5]);
 }
 
-/* Find the addresses of a UDP socket of vipd's network namespace. false: it is none. The kernel's
- * list takes no lock of a socket. */
-static bool names_find(int sock, struct names *ret)
+/* Looks at the kernel's list of UDP sockets, at most. The kernel gives the list in pages. If another
+ * socket is closed between two pages, the list may leave out any one socket. */
+#define LIST_LOOKS      3u
+#define LIST_PAGE_BYTES 4096u
+
+/* Find the addresses of the socket with this inode in the kernel's list, which takes no lock of a
+ * socket. */
+static bool list_look(ino_t wanted, struct names *ret)
 {
-    FILE *list;
-    struct stat st;
-    char line[256];
+    FILE *list = fopen("/proc/self/net/udp", "re");
+    char page[LIST_PAGE_BYTES], line[256];
     bool found = false;
 
-    if (fstat(sock, &st) < 0 || !(list = fopen("/proc/self/net/udp", "re")))
+    if (!list)
         return false;
+    (void)setvbuf(list, page, _IOFBF, sizeof(page));
     while (!found && fgets(line, sizeof(line), list)) {
         unsigned long inode = 0;
 
         found =
             sscanf(line, " %*u: %x:%x %x:%x %*x %*x:%*x %*x:%*x %*x %*u %*u %lu", &ret->address[0],
                    &ret->port[0], &ret->address[1], &ret->port[1], &inode) == 5 &&
-            inode == st.st_ino;
+            inode == wanted;
     }
     fclose(list);
+    return found;
+}
+
+/* Find the addresses of a UDP socket of vipd's network namespace. false: it is none. */
+static bool names_find(int sock, struct names *ret)
+{
+    struct stat st;
+    bool found = false;
+
+    if (fstat(sock, &st) < 0)
+        return false;
+    for (unsigned look = 0; !found && look < LIST_LOOKS; look++)
+        found = list_look(st.st_ino, ret);
     return found;
 }
 
