@@ -181,12 +181,12 @@ def _links(make, network):
 
 
 def _path(make, network):
-    """The same connection with its data path in vipd (veth), or on loan (veth_loan)."""
+    """The same connection with its data path in vipd (veth), or on loan (veth_loan) if the program polls."""
     make.via("path", network, "lat", "lat poll", 64, "--wait", "poll")
     make.via("path", network, "lat", "lat block", 64, "--wait", "block")
-    make.via("path", network, "rate", "rate", 8)
-    make.via("path", network, "bw", "bw send", 1048576, "--op", "send")
-    make.via("path", network, "bw", "bw write", 1048576, "--op", "write")
+    make.via("path", network, "rate", "rate poll", 8, "--wait", "poll")
+    make.via("path", network, "bw", "bw send poll", 1048576, "--op", "send", "--wait", "poll")
+    make.via("path", network, "bw", "bw write poll", 1048576, "--op", "write", "--wait", "poll")
     if network.name != "veth":
         return
     for kind in ["udp", "tcp"]:
