@@ -7,7 +7,6 @@
  */
 #include "libvipl/lent_internal.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -19,6 +18,7 @@
 #include <unistd.h>
 
 #include "libvipl/call.h"
+#include "libvipl/lent_sock.h"
 
 /* Two looks that are further apart than this, in ns, are a pause: the program does not poll. */
 #define PAUSE_NS 2000000u
@@ -98,39 +98,15 @@ static bool part_take(struct vipl__loans *loans, struct vipl__lent *lent)
     return lent->part != NULL;
 }
 
-/* From a VIPL address to a socket's address. False: it is none of IPv4. */
-static bool address_get(struct sockaddr_in *ret, const uint8_t *host, size_t len)
-{
-    if (len != sizeof(ret->sin_addr) + sizeof(ret->sin_port))
-        return false;
-    memcpy(&ret->sin_addr, host, sizeof(ret->sin_addr));
-    memcpy(&ret->sin_port, host + sizeof(ret->sin_addr), sizeof(ret->sin_port));
-    return true;
-}
-
 /* Make the VI's socket, if it has none: bound to this NIC's address. Connect it to the peer's NIC.
  * Under session->lock. */
 static bool sock_ready(struct vipl__lent *lent)
 {
-    struct sockaddr_in self = {.sin_family = AF_INET}, peer = {.sin_family = AF_INET};
-    const struct vipl__session *session = lent->vi->session;
     const struct vipl__asks *asks = &lent->vi->asks;
 
-    if (!address_get(&peer, asks->host, asks->host_len))
-        return false;
-    memcpy(&self.sin_addr, session->address, sizeof(self.sin_addr));
-    if (lent->sock < 0) {
-        int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-        if (sock < 0)
-            return false;
-        if (bind(sock, (struct sockaddr *)&self, sizeof(self)) != 0) {
-            close(sock);
-            return false;
-        }
-        lent->sock = sock;
-    }
-    return connect(lent->sock, (struct sockaddr *)&peer, sizeof(peer)) == 0;
+    if (lent->sock < 0)
+        lent->sock = vipl__lent_sock(lent->vi->session->address);
+    return lent->sock >= 0 && vipl__lent_sock_connect(lent->sock, asks->host, asks->host_len);
 }
 
 /* Make what a loan of this VI needs. NULL: it cannot have one. Under session->lock. */
@@ -352,10 +328,9 @@ static bool terms_get(struct vipl__lent *lent, const Vip__Lent *event)
 {
     struct vipl__vi *vi = lent->vi;
     struct vipl__loan_terms *terms = &lent->terms;
-    struct sockaddr_in peer = {.sin_family = AF_INET};
 
-    if (event->number == 0 || !address_get(&peer, event->host.data, event->host.len) ||
-        connect(lent->sock, (struct sockaddr *)&peer, sizeof(peer)) != 0 ||
+    if (event->number == 0 ||
+        !vipl__lent_sock_connect(lent->sock, event->host.data, event->host.len) ||
         event->n_peer_reads > VIP_COUNTS_READS_MAX || event->packet_bytes < VIP_PACKET_BYTES_MIN ||
         event->packet_bytes > VIP_PACKET_BYTES_MAX)
         return false;

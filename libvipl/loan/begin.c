@@ -11,8 +11,8 @@ static size_t lines(size_t bytes)
     return (bytes + 63) & ~(size_t)63;
 }
 
-/* Bytes of the object, with the engine, its VI and the memory of two packets. Untouched pages of a
- * mapping take no memory. */
+/* Bytes of the object, with the engine, its VI and memory for packets that arrive and that leave.
+ * Untouched pages of a mapping take no memory. */
 static size_t whole_bytes(void)
 {
     return lines(sizeof(struct vipl__loan)) + lines(eng_bytes()) + lines(eng_vi_bytes()) +
@@ -33,8 +33,8 @@ int vipl__loan_new(const struct vipl__loan_host *host, struct vipl__loan **ret)
     at += lines(eng_bytes());
     loan->vi_memory = at;
     at += lines(eng_vi_bytes());
-    loan->rx = at;
-    loan->tx.copy = at + lines(VIP_PACKET_BYTES_MAX);
+    loan->inbox.memory = at;
+    loan->burst.memory = at + lines(VIP_PACKET_BYTES_MAX);
     *ret = loan;
     return 0;
 }
@@ -54,6 +54,7 @@ static void drop(struct vipl__loan *loan)
         return;
     eng_vi_destroy(loan->eng, loan->terms.vi);
     vipl__held_deinit(&loan->helds);
+    loan->inbox.at = loan->inbox.end = 0;
     loan->eng = NULL;
     loan->terms.number = 0;
 }

@@ -4,9 +4,9 @@
 
 #include "libvipl/loan/held.h"
 #include "libvipl/loan/loan.h"
+#include "libvipl/loan/sock.h"
 #include "vipd/engine/loan_stay.h"
 #include "vipd/path/post.h"
-#include "vipd/path/tx.h"
 
 struct vipl__loan {
     uint32_t lock; /* not 0: a thread is in a stay, or holds vipl__loan_lock */
@@ -25,9 +25,10 @@ struct vipl__loan {
     uint64_t now_ns;              /* time of the present stay */
 
     const uint8_t *cur; /* the packet that the engine processes; NULL: none */
-    uint8_t *rx;        /* [VIP_PACKET_BYTES_MAX] memory for received packets */
     struct vip_packet packet;
     struct vipl__helds helds;
+    struct vipl__inbox inbox;
+    struct vipl__burst burst; /* empty between two stays */
     struct path_tx tx;
     struct path_parts parts;
 

@@ -2,8 +2,6 @@
  * One stay of the owner: packets that arrive, posted sends, timers, packets that leave. The socket
  * never blocks: what it does not take counts as lost, and the engine repeats it.
  */
-#include <sys/socket.h>
-
 #include "libvipl/loan/internal.h"
 #include "libvipl/spin.h"
 #include "proto/assert.h"
@@ -12,10 +10,6 @@
 /* Packets that a stay receives or replays, at most: the other half of the stay's packets is for
  * sending, so that a stay can always acknowledge. */
 #define IN_MAX (LOAN_STAY_PACKETS / 2)
-
-/* Packets of a stay that the socket may refuse. Then the stay sends no more, because the next ones
- * would also be lost. */
-#define LOST_MAX 4u
 
 /* Calls of eng_tick in one stay, at most. One handles all timers of a single VI, in most cases. */
 #define TICKS_MAX 8u
@@ -133,18 +127,17 @@ static bool receive(struct vipl__loan *loan)
 
     replay(loan, &in);
     while (in && (loan->completions == completions || is_due(loan)) && loan_packet(&loan->owner)) {
-        ssize_t got = recv(loan->terms.sock, loan->rx, most, MSG_DONTWAIT | MSG_TRUNC);
+        const uint8_t *bytes;
+        uint32_t len;
 
-        in--;
-        /* Nothing waits, an earlier packet found no socket at the peer (ECONNREFUSED, which the
-         * socket reports once), or vipd has shut the socket down. */
-        if (got <= 0)
+        if (!vipl__inbox_next(&loan->inbox, loan->terms.sock, &bytes, &len))
             break;
+        in--;
         did = true;
-        if ((size_t)got > most) {
+        if (len > most) {
             loan->counts.drop_long++;
-        } else if (judge(loan, loan->rx, (uint32_t)got)) {
-            feed_engine(loan, loan->rx, (uint32_t)got);
+        } else if (judge(loan, bytes, len)) {
+            feed_engine(loan, bytes, len);
             replay(loan, &in);
         }
     }
@@ -153,23 +146,22 @@ static bool receive(struct vipl__loan *loan)
 
 /* ---- packets that leave ----------------------------------------------------------------- */
 
-/* Send loan->tx. False: the socket did not take it. */
+/* Send the burst. False: the socket did not take all of it. */
 static bool transmit(struct vipl__loan *loan)
 {
-    struct msghdr message = {0};
+    unsigned packets = loan->burst.packets;
+    unsigned lost = vipl__burst_send(&loan->burst, loan->terms.sock);
 
-    path_tx_seal(&loan->tx);
-    message.msg_iov = loan->tx.iov;
-    message.msg_iovlen = loan->tx.iov_count;
-    return sendmsg(loan->terms.sock, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+    loan->counts.tx += packets - lost;
+    loan->counts.tx_lost += lost;
+    return lost == 0;
 }
 
 static bool send_packets(struct vipl__loan *loan)
 {
-    unsigned lost = 0;
-    bool did = false;
+    bool did = false, full = false;
 
-    while (lost < LOST_MAX && eng_tx_ready(loan->eng) && loan_packet(&loan->owner)) {
+    while (!full && eng_tx_ready(loan->eng) && loan_packet(&loan->owner)) {
         if (!eng_tx_pull(loan->eng, &loan->tx.packet, loan->now_ns))
             continue;
         if (!path_tx_resolve(&loan->tx, vipl__loan_address, loan)) {
@@ -178,13 +170,11 @@ static bool send_packets(struct vipl__loan *loan)
             continue;
         }
         did = true;
-        if (transmit(loan)) {
-            loan->counts.tx++;
-        } else {
-            loan->counts.tx_lost++;
-            lost++;
-        }
+        if (!vipl__burst_joins(&loan->burst, &loan->tx))
+            full = !transmit(loan);
+        vipl__burst_add(&loan->burst, &loan->tx);
     }
+    (void)transmit(loan);
     return did;
 }
 
@@ -201,7 +191,8 @@ static uint64_t timer_ns(const struct vipl__loan *loan)
 {
     uint64_t due = eng_deadline(loan->eng);
 
-    if (due < loan->now_ns || eng_tx_ready(loan->eng) || eng_replay_waits(loan->eng))
+    if (due < loan->now_ns || eng_tx_ready(loan->eng) || eng_replay_waits(loan->eng) ||
+        vipl__inbox_waits(&loan->inbox))
         due = loan->now_ns;
     return due == ENG_NEVER ? 0 : due;
 }

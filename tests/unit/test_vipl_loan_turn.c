@@ -430,69 +430,6 @@ static void a_timer_that_is_due_sends_in_the_same_stay(void **state)
     ends_free(ends);
 }
 
-/* ---- the socket ------------------------------------------------------------------------- */
-
-/* Without a peer the socket takes no packet. A stay tries a few times and does not block. */
-static void packets_that_the_socket_refuses_are_lost(void **state)
-{
-    struct ends *ends = ends_new();
-    struct sockaddr none = {.sa_family = AF_UNSPEC};
-
-    (void)state;
-    ends_lend(ends);
-    fill(&ends->a, 6);
-    rdma(&ends->a, &ends->b, VIP_CTL_OP_RDMAWRITE, 0, 0, 50000, 0);
-    assert_int_equal(connect(ends->a.terms.sock, &none, sizeof(none)), 0);
-    assert_int_equal(vipl__loan_turn(ends->a.loan, ends->now_ns), VIPL__LOAN_DID);
-    assert_int_equal(counts_of(&ends->a).tx, 0);
-    assert_in_range(counts_of(&ends->a).tx_lost, 1, 4);
-    assert_true(timer_of(&ends->a) != UINT64_MAX);
-    assert_int_equal(vipl__loan_turn(ends->b.loan, ends->now_ns), VIPL__LOAN_IDLE);
-
-    /* The socket has lost its port, too. */
-    socket_connect(ends->a.terms.sock, ends->b.terms.sock);
-    socket_connect(ends->b.terms.sock, ends->a.terms.sock);
-    run(ends);
-    assert_memory_equal(ends->b.memory, ends->a.memory, 50000);
-    assert_came(&ends->a, 0, 0, 1);
-    ends_free(ends);
-}
-
-/* vipd shuts the socket of a program down that does not leave a loan. */
-static void a_socket_that_is_shut_down_is_harmless(void **state)
-{
-    struct ends *ends = ends_new();
-
-    (void)state;
-    ends_lend(ends);
-    assert_int_equal(shutdown(ends->a.terms.sock, SHUT_RDWR), 0);
-    assert_int_equal(vipl__loan_turn(ends->a.loan, ends->now_ns), VIPL__LOAN_IDLE);
-    send_bytes(&ends->a, 0, 10);
-    assert_int_equal(vipl__loan_turn(ends->a.loan, ends->now_ns), VIPL__LOAN_DID);
-    assert_int_equal(counts_of(&ends->a).tx, 0);
-    assert_int_equal(counts_of(&ends->a).tx_lost, 1);
-    ends_free(ends);
-}
-
-/* The peer's host answers that no socket has the port: the program goes on. */
-static void a_peer_without_a_socket_is_harmless(void **state)
-{
-    struct ends *ends = ends_new();
-
-    (void)state;
-    ends_lend(ends);
-    close(ends->b.terms.sock);
-    send_bytes(&ends->a, 0, 10);
-    for (unsigned i = 0; i < 5; i++) {
-        (void)vipl__loan_turn(ends->a.loan, ends->now_ns);
-        ends->now_ns += 30 * MS;
-    }
-    assert_int_equal(ends->a.dones, 0);
-    assert_true(counts_of(&ends->a).tx >= 1);
-    ends->b.terms.sock = -1;
-    ends_free(ends);
-}
-
 /* ---- packets that are refused ----------------------------------------------------------- */
 
 static uint8_t forged[PACKET + 1];
@@ -641,9 +578,6 @@ int main(void)
         cmocka_unit_test(posts_behind_a_lock_are_taken),
         cmocka_unit_test(threads_share_a_loan),
         cmocka_unit_test(a_timer_that_is_due_sends_in_the_same_stay),
-        cmocka_unit_test(packets_that_the_socket_refuses_are_lost),
-        cmocka_unit_test(a_socket_that_is_shut_down_is_harmless),
-        cmocka_unit_test(a_peer_without_a_socket_is_harmless),
         cmocka_unit_test(forged_packets_change_nothing),
     };
 

@@ -1,0 +1,52 @@
+#include "libvipl/lent_sock.h"
+
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* Wanted size of both buffers of the socket, in bytes. The kernel gives what net.core.rmem_max and
+ * wmem_max allow. From the receive buffer follows how many bytes the peer may have under way. */
+#define BUFFER_BYTES (1 << 20)
+
+/*
+ * All options are wishes: without them, a loan is only slower. Fragments are forbidden, as for
+ * vipd's socket: one lost fragment loses the whole packet, and any host can forge a message about
+ * the MTU of the path.
+ */
+static void options_set(int sock)
+{
+    int buffer = BUFFER_BYTES, discover = IP_PMTUDISC_PROBE, join = 1;
+
+    (void)setsockopt(sock, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof(buffer));
+    (void)setsockopt(sock, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof(buffer));
+    (void)setsockopt(sock, IPPROTO_IP, IP_MTU_DISCOVER, &discover, sizeof(discover));
+    (void)setsockopt(sock, SOL_UDP, UDP_GRO, &join, sizeof(join));
+}
+
+int vipl__lent_sock(const uint8_t *address)
+{
+    struct sockaddr_in self = {.sin_family = AF_INET};
+    int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (sock < 0)
+        return -1;
+    memcpy(&self.sin_addr, address, sizeof(self.sin_addr));
+    options_set(sock);
+    if (bind(sock, (struct sockaddr *)&self, sizeof(self)) == 0)
+        return sock;
+    close(sock);
+    return -1;
+}
+
+bool vipl__lent_sock_connect(int sock, const uint8_t *host, size_t len)
+{
+    struct sockaddr_in peer = {.sin_family = AF_INET};
+
+    if (len != sizeof(peer.sin_addr) + sizeof(peer.sin_port))
+        return false;
+    memcpy(&peer.sin_addr, host, sizeof(peer.sin_addr));
+    memcpy(&peer.sin_port, host + sizeof(peer.sin_addr), sizeof(peer.sin_port));
+    return connect(sock, (struct sockaddr *)&peer, sizeof(peer)) == 0;
+}
