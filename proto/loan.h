@@ -31,15 +31,20 @@ struct vip_loan_owner {
     uint64_t timer_ns; /* time of the owner's next timer; 0: nothing is under way or owed */
     uint32_t number;   /* number of the loan to which timer and checkpoint belong */
     struct vip_loan_checkpoint checkpoint; /* as the last stay left it */
+    uint32_t
+        asleep; /* not 0: the owner sleeps until a packet or its timer comes; it sets this before
+                        its last stay, and clears it after its next one */
+    uint32_t reserved;
 };
 _Static_assert(offsetof(struct vip_loan_owner, timer_ns) == 8, "ABI");
 _Static_assert(offsetof(struct vip_loan_owner, checkpoint) == 20, "ABI");
-_Static_assert(sizeof(struct vip_loan_owner) == 32, "ABI");
+_Static_assert(offsetof(struct vip_loan_owner, asleep) == 32, "ABI");
+_Static_assert(sizeof(struct vip_loan_owner) == 40, "ABI");
 
 /* The program's memory for the loan of one VI. */
 struct vip_loan_part {
     struct vip_loan_owner owner;
-    uint8_t pad0[32];
+    uint8_t pad0[24];
     uint32_t posted; /* number of the operation after the last send in the table */
     uint8_t pad1[4096 - 68];
     /* For a send with more than two segments, or with a message (VIP_SQF_MSG): position of its

@@ -250,6 +250,9 @@ void judge_move(struct end *end, bool out)
         return;
     if (end->lost && !end->told_data)
         loan_fail(world, "end %u: the owner lost its loan, but no data waited", end->index);
+    if (end->lost && end->asleep_ns && end->queue_ns >= end->asleep_ns &&
+        world->now_ns - end->queue_ns < LOAN_PATIENCE_MAX_NS)
+        loan_fail(world, "end %u: an owner that slept had no time to wake", end->index);
     if (loan_why_back(end->vipd.loan) == LOAN_BACK_TIMER && end->came_ns &&
         end->program.number == end->own.lent && !end->inside &&
         (!end->left_timer_ns || end->left_timer_ns + LOAN_TIMER_NS > world->now_ns))

@@ -11,6 +11,7 @@ enum mode {
     MODE_FORK,    /* forks a few times in a row, and polls in between */
     MODE_BURST,   /* posts all it can, then computes */
     MODE_BLOCK,   /* computes, posts, then blocks elsewhere for long */
+    MODE_SLEEP,   /* sleeps until packets come, as a call that waits */
     MODES,
 };
 
@@ -204,6 +205,30 @@ static void block(struct end *end)
     sleep_ns(end, below_log(rand, 2 * MS, 5));
 }
 
+/* Has the program something to wake for? */
+static bool wakes(const struct end *end)
+{
+    return end->queue.count > 0 || (end->left_timer_ns && end->left_timer_ns <= end->world->now_ns);
+}
+
+static void sleep_on_loan(struct end *end)
+{
+    struct world *world = end->world;
+    uint64_t until_ns = world->now_ns + below_log(&world->rand, 200 * US, 9);
+
+    loan_words_asleep(&end->words, true);
+    call(end);
+    end->asleep_ns = world->now_ns;
+    while (world->now_ns < until_ns && end->place == PLACE_OWNER) {
+        sleep_ns(end, 1000 + sim_below(&world->rand, 30000));
+        if (wakes(end))
+            call(end);
+    }
+    end->asleep_ns = 0;
+    call(end);
+    loan_words_asleep(&end->words, false);
+}
+
 static void do_something(struct end *end)
 {
     struct sim_rand *rand = &end->world->rand;
@@ -233,6 +258,9 @@ static void do_something(struct end *end)
     case MODE_BLOCK:
         for (unsigned n = 1 + sim_below(rand, 4); n; n--)
             block(end);
+        break;
+    case MODE_SLEEP:
+        sleep_on_loan(end);
         break;
     }
 }

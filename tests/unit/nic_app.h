@@ -172,11 +172,18 @@ RIG bool rig_take_direct(void *ctx, uint16_t vi, uint32_t generation, uint32_t f
 
 /* For tests of loans: gets the terms of a loan. NULL: the application ignores them. */
 static void (*rig_on_lent)(void *ctx, const struct nic_loan_terms *terms);
+static void (*rig_on_lent_over)(void *ctx, uint16_t vi, uint32_t generation);
 
 RIG void rig_take_lent(void *ctx, const struct nic_loan_terms *terms)
 {
     if (rig_on_lent)
         rig_on_lent(ctx, terms);
+}
+
+RIG void rig_take_over(void *ctx, uint16_t vi, uint32_t generation)
+{
+    if (rig_on_lent_over)
+        rig_on_lent_over(ctx, vi, generation);
 }
 
 static const struct nic_sink rig_sink = {
@@ -186,6 +193,7 @@ static const struct nic_sink rig_sink = {
     .place = rig_on_place,
     .direct = rig_take_direct,
     .lent = rig_take_lent,
+    .lent_over = rig_take_over,
 };
 
 RIG int rig_memfd(uint64_t bytes)

@@ -24,9 +24,21 @@ RIG void lent(void *ctx, const struct nic_loan_terms *terms)
     struct end *end = ends[0].app == ctx ? &ends[0] : &ends[1];
 
     assert_int_equal(terms->vi, end->vi);
+    assert_false(end->told); /* the loan before this one is over */
+    end->told = true;
     end->terms = *terms;
     end->asked = false;
     sock_connect(end->sock, &terms->to);
+}
+
+RIG void lent_over(void *ctx, uint16_t vi, uint32_t generation)
+{
+    struct end *end = ends[0].app == ctx ? &ends[0] : &ends[1];
+
+    assert_int_equal(vi, end->vi);
+    assert_int_equal(generation, end->app->vi_gen[vi]);
+    assert_true(end->told);
+    end->told = false;
 }
 
 /* A UDP socket at the address of a host, connected to the NIC of the other host. */
@@ -254,6 +266,7 @@ RIG int begin(void **state)
     rig_subnet[0] = (uint8_t)(1 + pid / 250 % 250);
     rig_subnet[1] = (uint8_t)(pid % 250);
     rig_on_lent = lent;
+    rig_on_lent_over = lent_over;
     rig_more = VIP_FEATURE_REBIND | VIP_FEATURE_LOAN;
     for (unsigned i = 0; i < 2; i++)
         nic_begin_udp(i);
@@ -326,6 +339,7 @@ RIG void exchange(void)
 RIG void check_home(void)
 {
     UNTIL(!is_out(&ends[0]) && !is_out(&ends[1]), 100 * MS);
+    assert_false(ends[0].told || ends[1].told);
     ends[0].polls = ends[1].polls = false;
     run(5 * MS);
     exchange();

@@ -44,6 +44,7 @@ struct end {
     bool asked;                  /* increase the beat with each step */
     bool polls;                  /* enter the loan in each step */
     struct nic_loan_terms terms; /* number 0: none */
+    bool told;                   /* vipd has not yet said that the loan with these terms is over */
     struct loan_owner owner;
     uint32_t begun; /* number of the loan of the present engine; 0: no engine */
     struct eng *eng;

@@ -235,6 +235,59 @@ static void test_a_beat_ends_the_watch(void **state)
     finish(rig);
 }
 
+/* The packet wakes an owner that sleeps: vipd looks once, and lets it come. */
+static void test_an_owner_that_sleeps_has_time_to_wake(void **state)
+{
+    struct rig *rig = begin();
+
+    lend(rig, 0);
+    loan_words_asleep(&rig->words, true);
+    assert_true(stay(rig, 0));
+    assert_int_equal(pass(rig, rig->now_ns + LOAN_PATIENCE_MAX_NS), 0);
+    assert_int_equal(pass(rig, rig->now_ns + LOAN_PATIENCE_NS), LOAN_DO_WATCH);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(loan_data_waits(rig->loan, rig->now_ns), LOAN_DO_UNWATCH);
+        assert_int_equal(loan_data_waits(rig->loan, rig->now_ns), 0);
+        assert_int_equal(pass(rig, rig->now_ns + LOAN_PATIENCE_MAX_NS - 1), 0);
+        assert_true(stay(rig, 0));
+        assert_int_equal(pass(rig, rig->now_ns + 3 * LOAN_PATIENCE_MAX_NS), LOAN_DO_WATCH);
+    }
+    finish(rig);
+}
+
+static void test_an_owner_that_is_stopped_asleep_loses_its_loan(void **state)
+{
+    struct rig *rig = begin();
+
+    lend(rig, 0);
+    loan_words_asleep(&rig->words, true);
+    assert_true(stay(rig, 0));
+    assert_int_equal(pass(rig, rig->now_ns + 2 * LOAN_PATIENCE_MAX_NS), LOAN_DO_WATCH);
+    assert_int_equal(loan_data_waits(rig->loan, rig->now_ns), LOAN_DO_UNWATCH);
+    assert_int_equal(pass(rig, rig->now_ns + LOAN_PATIENCE_MAX_NS),
+                     LOAN_DO_SHUT | LOAN_DO_TAKE | LOAN_DO_OFFER);
+    assert_int_equal(loan_why_back(rig->loan), LOAN_BACK_DATA);
+    finish(rig);
+}
+
+/* A timer wakes an owner that sleeps; vipd gives it twice the time of a packet. */
+static void test_an_owner_that_sleeps_has_time_for_its_timer(void **state)
+{
+    struct rig *rig = begin();
+    uint64_t timer_ns;
+
+    lend(rig, 0);
+    loan_words_asleep(&rig->words, true);
+    timer_ns = rig->now_ns + 5 * MS;
+    assert_true(stay(rig, timer_ns));
+    (void)pass(rig, timer_ns + 2 * LOAN_PATIENCE_MAX_NS);
+    assert_int_equal(loan_state(rig->loan), LOAN_LENT);
+    (void)pass(rig, timer_ns + 2 * LOAN_PATIENCE_MAX_NS + LOAN_PATIENCE_NS);
+    assert_int_equal(loan_state(rig->loan), LOAN_MOVING_HOME);
+    assert_int_equal(loan_why_back(rig->loan), LOAN_BACK_TIMER);
+    finish(rig);
+}
+
 static void test_an_owner_that_computes_keeps_its_loan(void **state)
 {
     struct rig *rig = begin();
@@ -695,6 +748,9 @@ int main(void)
         cmocka_unit_test(test_moves_are_limited),
         cmocka_unit_test(test_data_without_a_beat_takes_the_loan_back),
         cmocka_unit_test(test_a_beat_ends_the_watch),
+        cmocka_unit_test(test_an_owner_that_sleeps_has_time_to_wake),
+        cmocka_unit_test(test_an_owner_that_is_stopped_asleep_loses_its_loan),
+        cmocka_unit_test(test_an_owner_that_sleeps_has_time_for_its_timer),
         cmocka_unit_test(test_an_owner_that_computes_keeps_its_loan),
         cmocka_unit_test(test_a_timer_that_is_over_takes_the_loan_back),
         cmocka_unit_test(test_an_owner_that_never_comes_counts_as_late_for_its_timer),

@@ -402,9 +402,23 @@ static void on_lent(void *ctx, const struct nic_loan_terms *terms)
     lent.peer_done = copy.peer.done;
     lent.n_peer_reads = copy.peer.reads;
     lent.peer_reads = copy.peer.read;
+    lent.has_tells = lent.tells = true;
     fill_engine(&lent, copy.engine);
     event.body_case = VIP__EVENT__BODY_LENT;
     event.lent = &lent;
+    send_event(ctx, &event);
+}
+
+static void on_lent_over(void *ctx, uint16_t vi, uint32_t generation)
+{
+    Vip__LentOver over = VIP__LENT_OVER__INIT;
+    Vip__Event event = VIP__EVENT__INIT;
+
+    over.has_vi = over.has_generation = true;
+    over.vi = vi;
+    over.generation = generation;
+    event.body_case = VIP__EVENT__BODY_LENT_OVER;
+    event.lent_over = &over;
     send_event(ctx, &event);
 }
 
@@ -431,6 +445,7 @@ const struct nic_sink client_sink = {
     .direct = on_direct,
     .rebound = on_rebound,
     .lent = on_lent,
+    .lent_over = on_lent_over,
 };
 
 /* ---- messages from the application ------------------------------------------------------- */

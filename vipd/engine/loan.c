@@ -26,6 +26,8 @@ struct loan {
     uint64_t lent_ns;       /* when the loan began */
     uint64_t lent_timer_ns; /* the owner's timer until its first stay ends; 0: none */
     bool watched;           /* data at the socket wakes vipd */
+    bool asleep;            /* at the last look, the owner slept until a packet comes */
+    uint64_t data_ns;       /* since then data waits for an owner that sleeps; 0: none waits */
     bool ending;            /* TAKING_BACK: the connection ends afterwards */
     uint64_t again_ns;      /* time until the next look, or the next repetition */
     /* Who gets it. */
@@ -93,7 +95,7 @@ bool loan_is_blocked(const struct loan *loan, uint64_t now_ns)
 
 uint64_t loan_patience_ns(const struct loan *loan)
 {
-    return loan->patience_ns;
+    return loan->asleep ? LOAN_PATIENCE_MAX_NS : loan->patience_ns;
 }
 
 uint64_t loan_deadline(const struct loan *loan)
@@ -228,7 +230,8 @@ static uint32_t lent_begin(struct loan *loan, uint64_t now_ns)
     loan_words_look(loan->owner, &look);
     loan->beat = look.app_beat;
     loan->beat_ns = loan->lent_ns = now_ns;
-    loan->lost = loan->returns = loan->watched = false;
+    loan->lost = loan->returns = loan->watched = loan->asleep = false;
+    loan->data_ns = 0;
     loan->deadline_ns = now_ns + loan->patience_ns;
     return LOAN_DO_LEND;
 }
@@ -308,7 +311,9 @@ static uint32_t revoke(struct loan *loan, enum loan_back why, bool keep, uint64_
 /* The owner may be late for its timer by this time, in ns. */
 static uint64_t lateness_ns(const struct loan *loan)
 {
-    return 2 * loan->patience_ns > LOAN_TIMER_NS ? 2 * loan->patience_ns : LOAN_TIMER_NS;
+    uint64_t late_ns = 2 * loan_patience_ns(loan);
+
+    return late_ns > LOAN_TIMER_NS ? late_ns : LOAN_TIMER_NS;
 }
 
 /* What vipd publishes, so that an owner with an earlier timer rings the bell. The owner assumes that
@@ -356,6 +361,7 @@ static void beat_learn(struct loan *loan, const struct loan_look *look, uint64_t
         return;
     loan->beat = look->app_beat;
     loan->beat_ns = now_ns;
+    loan->data_ns = 0;
 }
 
 /*
@@ -377,6 +383,21 @@ static bool away_wait(struct loan *loan, uint64_t now_ns)
     return loan->beat_ns != now_ns;
 }
 
+/*
+ * Data waits, and the beat stands still. The packet has woken an owner that sleeps, too: let it have
+ * its time. True: vipd waits for it; false: the owner is late.
+ */
+static bool waking_wait(struct loan *loan, uint64_t now_ns)
+{
+    if (loan->data_ns == 0 && loan->asleep)
+        loan->data_ns = now_ns;
+    if (loan->data_ns == 0 || now_ns - loan->data_ns >= loan_patience_ns(loan))
+        return false;
+    loan->deadline_ns = min64(loan->deadline_ns, loan->data_ns + loan_patience_ns(loan));
+    loan_words_awake(loan->own, published_ns(loan));
+    return true;
+}
+
 /* Look at the beat and the timer of the owner. `waits`: data waits at its socket. */
 static uint32_t lent_judge(struct loan *loan, bool waits, uint64_t now_ns)
 {
@@ -386,18 +407,22 @@ static uint32_t lent_judge(struct loan *loan, bool waits, uint64_t now_ns)
 
     loan_words_look(loan->owner, &look);
     beat_learn(loan, &look, now_ns);
+    loan->asleep = look.asleep && !VIP_MUTANT(LOAN_ASLEEP);
     if (timer_is_over(loan, &look, now_ns))
         return revoke(loan, LOAN_BACK_TIMER, false, now_ns);
-    still = now_ns - loan->beat_ns >= loan->patience_ns;
-    if (still && (waits || VIP_MUTANT(LOAN_IDLE)))
-        return revoke(loan, LOAN_BACK_DATA, false, now_ns);
+    still = now_ns - loan->beat_ns >= loan_patience_ns(loan);
+    waits = waits || loan->data_ns != 0 || VIP_MUTANT(LOAN_IDLE);
     loan->deadline_ns = timer_look_ns(loan, &look, now_ns);
-    if (still) {
+    if (still && waits) {
+        if (!waking_wait(loan, now_ns))
+            return revoke(loan, LOAN_BACK_DATA, false, now_ns);
+        still = false; /* one look per time, not one per packet */
+    } else if (still) {
         still = away_wait(loan, now_ns);
     } else {
         /* A stay that is under way may leave a timer and find no reason to ring. */
         loan->deadline_ns = min64(loan->deadline_ns, now_ns + lateness_ns(loan));
-        loan->deadline_ns = min64(loan->deadline_ns, loan->beat_ns + loan->patience_ns);
+        loan->deadline_ns = min64(loan->deadline_ns, loan->beat_ns + loan_patience_ns(loan));
         loan_words_awake(loan->own, published_ns(loan));
     }
     if (still != loan->watched)

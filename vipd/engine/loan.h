@@ -43,7 +43,8 @@ struct loan;
 /* Shortest time, in ns, without a beat after which vipd takes the loan back if data waits. It is
  * longer than a program usually computes between two polls, and shorter than a retransmission. */
 #define LOAN_PATIENCE_NS 500000u
-/* Longest such time, in ns: a message waits at most about twice as long. */
+/* Longest such time, in ns: a message waits at most about twice as long. An owner that sleeps until
+ * a packet comes always has this time: the packet wakes it, so vipd acts only if it is stopped. */
 #define LOAN_PATIENCE_MAX_NS 10000000u
 /* Patience doubles if the program polls again within this time, in ns, after a take-back: it did not
  * leave, but another process had its processor. */

@@ -118,6 +118,11 @@ bool loan_leave(struct loan_owner *owner, uint64_t timer_ns,
            !VIP_MUTANT(LOAN_NO_BELL);
 }
 
+void loan_words_asleep(struct vip_loan_owner *words, bool asleep)
+{
+    store32_release(&words->asleep, asleep);
+}
+
 /* ---- vipd ------------------------------------------------------------------------------ */
 
 bool loan_words_outside(const struct vip_loan_owner *words)
@@ -133,6 +138,8 @@ bool loan_words_outside(const struct vip_loan_owner *words)
 void loan_words_look(const struct vip_loan_owner *words, struct loan_look *ret)
 {
     vip_fetch_begin();
+    /* First: an owner that is awake again has come, and its beat has changed. */
+    ret->asleep = load32_acquire(&words->asleep) != 0;
     ret->inside = load32(&words->inside) != 0;
     ret->app_beat = load32(&words->beat);
     ret->app_number = load32(&words->number);

@@ -12,7 +12,7 @@
  *
  * Owns: every load and store of the words. Does not own: their layout (proto/shm.h, proto/loan.h),
  * when a loan begins and ends (loan.c), the engine of the owner. The program calls loan_owner_init,
- * loan_offered, loan_enter, loan_packet and loan_leave, with one thread at a time. vipd calls the
+ * loan_offered, loan_enter, loan_packet, loan_leave and loan_words_asleep, with one thread at a time. vipd calls the
  * other functions from loan.c. No function makes a system call.
  */
 #ifndef VIPD_ENGINE_LOAN_STAY_H
@@ -85,11 +85,19 @@ bool loan_packet(struct loan_owner *owner);
 bool loan_leave(struct loan_owner *owner, uint64_t timer_ns,
                 const struct vip_loan_checkpoint *checkpoint);
 
+/*
+ * Outside: say that the owner sleeps until a packet or its timer comes, or that it is awake again.
+ * To sleep, call this before the last stay; after waking, call this after the first stay. Then vipd
+ * never finds an owner that is awake and has not yet come.
+ */
+void loan_words_asleep(struct vip_loan_owner *words, bool asleep);
+
 /* ---- vipd ------------------------------------------------------------------------------ */
 
 /* One look of vipd at the words of the owner. Each word is loaded once. */
 struct loan_look {
     bool inside;
+    bool asleep; /* the owner sleeps until a packet or its timer comes */
     uint32_t app_beat;
     uint32_t app_number; /* number of the loan to which the timer belongs */
     uint64_t app_timer_ns;

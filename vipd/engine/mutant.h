@@ -96,7 +96,8 @@
     X(LOAN_LIFE, "the next life of vipd does not take a revoked loan back")                        \
     X(LOAN_LONG_STAY, "a stay of an owner has no limit of packets")                                \
     X(LOAN_IDLE, "an owner that computes loses its loan although no data waits")                   \
-    X(LOAN_NO_BELL, "an owner with a new timer does not wake a vipd that sleeps")
+    X(LOAN_NO_BELL, "an owner with a new timer does not wake a vipd that sleeps")                  \
+    X(LOAN_ASLEEP, "an owner that sleeps has no time to wake when data comes")
 
 enum vip_mutant_number {
     VIP_MUTANT_NONE = 0,

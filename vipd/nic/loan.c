@@ -434,7 +434,7 @@ static void answer_look(struct nic_loan *loan)
             continue;
         /* A program that still polls increases its beat. */
         loan_words_look(&nic_loan_vi(loan)->loan_part->owner, &look);
-        if (look.app_beat != loan->beat)
+        if (look.app_beat != loan->beat || look.asleep)
             (void)loan_polls(loan->machine, 0, nic->now_ns);
         follow(loan, loan_probed(loan->machine, nic->now_ns));
         return;

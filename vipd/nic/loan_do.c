@@ -71,12 +71,18 @@ static struct eng_conn bind_anew(struct nic_loan *loan, const struct cm_loan_ter
 
 /* ---- actions --------------------------------------------------------------------------- */
 
-/* Is a loan of this connection out? */
+/* Is a loan of this connection out? If it is over, the program must learn this, because it may sleep
+ * until packets come. */
 static void lent_set(struct nic_conn *conn, bool lent)
 {
-    conn->session->loans_out += lent;
-    conn->session->loans_out -= conn->lent;
+    struct nic_session *session = conn->session;
+    bool over = conn->lent && !lent;
+
+    session->loans_out += lent;
+    session->loans_out -= conn->lent;
     conn->lent = lent;
+    if (over)
+        session->sink->lent_over(session->ctx, conn->vi, session->vis[conn->vi].generation);
 }
 
 /*
@@ -192,8 +198,9 @@ static void lend(struct nic_loan *loan, const struct cm_loan_terms *ours)
     loan->nic->counts.loans_lent++;
     loan->seen.lent++;
     conn->not_lent = NULL;
-    session->sink->lent(session->ctx, &terms);
+    /* When the program has the terms, it can enter. */
     loan_lend(loan->machine, &terms.checkpoint, owes ? loan->nic->now_ns : 0);
+    session->sink->lent(session->ctx, &terms);
 }
 
 /* The program's words, or the peer's counts, contradict what vipd knows: the connection ends. */

@@ -127,6 +127,8 @@ struct nic_sink {
     /* The connection of a VI is now on loan, with these terms; the program may enter the loan when
      * it has them. Not called in a session without nic_session_set_loans. */
     void (*lent)(void *ctx, const struct nic_loan_terms *terms);
+    /* The VI's loan is over: vipd has taken it back, or the connection ends. `lent` may follow. */
+    void (*lent_over)(void *ctx, uint16_t vi, uint32_t generation);
     /* The session has become broken: end it. If this member is NULL, the owner must poll
      * nic_session_broken. */
     void (*broken)(void *ctx);
