@@ -546,8 +546,23 @@ static VIP_RETURN attempt_recv(struct vipl__sleeper *wait)
     return vipl__take_desc(wait->object, wait->handle, VIP_Q_RECV, wait->ret[0]);
 }
 
-/* Publish in the ring whether a thread sleeps. If so, the sender uses vipd, not the ring. A VI with
- * sleepers has no loan. */
+static VIP_RETURN rest_send(struct vipl__sleeper *wait, uint64_t deadline_ns)
+{
+    return vipl__lent_rest(wait->object, VIP_Q_SEND, wait, deadline_ns);
+}
+
+static VIP_RETURN rest_recv(struct vipl__sleeper *wait, uint64_t deadline_ns)
+{
+    return vipl__lent_rest(wait->object, VIP_Q_RECV, wait, deadline_ns);
+}
+
+static bool can_rest(const struct vipl__sleeper *wait)
+{
+    return vipl__lent_can_rest(wait->object);
+}
+
+/* Publish in the ring whether a thread sleeps. If so, the sender uses vipd, not the ring. A VI for
+ * which threads sleep in this way has no loan. */
 static void receivers_changed(struct vipl__sleeper *wait)
 {
     struct vipl__vi *vi = wait->object;
@@ -568,6 +583,8 @@ static VIP_RETURN done_wait(VIP_VI_HANDLE vi_handle, VIP_ULONG timeout_ms,
 {
     struct vipl__sleeper wait = {
         .attempt = which == VIP_Q_SEND ? attempt_send : attempt_recv,
+        .rest = which == VIP_Q_SEND ? rest_send : rest_recv,
+        .can_rest = can_rest,
         .handle = (uint64_t)(uintptr_t)vi_handle,
         .ret = {ret_desc},
     };

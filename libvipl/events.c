@@ -155,9 +155,18 @@ static void on_lent(struct vipl__session *session, const Vip__Lent *event)
 
     pthread_mutex_lock(&session->lock);
     vi = event_vi(session, event->vi, event->generation);
-    if (vi != NULL)
+    if (vi != NULL) {
         vipl__lent_offer(vi, event);
+        vipl__wake_vi(vi); /* a thread that sleeps can begin it */
+    }
     pthread_mutex_unlock(&session->lock);
+}
+
+/* A thread that rests finds that its loan is over, and then waits for vipd. */
+static void on_lent_over(struct vipl__session *session)
+{
+    vip_fence_sleep();
+    vipl__rest_wake(session);
 }
 
 static void dispatch(struct vipl__session *session, const Vip__Event *event, struct vip_fds *fds)
@@ -180,6 +189,9 @@ static void dispatch(struct vipl__session *session, const Vip__Event *event, str
         break;
     case VIP__EVENT__BODY_LENT:
         on_lent(session, event->lent);
+        break;
+    case VIP__EVENT__BODY_LENT_OVER:
+        on_lent_over(session);
         break;
     default:
         break; /* a newer version of vipd has more kinds of events */

@@ -206,6 +206,7 @@ static void fork_child(void)
         vipl__fd_close(&session->vipd_fd);
         vipl__fd_close(&session->recv_fd);
         vipl__fd_close(&session->loans_fd);
+        vipl__fd_close(&session->rest.fd);
         vipl__fd_close(&session->ask_sock);
         session->burned = true;
     }
@@ -230,7 +231,7 @@ static struct vipl__session *session_new(uint32_t slot)
     session->slot = slot;
     session->control_fd = session->event_fd = session->doorbell_fd = -1;
     session->app_fd = session->vipd_fd = session->recv_fd = -1;
-    session->loans_fd = session->ask_sock = -1;
+    session->loans_fd = session->ask_sock = session->rest.fd = -1;
     session->app_base = mmap(NULL, VIP_APP_BYTES + VIP_VIPD_BYTES, PROT_NONE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (session->app_base == MAP_FAILED)

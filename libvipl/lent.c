@@ -73,7 +73,7 @@ bool vipl__lent_runtime(struct vipl__lent *lent)
 static void give_back(struct vipl__lent *lent)
 {
     vipl__loan_end(lent->loan);
-    __atomic_store_n(&lent->state, VIPL__LENT_BACK, __ATOMIC_SEQ_CST);
+    vipl__lent_state_end(lent, VIPL__LENT_BACK);
     vipl__lent_work(lent->vi->session->loans);
 }
 
@@ -127,7 +127,7 @@ static void over(struct vipl__lent *lent)
     if (!vipl__lent_change(lent, VIPL__LENT_LIVE, VIPL__LENT_BEGINS))
         return;
     vipl__loan_end(lent->loan);
-    __atomic_store_n(&lent->state, VIPL__LENT_NONE, __ATOMIC_SEQ_CST);
+    vipl__lent_state_end(lent, VIPL__LENT_NONE);
 }
 
 /* Does a thread sleep, or wait by other means than polls, for completions of this VI? */
@@ -264,6 +264,28 @@ static bool begin(struct vipl__lent *lent, uint64_t now_ns)
            !vipl__lent_change(lent, VIPL__LENT_LIVE, VIPL__LENT_BEGINS);
 }
 
+/*
+ * This thread was in a stay. Another thread rests for completions of the same VI, and a stay of this
+ * thread may have made one, or may have left an earlier timer. The end of the stay was a full
+ * barrier: either this load finds the other thread, or that one finds what the stay has left.
+ */
+void vipl__lent_tell(const struct vipl__lent *lent)
+{
+    struct vipl__rest *rest = &lent->vi->session->rest;
+    uint64_t timer_ns;
+    unsigned which;
+
+    if (__builtin_expect(__atomic_load_n(&rest->vi, __ATOMIC_ACQUIRE) != lent->vi, 1) ||
+        __atomic_load_n(&rest->thread, __ATOMIC_RELAXED) == (uint64_t)pthread_self())
+        return;
+    which = __atomic_load_n(&rest->queue, __ATOMIC_RELAXED);
+    timer_ns = vipl__lent_timer(lent);
+    if (__atomic_load_n(&lent->queue[which].done, __ATOMIC_RELAXED) !=
+            __atomic_load_n(&rest->done, __ATOMIC_RELAXED) ||
+        timer_ns < __atomic_load_n(&rest->timer_ns, __ATOMIC_RELAXED))
+        vipl__rest_wake(lent->vi->session);
+}
+
 /* Run the engine, because the program polls, or has `posted` a send. */
 static void turn(struct vipl__lent *lent, bool posted)
 {
@@ -293,6 +315,7 @@ static void turn(struct vipl__lent *lent, bool posted)
     case VIPL__LOAN_BUSY:
         break;
     }
+    vipl__lent_tell(lent);
 }
 
 void vipl__lent_turn(struct vipl__lent *lent)
@@ -346,7 +369,18 @@ void vipl__lent_stop(struct vipl__vi *vi)
     if (lent == NULL || !vipl__lent_seize(lent))
         return;
     vipl__loan_end(lent->loan);
-    __atomic_store_n(&lent->state, VIPL__LENT_NONE, __ATOMIC_SEQ_CST);
+    vipl__lent_state_end(lent, VIPL__LENT_NONE);
+}
+
+/* Does a thread wait for completions of this VI, which nobody brings it while the VI is on loan? The
+ * offer of a loan wakes a thread that sleeps, so that it can rest. */
+static bool must_end(const struct vipl__lent *lent)
+{
+    enum vipl__lent_state state = vipl__lent_state_of(lent);
+
+    return state != VIPL__LENT_NONE &&
+           !(state == VIPL__LENT_OFFERED && __atomic_load_n(&lent->tells, __ATOMIC_RELAXED)) &&
+           vipl__lent_waited(lent->vi);
 }
 
 bool vipl__lent_back(struct vipl__session *session, bool all)
@@ -357,8 +391,7 @@ bool vipl__lent_back(struct vipl__session *session, bool all)
     for (unsigned i = 0; loans != NULL && i < VIP_LOANS_MAX; i++) {
         struct vipl__lent *lent = __atomic_load_n(&loans->of[i], __ATOMIC_ACQUIRE);
 
-        if (lent == NULL || vipl__lent_state_of(lent) == VIPL__LENT_NONE ||
-            !(all || vipl__lent_waited(lent->vi)) || !vipl__lent_seize(lent))
+        if (lent == NULL || !(all || must_end(lent)) || !vipl__lent_seize(lent))
             continue;
         give_back(lent);
         any = true;

@@ -43,6 +43,7 @@ enum vipl__lent_state {
 struct vipl__lent {
     struct vipl__vi *vi;
     uint32_t state;      /* atomic; enum vipl__lent_state */
+    bool tells;          /* vipd says when it has taken the loan back; atomic */
     uint32_t out;        /* sends go into the table; under post_lock */
     uint32_t op_base;    /* of a send: operation number minus number as `posted` counts */
     uint32_t prod;       /* vipd's word `prod` of the send queue when the last loan began; atomic */
@@ -187,6 +188,19 @@ static inline void vipl__lent_idle(struct vipl__vi *vi)
         (++vi->asks.polls & (VIPL__LENT_POLLS - 1)) == 0)
         vipl__lent_ask(vi);
 }
+
+/* A thread is about to sleep for completions of this VI: ask vipd for a loan if that happens
+ * often. Holds no lock; vi->asks.host_len is not 0. */
+void vipl__lent_ask_asleep(struct vipl__vi *vi);
+
+/* Is the VI on loan, or offered, so that a thread can rest (lent_rest.c)? No other thread rests. */
+bool vipl__lent_can_rest(const struct vipl__vi *vi);
+
+struct vipl__sleeper;
+
+/* struct vipl__sleeper: rest, for a thread that waits for completions of this queue. */
+VIP_RETURN vipl__lent_rest(struct vipl__vi *vi, enum vip_queue which, struct vipl__sleeper *wait,
+                           uint64_t deadline_ns);
 
 /* The VI has a new connection. host: address of the peer's NIC, host_len bytes; 0 bytes: the
  * connection cannot be on loan. Under session->lock. */

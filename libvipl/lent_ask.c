@@ -27,6 +27,10 @@
 /* The library asks again after this time, in ns, at the earliest. */
 #define ASK_AGAIN_NS   100000000u
 #define EAGER_AGAIN_NS 1000000u
+/* A program that sleeps asks after this number of sleeps, none of which is later than this time, in
+ * ns, after the one before: a loan for a connection without traffic is of no use. */
+#define WAITS_ENOUGH   16u
+#define WAITS_PAUSE_NS 20000000u
 /* A probe is sent this often at most, with this time, in ns, between two of them. */
 #define PROBES   3u
 #define PROBE_NS 20000000u
@@ -163,6 +167,10 @@ static void request_send(struct vipl__session *session, struct vipl__lent *lent,
         return;
     __atomic_store_n(&lent->pending_ns, vipl__now_ns() + ASK_AGAIN_NS, __ATOMIC_RELEASE);
     probe_keep(lent, reply->loan);
+    /* No thread polls now that would send it. */
+    if (reply->loan != NULL && __atomic_load_n(&lent->vi->asks.asked_asleep, __ATOMIC_RELAXED))
+        (void)send(session->ask_sock, reply->loan->probe.data, reply->loan->probe.len,
+                   MSG_DONTWAIT | MSG_NOSIGNAL);
     vipl__reply_free(reply);
 }
 
@@ -179,6 +187,7 @@ static void ask_send(struct vipl__vi *vi)
         ask.steady_ns = __atomic_load_n(&vi->asks.asked_ns, __ATOMIC_RELAXED);
         ask.vi = vi->index;
         ask.part = lent->number;
+        vipl__loan_asleep(lent->part, __atomic_load_n(&vi->asks.asked_asleep, __ATOMIC_RELAXED));
         /* The request may wait for other requests. If the VI ends meanwhile, its socket is closed,
          * and another file of the program may get the number of the socket. */
         session->ask_sock = fcntl(lent->sock, F_DUPFD_CLOEXEC, 0);
@@ -266,39 +275,77 @@ static bool slept(struct vipl__vi *vi)
     return sleeps != before;
 }
 
-/* Is it time to ask? Under asks->busy. */
-static bool ask_due(struct vipl__vi *vi, uint64_t now_ns)
+/* Could the VI get a loan now? Under asks->busy. */
+static bool may_ask(const struct vipl__vi *vi, uint64_t now_ns)
 {
     const struct vipl__lent *lent = vipl__lent_of(vi);
+    const struct vipl__lent *made = __atomic_load_n(&vi->asks.made, __ATOMIC_ACQUIRE);
+
+    return now_ns >= vi->asks.next_ns && !vipl__lent_waited(vi) &&
+           (lent == NULL || vipl__lent_state_of(lent) == VIPL__LENT_NONE) &&
+           !vipl__is_gone(vi->session) &&
+           (made == NULL || now_ns >= __atomic_load_n(&made->pending_ns, __ATOMIC_ACQUIRE));
+}
+
+/* Give the thread of the session's loans this request. Under asks->busy. */
+static void ask(struct vipl__vi *vi, bool asleep, uint64_t since_ns, uint64_t now_ns)
+{
     struct vipl__asks *asks = &vi->asks;
-    const struct vipl__lent *made = __atomic_load_n(&asks->made, __ATOMIC_ACQUIRE);
-    bool eager = vi->session->loans_eager;
+    struct vipl__vi *none = NULL;
+
+    asks->next_ns = now_ns + (vi->session->loans_eager ? EAGER_AGAIN_NS : ASK_AGAIN_NS);
+    __atomic_store_n(&asks->asked_ns, now_ns - since_ns, __ATOMIC_RELAXED);
+    __atomic_store_n(&asks->asked_asleep, asleep, __ATOMIC_RELAXED);
+    if (__atomic_compare_exchange_n(&vi->session->loans->asks, &none, vi, false, __ATOMIC_SEQ_CST,
+                                    __ATOMIC_SEQ_CST))
+        vipl__lent_work(vi->session->loans);
+}
+
+/* Has the program polled for long enough? Under asks->busy. */
+static bool polls_enough(struct vipl__vi *vi, uint64_t now_ns)
+{
+    struct vipl__asks *asks = &vi->asks;
 
     if (slept(vi) || now_ns - asks->polled_ns > PAUSE_NS)
         asks->steady_ns = now_ns;
     asks->polled_ns = now_ns;
-    if ((now_ns - asks->steady_ns < STEADY_NS && !eager) || now_ns < asks->next_ns ||
-        vipl__lent_waited(vi) || (lent != NULL && vipl__lent_state_of(lent) != VIPL__LENT_NONE) ||
-        vipl__is_gone(vi->session) ||
-        (made != NULL && now_ns < __atomic_load_n(&made->pending_ns, __ATOMIC_ACQUIRE)))
-        return false;
-    asks->next_ns = now_ns + (eager ? EAGER_AGAIN_NS : ASK_AGAIN_NS);
-    __atomic_store_n(&asks->asked_ns, now_ns - asks->steady_ns, __ATOMIC_RELAXED);
-    return true;
+    return now_ns - asks->steady_ns >= STEADY_NS || vi->session->loans_eager;
 }
 
 void vipl__lent_ask(struct vipl__vi *vi)
 {
     uint64_t now_ns = vipl__now_ns();
-    struct vipl__vi *none = NULL;
 
     if (__atomic_exchange_n(&vi->asks.busy, 1, __ATOMIC_ACQUIRE) != 0)
         return; /* another thread polls the same VI */
     beat(__atomic_load_n(&vi->asks.made, __ATOMIC_ACQUIRE), now_ns);
-    if (ask_due(vi, now_ns) &&
-        __atomic_compare_exchange_n(&vi->session->loans->asks, &none, vi, false, __ATOMIC_SEQ_CST,
-                                    __ATOMIC_SEQ_CST))
-        vipl__lent_work(vi->session->loans);
+    if (polls_enough(vi, now_ns) && may_ask(vi, now_ns))
+        ask(vi, false, vi->asks.steady_ns, now_ns);
+    __atomic_store_n(&vi->asks.busy, 0, __ATOMIC_RELEASE);
+}
+
+/* Does a thread sleep often for completions of this VI? Under asks->busy. */
+static bool waits_enough(struct vipl__vi *vi, uint64_t now_ns)
+{
+    struct vipl__asks *asks = &vi->asks;
+
+    if (now_ns - asks->wait_ns > WAITS_PAUSE_NS) {
+        asks->waits = 0;
+        asks->waits_ns = now_ns;
+    }
+    asks->wait_ns = now_ns;
+    asks->waits++;
+    return asks->waits >= WAITS_ENOUGH || vi->session->loans_eager;
+}
+
+void vipl__lent_ask_asleep(struct vipl__vi *vi)
+{
+    uint64_t now_ns = vipl__now_ns();
+
+    if (__atomic_exchange_n(&vi->asks.busy, 1, __ATOMIC_ACQUIRE) != 0)
+        return;
+    if (waits_enough(vi, now_ns) && may_ask(vi, now_ns))
+        ask(vi, true, vi->asks.waits_ns, now_ns);
     __atomic_store_n(&vi->asks.busy, 0, __ATOMIC_RELEASE);
 }
 
@@ -387,8 +434,9 @@ void vipl__lent_offer(struct vipl__vi *vi, const Vip__Lent *event)
     lent->out = 0;
     good = terms_get(lent, event);
     vipl__spin_unlock(&vi->session->post_lock);
+    __atomic_store_n(&lent->tells, event->tells != 0, __ATOMIC_RELAXED);
     if (!good) {
-        __atomic_store_n(&lent->state, VIPL__LENT_NONE, __ATOMIC_SEQ_CST);
+        vipl__lent_state_end(lent, VIPL__LENT_NONE);
         return;
     }
     __atomic_store_n(&vi->lent, lent, __ATOMIC_RELEASE);
@@ -407,7 +455,7 @@ void vipl__lent_away(struct vipl__vi *vi, struct vipl__lent_past *ret)
         return;
     if (vipl__lent_seize(lent)) {
         vipl__loan_end(lent->loan);
-        __atomic_store_n(&lent->state, VIPL__LENT_NONE, __ATOMIC_SEQ_CST);
+        vipl__lent_state_end(lent, VIPL__LENT_NONE);
     }
     words = &vipl__lent_head(lent)->loan;
     if (vip_load32(&words->lent) == vip_load32(&words->taken))

@@ -1,4 +1,4 @@
-/* Declarations that lent.c and lent_ask.c share. No other file includes this. */
+/* Declarations that lent.c, lent_ask.c and lent_rest.c share. No other file includes this. */
 #ifndef LIBVIPL_LENT_INTERNAL_H
 #define LIBVIPL_LENT_INTERNAL_H
 
@@ -6,6 +6,7 @@
 #include <semaphore.h>
 
 #include "libvipl/lent.h"
+#include "libvipl/sleep.h"
 
 /* What a session has for its loans. It is never freed. */
 struct vipl__loans {
@@ -41,12 +42,30 @@ static inline bool vipl__lent_change(struct vipl__lent *lent, enum vipl__lent_st
                                        __ATOMIC_SEQ_CST);
 }
 
+/* No poll runs the engine any more: the state becomes NONE or BACK. A thread that rests learns it. */
+static inline void vipl__lent_state_end(struct vipl__lent *lent, enum vipl__lent_state state)
+{
+    __atomic_store_n(&lent->state, state, __ATOMIC_SEQ_CST);
+    vipl__rest_wake(lent->vi->session);
+}
+
+/* When the engine of the loan must run; VIPL__NEVER: when a packet or a post comes. */
+static inline uint64_t vipl__lent_timer(const struct vipl__lent *lent)
+{
+    const struct vip_loan_part *part = __atomic_load_n(&lent->part, __ATOMIC_RELAXED);
+    uint64_t timer_ns = part == NULL ? 0 : __atomic_load_n(&part->owner.timer_ns, __ATOMIC_RELAXED);
+
+    return timer_ns == 0 ? VIPL__NEVER : timer_ns;
+}
+
 /* The thread of the session's loans has work. */
 static inline void vipl__lent_work(struct vipl__loans *loans)
 {
     (void)sem_post(&loans->work);
 }
 
+/* This thread was in a stay: wake another thread that rests, if it has something to do. */
+void vipl__lent_tell(const struct vipl__lent *lent);
 /* Make the object that runs the engine. False: no memory. */
 bool vipl__lent_runtime(struct vipl__lent *lent);
 /* Does a thread sleep, or wait by other means than polls, for completions of this VI? */

@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -126,6 +127,7 @@ static VIP_RETURN spin(struct vipl__session *session, struct vipl__sleeper *wait
     return rc;
 }
 
+/* Outcomes: as vipl__sleep, and VIP_NOT_DONE: the thread can rest. */
 static VIP_RETURN sleep_until(struct vipl__session *session, struct vipl__sleeper *wait,
                               uint64_t deadline_ns)
 {
@@ -144,6 +146,10 @@ static VIP_RETURN sleep_until(struct vipl__session *session, struct vipl__sleepe
         /* Load vipd's state before the attempt: if vipd dies later, another attempt must follow. */
         bool dead = vipl__is_dead(session);
 
+        if (wait->rest != NULL && wait->can_rest(wait)) {
+            rc = VIP_NOT_DONE;
+            break;
+        }
         rc = wait->attempt(wait);
         if (rc != VIP_NOT_DONE)
             break;
@@ -185,25 +191,45 @@ VIP_RETURN vipl__sleep(struct vipl__session *session, struct vipl__sleeper *wait
     if (timeout_ms == 0)
         return vipl__outcome(VIP_TIMEOUT, "nothing has completed and the time limit is 0");
     deadline_ns = vipl__deadline(timeout_ms);
-    do
-        rc = spin(session, wait, deadline_ns);
-    while (rc == VIP_NOT_DONE && session->loans_eager && !vipl__is_dead(session) &&
-           vipl__now_ns() < deadline_ns);
-    if (rc == VIP_NOT_DONE)
-        rc = sleep_until(session, wait, deadline_ns);
+    rc = spin(session, wait, deadline_ns);
+    while (rc == VIP_NOT_DONE) {
+        if (wait->rest != NULL)
+            rc = wait->rest(wait, deadline_ns);
+        if (rc == VIP_NOT_DONE)
+            rc = sleep_until(session, wait, deadline_ns);
+    }
     if (rc != VIP_TIMEOUT && sleepers_on(wait->waiters))
         futex_wake(wait->prod, INT_MAX);
     return rc;
 }
 
+void vipl__rest_wake(struct vipl__session *session)
+{
+    if (__atomic_load_n(&session->rest.vi, __ATOMIC_SEQ_CST) != NULL)
+        (void)eventfd_write(session->rest.fd, 1);
+}
+
+static void queues_wake(struct vipl__vi *vi)
+{
+    for (unsigned q = 0; q < 2; q++)
+        if (sleepers_on(vi->queue[q].waiters))
+            futex_wake(vi->queue[q].prod, INT_MAX);
+}
+
+void vipl__wake_vi(struct vipl__vi *vi)
+{
+    queues_wake(vi);
+    vipl__rest_wake(vi->session);
+}
+
 void vipl__wake_all(struct vipl__session *session)
 {
+    vipl__rest_wake(session);
     for (unsigned i = 0; i < VIP_VI_MAX; i++) {
         struct vipl__vi *vi = __atomic_load_n(&session->vi[i], __ATOMIC_ACQUIRE);
 
-        for (unsigned q = 0; vi != NULL && q < 2; q++)
-            if (sleepers_on(vi->queue[q].waiters))
-                futex_wake(vi->queue[q].prod, INT_MAX);
+        if (vi != NULL)
+            queues_wake(vi);
     }
     for (unsigned i = 0; i < VIP_CQ_MAX; i++) {
         struct vipl__cq *cq = __atomic_load_n(&session->cq[i], __ATOMIC_ACQUIRE);

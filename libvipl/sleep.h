@@ -16,6 +16,11 @@ struct vipl__sleeper {
     uint32_t *spin_ns;    /* atomic; how long to poll; adapts to the outcomes */
     /* Try to take an entry: a code other than VIP_NOT_DONE ends the wait with that code. */
     VIP_RETURN (*attempt)(struct vipl__sleeper *wait);
+    /* Sleep in another way than on prod, as long as that is possible. Outcomes: as vipl__sleep, and
+     * VIP_NOT_DONE: it is not possible (any more). May be NULL. */
+    VIP_RETURN (*rest)(struct vipl__sleeper *wait, uint64_t deadline_ns);
+    /* Has this become possible? Not NULL if `rest` is not. */
+    bool (*can_rest)(const struct vipl__sleeper *wait);
     /* Called after *waiters has changed; may be NULL. */
     void (*sleepers_changed)(struct vipl__sleeper *wait);
     void *object;    /* attempt and sleepers_changed use it */
@@ -55,7 +60,13 @@ static inline void vipl__polled(struct vipl__session *session, VIP_RETURN rc)
         vipl__polls_yield(session);
 }
 
-/* Wake all threads that sleep on a queue or CQ of this session. */
+/* Wake all threads that sleep on a queue or CQ of this session, and the one that rests. */
 void vipl__wake_all(struct vipl__session *session);
+
+/* Wake the threads that sleep on a queue of this VI, and the one that rests. */
+void vipl__wake_vi(struct vipl__vi *vi);
+
+/* Wake the thread that rests, if there is one. What it shall see was stored before a full barrier. */
+void vipl__rest_wake(struct vipl__session *session);
 
 #endif

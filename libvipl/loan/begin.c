@@ -129,6 +129,11 @@ bool vipl__loan_event(struct vipl__loan *loan, struct eng_event *ret)
     return got;
 }
 
+void vipl__loan_asleep(struct vip_loan_part *part, bool asleep)
+{
+    loan_words_asleep(&part->owner, asleep);
+}
+
 void vipl__loan_counts(struct vipl__loan *loan, struct vipl__loan_counts *ret)
 {
     vipl__loan_lock(loan);

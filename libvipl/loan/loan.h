@@ -115,6 +115,10 @@ bool vipl__loan_may_wait(const struct vipl__loan *loan, uint32_t posted);
  */
 void vipl__loan_end(struct vipl__loan *loan);
 
+/* Tell vipd that a thread sleeps until a packet or the timer of this part's loan comes, or that it is
+ * awake again: before the last poll, and after the first one. Any thread. */
+void vipl__loan_asleep(struct vip_loan_part *part, bool asleep);
+
 /*
  * vipl__loan_lock: keep stays out, and wait for the present one. vipl__loan_turn then returns
  * VIPL__LOAN_BUSY. vipl__loan_unlock: if a thread has posted meanwhile, one stay follows at the

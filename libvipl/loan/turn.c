@@ -256,7 +256,7 @@ static bool lock_release(struct vipl__loan *loan)
     uint32_t sends = loan->sends;
     bool out = loan->terms.number != 0;
 
-    vipl__spin_unlock_full(&loan->lock);
+    vipl__spin_unlock_full(&loan->lock); /* [rest STAY] */
     return out && vip_load32(&loan->terms.part->posted) != sends;
 }
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "libvipl/lent.h"
+#include "libvipl/lent_internal.h"
 #include "libvipl/session.h"
 #include "libvipl/vipl.h"
 #include "tests/unit/fake_vipd.h"
@@ -201,6 +201,215 @@ static void test_a_program_that_sleeps_does_not_ask(void **state)
     teardown(&rig);
 }
 
+/* ---- rest ------------------------------------------------------------------------------- */
+
+/* A VI on loan whose engine is this test: an attempt is done when `done` says so. */
+struct resting {
+    struct rig rig;
+    struct vipl__vi *vi;
+    struct vipl__lent *lent;
+    struct vipl__sleeper wait;
+    int peer;          /* connected to the VI's socket, and back */
+    unsigned attempts; /* atomic */
+    bool (*done)(struct resting *resting);
+    VIP_RETURN result; /* of the thread that rests */
+};
+
+static VIP_RETURN attempt(struct vipl__sleeper *wait)
+{
+    struct resting *resting = wait->object;
+
+    __atomic_add_fetch(&resting->attempts, 1, __ATOMIC_SEQ_CST);
+    return resting->done(resting) ? VIP_SUCCESS : VIP_NOT_DONE;
+}
+
+static void resting_begin(struct resting *resting, bool (*done)(struct resting *resting))
+{
+    int sock[2];
+
+    memset(resting, 0, sizeof(*resting));
+    setup(&resting->rig);
+    resting->vi = make_vi(&resting->rig, 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, sock), 0);
+    resting->lent = calloc(1, sizeof(*resting->lent));
+    resting->lent->vi = resting->vi;
+    resting->lent->sock = sock[0];
+    resting->peer = sock[1];
+    resting->lent->part = calloc(1, sizeof(*resting->lent->part));
+    resting->lent->tells = true;
+    resting->lent->state = VIPL__LENT_LIVE;
+    resting->vi->lent = resting->lent;
+    resting->wait = (struct vipl__sleeper){.attempt = attempt, .object = resting};
+    resting->done = done;
+}
+
+static void resting_end(struct resting *resting)
+{
+    assert_ptr_equal(resting->rig.session->rest.vi, NULL);
+    assert_int_equal(resting->lent->part->owner.asleep, 0);
+    resting->vi->lent = NULL;
+    close(resting->lent->sock);
+    close(resting->peer);
+    free(resting->lent->part);
+    free(resting->lent);
+    teardown(&resting->rig);
+}
+
+static void *rest(void *arg)
+{
+    struct resting *resting = arg;
+
+    resting->result = vipl__lent_rest(resting->vi, VIP_Q_RECV, &resting->wait, VIPL__NEVER);
+    return NULL;
+}
+
+/* Start a thread that rests, and wait until it has found nothing. */
+static pthread_t rest_begin(struct resting *resting)
+{
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, rest, resting), 0);
+    while (__atomic_load_n(&resting->attempts, __ATOMIC_SEQ_CST) == 0)
+        usleep(100);
+    assert_ptr_equal(__atomic_load_n(&resting->rig.session->rest.vi, __ATOMIC_SEQ_CST),
+                     resting->vi);
+    assert_int_equal(__atomic_load_n(&resting->lent->part->owner.asleep, __ATOMIC_SEQ_CST), 1);
+    return thread;
+}
+
+static bool when_a_packet_comes(struct resting *resting)
+{
+    char packet;
+
+    return recv(resting->lent->sock, &packet, sizeof(packet), MSG_DONTWAIT) == 1;
+}
+
+static void test_a_packet_wakes_a_thread_that_rests(void **state)
+{
+    struct resting resting;
+    pthread_t thread;
+
+    (void)state;
+    resting_begin(&resting, when_a_packet_comes);
+    thread = rest_begin(&resting);
+    assert_int_equal(send(resting.peer, "", 1, 0), 1);
+    pthread_join(thread, NULL);
+    assert_int_equal(resting.result, VIP_SUCCESS);
+    resting_end(&resting);
+}
+
+/* The timer of the engine, in the owner's words. */
+static bool when_the_timer_is_over(struct resting *resting)
+{
+    return vipl__now_ns() >= resting->lent->part->owner.timer_ns;
+}
+
+static void test_the_engines_timer_wakes_a_thread_that_rests(void **state)
+{
+    struct resting resting;
+
+    (void)state;
+    resting_begin(&resting, when_the_timer_is_over);
+    resting.lent->part->owner.timer_ns = vipl__now_ns() + 3000000;
+    (void)rest(&resting);
+    assert_int_equal(resting.result, VIP_SUCCESS);
+    resting_end(&resting);
+}
+
+static bool never(struct resting *resting)
+{
+    (void)resting;
+    return false;
+}
+
+static void test_a_rest_has_a_time_limit(void **state)
+{
+    struct resting resting;
+    uint64_t until_ns;
+
+    (void)state;
+    resting_begin(&resting, never);
+    until_ns = vipl__now_ns() + 3000000;
+    assert_int_equal(vipl__lent_rest(resting.vi, VIP_Q_SEND, &resting.wait, until_ns), VIP_TIMEOUT);
+    assert_true(vipl__now_ns() >= until_ns);
+    resting_end(&resting);
+}
+
+/* vipd has taken the loan back: the thread must sleep for vipd instead. */
+static void test_the_end_of_the_loan_ends_a_rest(void **state)
+{
+    struct resting resting;
+    pthread_t thread;
+
+    (void)state;
+    resting_begin(&resting, never);
+    thread = rest_begin(&resting);
+    vipl__lent_state_end(resting.lent, VIPL__LENT_NONE);
+    pthread_join(thread, NULL);
+    assert_int_equal(resting.result, VIP_NOT_DONE);
+    resting_end(&resting);
+}
+
+/* vipd of before this feature does not say when it has taken a loan back. */
+static void test_no_thread_rests_if_vipd_does_not_tell(void **state)
+{
+    struct resting resting;
+
+    (void)state;
+    resting_begin(&resting, never);
+    resting.lent->tells = false;
+    (void)rest(&resting);
+    assert_int_equal(resting.result, VIP_NOT_DONE);
+    assert_int_equal(resting.attempts, 0);
+    resting_end(&resting);
+}
+
+static bool when_the_other_one_came(struct resting *resting)
+{
+    return __atomic_load_n(&resting->lent->queue[VIP_Q_RECV].done, __ATOMIC_SEQ_CST) == 1;
+}
+
+/* One thread rests; a second one does not. What it completes wakes the first one. */
+static void test_one_thread_of_a_session_rests(void **state)
+{
+    struct resting resting;
+    pthread_t thread;
+
+    (void)state;
+    resting_begin(&resting, when_the_other_one_came);
+    thread = rest_begin(&resting);
+    assert_false(vipl__lent_can_rest(resting.vi));
+    assert_int_equal(vipl__lent_rest(resting.vi, VIP_Q_SEND, &resting.wait, VIPL__NEVER),
+                     VIP_NOT_DONE);
+    __atomic_store_n(&resting.lent->queue[VIP_Q_RECV].done, 1, __ATOMIC_SEQ_CST);
+    vipl__lent_tell(resting.lent);
+    pthread_join(thread, NULL);
+    assert_int_equal(resting.result, VIP_SUCCESS);
+    resting_end(&resting);
+}
+
+static bool when_there_is_an_earlier_timer(struct resting *resting)
+{
+    return __atomic_load_n(&resting->lent->part->owner.timer_ns, __ATOMIC_SEQ_CST) != 0;
+}
+
+/* A thread that posts leaves a timer for the packet that it has sent. */
+static void test_a_timer_of_another_thread_wakes_a_thread_that_rests(void **state)
+{
+    struct resting resting;
+    pthread_t thread;
+
+    (void)state;
+    resting_begin(&resting, when_there_is_an_earlier_timer);
+    thread = rest_begin(&resting);
+    __atomic_store_n(&resting.lent->part->owner.timer_ns, vipl__now_ns() + 3600000000000ull,
+                     __ATOMIC_SEQ_CST);
+    vipl__lent_tell(resting.lent);
+    pthread_join(thread, NULL);
+    assert_int_equal(resting.result, VIP_SUCCESS);
+    resting_end(&resting);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -208,6 +417,13 @@ int main(void)
         cmocka_unit_test(test_a_vi_that_ends_while_its_request_waits),
         cmocka_unit_test(test_a_vi_that_has_ended_takes_no_part),
         cmocka_unit_test(test_a_program_that_sleeps_does_not_ask),
+        cmocka_unit_test(test_a_packet_wakes_a_thread_that_rests),
+        cmocka_unit_test(test_the_engines_timer_wakes_a_thread_that_rests),
+        cmocka_unit_test(test_a_rest_has_a_time_limit),
+        cmocka_unit_test(test_the_end_of_the_loan_ends_a_rest),
+        cmocka_unit_test(test_no_thread_rests_if_vipd_does_not_tell),
+        cmocka_unit_test(test_one_thread_of_a_session_rests),
+        cmocka_unit_test(test_a_timer_of_another_thread_wakes_a_thread_that_rests),
     };
 
     return cmocka_run_group_tests_name("requests for loans", tests, NULL, NULL);
