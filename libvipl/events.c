@@ -162,7 +162,7 @@ static void on_lent(struct vipl__session *session, const Vip__Lent *event)
     pthread_mutex_unlock(&session->lock);
 }
 
-/* A thread that rests finds that its loan is over, and then waits for vipd. */
+/* A thread that rests looks which loan is over, and then waits for vipd. */
 static void on_lent_over(struct vipl__session *session)
 {
     vip_fence_sleep();
@@ -261,6 +261,19 @@ static void wake_refused(struct vipl__session *session)
         vipl__wake_all(session);
 }
 
+/*
+ * A thread may have looked for an offer just before it came, and may begin to sleep just after the
+ * wake-up: the offer does not change the futex word. So wake it again until it rests.
+ */
+#define WAKE_REST_MS 1
+static void wake_for_rest(struct vipl__session *session)
+{
+    struct pollfd look = {.fd = session->event_fd, .events = POLLIN};
+
+    while (vipl__lent_missed(session) && poll(&look, 1, WAKE_REST_MS) == 0)
+        vipl__wake_all(session);
+}
+
 /* Handle vipd's messages until the event socket ends. */
 static void read_all(struct vipl__session *session)
 {
@@ -270,6 +283,7 @@ static void read_all(struct vipl__session *session)
         int rc;
 
         wake_refused(session);
+        wake_for_rest(session);
         rc =
             vip_control_recv_without(session->event_fd, &vip__event__descriptor, 0, &message, &fds);
 

@@ -4,12 +4,16 @@
 
 #include <sched.h>
 #include <string.h>
+#include <sys/eventfd.h>
 
 #include "libvipl/call.h"
 #include "libvipl/callback.h"
 #include "libvipl/direct.h"
 #include "libvipl/slot.h"
 #include "libvipl/sq.h"
+
+/* Longest time, in ns, between two requests for the same VI, if its loans end by sleep. */
+#define AGAIN_MAX_NS 10000000000u
 
 /* ---- completions ------------------------------------------------------------------------- */
 
@@ -251,6 +255,10 @@ static bool begin(struct vipl__lent *lent, uint64_t now_ns)
 {
     struct vipl__loans *loans = lent->vi->session->loans;
 
+    /* The beginning may complete sends, and nobody would wake a thread that sleeps for vipd. A thread
+     * that falls asleep later waits for the end of BEGINS, and then looks. */
+    if (vipl__lent_waited(lent->vi))
+        return false;
     lent->terms.checkpoint = vipl__lent_head(lent)->loan.checkpoint;
     if (!take_sends(lent) || vipl__loan_begin(lent->loan, &lent->terms, now_ns) != 0)
         return false;
@@ -258,6 +266,8 @@ static bool begin(struct vipl__lent *lent, uint64_t now_ns)
     pthread_mutex_lock(&loans->regions);
     __atomic_store_n(&lent->state, VIPL__LENT_LIVE, __ATOMIC_SEQ_CST);
     pthread_mutex_unlock(&loans->regions);
+    vipl__loan_asleep(lent->part,
+                      __atomic_load_n(&lent->vi->session->rest.vi, __ATOMIC_RELAXED) == lent->vi);
     /* A thread that falls asleep publishes this, and then gives back live loans. So either it finds
      * this loan live, or this thread finds it asleep. */
     return !vipl__lent_waited(lent->vi) ||
@@ -292,8 +302,9 @@ static void turn(struct vipl__lent *lent, bool posted)
     uint64_t now_ns = vipl__now_ns();
 
     if (vipl__lent_state_of(lent) == VIPL__LENT_OFFERED) {
-        /* vipd opens the loan just after it has sent the terms. */
-        if (vip_load32_acquire(&vipl__lent_head(lent)->loan.lent) != lent->terms.number ||
+        /* An earlier version of vipd opens the loan just after it has sent the terms. */
+        if (vip_load32_acquire(&vipl__lent_head(lent)->loan.lent) !=
+                __atomic_load_n(&lent->offered, __ATOMIC_RELAXED) ||
             !vipl__lent_change(lent, VIPL__LENT_OFFERED, VIPL__LENT_BEGINS))
             return;
         if (!begin(lent, now_ns)) {
@@ -365,22 +376,59 @@ void vipl__lent_stop(struct vipl__vi *vi)
 {
     struct vipl__lent *lent = vipl__lent_of(vi);
 
-    __atomic_store_n(&vi->asks.host_len, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&vi->asks.host_len, 0, __ATOMIC_SEQ_CST);
     if (lent == NULL || !vipl__lent_seize(lent))
         return;
     vipl__loan_end(lent->loan);
     vipl__lent_state_end(lent, VIPL__LENT_NONE);
 }
 
+bool vipl__lent_rest_ready(struct vipl__session *session)
+{
+    struct vipl__rest *rest = &session->rest;
+
+    if (rest->fd < 0)
+        __atomic_store_n(&rest->fd, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), __ATOMIC_RELEASE);
+    return rest->fd >= 0;
+}
+
+bool vipl__lent_can_rest(const struct vipl__vi *vi)
+{
+    const struct vipl__lent *lent = vipl__lent_of(vi);
+    const struct vipl__rest *rest = &vi->session->rest;
+    enum vipl__lent_state state = lent == NULL ? VIPL__LENT_NONE : vipl__lent_state_of(lent);
+
+    /* The terms of an offer that is no more valid stay until a poll, or the next offer. */
+    return (state == VIPL__LENT_LIVE || (state == VIPL__LENT_OFFERED && !vipl__lent_revoked(lent) &&
+                                         vip_load32(&vipl__lent_head(lent)->loan.lent) ==
+                                             __atomic_load_n(&lent->offered, __ATOMIC_RELAXED))) &&
+           __atomic_load_n(&lent->tells, __ATOMIC_RELAXED) &&
+           __atomic_load_n(&rest->fd, __ATOMIC_RELAXED) >= 0 &&
+           __atomic_load_n(&rest->busy, __ATOMIC_RELAXED) == 0;
+}
+
 /* Does a thread wait for completions of this VI, which nobody brings it while the VI is on loan? The
- * offer of a loan wakes a thread that sleeps, so that it can rest. */
+ * offer of a loan wakes a thread that sleeps for this VI only, so that it can rest. */
 static bool must_end(const struct vipl__lent *lent)
 {
+    const struct vipl__vi *vi = lent->vi;
     enum vipl__lent_state state = vipl__lent_state_of(lent);
+    bool cqs = __atomic_load_n(&vi->queue[0].cq, __ATOMIC_RELAXED) != NULL ||
+               __atomic_load_n(&vi->queue[1].cq, __ATOMIC_RELAXED) != NULL;
 
     return state != VIPL__LENT_NONE &&
-           !(state == VIPL__LENT_OFFERED && __atomic_load_n(&lent->tells, __ATOMIC_RELAXED)) &&
-           vipl__lent_waited(lent->vi);
+           !(state == VIPL__LENT_OFFERED && !cqs && vipl__lent_can_rest(vi)) &&
+           vipl__lent_waited(vi);
+}
+
+/* A thread that sleeps in another way has ended a loan: the next request comes later, so that the
+ * connection does not move again and again. */
+static void again_later(struct vipl__asks *asks)
+{
+    uint64_t again_ns = 2 * __atomic_load_n(&asks->again_ns, __ATOMIC_RELAXED);
+
+    __atomic_store_n(&asks->again_ns, again_ns < AGAIN_MAX_NS ? again_ns : AGAIN_MAX_NS,
+                     __ATOMIC_RELAXED);
 }
 
 bool vipl__lent_back(struct vipl__session *session, bool all)
@@ -393,6 +441,8 @@ bool vipl__lent_back(struct vipl__session *session, bool all)
 
         if (lent == NULL || !(all || must_end(lent)) || !vipl__lent_seize(lent))
             continue;
+        if (!all)
+            again_later(&lent->vi->asks);
         give_back(lent);
         any = true;
     }
@@ -425,4 +475,6 @@ void vipl__lent_unlock(struct vipl__loans *loans)
         if (loans->locked[i] != NULL)
             vipl__loan_unlock(loans->locked[i]);
     pthread_mutex_unlock(&loans->regions);
+    /* A thread that rests may have found the loan locked, or a stay of this thread has served it. */
+    vipl__rest_wake(loans->session);
 }

@@ -43,7 +43,8 @@ enum vipl__lent_state {
 struct vipl__lent {
     struct vipl__vi *vi;
     uint32_t state;      /* atomic; enum vipl__lent_state */
-    bool tells;          /* vipd says when it has taken the loan back; atomic */
+    uint32_t offered;    /* number of the last loan that vipd has offered; 0: none; atomic */
+    bool tells;          /* vipd says when it has taken this loan back; atomic */
     uint32_t out;        /* sends go into the table; under post_lock */
     uint32_t op_base;    /* of a send: operation number minus number as `posted` counts */
     uint32_t prod;       /* vipd's word `prod` of the send queue when the last loan began; atomic */
@@ -56,7 +57,7 @@ struct vipl__lent {
     struct vipl__loan_terms terms; /* written before `state` becomes OFFERED */
     int sock;                      /* -1: none */
     uint64_t pending_ns;           /* until then vipd may still lend, by the last request; atomic */
-    /* vipd's probe; the thread that polls sends it. */
+    /* vipd's probe; the thread that polls sends it. If none polls, the session's thread does. */
     uint16_t probe_len; /* bytes; 0: none; atomic */
     unsigned probes;    /* how often it may still be sent */
     uint64_t probe_next_ns;
@@ -113,9 +114,9 @@ static inline bool vipl__lent_taken(const struct vipl__lent *lent)
 {
     const struct vip_loan_vipd *words =
         &vip_vipd_vi((void *)lent->vi->session->vipd, lent->vi->index)->loan;
+    uint32_t number = __atomic_load_n(&lent->offered, __ATOMIC_RELAXED);
 
-    return vip_load32_acquire(&words->taken) == lent->terms.number ||
-           vip_load32(&words->lent) != lent->terms.number;
+    return vip_load32_acquire(&words->taken) == number || vip_load32(&words->lent) != number;
 }
 
 /* Do sends of this VI go into its table of sends? Under post_lock. */
@@ -184,8 +185,13 @@ void vipl__lent_ask(struct vipl__vi *vi);
  * pause. Holds no lock. */
 static inline void vipl__lent_idle(struct vipl__vi *vi)
 {
-    if (__builtin_expect(__atomic_load_n(&vi->asks.host_len, __ATOMIC_RELAXED) != 0, 0) &&
-        (++vi->asks.polls & (VIPL__LENT_POLLS - 1)) == 0)
+    uint32_t polls;
+
+    if (__builtin_expect(__atomic_load_n(&vi->asks.host_len, __ATOMIC_RELAXED) == 0, 1))
+        return;
+    polls = __atomic_load_n(&vi->asks.polls, __ATOMIC_RELAXED) + 1;
+    __atomic_store_n(&vi->asks.polls, polls, __ATOMIC_RELAXED);
+    if ((polls & (VIPL__LENT_POLLS - 1)) == 0)
         vipl__lent_ask(vi);
 }
 
@@ -195,6 +201,13 @@ void vipl__lent_ask_asleep(struct vipl__vi *vi);
 
 /* Is the VI on loan, or offered, so that a thread can rest (lent_rest.c)? No other thread rests. */
 bool vipl__lent_can_rest(const struct vipl__vi *vi);
+
+/* Does a thread of the session sleep for vipd that could rest? */
+bool vipl__lent_missed(struct vipl__session *session);
+
+/* Make what a thread of the session needs to rest. False: no file descriptor is free. Under
+ * session->lock. */
+bool vipl__lent_rest_ready(struct vipl__session *session);
 
 struct vipl__sleeper;
 
@@ -212,8 +225,8 @@ void vipl__lent_offer(struct vipl__vi *vi, const Vip__Lent *event);
 
 /*
  * Give loans back: those of VIs for whose completions a thread waits in another way than by polls
- * (the caller has published that it sleeps), or `all`. Does not wait for vipd. Returns whether
- * there was one.
+ * or at rest (the caller has published that it sleeps), or `all`. An offer stays if a thread that
+ * sleeps can rest. Does not wait for vipd. Returns whether there was one.
  */
 bool vipl__lent_back(struct vipl__session *session, bool all);
 

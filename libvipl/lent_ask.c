@@ -73,6 +73,7 @@ static struct vipl__loans *loans_of(struct vipl__session *session)
         if (loans == NULL)
             return NULL;
         pthread_mutex_init(&loans->regions, NULL);
+        loans->session = session;
         __atomic_store_n(&session->loans, loans, __ATOMIC_RELEASE);
     }
     if (session->loans_fd < 0 && !parts_make(session)) {
@@ -95,8 +96,8 @@ static bool part_take(struct vipl__loans *loans, struct vipl__lent *lent)
     for (unsigned i = 0; i < VIP_LOANS_MAX && lent->part == NULL; i++)
         if (loans->of[i] == NULL) {
             part_begin(&loans->parts[i]);
-            loans->of[i] = lent;
             lent->number = i;
+            __atomic_store_n(&loans->of[i], lent, __ATOMIC_RELEASE);
             __atomic_store_n(&lent->part, &loans->parts[i], __ATOMIC_RELEASE);
         }
     return lent->part != NULL;
@@ -110,7 +111,9 @@ static bool sock_ready(struct vipl__lent *lent)
 
     if (lent->sock < 0)
         lent->sock = vipl__lent_sock(lent->vi->session->address);
-    return lent->sock >= 0 && vipl__lent_sock_connect(lent->sock, asks->host, asks->host_len);
+    return lent->sock >= 0 &&
+           vipl__lent_sock_connect(lent->sock, asks->host,
+                                   __atomic_load_n(&asks->host_len, __ATOMIC_RELAXED));
 }
 
 /* Make what a loan of this VI needs. NULL: it cannot have one. Under session->lock. */
@@ -120,7 +123,8 @@ static struct vipl__lent *prepare(struct vipl__vi *vi)
     struct vipl__loans *loans = loans_of(session);
     struct vipl__lent *lent = vi->asks.made;
 
-    if (loans == NULL || !session->direct || session->watched || vi->asks.host_len == 0)
+    if (loans == NULL || !session->direct || session->watched ||
+        __atomic_load_n(&vi->asks.host_len, __ATOMIC_RELAXED) == 0)
         return NULL;
     if (lent == NULL) {
         lent = calloc(1, sizeof(*lent));
@@ -132,7 +136,7 @@ static struct vipl__lent *prepare(struct vipl__vi *vi)
     }
     if (vipl__lent_state_of(lent) != VIPL__LENT_NONE || !part_take(loans, lent))
         return NULL;
-    return sock_ready(lent) && vipl__lent_runtime(lent) &&
+    return sock_ready(lent) && vipl__lent_runtime(lent) && vipl__lent_rest_ready(session) &&
                    vipl__cq_list_add(vi->queue[VIP_Q_SEND].cq, vi, VIPL__CQ_LOAN + VIP_Q_SEND) &&
                    vipl__cq_list_add(vi->queue[VIP_Q_RECV].cq, vi, VIPL__CQ_LOAN + VIP_Q_RECV)
                ? lent
@@ -141,21 +145,21 @@ static struct vipl__lent *prepare(struct vipl__vi *vi)
 
 /* ---- the thread ------------------------------------------------------------------------- */
 
-/* Keep vipd's probe, which vipl__lent_ask sends. */
-static void probe_keep(struct vipl__lent *lent, const Vip__LoanReply *reply)
+/* Keep vipd's probe, which vipl__lent_ask sends; not at once if it was `sent` now. */
+static void probe_keep(struct vipl__lent *lent, const Vip__LoanReply *reply, bool sent)
 {
     if (reply == NULL || reply->probe.len > sizeof(lent->probe))
         return;
     if (reply->probe.len > 0)
         memcpy(lent->probe, reply->probe.data, reply->probe.len);
-    lent->probe_next_ns = 0;
+    lent->probe_next_ns = sent ? vipl__now_ns() + PROBE_NS : 0;
     lent->probes = PROBES;
     __atomic_store_n(&lent->probe_len, (uint16_t)reply->probe.len, __ATOMIC_RELEASE);
 }
 
 /* Send the request. It always has the file of the parts: a next vipd does not have it yet. */
 static void request_send(struct vipl__session *session, struct vipl__lent *lent,
-                         Vip__LoanRequest *ask)
+                         Vip__LoanRequest *ask, bool asleep)
 {
     Vip__Request request = VIP__REQUEST__INIT;
     int fds[2] = {session->ask_sock, session->loans_fd};
@@ -166,17 +170,18 @@ static void request_send(struct vipl__session *session, struct vipl__lent *lent,
     if (vipl__call(session, "asking for a loan", &request, fds, 2, &reply) != VIP_SUCCESS)
         return;
     __atomic_store_n(&lent->pending_ns, vipl__now_ns() + ASK_AGAIN_NS, __ATOMIC_RELEASE);
-    probe_keep(lent, reply->loan);
-    /* No thread polls now that would send it. */
-    if (reply->loan != NULL && __atomic_load_n(&lent->vi->asks.asked_asleep, __ATOMIC_RELAXED))
+    /* If the program sleeps, no thread polls that would send the probe. */
+    if (asleep && reply->loan != NULL && reply->loan->probe.len > 0)
         (void)send(session->ask_sock, reply->loan->probe.data, reply->loan->probe.len,
                    MSG_DONTWAIT | MSG_NOSIGNAL);
+    probe_keep(lent, reply->loan, asleep);
     vipl__reply_free(reply);
 }
 
 static void ask_send(struct vipl__vi *vi)
 {
     struct vipl__session *session = vi->session;
+    bool asleep = __atomic_load_n(&vi->asks.asked_asleep, __ATOMIC_RELAXED);
     Vip__LoanRequest ask = VIP__LOAN_REQUEST__INIT;
     struct vipl__lent *lent;
 
@@ -187,14 +192,14 @@ static void ask_send(struct vipl__vi *vi)
         ask.steady_ns = __atomic_load_n(&vi->asks.asked_ns, __ATOMIC_RELAXED);
         ask.vi = vi->index;
         ask.part = lent->number;
-        vipl__loan_asleep(lent->part, __atomic_load_n(&vi->asks.asked_asleep, __ATOMIC_RELAXED));
+        vipl__loan_asleep(lent->part, asleep);
         /* The request may wait for other requests. If the VI ends meanwhile, its socket is closed,
          * and another file of the program may get the number of the socket. */
         session->ask_sock = fcntl(lent->sock, F_DUPFD_CLOEXEC, 0);
     }
     pthread_mutex_unlock(&session->lock);
     if (session->ask_sock >= 0)
-        request_send(session, lent, &ask);
+        request_send(session, lent, &ask, asleep);
     vipl__fd_close(&session->ask_sock);
 }
 
@@ -293,7 +298,9 @@ static void ask(struct vipl__vi *vi, bool asleep, uint64_t since_ns, uint64_t no
     struct vipl__asks *asks = &vi->asks;
     struct vipl__vi *none = NULL;
 
-    asks->next_ns = now_ns + (vi->session->loans_eager ? EAGER_AGAIN_NS : ASK_AGAIN_NS);
+    asks->next_ns =
+        now_ns + (vi->session->loans_eager ? EAGER_AGAIN_NS
+                                           : __atomic_load_n(&asks->again_ns, __ATOMIC_RELAXED));
     __atomic_store_n(&asks->asked_ns, now_ns - since_ns, __ATOMIC_RELAXED);
     __atomic_store_n(&asks->asked_asleep, asleep, __ATOMIC_RELAXED);
     if (__atomic_compare_exchange_n(&vi->session->loans->asks, &none, vi, false, __ATOMIC_SEQ_CST,
@@ -338,14 +345,27 @@ static bool waits_enough(struct vipl__vi *vi, uint64_t now_ns)
     return asks->waits >= WAITS_ENOUGH || vi->session->loans_eager;
 }
 
+/* Could a thread rest, if the VI were on loan? An earlier version of vipd does not tell it when the
+ * loan is over; this is known after the first loan. Under asks->busy. */
+static bool may_rest(const struct vipl__vi *vi)
+{
+    const struct vipl__lent *lent = vipl__lent_of(vi);
+
+    return __atomic_load_n(&vi->session->rest.busy, __ATOMIC_RELAXED) == 0 &&
+           (lent == NULL || __atomic_load_n(&lent->tells, __ATOMIC_RELAXED));
+}
+
 void vipl__lent_ask_asleep(struct vipl__vi *vi)
 {
     uint64_t now_ns = vipl__now_ns();
 
     if (__atomic_exchange_n(&vi->asks.busy, 1, __ATOMIC_ACQUIRE) != 0)
         return;
-    if (waits_enough(vi, now_ns) && may_ask(vi, now_ns))
+    if (waits_enough(vi, now_ns) && may_rest(vi) && may_ask(vi, now_ns)) {
         ask(vi, true, vi->asks.waits_ns, now_ns);
+        vi->asks.waits = 0; /* what was before counts for one request */
+        vi->asks.waits_ns = now_ns;
+    }
     __atomic_store_n(&vi->asks.busy, 0, __ATOMIC_RELEASE);
 }
 
@@ -363,8 +383,14 @@ void vipl__lent_connected(struct vipl__vi *vi, const uint8_t *host, size_t host_
         host_len = 0;
     if (host_len > 0)
         memcpy(vi->asks.host, host, host_len);
+    /* An offer for the connection before this one may have come late. */
+    if (lent != NULL && vipl__lent_seize(lent)) {
+        vipl__loan_end(lent->loan);
+        vipl__lent_state_end(lent, VIPL__LENT_NONE);
+    }
     if (lent != NULL)
         __atomic_store_n(&lent->breaks, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&vi->asks.again_ns, ASK_AGAIN_NS, __ATOMIC_RELAXED);
     if (lent != NULL && lent->part != NULL)
         part_begin(lent->part);
     __atomic_store_n(&vi->asks.host_len, (uint8_t)host_len, __ATOMIC_RELEASE);
@@ -424,7 +450,8 @@ void vipl__lent_offer(struct vipl__vi *vi, const Vip__Lent *event)
     bool good;
 
     /* The loan before this one is over, even if no poll has noticed it yet. */
-    if (lent == NULL || lent->part == NULL || vipl__lent_state_of(lent) == VIPL__LENT_BACK)
+    if (lent == NULL || lent->part == NULL || vipl__lent_state_of(lent) == VIPL__LENT_BACK ||
+        __atomic_load_n(&vi->asks.host_len, __ATOMIC_RELAXED) == 0)
         return;
     if (vipl__lent_seize(lent))
         vipl__loan_end(lent->loan);
@@ -433,14 +460,18 @@ void vipl__lent_offer(struct vipl__vi *vi, const Vip__Lent *event)
     vipl__spin_lock(&vi->session->post_lock);
     lent->out = 0;
     good = terms_get(lent, event);
-    vipl__spin_unlock(&vi->session->post_lock);
+    __atomic_store_n(&lent->offered, event->number, __ATOMIC_RELAXED);
     __atomic_store_n(&lent->tells, event->tells != 0, __ATOMIC_RELAXED);
+    vipl__spin_unlock(&vi->session->post_lock);
     if (!good) {
         vipl__lent_state_end(lent, VIPL__LENT_NONE);
         return;
     }
     __atomic_store_n(&vi->lent, lent, __ATOMIC_RELEASE);
     __atomic_store_n(&lent->state, VIPL__LENT_OFFERED, __ATOMIC_SEQ_CST);
+    /* A call that ends the connection at the same time may not have found the offer. */
+    if (__atomic_load_n(&vi->asks.host_len, __ATOMIC_SEQ_CST) == 0)
+        vipl__lent_stop(vi);
 }
 
 /* ---- the next vipd ---------------------------------------------------------------------- */
@@ -499,7 +530,7 @@ void vipl__lent_reset(struct vipl__vi *vi)
     if (lent->part != NULL)
         __atomic_store_n(&vi->session->loans->of[lent->number], NULL, __ATOMIC_RELEASE);
     lent->part = NULL;
-    lent->pending_ns = 0;
+    __atomic_store_n(&lent->pending_ns, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&vi->asks.busy, 0, __ATOMIC_RELEASE);
     for (unsigned q = 0; q < 2; q++) {
         __atomic_store_n(&lent->queue[q].done, 0, __ATOMIC_RELAXED);

@@ -10,6 +10,7 @@
 
 /* What a session has for its loans. It is never freed. */
 struct vipl__loans {
+    struct vipl__session *session;
     struct vip_loan_part *parts;
     /* The VI that has each part (proto/loan.h); NULL: the part is free. Atomic; written under
      * session->lock. */
@@ -62,6 +63,13 @@ static inline uint64_t vipl__lent_timer(const struct vipl__lent *lent)
 static inline void vipl__lent_work(struct vipl__loans *loans)
 {
     (void)sem_post(&loans->work);
+}
+
+/* Has vipd ended the loan with these terms? */
+static inline bool vipl__lent_revoked(const struct vipl__lent *lent)
+{
+    return (int32_t)(vip_load32_acquire(&vipl__lent_head(lent)->loan.revoked) -
+                     __atomic_load_n(&lent->offered, __ATOMIC_RELAXED)) >= 0;
 }
 
 /* This thread was in a stay: wake another thread that rests, if it has something to do. */

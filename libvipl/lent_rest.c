@@ -9,23 +9,36 @@
  * threads sleep for vipd, as without loans.
  */
 #include <poll.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <time.h>
 
 #include "libvipl/error.h"
 #include "libvipl/lent_internal.h"
 
-bool vipl__lent_can_rest(const struct vipl__vi *vi)
+/* Does a thread sleep for completions of this VI, and for vipd to wake it? */
+static bool sleeps(const struct vipl__vi *vi)
 {
-    const struct vipl__lent *lent = vipl__lent_of(vi);
-    enum vipl__lent_state state = lent == NULL ? VIPL__LENT_NONE : vipl__lent_state_of(lent);
+    uint32_t waiters = __atomic_load_n(vi->queue[VIP_Q_SEND].waiters, __ATOMIC_SEQ_CST) |
+                       __atomic_load_n(vi->queue[VIP_Q_RECV].waiters, __ATOMIC_SEQ_CST);
 
-    return (state == VIPL__LENT_LIVE || state == VIPL__LENT_OFFERED) &&
-           __atomic_load_n(&lent->tells, __ATOMIC_RELAXED) &&
-           __atomic_load_n(&vi->session->rest.busy, __ATOMIC_RELAXED) == 0;
+    return (waiters & ~VIP_APP_WAITERS_NOTIFY) != 0;
 }
 
-/* False: another thread rests, or there is no descriptor for an eventfd. */
+bool vipl__lent_missed(struct vipl__session *session)
+{
+    struct vipl__loans *loans = __atomic_load_n(&session->loans, __ATOMIC_ACQUIRE);
+
+    for (unsigned i = 0; loans != NULL && i < VIP_LOANS_MAX; i++) {
+        const struct vipl__lent *lent = __atomic_load_n(&loans->of[i], __ATOMIC_ACQUIRE);
+
+        if (lent != NULL && vipl__lent_can_rest(lent->vi) && sleeps(lent->vi))
+            return true;
+    }
+    return false;
+}
+
+/* False: another thread rests. */
 static bool begin(struct vipl__vi *vi, enum vip_queue which)
 {
     struct vipl__session *session = vi->session;
@@ -34,12 +47,6 @@ static bool begin(struct vipl__vi *vi, enum vip_queue which)
 
     if (__atomic_exchange_n(&rest->busy, 1, __ATOMIC_ACQUIRE) != 0)
         return false;
-    if (rest->fd < 0)
-        rest->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (rest->fd < 0) {
-        __atomic_store_n(&rest->busy, 0, __ATOMIC_RELEASE);
-        return false;
-    }
     __atomic_store_n(&rest->queue, (unsigned)which, __ATOMIC_RELAXED);
     __atomic_store_n(&rest->thread, (uint64_t)pthread_self(), __ATOMIC_RELAXED);
     __atomic_store_n(&rest->timer_ns, VIPL__NEVER, __ATOMIC_RELAXED);
@@ -87,18 +94,23 @@ static VIP_RETURN nap(struct vipl__lent *lent, struct vipl__sleeper *wait, uint6
     __atomic_store_n(&rest->done, __atomic_load_n(&of->done, __ATOMIC_ACQUIRE), __ATOMIC_RELAXED);
     vip_fence_sleep(); /* [rest LOOK] */
     rc = wait->attempt(wait);
-    if (rc != VIP_NOT_DONE || vipl__is_dead(session) ||
-        vipl__lent_state_of(lent) != VIPL__LENT_LIVE)
+    if (rc != VIP_NOT_DONE || vipl__is_dead(session))
         return rc;
-    timer_ns = vipl__lent_timer(lent);
-    __atomic_store_n(&rest->timer_ns, timer_ns, __ATOMIC_RELAXED);
-    vip_fence_sleep();
     now_ns = vipl__now_ns();
     if (deadline_ns != VIPL__NEVER && now_ns >= deadline_ns)
         return vipl__outcome(VIP_TIMEOUT, "nothing completed within the time limit");
+    if (vipl__lent_state_of(lent) != VIPL__LENT_LIVE)
+        return VIP_NOT_DONE;
+    timer_ns = vipl__lent_timer(lent);
+    __atomic_store_n(&rest->timer_ns, timer_ns, __ATOMIC_RELAXED);
+    vip_fence_sleep();
     *again = true;
-    if (vipl__lent_timer(lent) >= timer_ns && timer_ns > now_ns)
-        sleep_until(session, lent->sock, timer_ns < deadline_ns ? timer_ns : deadline_ns, now_ns);
+    /* Another thread may have the lock of the loan, so that the attempt has not looked. */
+    if (vipl__lent_revoked(lent))
+        sched_yield();
+    else if (vipl__lent_timer(lent) >= timer_ns && timer_ns > now_ns)
+        sleep_until(session, __atomic_load_n(&lent->sock, __ATOMIC_RELAXED),
+                    timer_ns < deadline_ns ? timer_ns : deadline_ns, now_ns);
     return VIP_NOT_DONE;
 }
 
@@ -120,7 +132,8 @@ VIP_RETURN vipl__lent_rest(struct vipl__vi *vi, enum vip_queue which, struct vip
     do
         rc = nap(lent, wait, deadline_ns, &again);
     while (again);
-    vipl__loan_asleep(part, false);
+    if (__atomic_load_n(&lent->part, __ATOMIC_ACQUIRE) == part)
+        vipl__loan_asleep(part, false);
     end(vi->session);
     return rc;
 }

@@ -10,6 +10,16 @@
  * wmem_max allow. From the receive buffer follows how many bytes the peer may have under way. */
 #define BUFFER_BYTES (1 << 20)
 
+/* Wish for a larger buffer; the kernel doubles the number. */
+static void buffer_raise(int sock, int option)
+{
+    int now = 0, wanted = BUFFER_BYTES;
+    socklen_t len = sizeof(now);
+
+    if (getsockopt(sock, SOL_SOCKET, option, &now, &len) == 0 && now < 2 * BUFFER_BYTES)
+        (void)setsockopt(sock, SOL_SOCKET, option, &wanted, sizeof(wanted));
+}
+
 /*
  * All options are wishes: without them, a loan is only slower. Fragments are forbidden, as for
  * vipd's socket: one lost fragment loses the whole packet, and any host can forge a message about
@@ -17,10 +27,10 @@
  */
 static void options_set(int sock)
 {
-    int buffer = BUFFER_BYTES, discover = IP_PMTUDISC_PROBE, join = 1;
+    int discover = IP_PMTUDISC_PROBE, join = 1;
 
-    (void)setsockopt(sock, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof(buffer));
-    (void)setsockopt(sock, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof(buffer));
+    buffer_raise(sock, SO_RCVBUF);
+    buffer_raise(sock, SO_SNDBUF);
     (void)setsockopt(sock, IPPROTO_IP, IP_MTU_DISCOVER, &discover, sizeof(discover));
     (void)setsockopt(sock, SOL_UDP, UDP_GRO, &join, sizeof(join));
 }

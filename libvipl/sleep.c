@@ -146,7 +146,9 @@ static VIP_RETURN sleep_until(struct vipl__session *session, struct vipl__sleepe
         /* Load vipd's state before the attempt: if vipd dies later, another attempt must follow. */
         bool dead = vipl__is_dead(session);
 
-        if (wait->rest != NULL && wait->can_rest(wait)) {
+        bool late = deadline_ns != VIPL__NEVER && vipl__now_ns() >= deadline_ns;
+
+        if (!dead && !late && wait->rest != NULL && wait->can_rest(wait)) {
             rc = VIP_NOT_DONE;
             break;
         }
@@ -158,7 +160,7 @@ static VIP_RETURN sleep_until(struct vipl__session *session, struct vipl__sleepe
                             "vipd has ended this session, and nothing is left that could complete");
             break;
         }
-        if (deadline_ns != VIPL__NEVER && vipl__now_ns() >= deadline_ns) {
+        if (late) {
             rc = vipl__outcome(VIP_TIMEOUT, "nothing completed within the time limit");
             break;
         }

@@ -31,9 +31,9 @@ struct vip_loan_owner {
     uint64_t timer_ns; /* time of the owner's next timer; 0: nothing is under way or owed */
     uint32_t number;   /* number of the loan to which timer and checkpoint belong */
     struct vip_loan_checkpoint checkpoint; /* as the last stay left it */
-    uint32_t
-        asleep; /* not 0: the owner sleeps until a packet or its timer comes; it sets this before
-                        its last stay, and clears it after its next one */
+    /* Not 0: the owner sleeps until a packet or its timer comes; it sets this before its last stay,
+     * and clears it after its next one. Before a loan: a thread sleeps that wants it. */
+    uint32_t asleep;
     uint32_t reserved;
 };
 _Static_assert(offsetof(struct vip_loan_owner, timer_ns) == 8, "ABI");

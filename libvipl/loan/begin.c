@@ -88,7 +88,8 @@ int vipl__loan_begin(struct vipl__loan *loan, const struct vipl__loan_terms *ter
     if (loan->terms.engine.held_packets_max > VIPL__LOAN_HELD - 1)
         loan->terms.engine.held_packets_max = VIPL__LOAN_HELD - 1; /* one slot is always free */
     loan_owner_init(&loan->owner, &loan->terms.part->owner, loan->terms.vipd);
-    loan->sends = loan->may_wait = terms->checkpoint.completed;
+    loan->sends = terms->checkpoint.completed;
+    __atomic_store_n(&loan->may_wait, loan->sends, __ATOMIC_RELAXED);
     loan->receives = terms->receive;
     loan->received = terms->checkpoint.received;
     loan->now_ns = now_ns;

@@ -66,7 +66,11 @@ static int transmit(int sock, struct iovec *iov, unsigned iovs, uint16_t segment
         cmsg->cmsg_len = CMSG_LEN(sizeof(segment));
         memcpy(CMSG_DATA(cmsg), &segment, sizeof(segment));
     }
-    return sendmsg(sock, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 ? 0 : errno;
+    for (unsigned tries = 0; sendmsg(sock, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0; tries++)
+        /* The socket reports once that an earlier packet found no socket at the peer. */
+        if (errno != ECONNREFUSED || tries > 0)
+            return errno;
+    return 0;
 }
 
 /* Send the packets one by one. Returns how many the socket has not taken. */

@@ -167,6 +167,7 @@ struct end {
     enum place place;
     bool inside;            /* between loan_enter and loan_leave */
     uint64_t came_ns;       /* last loan_enter */
+    uint64_t slept_ns;      /* when it slept last; 0: never */
     uint64_t asleep_ns;     /* since then the owner sleeps until a packet comes; 0: it is awake */
     uint64_t left_timer_ns; /* of the last stay; 0: none */
     uint64_t queue_ns;      /* since then data waits at the socket; 0: none */

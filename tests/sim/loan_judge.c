@@ -302,6 +302,9 @@ void judge_now(struct end *end)
     if (end->queue_ns && now_ns > since_ns + 2 * LOAN_PATIENCE_MAX_NS + SLACK_NS)
         loan_fail(world, "end %u: data waits for an owner that does not come", end->index);
     since_ns = end->left_timer_ns > end->excused_ns ? end->left_timer_ns : end->excused_ns;
+    /* vipd may have found the owner asleep, and looks again that late. */
+    if (end->slept_ns && since_ns < end->slept_ns + 2 * LOAN_PATIENCE_MAX_NS)
+        since_ns = end->slept_ns + 2 * LOAN_PATIENCE_MAX_NS;
     if (end->left_timer_ns && end->program.number == end->own.lent && !end->inside &&
         now_ns > since_ns + 2 * loan_patience_ns(end->vipd.loan) + SLACK_NS)
         loan_fail(world, "end %u: the timer of an owner that does not come is over", end->index);

@@ -225,6 +225,7 @@ static void sleep_on_loan(struct end *end)
             call(end);
     }
     end->asleep_ns = 0;
+    end->slept_ns = world->now_ns;
     call(end);
     loan_words_asleep(&end->words, false);
 }

@@ -203,6 +203,9 @@ static void test_a_program_that_sleeps_does_not_ask(void **state)
 
 /* ---- rest ------------------------------------------------------------------------------- */
 
+/* More attempts than a thread makes that sleeps. */
+#define FEW 20u
+
 /* A VI on loan whose engine is this test: an attempt is done when `done` says so. */
 struct resting {
     struct rig rig;
@@ -237,7 +240,9 @@ static void resting_begin(struct resting *resting, bool (*done)(struct resting *
     resting->peer = sock[1];
     resting->lent->part = calloc(1, sizeof(*resting->lent->part));
     resting->lent->tells = true;
+    resting->lent->offered = 1;
     resting->lent->state = VIPL__LENT_LIVE;
+    assert_true(vipl__lent_rest_ready(resting->rig.session));
     resting->vi->lent = resting->lent;
     resting->wait = (struct vipl__sleeper){.attempt = attempt, .object = resting};
     resting->done = done;
@@ -313,6 +318,7 @@ static void test_the_engines_timer_wakes_a_thread_that_rests(void **state)
     resting.lent->part->owner.timer_ns = vipl__now_ns() + 3000000;
     (void)rest(&resting);
     assert_int_equal(resting.result, VIP_SUCCESS);
+    assert_in_range(resting.attempts, 1, FEW);
     resting_end(&resting);
 }
 
@@ -332,6 +338,85 @@ static void test_a_rest_has_a_time_limit(void **state)
     until_ns = vipl__now_ns() + 3000000;
     assert_int_equal(vipl__lent_rest(resting.vi, VIP_Q_SEND, &resting.wait, until_ns), VIP_TIMEOUT);
     assert_true(vipl__now_ns() >= until_ns);
+    assert_in_range(resting.attempts, 1, FEW);
+    resting_end(&resting);
+}
+
+/* Without a file descriptor the thread must sleep in another way, and not try again and again. */
+static void test_no_thread_rests_without_a_descriptor(void **state)
+{
+    struct resting resting;
+
+    (void)state;
+    resting_begin(&resting, never);
+    close(resting.rig.session->rest.fd);
+    resting.rig.session->rest.fd = -1;
+    assert_false(vipl__lent_can_rest(resting.vi));
+    (void)rest(&resting);
+    assert_int_equal(resting.result, VIP_NOT_DONE);
+    assert_int_equal(resting.attempts, 0);
+    resting_end(&resting);
+}
+
+/* Terms of an offer that vipd's words do not have: nobody can begin this loan. */
+static void test_no_thread_rests_for_an_old_offer(void **state)
+{
+    struct resting resting;
+    struct vip_loan_vipd *words;
+
+    (void)state;
+    resting_begin(&resting, never);
+    words = &vip_vipd_vi(resting.rig.fake.vipd, resting.vi->index)->loan;
+    resting.lent->state = VIPL__LENT_OFFERED;
+    assert_false(vipl__lent_can_rest(resting.vi));
+    words->lent = 1;
+    assert_true(vipl__lent_can_rest(resting.vi));
+    words->revoked = 1;
+    assert_false(vipl__lent_can_rest(resting.vi));
+    words->lent = words->revoked = 2;
+    assert_false(vipl__lent_can_rest(resting.vi));
+    resting_end(&resting);
+}
+
+/* Another thread has the loan's lock, so the attempt does not see that vipd has ended the loan. The
+ * thread that rests must not sleep: nothing wakes it any more. */
+static bool when_the_lock_is_free(struct resting *resting)
+{
+    return __atomic_load_n(&resting->attempts, __ATOMIC_SEQ_CST) > FEW;
+}
+
+static void test_no_sleep_on_a_revoked_loan(void **state)
+{
+    struct resting resting;
+
+    (void)state;
+    resting_begin(&resting, when_the_lock_is_free);
+    vip_vipd_vi(resting.rig.fake.vipd, resting.vi->index)->loan.revoked = 1;
+    (void)rest(&resting);
+    assert_int_equal(resting.result, VIP_SUCCESS);
+    resting_end(&resting);
+}
+
+/* A change of regions keeps stays out; whoever rests must look again afterwards. */
+static void test_the_lock_of_all_loans_wakes_a_thread_that_rests(void **state)
+{
+    struct resting resting;
+    struct vipl__loans *loans;
+    pthread_t thread;
+    unsigned attempts;
+
+    (void)state;
+    resting_begin(&resting, when_the_lock_is_free);
+    connected(resting.vi);
+    thread = rest_begin(&resting);
+    while ((attempts = __atomic_load_n(&resting.attempts, __ATOMIC_SEQ_CST)) <= FEW) {
+        loans = vipl__lent_lock(resting.rig.session);
+        vipl__lent_unlock(loans);
+        while (__atomic_load_n(&resting.attempts, __ATOMIC_SEQ_CST) == attempts)
+            usleep(100);
+    }
+    pthread_join(thread, NULL);
+    assert_int_equal(resting.result, VIP_SUCCESS);
     resting_end(&resting);
 }
 
@@ -388,9 +473,11 @@ static void test_one_thread_of_a_session_rests(void **state)
     resting_end(&resting);
 }
 
-static bool when_there_is_an_earlier_timer(struct resting *resting)
+static bool when_another_timer_is_over(struct resting *resting)
 {
-    return __atomic_load_n(&resting->lent->part->owner.timer_ns, __ATOMIC_SEQ_CST) != 0;
+    uint64_t timer_ns = __atomic_load_n(&resting->lent->part->owner.timer_ns, __ATOMIC_SEQ_CST);
+
+    return timer_ns != 0 && vipl__now_ns() >= timer_ns;
 }
 
 /* A thread that posts leaves a timer for the packet that it has sent. */
@@ -400,9 +487,9 @@ static void test_a_timer_of_another_thread_wakes_a_thread_that_rests(void **stat
     pthread_t thread;
 
     (void)state;
-    resting_begin(&resting, when_there_is_an_earlier_timer);
+    resting_begin(&resting, when_another_timer_is_over);
     thread = rest_begin(&resting);
-    __atomic_store_n(&resting.lent->part->owner.timer_ns, vipl__now_ns() + 3600000000000ull,
+    __atomic_store_n(&resting.lent->part->owner.timer_ns, vipl__now_ns() + 3000000,
                      __ATOMIC_SEQ_CST);
     vipl__lent_tell(resting.lent);
     pthread_join(thread, NULL);
@@ -420,6 +507,10 @@ int main(void)
         cmocka_unit_test(test_a_packet_wakes_a_thread_that_rests),
         cmocka_unit_test(test_the_engines_timer_wakes_a_thread_that_rests),
         cmocka_unit_test(test_a_rest_has_a_time_limit),
+        cmocka_unit_test(test_no_thread_rests_without_a_descriptor),
+        cmocka_unit_test(test_no_thread_rests_for_an_old_offer),
+        cmocka_unit_test(test_no_sleep_on_a_revoked_loan),
+        cmocka_unit_test(test_the_lock_of_all_loans_wakes_a_thread_that_rests),
         cmocka_unit_test(test_the_end_of_the_loan_ends_a_rest),
         cmocka_unit_test(test_no_thread_rests_if_vipd_does_not_tell),
         cmocka_unit_test(test_one_thread_of_a_session_rests),

@@ -270,7 +270,7 @@ static int option_of(int sock, int level, int option)
 
 static void the_programs_socket(void **state)
 {
-    static const uint8_t self[4] = {127, 0, 0, 1}, other[4] = {192, 0, 2, 1};
+    static const uint8_t self[4] = {127, 0, 0, 1};
     static const uint8_t host[6] = {127, 0, 0, 1, 0x12, 0x34};
     int plain = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), sock = vipl__lent_sock(self);
     struct sockaddr_in addr = address_of(sock);
@@ -284,7 +284,6 @@ static void the_programs_socket(void **state)
     assert_true(option_of(sock, SOL_SOCKET, SO_RCVBUF) >= option_of(plain, SOL_SOCKET, SO_RCVBUF));
     assert_true(vipl__lent_sock_connect(sock, host, sizeof(host)));
     assert_false(vipl__lent_sock_connect(sock, host, sizeof(host) - 1));
-    assert_int_equal(vipl__lent_sock(other), -1);
     close(plain);
     close(sock);
 }

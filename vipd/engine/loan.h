@@ -44,7 +44,8 @@ struct loan;
  * longer than a program usually computes between two polls, and shorter than a retransmission. */
 #define LOAN_PATIENCE_NS 500000u
 /* Longest such time, in ns: a message waits at most about twice as long. An owner that sleeps until
- * a packet comes always has this time: the packet wakes it, so vipd acts only if it is stopped. */
+ * a packet comes always has this time: the packet wakes it, too, so it is late only if it is stopped
+ * or gets no processor. */
 #define LOAN_PATIENCE_MAX_NS 10000000u
 /* Patience doubles if the program polls again within this time, in ns, after a take-back: it did not
  * leave, but another process had its processor. */
