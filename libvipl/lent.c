@@ -255,8 +255,9 @@ static bool begin(struct vipl__lent *lent, uint64_t now_ns)
 {
     struct vipl__loans *loans = lent->vi->session->loans;
 
-    /* The beginning may complete sends, and nobody would wake a thread that sleeps for vipd. A thread
-     * that falls asleep later waits for the end of BEGINS, and then looks. */
+    /* vipl__loan_begin may complete sends. A thread that sleeps for vipd would not learn this, because
+     * vipd does not wake it. A thread that falls asleep later waits until this function has ended,
+     * and then looks. */
     if (vipl__lent_waited(lent->vi))
         return false;
     lent->terms.checkpoint = vipl__lent_head(lent)->loan.checkpoint;
@@ -275,9 +276,10 @@ static bool begin(struct vipl__lent *lent, uint64_t now_ns)
 }
 
 /*
- * This thread was in a stay. Another thread rests for completions of the same VI, and a stay of this
- * thread may have made one, or may have left an earlier timer. The end of the stay was a full
- * barrier: either this load finds the other thread, or that one finds what the stay has left.
+ * This thread was in a stay. Another thread may rest for completions of the same VI. The stay may
+ * have completed a descriptor or left an earlier timer: then wake that thread. The end of the stay
+ * was a full barrier: either this load finds the other thread, or that thread finds what the stay
+ * has left.
  */
 void vipl__lent_tell(const struct vipl__lent *lent)
 {
@@ -407,8 +409,11 @@ bool vipl__lent_can_rest(const struct vipl__vi *vi)
            __atomic_load_n(&rest->busy, __ATOMIC_RELAXED) == 0;
 }
 
-/* Does a thread wait for completions of this VI, which nobody brings it while the VI is on loan? The
- * offer of a loan wakes a thread that sleeps for this VI only, so that it can rest. */
+/*
+ * Must the loan of this VI end, because a thread sleeps for its completions until vipd wakes it? vipd
+ * completes nothing while the loan is out. An offer may stay if the thread can rest: the provider
+ * thread wakes it.
+ */
 static bool must_end(const struct vipl__lent *lent)
 {
     const struct vipl__vi *vi = lent->vi;
@@ -475,6 +480,7 @@ void vipl__lent_unlock(struct vipl__loans *loans)
         if (loans->locked[i] != NULL)
             vipl__loan_unlock(loans->locked[i]);
     pthread_mutex_unlock(&loans->regions);
-    /* A thread that rests may have found the loan locked, or a stay of this thread has served it. */
+    /* A thread that rests may have found the loan locked. Or vipl__loan_unlock made a stay, which has
+     * completed a descriptor of that thread. */
     vipl__rest_wake(loans->session);
 }

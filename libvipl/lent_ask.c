@@ -1,6 +1,6 @@
 /*
- * How a loan comes about (lent.h): a program polls, a thread of the session asks vipd, and vipd
- * offers the loan.
+ * How a loan comes about (lent.h): a program polls, or often sleeps for a VI. Then a thread of the
+ * session asks vipd, and vipd offers the loan.
  *
  * Requests to vipd can wait for vipd, and polls must not. So polls leave requests about loans to
  * this thread. The session has it as soon as one of its connections can be on loan.

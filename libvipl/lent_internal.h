@@ -43,7 +43,7 @@ static inline bool vipl__lent_change(struct vipl__lent *lent, enum vipl__lent_st
                                        __ATOMIC_SEQ_CST);
 }
 
-/* No poll runs the engine any more: the state becomes NONE or BACK. A thread that rests learns it. */
+/* The loan is over for this library: the state becomes NONE or BACK. Wake the thread that rests. */
 static inline void vipl__lent_state_end(struct vipl__lent *lent, enum vipl__lent_state state)
 {
     __atomic_store_n(&lent->state, state, __ATOMIC_SEQ_CST);

@@ -1,12 +1,12 @@
 /*
- * Rest: how a thread waits for completions of a VI on loan without polling. It sleeps until a packet
- * comes at the VI's socket, or until the engine's timer. Each time it wakes, it polls once.
+ * Rest: how a thread waits for completions of a VI on loan without polling. It sleeps until a
+ * packet comes at the VI's socket, or until the engine's timer. Each time it wakes, it polls once.
  *
- * Nothing that vipd does can complete a descriptor while the loan is out, so vipd need not wake this
- * thread. It is woken by an eventfd when the loan is over, when another thread of the program has
- * completed a descriptor or left an earlier timer, and when the session ends. Only one thread of a
- * session rests at a time: each one would have to pass on what wakes it for another one. The other
- * threads sleep for vipd, as without loans.
+ * vipd completes no descriptor while the loan is out, so vipd need not wake this thread. An eventfd
+ * wakes it when the loan is over, when another thread of the program has completed a descriptor or
+ * left an earlier timer, and when the session ends. Only one thread of a session rests at a time:
+ * all would share the eventfd, and one thread could take a wake-up that is for another thread. The
+ * other threads sleep for vipd, as without loans.
  */
 #include <poll.h>
 #include <sched.h>

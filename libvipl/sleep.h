@@ -66,7 +66,8 @@ void vipl__wake_all(struct vipl__session *session);
 /* Wake the threads that sleep on a queue of this VI, and the one that rests. */
 void vipl__wake_vi(struct vipl__vi *vi);
 
-/* Wake the thread that rests, if there is one. What it shall see was stored before a full barrier. */
+/* Wake the thread that rests, if there is one. The caller has stored what that thread must see, and
+ * has then made a full barrier. */
 void vipl__rest_wake(struct vipl__session *session);
 
 #endif

@@ -115,8 +115,8 @@ bool vipl__loan_may_wait(const struct vipl__loan *loan, uint32_t posted);
  */
 void vipl__loan_end(struct vipl__loan *loan);
 
-/* Tell vipd that a thread sleeps until a packet or the timer of this part's loan comes, or that it is
- * awake again: before the last poll, and after the first one. Any thread. */
+/* Tell vipd that a thread sleeps until a packet or the timer of this part's loan comes, or that the
+ * thread is awake again. Call it before the last poll, and after the first poll. Any thread. */
 void vipl__loan_asleep(struct vip_loan_part *part, bool asleep);
 
 /*

@@ -1,5 +1,6 @@
 /*
- * A thread that rests while another thread of the program makes stays in the same loan: completions, and who wakes whom.
+ * A thread rests while another thread of the program makes stays in the same loan: completions, and
+ * who wakes whom.
  *
  *   other()  libvipl/loan/turn.c: lock_release; libvipl/lent.c: vipl__lent_tell
  *   rester() libvipl/lent_rest.c: begin, nap

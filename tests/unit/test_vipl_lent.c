@@ -358,7 +358,7 @@ static void test_no_thread_rests_without_a_descriptor(void **state)
     resting_end(&resting);
 }
 
-/* Terms of an offer that vipd's words do not have: nobody can begin this loan. */
+/* vipd's words have another number than the offer. So no thread can begin this loan. */
 static void test_no_thread_rests_for_an_old_offer(void **state)
 {
     struct resting resting;
@@ -397,7 +397,7 @@ static void test_no_sleep_on_a_revoked_loan(void **state)
     resting_end(&resting);
 }
 
-/* A change of regions keeps stays out; whoever rests must look again afterwards. */
+/* While regions change, no thread can be in a stay. Afterwards a thread that rests must look again. */
 static void test_the_lock_of_all_loans_wakes_a_thread_that_rests(void **state)
 {
     struct resting resting;

@@ -384,8 +384,8 @@ static bool away_wait(struct loan *loan, uint64_t now_ns)
 }
 
 /*
- * Data waits, and the beat stands still. The packet has woken an owner that sleeps, too: let it have
- * its time. True: vipd waits for it; false: the owner is late.
+ * Data waits, and the beat stands still. If the owner sleeps, the packet has woken it, too, and it
+ * needs time to come. True: vipd waits for the owner; false: the owner is late.
  */
 static bool waking_wait(struct loan *loan, uint64_t now_ns)
 {

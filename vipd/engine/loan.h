@@ -149,8 +149,9 @@ struct loan *loan_restore(void *memory, const struct loan_config *config, struct
 /* ---- what happens ---------------------------------------------------------------------- */
 /* Each of these functions returns a set of actions. */
 
-/* The program polls and has a socket for a loan. Call it for each poll that vipd notices.
- * steady_ns: for this time, as the program says, it has polled without a pause. */
+/* The program polls, or sleeps in a call of the library, and has a socket for a loan. Call this
+ * function for each poll that vipd notices. steady_ns: for this time, as the program says, it has
+ * done so without a pause. */
 uint32_t loan_polls(struct loan *loan, uint64_t steady_ns, uint64_t now_ns);
 
 /* The answer to a probe came over the program's socket. */

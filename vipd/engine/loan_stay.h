@@ -11,9 +11,10 @@
  * newer bytes.
  *
  * Owns: every load and store of the words. Does not own: their layout (proto/shm.h, proto/loan.h),
- * when a loan begins and ends (loan.c), the engine of the owner. The program calls loan_owner_init,
- * loan_offered, loan_enter, loan_packet, loan_leave and loan_words_asleep, with one thread at a time. vipd calls the
- * other functions from loan.c. No function makes a system call.
+ * when a loan begins and ends (loan.c), the engine of the owner. The program calls
+ * loan_owner_init, loan_offered, loan_enter, loan_packet, loan_leave and loan_words_asleep, with
+ * one thread at a time. vipd calls the other functions from loan.c. No function makes a system
+ * call.
  */
 #ifndef VIPD_ENGINE_LOAN_STAY_H
 #define VIPD_ENGINE_LOAN_STAY_H

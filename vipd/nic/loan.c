@@ -432,7 +432,7 @@ static void answer_look(struct nic_loan *loan)
             return;
         if (!cm_loan_probed(nic->cm, loan->conn->local_id, loan->nonce, packet, bytes))
             continue;
-        /* A program that still polls increases its beat. */
+        /* A program that still polls increases its beat; one that sleeps says so. */
         loan_words_look(&nic_loan_vi(loan)->loan_part->owner, &look);
         if (look.app_beat != loan->beat || look.asleep)
             (void)loan_polls(loan->machine, 0, nic->now_ns);
