@@ -87,6 +87,7 @@ static struct vipl__loans *loans_of(struct vipl__session *session)
 static void part_begin(struct vip_loan_part *part)
 {
     memset(&part->owner, 0, sizeof(part->owner));
+    memset(&part->counts, 0, sizeof(part->counts));
     vip_store32_release(&part->posted, 0);
 }
 

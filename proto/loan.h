@@ -41,12 +41,26 @@ _Static_assert(offsetof(struct vip_loan_owner, checkpoint) == 20, "ABI");
 _Static_assert(offsetof(struct vip_loan_owner, asleep) == 32, "ABI");
 _Static_assert(sizeof(struct vip_loan_owner) == 40, "ABI");
 
+/*
+ * What the engines of the owner have counted for this VI since libvipl took the part. Numbers only
+ * grow. libvipl writes them at least with each 64th stay, when a stay finds no work, and when a loan
+ * ends. vipd shows the numbers as the program gives them.
+ */
+struct vip_loan_counts {
+    uint64_t tx_messages, tx_bytes; /* own operations completed, and their payload */
+    uint64_t rx_messages, rx_bytes; /* the peer's operations processed, and their payload */
+    uint64_t tx_packets, rx_packets;
+    uint64_t retransmits, lost, timeouts; /* as the counters of a VI (stats.def) */
+};
+
 /* The program's memory for the loan of one VI. */
 struct vip_loan_part {
     struct vip_loan_owner owner;
     uint8_t pad0[24];
     uint32_t posted; /* number of the operation after the last send in the table */
-    uint8_t pad1[4096 - 68];
+    uint8_t pad1[128 - 68];
+    struct vip_loan_counts counts;
+    uint8_t pad2[4096 - 128 - sizeof(struct vip_loan_counts)];
     /* For a send with more than two segments, or with a message (VIP_SQF_MSG): position of its
      * first continuation slot in `conts`. Its further slots follow. */
     uint32_t conts_at[VIP_DESC_PER_QUEUE_MAX];
@@ -54,6 +68,8 @@ struct vip_loan_part {
     struct vip_sq_slot conts[VIP_SQ_SLOTS]; /* a ring, as the submission ring */
 };
 _Static_assert(offsetof(struct vip_loan_part, posted) == 64, "ABI");
+_Static_assert(offsetof(struct vip_loan_part, counts) == 128, "ABI");
+_Static_assert(sizeof(struct vip_loan_counts) == 72, "ABI");
 _Static_assert(offsetof(struct vip_loan_part, conts_at) == 4096, "ABI");
 _Static_assert(sizeof(struct vip_loan_part) % 4096 == 0, "whole pages");
 

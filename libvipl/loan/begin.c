@@ -52,6 +52,7 @@ static void drop(struct vipl__loan *loan)
 {
     if (loan->eng == NULL)
         return;
+    vipl__loan_tell_counts(loan);
     eng_vi_destroy(loan->eng, loan->terms.vi);
     vipl__held_deinit(&loan->helds);
     loan->inbox.at = loan->inbox.end = 0;
@@ -88,6 +89,7 @@ int vipl__loan_begin(struct vipl__loan *loan, const struct vipl__loan_terms *ter
     if (loan->terms.engine.held_packets_max > VIPL__LOAN_HELD - 1)
         loan->terms.engine.held_packets_max = VIPL__LOAN_HELD - 1; /* one slot is always free */
     loan_owner_init(&loan->owner, &loan->terms.part->owner, loan->terms.vipd);
+    loan->before = loan->terms.part->counts;
     loan->sends = terms->checkpoint.completed;
     __atomic_store_n(&loan->may_wait, loan->sends, __ATOMIC_RELAXED);
     loan->receives = terms->receive;

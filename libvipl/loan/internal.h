@@ -14,6 +14,8 @@ struct vipl__loan {
     struct vipl__loan_terms terms; /* terms.number is 0 if there is no loan */
     struct loan_owner owner;
     struct vipl__loan_counts counts;
+    struct vip_loan_counts before; /* the part's counts when the loan began */
+    unsigned untold;               /* stays since the part's counts were written */
 
     struct eng *eng;
     void *eng_memory, *vi_memory; /* zeroed before each loan */
@@ -38,6 +40,8 @@ struct vipl__loan {
 
 /* turn.c: end a stay: publish the checkpoint and the next timer. */
 void vipl__loan_leave(struct vipl__loan *loan);
+/* turn.c: write what this loan has counted to the part. */
+void vipl__loan_tell_counts(struct vipl__loan *loan);
 /* ops.c: what the engine calls; ctx is the struct vipl__loan. */
 extern const struct eng_ops vipl__loan_ops;
 /* Address of the range, if the access is allowed; else NULL. vipd's registry judges the same. */

@@ -14,6 +14,9 @@
 /* Calls of eng_tick in one stay, at most. One handles all timers of a single VI, in most cases. */
 #define TICKS_MAX 8u
 
+/* After this many stays with work, the part gets the counts. */
+#define TELL_STAYS 64u
+
 /* ---- packets that arrive ---------------------------------------------------------------- */
 
 /* Is this a packet of the loan's binding? If so, it is in loan->packet; else it is counted. */
@@ -217,6 +220,38 @@ void vipl__loan_leave(struct vipl__loan *loan)
         loan->host.bell(loan->host.ctx);
 }
 
+static void put(uint64_t *word, uint64_t value)
+{
+    __atomic_store_n(word, value, __ATOMIC_RELAXED);
+}
+
+void vipl__loan_tell_counts(struct vipl__loan *loan)
+{
+    struct vip_loan_counts *to = &loan->terms.part->counts;
+    const struct vip_loan_counts *before = &loan->before;
+    struct eng_vi_stats now;
+
+    eng_vi_stats(loan->eng, loan->terms.vi, &now);
+    put(&to->tx_messages, before->tx_messages + now.tx_messages);
+    put(&to->tx_bytes, before->tx_bytes + now.tx_bytes);
+    put(&to->rx_messages, before->rx_messages + now.rx_messages);
+    put(&to->rx_bytes, before->rx_bytes + now.rx_bytes);
+    put(&to->tx_packets, before->tx_packets + now.tx_packets);
+    put(&to->rx_packets, before->rx_packets + now.rx_packets);
+    put(&to->retransmits, before->retransmits + now.retransmits);
+    put(&to->lost, before->lost + now.lost);
+    put(&to->timeouts, before->timeouts + now.timeouts);
+    loan->untold = 0;
+}
+
+/* A stay ends: tell the counts if the stay had no work and others had, or after TELL_STAYS stays. */
+static void counts_later(struct vipl__loan *loan, bool did)
+{
+    loan->untold += did;
+    if (loan->untold >= (did ? TELL_STAYS : 1))
+        vipl__loan_tell_counts(loan);
+}
+
 static enum vipl__loan_stay stay(struct vipl__loan *loan, bool posted)
 {
     bool did;
@@ -230,6 +265,7 @@ static enum vipl__loan_stay stay(struct vipl__loan *loan, bool posted)
     tick(loan);
     did = send_packets(loan) || did;
     tick(loan); /* sends of Unreliable Delivery complete when their packets have left */
+    counts_later(loan, did);
     vipl__loan_leave(loan);
     return did ? VIPL__LOAN_DID : VIPL__LOAN_IDLE;
 }

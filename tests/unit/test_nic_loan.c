@@ -83,6 +83,46 @@ static void test_round_trip_kept(void **state)
     check_home();
 }
 
+static uint64_t sent_by(const struct end *end)
+{
+    struct eng_vi_stats stats = {0};
+
+    nic_session_vis(end->app->session, end->vi, stats_take, &stats);
+    return stats.tx_messages;
+}
+
+/* The counters of a VI go on when its loan is over, and have what the program has counted. */
+static void test_counters(void **state)
+{
+    struct end *end = &ends[0];
+    uint64_t before;
+
+    exchange();
+    before = sent_by(end);
+    assert_true(before > 0);
+    lend_to(end);
+    assert_int_equal(sent_by(end), before);
+    end->parts[0].counts.tx_messages = 5;
+    assert_int_equal(sent_by(end), before + 5);
+    end->parts[0].counts.tx_messages = 3; /* no counter becomes smaller */
+    assert_int_equal(sent_by(end), before + 5);
+    assert_true(stay(end));
+    assert_int_equal(nic_loan_give_back(end->app->session, end->vi, rig_now), VIP_RC_SUCCESS);
+    assert_int_equal(sent_by(end), before + 5);
+    check_home();
+    before = sent_by(end);
+    assert_true(before > 5);
+    lend_to(end);
+    end->parts[0].counts.tx_messages = 8;
+    assert_int_equal(sent_by(end), before + 3);
+    assert_int_equal(count(0, "vi_tx_messages"), before + 3);
+    assert_int_equal(nic_vi_disconnect(end->app->session, end->vi, rig_now), VIP_RC_SUCCESS);
+    assert_int_equal(sent_by(end), before + 3);
+    collect(end);
+    assert_int_equal(nic_vi_destroy(end->app->session, end->vi, rig_now), VIP_RC_SUCCESS);
+    assert_int_equal(count(0, "vi_tx_messages"), before + 3);
+}
+
 /* The views say who carries the data of a connection, why vipd took a loan back, and why it refused
  * one. */
 static void test_seen(void **state)
@@ -537,6 +577,7 @@ int main(void)
         LOAN_TEST(test_out_and_home),
         LOAN_TEST(test_owner_sends_nothing),
         LOAN_TEST(test_round_trip_kept),
+        LOAN_TEST(test_counters),
         LOAN_TEST(test_seen),
         LOAN_TEST(test_data_waits),
         LOAN_TEST(test_timer),

@@ -50,6 +50,43 @@ static void a_stay_does_what_is_awaited(void **state)
     ends_free(ends);
 }
 
+/* The part has what the engine has counted when a stay finds no work, after many stays that find
+ * work, and when the loan ends. The next loan of the part goes on with these numbers. */
+static void the_part_has_the_counts(void **state)
+{
+    struct ends *ends = ends_new();
+    const struct vip_loan_counts *a = &ends->a.part->counts;
+    uint64_t packets;
+
+    (void)state;
+    ends_lend(ends);
+    receive_bytes(&ends->b, 0, 1000);
+    send_bytes(&ends->a, 0, 1000);
+    run(ends);
+    assert_int_equal(a->tx_messages, 1);
+    assert_int_equal(a->tx_bytes, 1000);
+    assert_int_equal(ends->b.part->counts.rx_messages, 1);
+    assert_int_equal(ends->b.part->counts.rx_bytes, 1000);
+    assert_true(a->tx_packets > 0 && a->rx_packets > 0);
+    packets = a->tx_packets;
+    for (unsigned i = 0; i < 64; i++) {
+        assert_int_equal(a->tx_packets, packets);
+        receive_bytes(&ends->b, 0, 10);
+        send_bytes(&ends->a, 0, 10);
+        assert_int_equal(vipl__loan_post(ends->a.loan, ends->now_ns), VIPL__LOAN_DID);
+    }
+    assert_true(a->tx_packets > packets);
+    while (ends->a.dones < 65)
+        (void)round_of(ends);
+    vipl__loan_end(ends->a.loan);
+    assert_int_equal(a->tx_messages, 65);
+    ends->a.terms.number++;
+    end_lend(ends, &ends->a, 0);
+    vipl__loan_end(ends->a.loan);
+    assert_int_equal(a->tx_messages, 65);
+    ends_free(ends);
+}
+
 /* While a stream flows, a send waits for others. All of them leave in one packet. */
 static void sends_of_a_stream_wait(void **state)
 {
@@ -564,6 +601,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_stay_does_what_is_awaited),
+        cmocka_unit_test(the_part_has_the_counts),
         cmocka_unit_test(sends_of_a_stream_wait),
         cmocka_unit_test(a_post_that_cannot_leave),
         cmocka_unit_test(sends_arrive_in_order),

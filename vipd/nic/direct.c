@@ -487,6 +487,7 @@ void nic_vi_counts(const struct nic_session *session, uint16_t number, struct en
     const struct nic_vi *vi = &session->vis[number];
 
     eng_vi_stats(session->eng, number, ret);
+    nic_past_add(vi, ret);
     if (!session->recv_base)
         return;
     look_stats((struct nic_session *)session, number);

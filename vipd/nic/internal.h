@@ -220,6 +220,14 @@ void *nic_map(size_t bytes);
 
 /* stats.c */
 void nic_stats_add(struct eng_vi_stats *sum, const struct eng_vi_stats *one);
+/* The VI gets a part for loans: from now on its counters have a past. False: no memory. */
+bool nic_past_begin(struct nic_vi *vi);
+/* Keep the counters: the VI loses its part; another engine takes the place of the VI's engine. */
+void nic_past_part_ends(struct nic_vi *vi);
+void nic_past_engine_ends(struct nic_session *session, uint16_t vi);
+/* Add the counters of earlier engines, and what the program has counted on loan. */
+void nic_past_add(const struct nic_vi *vi, struct eng_vi_stats *sum);
+void nic_past_free(struct nic_vi *vi);
 
 /* kept_bytes.c: allocate memory for descriptors. NULL: the session or its user has reached a limit,
  * or there is no memory. */
@@ -301,7 +309,7 @@ enum nic_stage {
  * named, which this function parks; NULL: the packet is new. */
 enum nic_stage nic_stage(struct nic_conn *conn, const struct vip_packet *packet,
                          struct nic_src *src, struct nic_held *replay);
-/* Sums of the engine's counters of a VI and the counters of its ring. nic_vi_counts does not count
+/* Sums of the engine's counters of a VI, of its ring and of its past. nic_vi_counts does not count
  * the receive descriptors in the program's table. So it reads no page of the table for a VI that
  * never had a ring. */
 void nic_vi_counts(const struct nic_session *session, uint16_t vi, struct eng_vi_stats *ret);

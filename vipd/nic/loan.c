@@ -241,7 +241,7 @@ static const char *part_take(struct nic_loan *loan, uint32_t part)
         return vi->loan_part == wanted ? NULL : "the VI has another part of the memory for loans";
     loan_words_look(&wanted->owner, &look);
     if (!nic_sends_begin(session, loan->conn->vi, part))
-        return "another VI has this part of the memory for loans";
+        return "another VI has this part of the memory for loans, or vipd has no memory";
     /* Words of an earlier connection would count for this one. */
     if (look.inside || look.app_number || !nic_sends_none(vi)) {
         nic_sends_end(session, loan->conn->vi);

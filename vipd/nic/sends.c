@@ -14,7 +14,7 @@ bool nic_sends_begin(struct nic_session *session, uint16_t number, uint32_t part
 {
     uint32_t *owner = &session->loan_vi[part];
 
-    if (*owner && *owner != number + 1u)
+    if ((*owner && *owner != number + 1u) || !nic_past_begin(&session->vis[number]))
         return false;
     *owner = number + 1u;
     session->vis[number].loan_part = &session->loan_parts[part];
@@ -27,6 +27,7 @@ void nic_sends_end(struct nic_session *session, uint16_t number)
 
     if (!vi->loan_part)
         return;
+    nic_past_part_ends(vi);
     session->loan_vi[vi->loan_part - session->loan_parts] = 0;
     vi->loan_part = NULL;
 }

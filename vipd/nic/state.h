@@ -132,6 +132,7 @@ struct nic_vi {
     struct nic_conn *conn; /* NULL unless the VI is connecting or connected */
     uint32_t send_base;    /* number of an own operation minus the position of its completion */
     const struct vip_loan_part *loan_part; /* read-only, hostile; NULL: it has none (sends.c) */
+    struct nic_vi_past *past;              /* its counters (stats.c); NULL: it had no part yet */
     struct eng_vi_attrs attrs;
     uint64_t qos;
     uint32_t ptag;

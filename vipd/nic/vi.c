@@ -261,13 +261,14 @@ static void stats_retire(struct nic_session *session, uint16_t number)
 
     nic_vi_counts(session, number, &one);
     nic_stats_add(sum, &one);
+    nic_past_free(&session->vis[number]);
 }
 
 void nic_vi_engine_again(struct nic_session *session, uint16_t number)
 {
     void *memory = memory_of(session, number);
 
-    stats_retire(session, number);
+    nic_past_engine_ends(session, number);
     eng_vi_destroy(session->eng, number);
     nic_rx_orphans(session);
     memset(memory, 0, eng_vi_bytes());
