@@ -7,10 +7,12 @@
  *                                         number and the longest gap since the last line (ms)
  *
  * Words: rr: Reliable Reception, not Reliable Delivery (client); heap: memory of malloc; staged:
- * memory that libvipl stages (doc/memory.md); cq: wait on a CQ; cqfd: wait on a CQ's descriptor;
- * notify: wait for handlers; small: messages of at most 200 bytes; write: messages are RDMA Writes
- * with immediate data; read: read each fifth answer again by RDMA Read (client).
+ * memory that libvipl stages (doc/memory.md); poll: poll the queues; cq: wait on a CQ; cqfd: wait on
+ * a CQ's descriptor; notify: wait for handlers; small: messages of at most 200 bytes; write: messages
+ * are RDMA Writes with immediate data; read: read each fifth answer again by RDMA Read (client);
+ * fork: make a child with every hundredth message.
  */
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -28,7 +30,8 @@
 #define SLOTS     16u
 #define BYTES     9000u
 #define WAIT_MS   60000 /* time limit for one message; it expires only if the connection is lost */
-#define TELL      100u  /* number of messages between two lines of output */
+#define CHILD_US  300000
+#define TELL      100u /* number of messages between two lines of output */
 #define DISC_TEXT "outlive"
 
 union address {
@@ -51,7 +54,7 @@ struct hello {
 struct words {
     VIP_RELIABILITY_LEVEL level;
     enum wait_way way;
-    bool heap, staged, write, read;
+    bool heap, staged, write, read, fork;
 };
 
 struct end {
@@ -214,7 +217,7 @@ static void take_send(struct end *end, const VIP_DESCRIPTOR *desc)
     end->returned++;
 }
 
-/* Wait for a completion and record it. With WAIT_QUEUES, is_recv selects the queue. Otherwise a
+/* Wait for a completion and record it. With WAIT_QUEUES and WAIT_POLL, is_recv selects the queue. Otherwise a
  * completion of either queue may come. */
 static void take_one(struct end *end, bool is_recv)
 {
@@ -238,7 +241,7 @@ static VIP_DESCRIPTOR *next_receive(struct end *end)
 {
     VIP_DESCRIPTOR *desc = NULL;
 
-    while (end->waiter.way == WAIT_QUEUES && VipSendDone(end->vi, &desc) == VIP_SUCCESS)
+    while (end->waiter.way <= WAIT_POLL && VipSendDone(end->vi, &desc) == VIP_SUCCESS)
         take_send(end, desc);
     while (end->come == end->taken && !end->over)
         take_one(end, true);
@@ -250,6 +253,39 @@ static void drain_sends(struct end *end, unsigned left)
 {
     while (end->sent - end->returned > left && !end->over)
         take_one(end, false);
+}
+
+/* The handles of the child of a fork are invalid: no call may change what the parent has. */
+static void call_as_child(const struct end *end)
+{
+    VIP_DESCRIPTOR *desc;
+
+    if (VipRecvDone(end->vi, &desc) == VIP_SUCCESS || VipSendDone(end->vi, &desc) == VIP_SUCCESS ||
+        VipDisconnect(end->vi) == VIP_SUCCESS || VipCloseNic(end->nic) == VIP_SUCCESS) {
+        printf("FAILED: a call of a child\n");
+        fflush(stdout);
+    }
+}
+
+/* Make a child with every TELL-th message. A child ends at once, or calls the library, or lives on
+ * for a while; it may live longer than this process. */
+static void fork_sometimes(const struct end *end, unsigned number)
+{
+    pid_t pid;
+
+    if (number % TELL != TELL - 1)
+        return;
+    fflush(stdout);
+    pid = fork();
+    if (pid < 0)
+        fail("fork");
+    if (pid > 0)
+        return;
+    if (number / TELL % 3 == 1)
+        call_as_child(end);
+    else if (number / TELL % 3 == 2)
+        usleep(CHILD_US);
+    _exit(0);
 }
 
 /* Length of a message and of its answer. The first message is a struct hello. */
@@ -300,6 +336,8 @@ static int server(const struct words *words)
             printf("FAILED: message %u where %u must be\n", desc->CS.ImmediateData, number);
             return 1;
         }
+        if (words->fork)
+            fork_sometimes(&end, number);
         drain_sends(&end, SLOTS - 1);
         memcpy(slot->out, slot->in, length);
         if (number == 0) {
@@ -405,6 +443,8 @@ static int client(const char *host, const char *stop, const struct words *words)
             gap_us = now_us() - last_us;
         last_us = now_us();
         check(&end, desc, number);
+        if (words->fork)
+            fork_sometimes(&end, number);
         if (words->read && number % 5 == 4)
             read_again(&end, number);
         if (number % TELL == 0) {
@@ -425,7 +465,7 @@ static int client(const char *host, const char *stop, const struct words *words)
 int main(int argc, char **argv)
 {
     static const char *const way_names[] = {
-        [WAIT_CQ] = "cq", [WAIT_CQ_FD] = "cqfd", [WAIT_NOTIFY] = "notify"};
+        [WAIT_POLL] = "poll", [WAIT_CQ] = "cq", [WAIT_CQ_FD] = "cqfd", [WAIT_NOTIFY] = "notify"};
     struct words words = {.level = VIP_SERVICE_RELIABLE_DELIVERY};
 
     is_server = argc > 1 && strcmp(argv[1], "server") == 0;
@@ -434,6 +474,7 @@ int main(int argc, char **argv)
         words.staged = words.staged || strcmp(argv[i], "staged") == 0;
         words.write = words.write || strcmp(argv[i], "write") == 0;
         words.read = words.read || strcmp(argv[i], "read") == 0;
+        words.fork = words.fork || strcmp(argv[i], "fork") == 0;
         is_small = is_small || strcmp(argv[i], "small") == 0;
         for (unsigned way = 0; way < sizeof(way_names) / sizeof(way_names[0]); way++)
             if (way_names[way] != NULL && strcmp(argv[i], way_names[way]) == 0)
@@ -441,11 +482,12 @@ int main(int argc, char **argv)
         if (strcmp(argv[i], "rr") == 0)
             words.level = VIP_SERVICE_RELIABLE_RECEPTION;
     }
+    (void)signal(SIGCHLD, SIG_IGN); /* children leave no zombies */
     if (is_server)
         return server(&words);
     if (argc > 3 && strcmp(argv[1], "client") == 0)
         return client(argv[2], argv[3], &words);
     printf("usage: outlive server [WORD...] | outlive client HOST STOP [WORD...]; words: rr "
-           "heap staged cq cqfd notify small write read\n");
+           "heap staged poll cq cqfd notify small write read fork\n");
     return 2;
 }

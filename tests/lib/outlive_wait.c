@@ -2,6 +2,8 @@
 #include "outlive_wait.h"
 
 #include <poll.h>
+#include <sched.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <vipl_ext.h>
@@ -72,6 +74,21 @@ static VIP_RETURN next_by_fd(struct waiter *waiter, int limit_ms, VIP_VI_HANDLE 
     return code;
 }
 
+/* Poll one queue until it has a completion. */
+static VIP_RETURN next_by_poll(struct waiter *waiter, bool is_recv, int limit_ms,
+                               VIP_DESCRIPTOR **ret)
+{
+    time_t end = time(NULL) + limit_ms / 1000 + 1;
+    VIP_RETURN code;
+
+    do {
+        code = is_recv ? VipRecvDone(waiter->vi, ret) : VipSendDone(waiter->vi, ret);
+        if (code == VIP_NOT_DONE)
+            sched_yield();
+    } while (code == VIP_NOT_DONE && time(NULL) < end);
+    return code == VIP_NOT_DONE ? VIP_TIMEOUT : code;
+}
+
 VIP_RETURN waiter_next(struct waiter *waiter, bool is_recv, int limit_ms, struct completion *ret)
 {
     VIP_BOOLEAN recv = is_recv;
@@ -93,6 +110,8 @@ VIP_RETURN waiter_next(struct waiter *waiter, bool is_recv, int limit_ms, struct
     if (waiter->way == WAIT_QUEUES)
         code = is_recv ? VipRecvWait(waiter->vi, (VIP_ULONG)limit_ms, &ret->desc)
                        : VipSendWait(waiter->vi, (VIP_ULONG)limit_ms, &ret->desc);
+    else if (waiter->way == WAIT_POLL)
+        code = next_by_poll(waiter, is_recv, limit_ms, &ret->desc);
     else
         code = recv ? VipRecvDone(waiter->vi, &ret->desc) : VipSendDone(waiter->vi, &ret->desc);
     ret->is_recv = recv;

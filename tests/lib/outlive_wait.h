@@ -1,6 +1,6 @@
 /*
- * Ways to wait for completions, for outlive.c: on the queues, on a CQ, on the file descriptor of a
- * CQ (VipxCQGetFd), or for handlers (VipRecvNotify, VipSendNotify).
+ * Ways to wait for completions, for outlive.c: on the queues, by polling them, on a CQ, on the file
+ * descriptor of a CQ (VipxCQGetFd), or for handlers (VipRecvNotify, VipSendNotify).
  */
 #ifndef OUTLIVE_WAIT_H
 #define OUTLIVE_WAIT_H
@@ -9,7 +9,7 @@
 
 #include <vipl.h>
 
-enum wait_way { WAIT_QUEUES, WAIT_CQ, WAIT_CQ_FD, WAIT_NOTIFY };
+enum wait_way { WAIT_QUEUES, WAIT_POLL, WAIT_CQ, WAIT_CQ_FD, WAIT_NOTIFY };
 
 struct waiter {
     enum wait_way way;
@@ -31,7 +31,7 @@ VIP_RETURN waiter_begin(struct waiter *waiter, VIP_NIC_HANDLE nic, VIP_ULONG ent
 /* Call this after each posted descriptor. Outcomes: those of VipRecvNotify and VipSendNotify. */
 VIP_RETURN waiter_posted(struct waiter *waiter, bool is_recv);
 
-/* Wait for the next completion. With WAIT_QUEUES, is_recv selects the queue; otherwise either queue
+/* Wait for the next completion. With WAIT_QUEUES and WAIT_POLL, is_recv selects the queue; otherwise either queue
  * counts. Outcomes: VIP_SUCCESS, also for a descriptor that has completed with an error;
  * VIP_TIMEOUT; error codes of the VIPL calls. */
 VIP_RETURN waiter_next(struct waiter *waiter, bool is_recv, int limit_ms, struct completion *ret);
