@@ -21,6 +21,7 @@ GROUPS = {
     "acknowledge": "vipd/engine/ack.c vipd/engine/loss.c vipd/engine/rtt.c vipd/engine/window.c "
                    "vipd/engine/cc.c vipd/engine/cc_cubic.c vipd/engine/cc_delay.c",
     "place": "vipd/nic/place.c vipd/nic/place_ask.c vipd/registry/",
+    "owner": "libvipl/loan/ libvipl/region.h",
     "complete": "vipd/nic/complete.c vipd/nic/layout.",
     "packet": "vipd/nic/tx.c vipd/nic/rx.c vipd/nic/resolve.c vipd/path/tx. vipd/path/rx. "
               "vipd/nic/conn.c vipd/nic/source.c vipd/nic/held.c vipd/nic/kept_bytes.c vipd/nic/self.c vipd/nic/map.c proto/ vipd/link/",
@@ -96,7 +97,7 @@ def group_of(source):
 
 
 def groups(path, sources, count):
-    """Print for each group the instructions of a message."""
+    """Print for each group that has any the instructions of a message."""
     total = Counter()
     profile = Profile(path)
     for (source, _), cost in profile.alone.items():
@@ -112,6 +113,8 @@ def groups(path, sources, count):
         if caller.startswith(TESTS) and callee.startswith("proto/"):
             total[group_of(callee)] -= cost
     for group in [*GROUPS, "libraries"]:
+        if total[group] == 0:
+            continue
         print(group, round(total[group] / count))
 
 

@@ -25,6 +25,9 @@
 #include "proto/direct.h"
 #include "vipd/engine/loan_stay.h"
 
+/* For functions that not every program needs. */
+#define SPARE static __attribute__((unused))
+
 #define US         1000ull
 #define MS         1000000ull
 #define VI         3u
@@ -297,8 +300,8 @@ static void receive_bytes(struct end *end, uint32_t offset, uint32_t len)
     post_receive(end, 1, &one);
 }
 
-static void rdma(struct end *end, const struct end *peer, uint16_t control, uint32_t offset,
-                 uint32_t to, uint32_t len, uint32_t imm)
+SPARE void rdma(struct end *end, const struct end *peer, uint16_t control, uint32_t offset,
+                uint32_t to, uint32_t len, uint32_t imm)
 {
     struct vip_shm_seg segs[2] = {at_peer(peer, to), seg(end, offset, len)};
 
@@ -306,7 +309,7 @@ static void rdma(struct end *end, const struct end *peer, uint16_t control, uint
 }
 
 /* Fill the end's memory with bytes that depend on `seed`. */
-static void fill(struct end *end, uint32_t seed)
+SPARE void fill(struct end *end, uint32_t seed)
 {
     for (uint32_t i = 0; i < MEMORY; i++)
         end->memory[i] = (uint8_t)((i * 2654435761u + seed) >> 13);
@@ -350,7 +353,7 @@ static uint64_t timer_of(const struct end *end)
 }
 
 /* Run both ends until nothing is under way and nothing is owed. */
-static void run(struct ends *ends)
+SPARE void run(struct ends *ends)
 {
     for (unsigned i = 0; i < 100000; i++) {
         uint64_t next;
@@ -366,7 +369,7 @@ static void run(struct ends *ends)
     fail_msg("the ends do not come to rest");
 }
 
-static struct vipl__loan_counts counts_of(const struct end *end)
+SPARE struct vipl__loan_counts counts_of(const struct end *end)
 {
     struct vipl__loan_counts counts;
 
@@ -374,7 +377,7 @@ static struct vipl__loan_counts counts_of(const struct end *end)
     return counts;
 }
 
-static struct vip_loan_checkpoint checkpoint_of(const struct end *end)
+SPARE struct vip_loan_checkpoint checkpoint_of(const struct end *end)
 {
     struct vip_loan_checkpoint checkpoint;
 
@@ -384,7 +387,7 @@ static struct vip_loan_checkpoint checkpoint_of(const struct end *end)
 }
 
 /* The checkpoint that the last stay has left, relative to the beginning of the first loan. */
-static void assert_came(struct end *end, uint32_t done, uint32_t received, uint32_t completed)
+SPARE void assert_came(struct end *end, uint32_t done, uint32_t received, uint32_t completed)
 {
     bool a = end->terms.conn.local_epoch == 0xa2;
     struct vip_loan_checkpoint now = checkpoint_of(end);
