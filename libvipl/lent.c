@@ -298,6 +298,16 @@ void vipl__lent_tell(const struct vipl__lent *lent)
         vipl__rest_wake(lent->vi->session);
 }
 
+/* For VIPL_LOAN=random, a mode for tests: true for one stay of sixteen. */
+static bool by_chance(struct vipl__lent *lent)
+{
+    uint64_t random = __atomic_load_n(&lent->random, __ATOMIC_RELAXED) + lent->vi->index + 1;
+
+    random = random * 6364136223846793005u + 1442695040888963407u;
+    __atomic_store_n(&lent->random, random, __ATOMIC_RELAXED);
+    return random >> 60 == 0;
+}
+
 /* Run the engine, because the program polls, or has `posted` a send. */
 static void turn(struct vipl__lent *lent, bool posted)
 {
@@ -323,8 +333,12 @@ static void turn(struct vipl__lent *lent, bool posted)
     case VIPL__LOAN_EVENT:
         events_take(lent);
         break;
-    case VIPL__LOAN_IDLE:
     case VIPL__LOAN_DID:
+        if (__builtin_expect(lent->vi->session->loans_random, 0) && by_chance(lent) &&
+            vipl__lent_change(lent, VIPL__LENT_LIVE, VIPL__LENT_BEGINS))
+            give_back(lent);
+        break;
+    case VIPL__LOAN_IDLE:
     case VIPL__LOAN_BUSY:
         break;
     }

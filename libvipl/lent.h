@@ -62,6 +62,7 @@ struct vipl__lent {
     unsigned probes;    /* how often it may still be sent */
     uint64_t probe_next_ns;
     uint8_t probe[VIP_WIRE_CM_BYTES_MAX];
+    uint64_t random;                  /* state of VIPL_LOAN=random; atomic */
     uint32_t breaks;                  /* atomic; 1 = the engine has broken the connection */
     struct eng_event broken;          /* if so: how */
     struct vipl__lent_queue queue[2]; /* indexed by enum vip_queue */

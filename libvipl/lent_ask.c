@@ -468,6 +468,7 @@ void vipl__lent_offer(struct vipl__vi *vi, const Vip__Lent *event)
         vipl__lent_state_end(lent, VIPL__LENT_NONE);
         return;
     }
+    __atomic_store_n(&lent->pending_ns, 0, __ATOMIC_RELEASE);
     __atomic_store_n(&vi->lent, lent, __ATOMIC_RELEASE);
     __atomic_store_n(&lent->state, VIPL__LENT_OFFERED, __ATOMIC_SEQ_CST);
     /* A call that ends the connection at the same time may not have found the offer. */

@@ -390,7 +390,8 @@ static void reset(struct vipl__session *session)
     session->names_ready = session->direct = false;
     session->watched = watch != NULL && strcmp(watch, "1") == 0;
     session->loans_no = loan != NULL && strcmp(loan, "0") == 0;
-    session->loans_eager = loan != NULL && strcmp(loan, "eager") == 0;
+    session->loans_random = loan != NULL && strcmp(loan, "random") == 0;
+    session->loans_eager = session->loans_random || (loan != NULL && strcmp(loan, "eager") == 0);
     session->outlive_ns = 0;
     session->ptag_count = 0;
     __atomic_store_n(&session->gone, VIPL__THERE, __ATOMIC_SEQ_CST);

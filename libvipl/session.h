@@ -191,6 +191,7 @@ struct vipl__session {
     bool direct_random; /* the environment has VIPL_DIRECT=random */
     bool loans_no;      /* the environment has VIPL_LOAN=0: never ask for a loan */
     bool loans_eager;   /* VIPL_LOAN=eager, for tests: ask at the first poll and the first sleep */
+    bool loans_random;  /* VIPL_LOAN=random, for tests: and give loans back at random */
     struct vipl__rest rest;
     void *recv_base; /* table of receives; NULL = never had one; its address stays reserved */
     struct vipl__loans *loans; /* atomic; NULL = the session never had a loan (lent.h) */

@@ -117,6 +117,7 @@ struct vipd_config {
     char cpus[CPUS_TEXT_BYTES]; /* processors that vipd runs on; empty = all allowed ones */
     uint64_t threads; /* threads that drive NICs; 1 = one thread does everything; 0 = auto */
     uint64_t loan;    /* 0 = no, 1 = auto */
+    uint64_t loan_moves;
 
     /* [reliability]; the other keys of this section are in the member `engine` */
     uint64_t keepalive_ns;
@@ -128,6 +129,7 @@ struct vipd_config {
 
     /* [limits] */
     uint64_t sessions_per_uid;
+    uint64_t loan_moves_per_uid;
     uint64_t connections_per_uid;
     uint64_t vis_per_uid;
     uint64_t cqs_per_uid;

@@ -43,6 +43,8 @@ void settle_nic_config(struct vipd *vipd, const struct vipd_nic_config *from,
     ret->vi_latency = config->stats_vi_latency;
     ret->clock = vipd_clock_now;
     ret->linger_ns = config->linger_ns;
+    ret->loan_moves = (uint32_t)config->loan_moves;
+    ret->loan_moves_user = (uint32_t)config->loan_moves_per_uid;
     ret->cpu_clock = vipd_cpu_now;
     ret->owners = &owners_of_nic;
     ret->owners_ctx = vipd;

@@ -101,6 +101,10 @@ const struct config_key config_keys[] = {
      "asks, if "
      "both hosts allow it, both NICs have plain udp over IPv4, and packets reach the program's own "
      "port."},
+    {"engine", "loan_moves", CONFIG_COUNT, LIVE, 0, AT(loan_moves), 2, 100000, "10",
+     "How often in a second the data path of one connection may move to its program, and home "
+     "again, if loan = auto. A move costs each vipd about 50 us. For connections made from now "
+     "on."},
 
     {"reliability", "peer_dead", CONFIG_DURATION, LIVE, 0, AT(peer_dead_ns), 10 * MS, 3600 * SEC,
      "10s",
@@ -159,6 +163,8 @@ const struct config_key config_keys[] = {
 
     {"limits", "sessions_per_uid", CONFIG_COUNT, LIVE, 0, AT(sessions_per_uid), 1, 65536, "64",
      "NIC handles (VipOpenNic) that one user may have open."},
+    {"limits", "loan_moves_per_uid", CONFIG_COUNT, LIVE, 0, AT(loan_moves_per_uid), 2, 1000000,
+     "100", "Such moves ([engine] loan_moves) in a second, of all connections of one user."},
     {"limits", "connections_per_uid", CONFIG_COUNT, LIVE, 0, AT(connections_per_uid), 1, 65536,
      "256", "Connections of one user to vipd.sock of any kind, vipctl's included."},
     {"limits", "vis_per_uid", CONFIG_COUNT, LIVE, 0, AT(vis_per_uid), 1, 1048576, "16384",

@@ -324,7 +324,8 @@ uint64_t vipd_deadline(const struct end *end)
 
 static struct loan_config config_of(const struct end *end)
 {
-    return (struct loan_config){.first = end->index == 0, .conn_timeout_ns = CONN_NS};
+    return (struct loan_config){
+        .first = end->index == 0, .conn_timeout_ns = CONN_NS, .moves_ns = LOAN_MOVES_NS};
 }
 
 void vipd_begin(struct end *end)

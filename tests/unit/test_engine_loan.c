@@ -37,7 +37,7 @@ static struct rig *begin(void)
 {
     struct rig *rig = calloc(1, sizeof(*rig));
 
-    rig->config = (struct loan_config){.conn_timeout_ns = CONN_NS};
+    rig->config = (struct loan_config){.conn_timeout_ns = CONN_NS, .moves_ns = LOAN_MOVES_NS};
     rig->own.number = 100;
     rig->own.peer = 200;
     rig->now_ns = 5000 * MS;
@@ -199,6 +199,22 @@ static void test_moves_are_limited(void **state)
     }
     assert_false(polls_until_probe(rig, began_ns + LOAN_MOVES_NS - rig->now_ns));
     assert_true(polls_until_probe(rig, LOAN_MOVES_NS));
+    finish(rig);
+}
+
+/* The host may allow more moves. */
+static void test_more_moves(void **state)
+{
+    struct rig *rig = begin();
+
+    rig->config.moves_ns = LOAN_MOVES_NS / 100;
+    free(rig->loan);
+    rig->loan = loan_init(malloc(loan_bytes()), &rig->config, &rig->own, &rig->words);
+    for (unsigned i = 0; i < LOAN_MOVES_MAX / 2; i++) {
+        lend(rig, 0);
+        go_home(rig, loan_owner_gone(rig->loan, rig->now_ns));
+    }
+    assert_true(polls_until_probe(rig, LOAN_MOVES_NS / 90));
     finish(rig);
 }
 
@@ -746,6 +762,7 @@ int main(void)
         cmocka_unit_test(test_a_peer_that_refuses_keeps_the_path_in_vipd),
         cmocka_unit_test(test_a_loan_lost_to_data_comes_again_after_steady_polling),
         cmocka_unit_test(test_moves_are_limited),
+        cmocka_unit_test(test_more_moves),
         cmocka_unit_test(test_data_without_a_beat_takes_the_loan_back),
         cmocka_unit_test(test_a_beat_ends_the_watch),
         cmocka_unit_test(test_an_owner_that_sleeps_has_time_to_wake),

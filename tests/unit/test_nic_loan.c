@@ -264,6 +264,30 @@ static void test_both_at_once(void **state)
     check_home();
 }
 
+/* A limit for all connections of a user: it does not allow the second loan in the first second. */
+static void test_moves_of_a_user(void **state)
+{
+    struct nic_config config = {.engine = ENG_CONFIG_DEFAULT,
+                                .cm = {.keepalive_ns = RIG_SECOND, .peer_dead_ns = 4 * RIG_SECOND},
+                                .more = rig_more,
+                                .vi_max = RIG_VIS,
+                                .cq_max = 16,
+                                .loan_moves_user = 3};
+    struct end *end = &ends[0];
+
+    nic_set_config(rig_nics[0], &config);
+    lend_to(end);
+    assert_true(stay(end));
+    assert_int_equal(nic_loan_give_back(end->app->session, end->vi, rig_now), VIP_RC_SUCCESS);
+    check_home();
+    assert_int_equal(ask_loan(end), VIP_RC_ERROR_RESOURCE);
+    assert_non_null(strstr(view_of(end).loan.refused, "its user had too many moves"));
+    run(1000 * MS);
+    lend_to(end);
+    end->polls = true;
+    exchange();
+}
+
 /* No answer to the probe: the engine stays at home, and vipd closes its descriptor. */
 static void test_no_answer(void **state)
 {
@@ -585,6 +609,7 @@ int main(void)
         LOAN_TEST(test_never_entered),
         LOAN_TEST(test_both_ends),
         LOAN_TEST(test_both_at_once),
+        LOAN_TEST(test_moves_of_a_user),
         LOAN_TEST(test_no_answer),
         LOAN_TEST(test_pause),
         LOAN_TEST(test_random),

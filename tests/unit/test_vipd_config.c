@@ -92,6 +92,7 @@ static void test_values(void **state)
                                       "wait = block\n"
                                       "spin = 1.5ms\n"
                                       "loan = auto\n"
+                                      "loan_moves = 50\n"
                                       "turn_bytes = 1M\n"
                                       "[names]\n"
                                       "b = 127.0.0.2\n"
@@ -130,6 +131,7 @@ static void test_values(void **state)
     assert_int_equal(config->wait, VIPD_WAIT_BLOCK);
     assert_int_equal(config->spin_ns, 1500000);
     assert_int_equal(config->loan, 1);
+    assert_int_equal(config->loan_moves, 50);
     assert_int_equal(config->engine.turn_bytes, 1048576);
     assert_int_equal(config->peer_dead_ns, 1500000000);
     assert_int_equal(config->keepalive_ns, 300000000);

@@ -164,7 +164,7 @@ static bool moves_allow(const struct loan *loan, uint64_t now_ns)
     unsigned known = loan->moves < LOAN_MOVES_MAX ? loan->moves : LOAN_MOVES_MAX, recent = 0;
 
     for (unsigned i = 0; i < known; i++)
-        recent += now_ns - loan->move_ns[i] <= LOAN_MOVES_NS;
+        recent += now_ns - loan->move_ns[i] <= loan->config.moves_ns;
     return recent + 2 <= LOAN_MOVES_MAX || VIP_MUTANT(LOAN_MOVES);
 }
 

@@ -56,7 +56,8 @@ struct loan;
 #define LOAN_STEADY_NS 5000000u
 /* A longer time between two polls, in ns, is a pause. */
 #define LOAN_PAUSE_NS 500000u
-/* Largest number of moves of one end in LOAN_MOVES_NS. A move costs both vipd about 50 us. */
+/* Largest number of moves of one end in loan_config.moves_ns, which is usually LOAN_MOVES_NS. A move
+ * costs both vipd about 50 us. */
 #define LOAN_MOVES_MAX 10u
 #define LOAN_MOVES_NS  1000000000u
 /* A probe is repeated after this time, in ns, and sent this often at most. */
@@ -129,6 +130,7 @@ enum loan_end {
 struct loan_config {
     bool first; /* this end sent the REQUEST of the connection; the ends differ in this */
     uint64_t conn_timeout_ns;
+    uint64_t moves_ns; /* time for LOAN_MOVES_MAX moves */
 };
 
 /* Size of a struct loan in bytes. The host provides this memory. */

@@ -25,10 +25,14 @@ static void machine_begin(struct nic_loan *loan)
 {
     static const struct vip_loan_owner no_owner;
     const struct vip_loan_part *part = nic_loan_vi(loan)->loan_part;
+    const struct nic_config *nic = &loan->nic->config;
     struct loan_config config = {.first = loan->conn->asked,
-                                 .conn_timeout_ns = loan->nic->config.engine.conn_timeout_ns};
+                                 .conn_timeout_ns = nic->engine.conn_timeout_ns,
+                                 .moves_ns = LOAN_MOVES_NS};
     struct vip_loan_vipd *words = nic_loan_words(loan);
 
+    if (nic->loan_moves > 0)
+        config.moves_ns = LOAN_MOVES_MAX * NIC_SECOND_NS / nic->loan_moves;
     /* Without an earlier move, both ends have number 1. */
     if (words->number == 0 || words->peer == 0)
         loan_words_number(words, 1, 1);
@@ -266,6 +270,16 @@ static enum vip_rc refuse(struct nic_session *session, struct nic_conn *conn, en
     return rc;
 }
 
+/* Does the limit of the user's moves allow a loan now, and its end? */
+static bool user_may_move(const struct nic_session *session)
+{
+    const struct nic *nic = session->nic;
+    const struct nic_user *user = session->user;
+
+    return nic->config.loan_moves_user == 0 || nic->now_ns - user->moves_ns >= NIC_SECOND_NS ||
+           user->moves + 2 <= nic->config.loan_moves_user;
+}
+
 /* May the program have this loan? Outcomes: VIP_RC_SUCCESS; another one, with *fault. */
 static enum vip_rc judge(struct nic_session *session, const struct nic_loan_ask *ask, int sock,
                          const char **fault)
@@ -298,6 +312,10 @@ static enum vip_rc judge(struct nic_session *session, const struct nic_loan_ask 
             ? no_answer
             : "it had too many moves or probes in the last second, or its program does not poll "
               "without a pause";
+    if (!user_may_move(session)) {
+        *fault = "the connections of its user had too many moves in the last second";
+        return VIP_RC_ERROR_RESOURCE;
+    }
     if (nic_session_throttled(session) || !loan_polls(loan->machine, ask->steady_ns, now_ns))
         return VIP_RC_ERROR_RESOURCE;
     *fault = nic_loan_sock_fault(vi->conn, sock, &loan->host);

@@ -169,6 +169,16 @@ static uint32_t next_receive(const struct nic_loan *loan, const struct eng_vi_st
     return nic_loan_vi(loan)->recv_next - stats->recv_depth;
 }
 
+/* Count a loan and its end. */
+static void moves_count(struct nic_user *user, uint64_t now_ns)
+{
+    if (now_ns - user->moves_ns >= NIC_SECOND_NS) {
+        user->moves_ns = now_ns;
+        user->moves = 0;
+    }
+    user->moves += 2;
+}
+
 static void lend(struct nic_loan *loan, const struct cm_loan_terms *ours)
 {
     struct nic_conn *conn = loan->conn;
@@ -195,6 +205,7 @@ static void lend(struct nic_loan *loan, const struct cm_loan_terms *ours)
                                      .completed = eng_vi_completed(session->eng, conn->vi)};
     owes = stats.send_depth > 0 || terms.peer.reads > 0;
     lent_set(conn, true);
+    moves_count(session->user, loan->nic->now_ns);
     loan->nic->counts.loans_lent++;
     loan->seen.lent++;
     conn->not_lent = NULL;

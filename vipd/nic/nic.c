@@ -147,6 +147,8 @@ void nic_set_config(struct nic *nic, const struct nic_config *config)
     nic->config.vi_max = config->vi_max;
     nic->config.cq_max = config->cq_max;
     nic->config.kept_bytes_user = config->kept_bytes_user;
+    nic->config.loan_moves = config->loan_moves;
+    nic->config.loan_moves_user = config->loan_moves_user;
     nic->config.latency = config->latency;
     nic->config.vi_latency = config->vi_latency;
     nic->config.direct = config->direct;

@@ -42,6 +42,9 @@ struct nic_config {
     bool latency;             /* measure latencies, in sessions opened from now on */
     bool vi_latency;          /* also measure each VI of these sessions; only with latency */
     uint64_t linger_ns;       /* time for which VipDisconnect lingers; up to 2^32 - 1 ms */
+    /* Most moves per second of data paths between vipd and programs: of a connection (0: 10), and
+     * of the connections of a user together (0: no limit). */
+    uint32_t loan_moves, loan_moves_user;
     uint8_t without; /* VIP_FEATURE_* that vipd hides; 0 except in tests of older versions */
     /* VIP_FEATURE_REBIND if connections outlive vipd, VIP_FEATURE_LOAN if vipd lends them; tests
      * add other bits. A NIC that cannot lend ignores VIP_FEATURE_LOAN. */
@@ -65,8 +68,8 @@ struct nic_owners {
 
 /* Make a NIC with an open link, which nic_close closes. Outcomes: 0; -ENOMEM. */
 int nic_open(const struct nic_config *config, struct link *link, uint64_t now_ns, struct nic **ret);
-/* Apply a reload of the configuration. Times of the connection manager, linger_ns, direct, more and
- * kept_bytes_user apply at once. engine, latency, vi_latency, vi_max and cq_max apply to sessions
+/* Apply a reload of the configuration. Times of the connection manager, linger_ns, direct, more,
+ * kept_bytes_user and loan_moves_user apply at once. loan_moves applies to new connections. engine, latency, vi_latency, vi_max and cq_max apply to sessions
  * opened from now on. All other members are ignored. */
 void nic_set_config(struct nic *nic, const struct nic_config *config);
 /* vipd stops: sessions that end from now on close their connections with VIP_CLOSE_SHUTDOWN. */

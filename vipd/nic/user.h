@@ -9,6 +9,8 @@
 
 struct nic_session;
 
+#define NIC_SECOND_NS 1000000000ull
+
 /* Processor time of one member of a group: of a user of a NIC, or of a session of a user. */
 struct nic_share {
     uint64_t spent_ns; /* processor time, by which vipd compares the members */
@@ -43,6 +45,8 @@ struct nic_user {
     uint32_t session_count, rings;
     uint32_t held_count; /* packets that the engine keeps for the user's sessions */
     uint64_t held_bytes;
+    uint64_t moves_ns;   /* begin of the second in which `moves` were counted */
+    uint32_t moves;      /* of data paths to programs, and home again */
     uint64_t kept_bytes; /* memory for descriptors of the user's sessions (kept_bytes.c) */
     struct nic_share share;
     struct nic_sharing sessions;
