@@ -1,15 +1,20 @@
 /*
- * Two programs, a hostile one and a victim, with a direct ring between them (proto/direct.h). Both
- * use libvipl. The hostile program finds the ring among its mappings. It writes random values into
- * the ring, or is killed, while the victim sends and receives.
+ * Two programs, a hostile one and a victim, with a connection between them. Both use libvipl.
+ * scribble, kill: with a direct ring between them (proto/direct.h). The hostile program finds the
+ * ring among its mappings. It writes random values into the ring, or is killed, while the victim
+ * sends and receives.
+ * lent: between two hosts. The connection is on loan to the hostile program. This program writes
+ * random values into its memory for loans (proto/loan.h), and sends random packets by the socket of
+ * its loan.
  * The victim's descriptors must come back in the order in which it posted them, with a status of
  * the specification. When the connection has ended, all its descriptors must come back in time. Its
  * memory outside of regions and between buffers must not change. The victim itself must not end.
  *
- * Run by tests/lib/two_vipd.sh with [engine] direct = yes.
- * usage: live_ring scribble|kill ROUNDS SEED
+ * Run by tests/lib/two_vipd.sh with [engine] direct = yes, or with VIP_LOANS=eager.
+ * usage: live_peer scribble|kill|lent ROUNDS SEED
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/fs.h>
 #include <pthread.h>
 #include <sched.h>
@@ -20,6 +25,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -28,6 +34,8 @@
 #include <vipl_ext.h>
 
 #include "proto/direct.h"
+#include "proto/loan.h"
+#include "proto/wire.h"
 
 #define RECVS       32
 #define SENDS       16
@@ -50,13 +58,14 @@
 struct shared {
     uint64_t killed_ns; /* atomic; 0 while the peer is not killed */
     uint32_t warm;      /* atomic; 1 when the victim has exchanged WARM_UP messages */
-    uint32_t ring_seen; /* rounds in which messages went through a ring */
+    uint32_t ring_seen; /* rounds in which messages went through a ring, or by a loan */
     uint32_t lost;      /* rounds in which the victim lost its connection */
     uint64_t messages;  /* messages that the victims have received */
 };
 
 static struct shared *shared;
 static const char *mode;
+static bool lent; /* the mode is lent */
 
 #define CHECK(condition, ...)                                                                      \
     do {                                                                                           \
@@ -174,7 +183,7 @@ static void open_end(struct peer *peer, uint64_t seed)
     peer->region = peer->memory + OUTSIDE;
     /* Both ends of a round must choose the same level. */
     if (seed / 2 % 4 == 3)
-        attrs.ReliabilityLevel = VIP_SERVICE_UNRELIABLE;
+        attrs.ReliabilityLevel = lent ? VIP_SERVICE_RELIABLE_RECEPTION : VIP_SERVICE_UNRELIABLE;
     OK(VipOpenNic("vip0", &peer->nic));
     OK(VipErrorCallback(peer->nic, peer, on_error));
     OK(VipNSInit(peer->nic, NULL));
@@ -192,26 +201,30 @@ union address {
     unsigned char bytes[4 + 24 + 128];
 };
 
-static void address(const struct peer *peer, union address *ret, unsigned disc)
+/* In mode lent, the victim is on host A, and the hostile program on host B. `victims`: the address
+ * of the victim's host. */
+static void address(const struct peer *peer, union address *ret, unsigned disc, bool victims)
 {
+    const char *name = lent && !victims ? "VIP_ADDRESS_B" : "VIP_ADDRESS_A";
+
     memset(ret, 0, sizeof(*ret));
-    OK(VipNSGetHostByName(peer->nic, (VIP_CHAR *)getenv("VIP_ADDRESS_A"), &ret->net, 0));
+    OK(VipNSGetHostByName(peer->nic, (VIP_CHAR *)getenv(name), &ret->net, 0));
     ret->net.DiscriminatorLen = sizeof(disc);
     memcpy(ret->bytes + 4 + ret->net.HostAddressLen, &disc, sizeof(disc));
 }
 
-static void serve(const struct peer *peer, unsigned disc)
+static void serve(const struct peer *peer, unsigned disc, bool is_victim)
 {
     union address local, from;
     VIP_VI_ATTRIBUTES attrs;
     VIP_CONN_HANDLE request;
 
-    address(peer, &local, disc);
+    address(peer, &local, disc, is_victim);
     OK(VipConnectWait(peer->nic, &local.net, 10000, &from.net, &attrs, &request));
     OK(VipConnectAccept(request, peer->vi));
 }
 
-static void ask(const struct peer *peer, unsigned disc)
+static void ask(const struct peer *peer, unsigned disc, bool is_victim)
 {
     uint64_t end_ns = now_ns() + LIMIT_NS;
     union address local, to;
@@ -219,8 +232,8 @@ static void ask(const struct peer *peer, unsigned disc)
     VIP_RETURN rc;
 
     do {
-        address(peer, &local, disc);
-        address(peer, &to, disc);
+        address(peer, &local, disc, is_victim);
+        address(peer, &to, disc, !is_victim);
         rc = VipConnectRequest(peer->vi, &local.net, &to.net, 10000, &attrs);
         if (rc == VIP_NO_MATCH)
             usleep(1000);
@@ -228,21 +241,25 @@ static void ask(const struct peer *peer, unsigned disc)
     CHECK(rc == VIP_SUCCESS, "VipConnectRequest: %d: %s", (int)rc, VipxLastError());
 }
 
-/* Find the ring among this process's mappings; NULL if there is none. */
-static struct vip_direct *find_ring(void)
+/* Find shared memory of this name among this process's mappings; NULL if there is none. */
+static void *find_shared(const char *name)
 {
     FILE *maps = fopen("/proc/self/maps", "r");
-    struct vip_direct *ring = NULL;
+    void *found = NULL;
     char line[512];
     unsigned long from;
 
     CHECK(maps, "/proc/self/maps");
     while (fgets(line, sizeof(line), maps))
-        if (strstr(line, "memfd:via-ring") && strstr(line, "rw-s") &&
-            sscanf(line, "%lx-", &from) == 1)
-            ring = (struct vip_direct *)from;
+        if (strstr(line, name) && strstr(line, "rw-s") && sscanf(line, "%lx-", &from) == 1)
+            found = (void *)from;
     fclose(maps);
-    return ring;
+    return found;
+}
+
+static struct vip_direct *find_ring(void)
+{
+    return find_shared("memfd:via-ring");
 }
 
 /* A hole in the ring would stop the peer. If this process can make a file immutable, vipd can, too:
@@ -352,13 +369,12 @@ static bool over(struct peer *peer)
     return peer->told_ns != 0;
 }
 
-/* True if the other end has a receive for one more message. In mode scribble also sometimes true
- * if the other end has none. */
+/* True if the other end has a receive for one more message. Except in mode kill, it is sometimes
+ * also true if the other end has none. */
 static bool may_send(struct peer *peer)
 {
     return peer->posted[0] < peer->received + WINDOW ||
-           (strcmp(mode, "scribble") == 0 && peer->received > WARM_UP &&
-            rnd(&peer->random) % 256 == 0);
+           (strcmp(mode, "kill") != 0 && peer->received > WARM_UP && rnd(&peer->random) % 256 == 0);
 }
 
 /* Send and receive, until the time is up or the connection has ended. */
@@ -427,11 +443,13 @@ static int victim(uint64_t seed, unsigned disc)
     alarm(ROUND_LIMIT);
     open_end(&peer, seed);
     peer.friendly = killing && seed / 2 % 4 != 3;
-    seed % 2 ? serve(&peer, disc) : ask(&peer, disc);
+    seed % 2 ? serve(&peer, disc, true) : ask(&peer, disc, true);
     play(&peer, now_ns() + LIMIT_NS, WARM_UP);
-    ring = await_ring(&peer);
-    if (vip_load64(&ring->way[0].sent) && vip_load64(&ring->way[1].sent))
-        shared->ring_seen++;
+    if (!lent) {
+        ring = await_ring(&peer);
+        if (vip_load64(&ring->way[0].sent) && vip_load64(&ring->way[1].sent))
+            shared->ring_seen++;
+    }
     __atomic_add_fetch(&shared->warm, 1, __ATOMIC_RELEASE);
     play(&peer, now_ns() + (killing ? 2 * LIMIT_NS : PLAY_NS), ~0u >> 1);
     killed_ns = __atomic_load_n(&shared->killed_ns, __ATOMIC_ACQUIRE);
@@ -502,8 +520,86 @@ static void scribble_once(struct vip_direct *ring, unsigned kind, uint64_t *rand
     }
 }
 
+static void lent_scribble_once(struct vip_loan_part *part, unsigned kind, uint64_t *random)
+{
+    uint32_t near = part->posted + (uint32_t)(rnd(random) % 8) - 4;
+    struct vip_sq_slot *slot = &part->slot[near & (VIP_DESC_PER_QUEUE_MAX - 1)];
+    uint32_t *word = (uint32_t *)(void *)&part->owner;
+
+    switch (kind) {
+    case 0: /* one of the words of the owner */
+        word += rnd(random) % (sizeof(part->owner) / 4);
+        *word = odd(random, *word);
+        break;
+    case 1: /* always inside, or never */
+        part->owner.inside = rnd(random) % 2 ? part->owner.number : 0;
+        break;
+    case 2: /* always alive */
+        part->owner.beat++;
+        part->owner.timer_ns = 0;
+        part->owner.asleep = (uint32_t)(rnd(random) % 2);
+        break;
+    case 3: /* the table of sends */
+        word = (uint32_t *)(void *)slot + rnd(random) % (sizeof(*slot) / 4);
+        *word = odd(random, *word);
+        part->posted = rnd(random) % 16 ? part->posted : odd(random, part->posted);
+        break;
+    case 4: /* the checkpoint: one more, or one less */
+        word = (uint32_t *)(void *)&part->owner.checkpoint + rnd(random) % 3;
+        *word += (uint32_t)(rnd(random) % 3) - 1;
+        break;
+    default: /* one of the kinds above, at random */
+        lent_scribble_once(part, (unsigned)(rnd(random) % 5), random);
+        break;
+    }
+}
+
+/* A UDP socket of this process; -1: there is none. */
+static int lent_socket(void)
+{
+    for (int fd = 3; fd < 256; fd++) {
+        int type = 0, domain = 0;
+        socklen_t len = sizeof(type);
+
+        if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_DGRAM &&
+            getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 && domain == AF_INET)
+            return fd;
+    }
+    return -1;
+}
+
+/* Take a packet that has come, change some bytes, and send it back with or without a good checksum;
+ * keep the socket, and use it when the loan is over, too. */
+static void lent_send_once(uint64_t *random)
+{
+    static int kept = -1;
+    static uint8_t bytes[VIP_PACKET_BYTES_MAX];
+    struct iovec iov = {.iov_base = bytes};
+    ssize_t len;
+
+    if (kept < 0 || rnd(random) % 1000 == 0) {
+        int sock = lent_socket();
+
+        if (sock < 0)
+            return;
+        if (kept >= 0)
+            close(kept);
+        kept = dup(sock);
+    }
+    len = recv(kept, bytes, sizeof(bytes), MSG_DONTWAIT | (rnd(random) % 8 ? MSG_PEEK : 0));
+    if (len < 64)
+        return;
+    for (unsigned i = 0; i < rnd(random) % 4; i++)
+        bytes[rnd(random) % (size_t)len] = (uint8_t)rnd(random);
+    iov.iov_len = (size_t)len;
+    if (rnd(random) % 4)
+        vip_wire_seal(&iov, 1);
+    (void)send(kept, bytes, (size_t)len, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 struct scribbler {
-    struct vip_direct *ring;
+    struct vip_direct *ring;    /* NULL: none */
+    struct vip_loan_part *part; /* NULL: none */
     uint64_t random;
     unsigned kind;
 };
@@ -513,12 +609,35 @@ static void *scribble(void *arg)
     struct scribbler *scribbler = arg;
 
     for (;;) {
-        for (unsigned i = 0; i < 50; i++)
-            scribble_once(scribbler->ring, scribbler->kind, &scribbler->random);
+        for (unsigned i = 0; i < 50; i++) {
+            if (scribbler->ring != NULL)
+                scribble_once(scribbler->ring, scribbler->kind, &scribbler->random);
+            else if (scribbler->kind == 0 || rnd(&scribbler->random) % 4)
+                lent_scribble_once(scribbler->part, scribbler->kind, &scribbler->random);
+            else
+                lent_send_once(&scribbler->random);
+        }
         if (rnd(&scribbler->random) % 2)
             usleep((unsigned)(rnd(&scribbler->random) % 300));
         else
             sched_yield();
+    }
+    return NULL;
+}
+
+/* Wait for a loan. Returns the session's first part; NULL: there was no loan in time. */
+static struct vip_loan_part *await_lent(struct peer *peer)
+{
+    uint64_t end_ns = now_ns() + LIMIT_NS;
+    struct vip_loan_part *part = NULL;
+
+    while (!over(peer) && now_ns() < end_ns) {
+        part = find_shared("memfd:vipl-loans");
+        if (part != NULL && part->owner.number != 0) {
+            shared->ring_seen++;
+            return part;
+        }
+        play(peer, now_ns() + 1000000, 8);
     }
     return NULL;
 }
@@ -531,15 +650,18 @@ static _Noreturn void other(uint64_t seed, unsigned disc)
     pthread_t thread;
 
     alarm(ROUND_LIMIT);
+    if (lent)
+        setenv("VIPD_RUNTIME_DIR", getenv("VIPD_RUNTIME_DIR_B"), 1);
     open_end(&peer, seed);
-    seed % 2 ? ask(&peer, disc) : serve(&peer, disc);
+    seed % 2 ? ask(&peer, disc, false) : serve(&peer, disc, false);
     play(&peer, now_ns() + LIMIT_NS, WARM_UP);
     while (!__atomic_load_n(&shared->warm, __ATOMIC_ACQUIRE))
         play(&peer, now_ns() + 1000000, 8);
-    scribbler.ring = find_ring();
+    scribbler.ring = lent ? NULL : find_ring();
+    scribbler.part = lent ? await_lent(&peer) : NULL;
     if (scribbler.ring != NULL)
         check_no_holes(scribbler.ring);
-    if (strcmp(mode, "scribble") == 0 && scribbler.ring != NULL)
+    if (strcmp(mode, "kill") != 0 && (scribbler.ring != NULL || scribbler.part != NULL))
         pthread_create(&thread, NULL, scribble, &scribbler);
     play(&peer, now_ns() + 20 * LIMIT_NS, ~0u >> 1);
     for (;;)
@@ -596,22 +718,25 @@ int main(int argc, char **argv)
     uint64_t seed;
 
     if (argc != 4) {
-        fprintf(stderr, "usage: live_ring scribble|kill ROUNDS SEED\n");
+        fprintf(stderr, "usage: live_peer scribble|kill|lent ROUNDS SEED\n");
         return 2;
     }
     mode = argv[1];
+    lent = strcmp(mode, "lent") == 0;
     rounds = (unsigned)atoi(argv[2]);
     seed = strtoull(argv[3], NULL, 0);
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(shared != MAP_FAILED, "no memory");
     for (unsigned i = 0; i < rounds && bad < 5; i++)
         bad += (unsigned)run_round(seed + i, 5000 + i);
-    printf("%s: %u rounds from seed %llu, %u bad; %u by a ring, %u lost before their time, %llu "
+    printf("%s: %u rounds from seed %llu, %u bad; %u by a ring or loan, %u lost before their time, "
+           "%llu "
            "messages\n",
            mode, rounds, (unsigned long long)seed, bad, shared->ring_seen, shared->lost,
            (unsigned long long)shared->messages);
-    if (shared->ring_seen < rounds / 2) {
-        fprintf(stderr, "too few rounds have used a ring\n");
+    /* A program that waits at a CQ gives its loans back, so fewer rounds have loans. */
+    if (shared->ring_seen < rounds / (lent ? 4 : 2)) {
+        fprintf(stderr, "too few rounds have used a ring or loan\n");
         bad++;
     }
     return bad ? 1 : 0;
