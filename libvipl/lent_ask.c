@@ -189,7 +189,8 @@ static void ask_send(struct vipl__vi *vi)
     pthread_mutex_lock(&session->lock);
     lent = prepare(vi);
     if (lent != NULL) {
-        ask.has_vi = ask.has_part = ask.has_steady_ns = 1;
+        ask.has_vi = ask.has_part = ask.has_steady_ns = ask.has_port = 1;
+        ask.port = vipl__lent_sock_port(lent->sock);
         ask.steady_ns = __atomic_load_n(&vi->asks.asked_ns, __ATOMIC_RELAXED);
         ask.vi = vi->index;
         ask.part = lent->number;

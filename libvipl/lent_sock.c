@@ -50,6 +50,14 @@ int vipl__lent_sock(const uint8_t *address)
     return -1;
 }
 
+uint16_t vipl__lent_sock_port(int sock)
+{
+    struct sockaddr_in self = {0};
+    socklen_t len = sizeof(self);
+
+    return getsockname(sock, (struct sockaddr *)&self, &len) == 0 ? ntohs(self.sin_port) : 0;
+}
+
 bool vipl__lent_sock_connect(int sock, const uint8_t *host, size_t len)
 {
     struct sockaddr_in peer = {.sin_family = AF_INET};

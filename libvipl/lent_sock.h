@@ -17,6 +17,9 @@
  * this host does not have the address. */
 int vipl__lent_sock(const uint8_t *address);
 
+/* The port of the socket; 0: it has none. */
+uint16_t vipl__lent_sock_port(int sock);
+
 /* Connect the socket to this host. False: the host is none of IPv4, or there is no route. */
 bool vipl__lent_sock_connect(int sock, const uint8_t *host, size_t len);
 

@@ -130,6 +130,7 @@ struct vipd_config {
     /* [limits] */
     uint64_t sessions_per_uid;
     uint64_t loan_moves_per_uid;
+    uint64_t loans_per_uid;
     uint64_t connections_per_uid;
     uint64_t vis_per_uid;
     uint64_t cqs_per_uid;

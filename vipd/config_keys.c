@@ -165,6 +165,10 @@ const struct config_key config_keys[] = {
      "NIC handles (VipOpenNic) that one user may have open."},
     {"limits", "loan_moves_per_uid", CONFIG_COUNT, LIVE, 0, AT(loan_moves_per_uid), 2, 1000000,
      "100", "Such moves ([engine] loan_moves) in a second, of all connections of one user."},
+    {"limits", "loans_per_uid", CONFIG_COUNT, LIVE, 0, AT(loans_per_uid), 1, 65536, "256",
+     "Connections of one user whose data path is lent to a program ([engine] loan), or may be "
+     "soon; "
+     "vipd has a descriptor for each."},
     {"limits", "connections_per_uid", CONFIG_COUNT, LIVE, 0, AT(connections_per_uid), 1, 65536,
      "256", "Connections of one user to vipd.sock of any kind, vipctl's included."},
     {"limits", "vis_per_uid", CONFIG_COUNT, LIVE, 0, AT(vis_per_uid), 1, 1048576, "16384",

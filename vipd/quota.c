@@ -30,6 +30,8 @@ static const struct {
                      offsetof(struct vipd_config, waits_per_uid)},
     [QUOTA_CONNECTS] = {"connects_per_uid", "connections being made",
                         offsetof(struct vipd_config, connects_per_uid)},
+    [QUOTA_LOANS] = {"loans_per_uid", "connections on loan, or to be lent",
+                     offsetof(struct vipd_config, loans_per_uid)},
 };
 
 static uint64_t used_by(const struct session *session, enum quota quota)
@@ -42,11 +44,14 @@ static uint64_t used_by(const struct session *session, enum quota quota)
     case QUOTA_CQS:
     case QUOTA_WAITS:
     case QUOTA_CONNECTS:
+    case QUOTA_LOANS:
         nic_session_view(session->nic_session, &view);
         if (quota == QUOTA_VIS)
             return view.vis;
         if (quota == QUOTA_CQS)
             return view.cqs;
+        if (quota == QUOTA_LOANS)
+            return view.loans;
         return quota == QUOTA_WAITS ? view.waits : view.connects;
     case QUOTA_REGIONS:
     case QUOTA_REGISTER_BYTES:

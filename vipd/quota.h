@@ -23,6 +23,7 @@ enum quota {
     QUOTA_MAPPED_FILES,   /* mappings of memory files; Linux allows a process 65530 mappings */
     QUOTA_WAITS,    /* VipConnectWait, listeners, unanswered requests, own peer-to-peer requests */
     QUOTA_CONNECTS, /* connections being made, started by either side */
+    QUOTA_LOANS,    /* connections with a socket of their program: lent, or to be lent */
     QUOTAS,
 };
 
@@ -38,7 +39,7 @@ struct quota_view {
     uint64_t used, max;
 };
 void quota_look(const struct vipd *vipd, uid_t uid, enum quota quota, struct quota_view *ret);
-/* Call visit for each key ..._per_uid of [limits], with the values that quota_look returns. */
+/* Call visit for each key ..._per_uid of [limits] but loan_moves_per_uid, with the values that quota_look returns. */
 void quota_each(const struct vipd *vipd, uid_t uid,
                 void (*visit)(void *ctx, const struct quota_view *view), void *ctx);
 

@@ -54,6 +54,7 @@ static void ask(struct fuzz_in *in)
         ask.vi = fuzz_16(in);
     if (ends[0].sock < 0)
         ends[0].sock = sock_of(0);
+    ask.port = how & 8 ? fuzz_16(in) : port_of(ends[0].sock);
     copy = dup(ends[0].sock);
     if (nic_loan_ask(ends[0].app->session, &ask, &copy, rig_now, &probe, why, sizeof(why)) ==
         VIP_RC_SUCCESS)

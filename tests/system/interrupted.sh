@@ -30,11 +30,12 @@ is_lent() { # is_lent HOST PID
     [ "$(in_host "$1" "$vipctl" show conn --json | jq "[.connections[] | select(.pid == $2 and .data_path == \"loan\")] | length")" != 0 ]
 }
 
-# Wait until the program on HOST has had its first loan; data may have ended that loan again.
+# Wait until the program on HOST has had its first loan; this loan may be over.
 await_loan() { # await_loan HOST PID
     for _ in $(seq 1200); do
-        is_lent "$1" "$2" && return 0
-        sleep 0.02
+        [ "$(in_host "$1" "$vipctl" show conn --json | jq "[.connections[] | select(.pid == $2) | .lent // 0] | add")" -gt 0 ] &&
+            return 0
+        sleep 0.05
     done
     return 1
 }
@@ -59,7 +60,8 @@ stops() {
     for words in "" "poll" "poll write" "cq"; do
         on_loan=0 inside=0
         outlive_begin "$words" "$words" || failed "$WRONG"
-        await_loan A "$OUTLIVE_CLIENT" || failed "vipd has lent nothing"
+        # A program that waits at a CQ gives its loans back, so it may have none.
+        [ "$words" = cq ] || await_loan A "$OUTLIVE_CLIENT" || failed "vipd has lent nothing"
         for _ in $(seq "$times"); do
             stop_once A "$OUTLIVE_CLIENT"
             traffic_goes_on 100

@@ -55,6 +55,17 @@ RIG int sock_of(unsigned host)
     return sock;
 }
 
+/* 0: the socket has no port. */
+RIG uint16_t port_of(int sock)
+{
+    struct sockaddr_in name = {0};
+    socklen_t len = sizeof(name);
+
+    if (getsockname(sock, (struct sockaddr *)&name, &len) < 0 || name.sin_family != AF_INET)
+        return 0;
+    return ntohs(name.sin_port);
+}
+
 /* Offer a new socket to vipd, and send the probe. */
 RIG enum vip_rc ask_loan(struct end *end)
 {
@@ -68,8 +79,9 @@ RIG enum vip_rc ask_loan(struct end *end)
     end->sock = sock_of(end->host);
     end->copy = copy = dup(end->sock);
     end->asked = true;
-    rc = nic_loan_ask(end->app->session, &(struct nic_loan_ask){.vi = end->vi}, &copy, rig_now,
-                      &probe, why, sizeof(why));
+    rc = nic_loan_ask(end->app->session,
+                      &(struct nic_loan_ask){.vi = end->vi, .port = port_of(end->sock)}, &copy,
+                      rig_now, &probe, why, sizeof(why));
     assert_int_equal(rc == VIP_RC_SUCCESS, copy < 0);
     if (copy >= 0)
         close(copy);

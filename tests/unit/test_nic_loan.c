@@ -311,6 +311,45 @@ static void test_no_answer(void **state)
     exchange();
 }
 
+/* A program that does not poll after its request sends no probe: the network is not to blame. */
+static void test_no_probe(void **state)
+{
+    struct end *end = &ends[0];
+    struct nic_loan_probe probe;
+    char why[160] = "";
+    int copy;
+
+    end->sock = sock_of(0);
+    copy = dup(end->sock);
+    assert_int_equal(nic_loan_ask(end->app->session,
+                                  &(struct nic_loan_ask){.vi = end->vi, .port = port_of(end->sock)},
+                                  &copy, rig_now, &probe, why, sizeof(why)),
+                     VIP_RC_SUCCESS);
+    run(200 * MS);
+    assert_non_null(strstr(view_of(end).loan.refused, "did not poll"));
+    assert_false(is_out(end));
+}
+
+/* The program shuts its socket down while vipd waits for the answer: vipd can sleep nevertheless. */
+static void test_shut_socket(void **state)
+{
+    struct nic *peer = rig_nics[1];
+    struct end *end = &ends[0];
+
+    rig_nics[1] = NULL; /* no answer comes */
+    assert_int_equal(ask_loan(end), VIP_RC_SUCCESS);
+    assert_int_equal(shutdown(end->sock, SHUT_RDWR), 0);
+    run(MS);
+    assert_true(nic_try_sleep(rig_nics[0]));
+    nic_awake(rig_nics[0]);
+    run(100 * MS); /* the answer does not come */
+    rig_nics[1] = peer;
+    run(1100 * MS);
+    lend_to(end);
+    end->polls = true;
+    exchange();
+}
+
 /* A program that does not poll any more when the answer comes gets no loan. */
 static void test_pause(void **state)
 {
@@ -399,21 +438,29 @@ static void test_random(void **state)
 
 /* ---- requests that vipd refuses -------------------------------------------------------- */
 
-static void refused(struct end *end, uint32_t vi, uint32_t part, int sock, enum vip_rc rc,
-                    const char *words)
+static void refused_port(struct end *end, uint32_t vi, uint32_t part, int sock, uint16_t port,
+                         enum vip_rc rc, const char *words)
 {
+    struct nic_loan_ask ask = {.vi = vi, .part = part, .port = port};
     struct nic_loan_probe probe;
     char why[160] = "";
     int copy = sock;
     uint64_t before = count(end->host, "loans_refused");
 
-    assert_int_equal(nic_loan_ask(end->app->session, &(struct nic_loan_ask){.vi = vi, .part = part},
-                                  &copy, rig_now, &probe, why, sizeof(why)),
-                     rc);
+    assert_int_equal(
+        nic_loan_ask(end->app->session, &ask, &copy, rig_now, &probe, why, sizeof(why)), rc);
     if (!strstr(why, words))
         fail_msg("\"%s\" lacks \"%s\"", why, words);
     assert_int_equal(copy, sock);
     assert_int_equal(count(end->host, "loans_refused"), before + 1);
+}
+
+static void refused(struct end *end, uint32_t vi, uint32_t part, int sock, enum vip_rc rc,
+                    const char *words)
+{
+    uint16_t port = port_of(sock);
+
+    refused_port(end, vi, part, sock, port ? port : 9, rc, words);
 }
 
 static void rename_to(int sock, const struct link_addr *addr, bool peer)
@@ -466,7 +513,20 @@ static void test_wrong_sockets(void **state)
     refused(end, end->vi, 0, sock, VIP_RC_INVALID_PARAMETER, "not connected");
     peer.bytes[5]++;
     rename_to(sock, &peer, true);
-    refused(end, end->vi, 0, sock, VIP_RC_INVALID_PARAMETER, "not connected");
+    refused(end, end->vi, 0, sock, VIP_RC_INVALID_PARAMETER, "connected elsewhere");
+    close(sock);
+    sock = socket(AF_INET, SOCK_DGRAM, 0);
+    peer = rig_addr(1);
+    rename_to(sock, &(struct link_addr){.len = 6}, false);
+    refused(end, end->vi, 0, sock, VIP_RC_INVALID_PARAMETER, "not bound to the address");
+    close(sock);
+    /* The program names no port, the NIC's port, or the port of another socket. */
+    sock = sock_of(0);
+    refused_port(end, end->vi, 0, sock, 0, VIP_RC_INVALID_PARAMETER, "too old");
+    refused_port(end, end->vi, 0, sock, 4794, VIP_RC_INVALID_PARAMETER, "port of the NIC");
+    pipes[0] = sock_of(0);
+    refused_port(end, end->vi, 0, sock, port_of(pipes[0]), VIP_RC_INVALID_PARAMETER, "not bound");
+    close(pipes[0]);
     close(sock);
 }
 
@@ -611,6 +671,8 @@ int main(void)
         LOAN_TEST(test_both_at_once),
         LOAN_TEST(test_moves_of_a_user),
         LOAN_TEST(test_no_answer),
+        LOAN_TEST(test_no_probe),
+        LOAN_TEST(test_shut_socket),
         LOAN_TEST(test_pause),
         LOAN_TEST(test_random),
         LOAN_TEST(test_wrong_sockets),

@@ -129,7 +129,7 @@ static void test_objects(void **state)
     vip__reply__free_unpacked(reply, NULL);
 
     reply = show(sock, VIP__SHOW_REQUEST__WHAT__LIMIT, 0);
-    assert_int_equal(reply->show->n_limits, 10);
+    assert_int_equal(reply->show->n_limits, 11);
     for (size_t i = 0; i < reply->show->n_limits; i++) {
         const Vip__LimitRow *row = reply->show->limits[i];
 

@@ -199,8 +199,15 @@ static enum exit_code add_data_path(int sock, struct explanation *to, const Vip_
         if (row->has_lent && row->data_path && *row->data_path)
             explain_add(to, LINE_IS,
                         "%s carries its data; vipd has lent this %llu time%s (came back: %s)",
-                        strcmp(row->data_path, "loan") == 0 ? "the program" : row->data_path,
+                        strcmp(row->data_path, "vipd") == 0 ? "vipd" : "the program",
                         (unsigned long long)row->lent, row->lent == 1 ? "" : "s", row->taken_back);
+        if (row->data_path && strcmp(row->data_path, "revoked") == 0) {
+            explain_add(to, LINE_BECAUSE,
+                        "the program is stopped, or has no processor, in the middle of its work on "
+                        "the connection; vipd waits for it, at most [reliability] conn_timeout");
+            explain_add(to, LINE_DO, "kill -CONT %llu, if the program is stopped",
+                        (unsigned long long)vi->pid);
+        }
         if (row->not_lent && *row->not_lent)
             explain_add(to, LINE_IS,
                         "vipd did not lend its data path when the program asked last: %s",

@@ -66,7 +66,12 @@ void request_loan(struct client *client, const Vip__Request *request, struct vip
     }
     if (!nic_session_has_loans(session) && !map_parts(client, fds->fd[1], answer))
         return;
-    ask = (struct nic_loan_ask){.vi = r->vi, .part = r->part, .steady_ns = r->steady_ns};
+    if (!answer_room(client, QUOTA_LOANS, 1, answer))
+        return;
+    ask = (struct nic_loan_ask){.vi = r->vi,
+                                .part = r->part,
+                                .steady_ns = r->steady_ns,
+                                .port = r->port <= UINT16_MAX ? (uint16_t)r->port : 0};
     rc = nic_loan_ask(session, &ask, &fds->fd[0], vipd_loop_now(client->vipd->loop), probe,
                       answer->reason, sizeof(answer->reason));
     answer->reply.code = rc;

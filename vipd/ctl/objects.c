@@ -79,8 +79,10 @@ void show_walk_ptags(struct walk *walk)
 static void set_data_path(Vip__ConnRow *row, const struct nic_conn_view *view,
                           char backs[BACKS_BYTES])
 {
-    static const char *const names[] = {
-        [NIC_CARRIER_VIPD] = "vipd", [NIC_CARRIER_LOAN] = "loan", [NIC_CARRIER_RING] = "ring"};
+    static const char *const names[] = {[NIC_CARRIER_VIPD] = "vipd",
+                                        [NIC_CARRIER_LOAN] = "loan",
+                                        [NIC_CARRIER_REVOKED] = "revoked",
+                                        [NIC_CARRIER_RING] = "ring"};
     const struct nic_loan_view *loan = &view->loan;
 
     row->data_path = (char *)names[view->carrier];

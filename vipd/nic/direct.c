@@ -496,19 +496,3 @@ void nic_vi_counts(const struct nic_session *session, uint16_t number, struct en
     ret->rx_messages += vi->ring_seen[2] - vi->ring_before[2];
     ret->rx_bytes += vi->ring_seen[3] - vi->ring_before[3];
 }
-
-void nic_vi_stats(const struct nic_session *session, uint16_t number, struct eng_vi_stats *ret)
-{
-    const struct nic_vi *vi = &session->vis[number];
-    uint32_t posted, next;
-
-    nic_vi_counts(session, number, ret);
-    if (!session->recv_base)
-        return;
-    vip_fetch_begin();
-    posted = vip_load32(&vip_recv_head(session->recv_base, number)->posted);
-    vip_fetch_end();
-    next = vi->ring ? vi->ring_first + vi->ring_vipd + (uint32_t)vi->ring_seen[2] : vi->recv_next;
-    if (posted - next <= VIP_DESC_PER_QUEUE_MAX)
-        ret->recv_depth += posted - next;
-}

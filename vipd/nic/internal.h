@@ -309,11 +309,10 @@ enum nic_stage {
  * named, which this function parks; NULL: the packet is new. */
 enum nic_stage nic_stage(struct nic_conn *conn, const struct vip_packet *packet,
                          struct nic_src *src, struct nic_held *replay);
-/* Sums of the engine's counters of a VI, of its ring and of its past. nic_vi_counts does not count
- * the receive descriptors in the program's table. So it reads no page of the table for a VI that
- * never had a ring. */
+/* Sums of the engine's counters of a VI, of its ring and of its past. Does not count the receive
+ * descriptors in the program's table. So it reads no page of the table for a VI that never had a
+ * ring. */
 void nic_vi_counts(const struct nic_session *session, uint16_t vi, struct eng_vi_stats *ret);
-void nic_vi_stats(const struct nic_session *session, uint16_t vi, struct eng_vi_stats *ret);
 
 /* source.c */
 /* Give the bytes of a packet back to the link, or to the heap. */

@@ -18,7 +18,8 @@
  * socket, or when its peer first asks to bind anew. It lives as long as the connection.
  */
 struct nic_loan {
-    struct nic_list link; /* nic->loans while it is lent, has ended, or a timer runs */
+    struct nic_list link; /* nic->loans while it has ended, or a timer runs */
+    uint64_t due_ns;      /* the machine's deadline; 0: it has ended */
     struct nic *nic;
     struct nic_conn *conn;
     struct loan *machine;       /* in the same memory, after this struct */
@@ -45,11 +46,15 @@ struct nic_loan {
 
 /* ---- loan_sock.c ---- */
 
-/* What is wrong with a socket that a program offers for this connection; NULL: nothing, and *ret is
+/* What is wrong with a socket that a program offers for this connection. port: the port that the
+ * socket has, as the program says; 0: it does not say. NULL: nothing, and *ret is
  * its address. */
-const char *nic_loan_sock_fault(const struct nic_conn *conn, int sock, struct cm_host *ret);
+const char *nic_loan_sock_fault(const struct nic_conn *conn, int sock, uint16_t port,
+                                struct cm_host *ret);
 /* Let data at the socket wake vipd, or not. */
 void nic_loan_hear(struct nic_loan *loan, bool hear);
+/* Report once more what waits at the socket. */
+void nic_loan_hear_again(struct nic_loan *loan);
 /* Close vipd's descriptor of the socket. The program's packets have an old data id from now on, or
  * will have one soon. */
 void nic_loan_shut(struct nic_loan *loan);
@@ -103,6 +108,10 @@ void nic_op_loan_offered(void *ctx, uint64_t local_id, const struct cm_loan_term
 void nic_op_loan_agreed(void *ctx, uint64_t local_id, uint32_t offered,
                         const struct cm_loan_terms *theirs);
 struct nic_loan_view nic_loan_view(const struct nic_conn *conn);
+/* Posted descriptors that the owner has not completed, by its own words. The connection is lent. */
+void nic_loan_depths(const struct nic_conn *conn, uint32_t *ret_sends, uint32_t *ret_receives);
+/* Number of the session's connections for which vipd has a socket of the program. */
+uint32_t nic_session_loans(const struct nic_session *session);
 /* A new connection is established: it has no loan yet. */
 void nic_loan_begin(struct nic_conn *conn);
 /*

@@ -69,20 +69,31 @@ void nic_loan_begin(struct nic_conn *conn)
         session->vis[conn->vi].head->loan = (struct vip_loan_vipd){0};
 }
 
+/* Put the loan into the list of loans with timers, which begins with the earliest one. Most timers are
+ * later than all others, so look from the end. */
+static void due_set(struct nic_loan *loan, uint64_t due_ns)
+{
+    struct nic_list *before;
+
+    nic_list_del(&loan->link);
+    loan->due_ns = due_ns;
+    if (due_ns == LOAN_NEVER)
+        return;
+    before = loan->nic->loans.prev;
+    while (before != &loan->nic->loans && NIC_ITEM(before, struct nic_loan, link)->due_ns > due_ns)
+        before = before->prev;
+    nic_list_add_tail(before->next, &loan->link);
+}
+
 /* After an input: which sockets and timers does vipd look at from now on? */
 static void settle(struct nic_loan *loan)
 {
     enum loan_state state = loan_state(loan->machine);
-    bool active =
-        state == LOAN_ENDED || state == LOAN_LENT || loan_deadline(loan->machine) != LOAN_NEVER;
 
     loan->state = state;
     if (loan->sock >= 0)
         nic_loan_hear(loan, state == LOAN_ASKED || loan->watched);
-    if (active && nic_list_empty(&loan->link))
-        nic_list_add_tail(&loan->nic->loans, &loan->link);
-    else if (!active)
-        nic_list_del(&loan->link);
+    due_set(loan, state == LOAN_ENDED ? 0 : loan_deadline(loan->machine));
     loan->nic->loans_over |= state == LOAN_ENDED;
 }
 
@@ -259,6 +270,8 @@ static const char no_answer[] =
     "no answer comes to packets of the program's own socket: a firewall "
     "or address translation is between the hosts";
 
+static const char no_probe[] = "the program did not poll after its request, so it sent no probe";
+
 /* Write into why what is wrong. It must be a constant, because the views show it later. */
 static enum vip_rc refuse(struct nic_session *session, struct nic_conn *conn, enum vip_rc rc,
                           const char *text, char *why, size_t why_bytes)
@@ -318,7 +331,7 @@ static enum vip_rc judge(struct nic_session *session, const struct nic_loan_ask 
     }
     if (nic_session_throttled(session) || !loan_polls(loan->machine, ask->steady_ns, now_ns))
         return VIP_RC_ERROR_RESOURCE;
-    *fault = nic_loan_sock_fault(vi->conn, sock, &loan->host);
+    *fault = nic_loan_sock_fault(vi->conn, sock, ask->port, &loan->host);
     if (!*fault)
         return VIP_RC_SUCCESS;
     nic_session_fault(session); /* the checks of a socket cost much */
@@ -385,6 +398,42 @@ void nic_loans_give_back(struct nic *nic)
     }
 }
 
+static uint32_t depth(uint32_t posted, uint32_t done)
+{
+    return posted - done <= VIP_DESC_PER_QUEUE_MAX ? posted - done : 0;
+}
+
+void nic_loan_depths(const struct nic_conn *conn, uint32_t *ret_sends, uint32_t *ret_receives)
+{
+    const struct nic_session *session = conn->session;
+    const struct vip_loan_vipd *words = nic_loan_words(conn->loan);
+    struct vip_loan_checkpoint at;
+    const struct vip_loan_part *part = nic_loan_vi(conn->loan)->loan_part;
+    uint32_t sends, receives;
+
+    if (!loan_words_checkpoint(&part->owner, words->lent, &at))
+        at = words->checkpoint;
+    vip_fetch_begin();
+    sends = vip_load32(&part->posted);
+    receives = vip_load32(&vip_recv_head(session->recv_base, conn->vi)->posted);
+    vip_fetch_end();
+    *ret_sends = depth(sends, at.completed);
+    *ret_receives = depth(receives, at.received + conn->loan->receive);
+}
+
+uint32_t nic_session_loans(const struct nic_session *session)
+{
+    uint32_t count = 0;
+
+    for (unsigned i = 0; i < VIP_LOANS_MAX; i++) {
+        const struct nic_vi *vi =
+            session->loan_vi[i] ? &session->vis[session->loan_vi[i] - 1] : NULL;
+
+        count += vi && vi->conn && vi->conn->loan && vi->conn->loan->sock >= 0;
+    }
+    return count;
+}
+
 struct nic_loan_view nic_loan_view(const struct nic_conn *conn)
 {
     struct nic_loan_view view = {0};
@@ -436,12 +485,20 @@ bool nic_loan_home(struct nic_conn *conn)
 
 /* ---- turns ----------------------------------------------------------------------------- */
 
+/* Has the program polled, or does it sleep, since its request? It sends the probe only then. */
+static bool came_by(const struct nic_loan *loan)
+{
+    struct loan_look look;
+
+    loan_words_look(&nic_loan_vi(loan)->loan_part->owner, &look);
+    return look.app_beat != loan->beat || look.asleep;
+}
+
 /* Read the answer to a probe. */
 static void answer_look(struct nic_loan *loan)
 {
     uint8_t packet[VIP_WIRE_CM_BYTES_MAX];
     struct nic *nic = loan->nic;
-    struct loan_look look;
 
     for (unsigned i = 0; i < PROBE_ANSWERS; i++) {
         size_t bytes = nic_loan_sock_recv(loan, packet, sizeof(packet));
@@ -450,13 +507,12 @@ static void answer_look(struct nic_loan *loan)
             return;
         if (!cm_loan_probed(nic->cm, loan->conn->local_id, loan->nonce, packet, bytes))
             continue;
-        /* A program that still polls increases its beat; one that sleeps says so. */
-        loan_words_look(&nic_loan_vi(loan)->loan_part->owner, &look);
-        if (look.app_beat != loan->beat || look.asleep)
+        if (came_by(loan))
             (void)loan_polls(loan->machine, 0, nic->now_ns);
         follow(loan, loan_probed(loan->machine, nic->now_ns));
         return;
     }
+    nic_loan_hear_again(loan);
 }
 
 bool nic_loans_look(struct nic *nic)
@@ -479,21 +535,32 @@ bool nic_loans_look(struct nic *nic)
 /* The timer of a loan has expired. */
 static void tick(struct nic_loan *loan)
 {
+    bool asked = loan->state == LOAN_ASKED;
+
     follow(loan, loan_tick(loan->machine, loan->nic->now_ns));
-    if (loan_is_blocked(loan->machine, loan->nic->now_ns))
-        loan->conn->not_lent = no_answer;
+    if (asked && loan_is_blocked(loan->machine, loan->nic->now_ns))
+        loan->conn->not_lent = came_by(loan) ? no_answer : no_probe;
+}
+
+/* The loan with the earliest timer; NULL: no timer runs. Loans that have ended come first in the
+ * list. */
+static struct nic_loan *first_due(const struct nic *nic)
+{
+    for (const struct nic_list *item = nic->loans.next; item != &nic->loans; item = item->next) {
+        struct nic_loan *loan = NIC_ITEM(item, struct nic_loan, link);
+
+        if (loan->state != LOAN_ENDED)
+            return loan;
+    }
+    return NULL;
 }
 
 /* A loan whose timer has expired; NULL: there is none. */
 static struct nic_loan *expired(const struct nic *nic)
 {
-    for (const struct nic_list *item = nic->loans.next; item != &nic->loans; item = item->next) {
-        struct nic_loan *loan = NIC_ITEM(item, struct nic_loan, link);
+    struct nic_loan *loan = first_due(nic);
 
-        if (loan_deadline(loan->machine) <= nic->now_ns)
-            return loan;
-    }
-    return NULL;
+    return loan && loan->due_ns <= nic->now_ns ? loan : NULL;
 }
 
 /*
@@ -544,25 +611,21 @@ bool nic_loans_run(struct nic *nic)
 
 uint64_t nic_loans_deadline(const struct nic *nic)
 {
-    uint64_t at_ns = nic->loans_posted ? 0 : UINT64_MAX;
+    const struct nic_loan *loan = first_due(nic);
 
-    for (const struct nic_list *item = nic->loans.next; item != &nic->loans; item = item->next) {
-        const struct nic_loan *loan = NIC_ITEM(item, struct nic_loan, link);
-
-        if (loan_deadline(loan->machine) < at_ns)
-            at_ns = loan_deadline(loan->machine);
-    }
-    return at_ns;
+    if (nic->loans_posted)
+        return 0;
+    return loan ? loan->due_ns : UINT64_MAX;
 }
 
 struct nic_conn *nic_loans_ended(struct nic *nic)
 {
     if (!nic->loans_over)
         return NULL;
-    for (const struct nic_list *item = nic->loans.next; item != &nic->loans; item = item->next) {
-        const struct nic_loan *loan = NIC_ITEM(item, struct nic_loan, link);
+    if (!nic_list_empty(&nic->loans)) {
+        const struct nic_loan *loan = NIC_ITEM(nic->loans.next, struct nic_loan, link);
 
-        if (loan_state(loan->machine) == LOAN_ENDED)
+        if (loan->state == LOAN_ENDED)
             return loan->conn;
     }
     nic->loans_over = false;

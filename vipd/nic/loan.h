@@ -34,6 +34,7 @@ bool nic_session_has_loans(const struct nic_session *session);
 struct nic_loan_ask {
     uint32_t vi, part;
     uint64_t steady_ns; /* for this time, as it says, the program has polled without a pause */
+    uint16_t port;      /* of its socket; 0: it does not say */
 };
 
 /* A packet that the program sends by its socket to the peer's NIC, up to three times, every 20 ms,

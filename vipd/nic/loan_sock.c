@@ -14,7 +14,6 @@
  * Owns: the checks of a socket, every system call on it. Does not own: when a loan begins and ends.
  */
 #include <netinet/in.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -22,9 +21,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "proto/assert.h"
 #include "vipd/nic/internal.h"
-
-#define UDP_ADDR_BYTES 6 /* of a struct link_addr over IPv4: address, port */
+#include "vipd/nic/sock_find.h"
 
 /* Does the socket have this value of an option with an int? */
 static bool has_option(int sock, int option, int want)
@@ -35,80 +34,45 @@ static bool has_option(int sock, int option, int want)
     return getsockopt(sock, SOL_SOCKET, option, &value, &len) == 0 && value == want;
 }
 
-/* Both addresses of a socket, in the form of /proc/net/udp: the address as the number whose bytes
- * are in network order, the port as a number. */
-struct names {
-    unsigned address[2], port[2]; /* own, peer's */
-};
-
-static bool is_name(const struct names *names, unsigned which, const struct link_addr *addr)
+/* The descriptor by which vipd asks the kernel about sockets; below 0: it cannot ask. Opened when a
+ * program of this NIC first asks for a loan. */
+static int kernel_of(struct nic *nic)
 {
-    uint32_t address;
-
-    memcpy(&address, addr->bytes, 4);
-    return addr->len == UDP_ADDR_BYTES && names->address[which] == address &&
-           names->port[which] == (unsigned)(addr->bytes[4] << 8 | addr->bytes[5]);
+    if (nic->sock_kernel == -1)
+        nic->sock_kernel = sock_find_open();
+    return nic->sock_kernel;
 }
 
-/* Looks at the kernel's list of UDP sockets, at most. The kernel gives the list in pages. If another
- * socket is closed between two pages, the list may leave out any one socket. */
-#define LIST_LOOKS      3u
-#define LIST_PAGE_BYTES 4096u
-
-/* Find the addresses of the socket with this inode in the kernel's list, which takes no lock of a
- * socket. */
-static bool list_look(ino_t wanted, struct names *ret)
+const char *nic_loan_sock_fault(const struct nic_conn *conn, int sock, uint16_t port,
+                                struct cm_host *ret)
 {
-    FILE *list = fopen("/proc/self/net/udp", "re");
-    char page[LIST_PAGE_BYTES], line[256];
-    bool found = false;
-
-    if (!list)
-        return false;
-    (void)setvbuf(list, page, _IOFBF, sizeof(page));
-    while (!found && fgets(line, sizeof(line), list)) {
-        unsigned long inode = 0;
-
-        found =
-            sscanf(line, " %*u: %x:%x %x:%x %*x %*x:%*x %*x:%*x %*x %*u %*u %lu", &ret->address[0],
-                   &ret->port[0], &ret->address[1], &ret->port[1], &inode) == 5 &&
-            inode == wanted;
-    }
-    fclose(list);
-    return found;
-}
-
-/* Find the addresses of a UDP socket of vipd's network namespace. false: it is none. */
-static bool names_find(int sock, struct names *ret)
-{
+    struct nic *nic = conn->session->nic;
+    struct link_addr self = nic->link->self;
+    struct sock_found found;
     struct stat st;
-    bool found = false;
-
-    if (fstat(sock, &st) < 0)
-        return false;
-    for (unsigned look = 0; !found && look < LIST_LOOKS; look++)
-        found = list_look(st.st_ino, ret);
-    return found;
-}
-
-const char *nic_loan_sock_fault(const struct nic_conn *conn, int sock, struct cm_host *ret)
-{
-    struct link_addr self = conn->session->nic->link->self;
-    struct names names;
 
     /* First look at what the socket is: other calls on other files may block. */
     if (!has_option(sock, SO_DOMAIN, AF_INET) || !has_option(sock, SO_TYPE, SOCK_DGRAM) ||
         !has_option(sock, SO_PROTOCOL, IPPROTO_UDP))
         return "the socket is no UDP socket over IPv4";
-    if (!names_find(sock, &names))
-        return "the socket is not bound, or is in another network namespace";
-    if (is_name(&names, 0, &self))
+    if (port == 0)
+        return "the request does not name the port of the socket: the libvipl of the program is "
+               "too old";
+    if (kernel_of(nic) < 0)
+        return "this kernel does not tell vipd about UDP sockets (module udp_diag)";
+    if (port == (self.bytes[4] << 8 | self.bytes[5]))
         return "the socket has the port of the NIC";
-    self.bytes[4] = (uint8_t)(names.port[0] >> 8);
-    self.bytes[5] = (uint8_t)names.port[0];
-    if (!is_name(&names, 0, &self) || names.port[0] == 0)
+    VIP_ASSERT(self.len == SOCK_NAME_BYTES && conn->to.len == SOCK_NAME_BYTES);
+    self.bytes[4] = (uint8_t)(port >> 8);
+    self.bytes[5] = (uint8_t)port;
+    if (fstat(sock, &st) < 0 ||
+        sock_find(nic->sock_kernel, self.bytes, conn->to.bytes, &found) != 0 ||
+        found.inode != st.st_ino)
+        return "the socket is not bound to the address of the NIC and the port that the request "
+               "names, is connected elsewhere, or is in another network namespace";
+    if (memcmp(found.own, self.bytes, SOCK_NAME_BYTES) != 0)
         return "the socket is not bound to the address of the NIC";
-    if (!is_name(&names, 1, &conn->to))
+    if (memcmp(found.peer, conn->to.bytes, SOCK_NAME_BYTES) != 0)
         return "the socket is not connected to the NIC of the peer";
     *ret = (struct cm_host){.len = self.len};
     memcpy(ret->bytes, self.bytes, sizeof(ret->bytes));
@@ -135,9 +99,28 @@ size_t nic_loan_sock_recv(const struct nic_loan *loan, uint8_t *packet, size_t b
     return got > 0 ? (size_t)got : 0;
 }
 
+/*
+ * A program can shut its socket down, or fill its queue of errors. Then the socket is ready for
+ * ever, and a look for an answer finds none. So while vipd waits for an answer, the socket reports
+ * each packet once.
+ */
+static struct epoll_event events_of(struct nic_loan *loan)
+{
+    return (struct epoll_event){.events = EPOLLIN | (loan->state == LOAN_ASKED ? EPOLLET : 0u),
+                                .data.ptr = loan};
+}
+
+void nic_loan_hear_again(struct nic_loan *loan)
+{
+    struct epoll_event event = events_of(loan);
+
+    if (loan->heard)
+        (void)epoll_ctl(loan->nic->loan_fd, EPOLL_CTL_MOD, loan->sock, &event);
+}
+
 void nic_loan_hear(struct nic_loan *loan, bool hear)
 {
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = loan};
+    struct epoll_event event = events_of(loan);
 
     if (hear == loan->heard)
         return;

@@ -66,6 +66,8 @@ static void nic_free(struct nic *nic)
     nic_conns_deinit(nic);
     if (nic->loan_fd >= 0)
         close(nic->loan_fd);
+    if (nic->sock_kernel >= 0)
+        close(nic->sock_kernel);
     free(nic->held);
     free(nic->tx_pool);
     if (nic->tx_copies)
@@ -126,6 +128,7 @@ int nic_open(const struct nic_config *config, struct link *link, uint64_t now_ns
     nic_list_init(&nic->sessions);
     nic_list_init(&nic->ring_list);
     nic_list_init(&nic->loans);
+    nic->sock_kernel = -1;
     nic->loan_fd = may_lend(nic) ? epoll_create1(EPOLL_CLOEXEC) : -1;
     nic_list_init(&nic->users);
     for (unsigned i = 0; i < NIC_PEER_BUCKETS; i++)
@@ -207,8 +210,7 @@ uint64_t nic_deadline(const struct nic *nic)
             deadline = earlier(deadline, nic_session_resumes_ns(session));
     }
     deadline = earlier(deadline, nic->link->class->deadline(nic->link));
-    if (!nic_list_empty(&nic->loans))
-        deadline = earlier(deadline, nic_loans_deadline(nic));
+    deadline = earlier(deadline, nic_loans_deadline(nic));
     if (nic->tx_retry_ns)
         deadline = earlier(deadline, nic->tx_retry_ns);
     if (nic->backlog_cqs)
@@ -491,7 +493,7 @@ static bool connections_run(struct nic *nic)
         nic_share_worked(nic, NIC_UNITS);
         did = true;
     }
-    if (!nic_list_empty(&nic->loans))
+    if (!nic_list_empty(&nic->loans) || nic->loans_posted)
         did = loans_run(nic) || did;
     return did;
 }

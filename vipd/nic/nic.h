@@ -351,6 +351,7 @@ struct nic_session_view {
     uint32_t vis, cqs;
     uint32_t waits;    /* waits, listeners, unanswered requests, and own peer-to-peer requests */
     uint32_t connects; /* connections that are not established yet */
+    uint32_t loans;    /* connections for which vipd has a socket of the program */
 };
 void nic_session_view(const struct nic_session *session, struct nic_session_view *ret);
 

@@ -13,8 +13,9 @@
 enum nic_carrier {
     NIC_CARRIER_NONE = 0, /* not connected */
     NIC_CARRIER_VIPD,
-    NIC_CARRIER_LOAN, /* the program's own engine */
-    NIC_CARRIER_RING, /* both programs, by a ring of this host */
+    NIC_CARRIER_LOAN,    /* the program's own engine */
+    NIC_CARRIER_REVOKED, /* the same; vipd waits until the owner leaves the loan */
+    NIC_CARRIER_RING,    /* both programs, by a ring of this host */
 };
 struct nic_loan_view {
     uint32_t lent;                    /* number of loans of this connection */

@@ -64,6 +64,27 @@ _Static_assert(VIP_STAT_NIC_drop_cm - VIP_STAT_NIC_drop_short == VIP_WIRE_CM_BAD
                    VIP_WIRE_SHORT == VIP_WIRE_OK + 1 && VIP_WIRE_CM_BAD + 1 == VIP_WIRE_VERDICTS,
                "verdicts and their counters go in step");
 
+/* Counters of a VI, and its present values. */
+static void vi_stats(const struct nic_session *session, uint16_t number, struct eng_vi_stats *ret)
+{
+    const struct nic_vi *vi = &session->vis[number];
+    uint32_t posted, next;
+
+    nic_vi_counts(session, number, ret);
+    if (!session->recv_base)
+        return;
+    if (vi->conn && vi->conn->lent) {
+        nic_loan_depths(vi->conn, &ret->send_depth, &ret->recv_depth);
+        return;
+    }
+    vip_fetch_begin();
+    posted = vip_load32(&vip_recv_head(session->recv_base, number)->posted);
+    vip_fetch_end();
+    next = vi->ring ? vi->ring_first + vi->ring_vipd + (uint32_t)vi->ring_seen[2] : vi->recv_next;
+    if (posted - next <= VIP_DESC_PER_QUEUE_MAX)
+        ret->recv_depth += posted - next;
+}
+
 /* Sum of the counters of all VIs, the destroyed ones included. */
 static struct eng_vi_stats vi_sum(const struct nic *nic)
 {
@@ -209,7 +230,7 @@ void nic_session_vis(const struct nic_session *session, uint32_t from,
             memcpy(view.peer.bytes, vi->conn->to.bytes, sizeof(view.peer.bytes));
             view.peer_disc_len = vi->conn->remote_disc_len;
         }
-        nic_vi_stats(session, (uint16_t)i, &view.stats);
+        vi_stats(session, (uint16_t)i, &view.stats);
         view.latency = nic_vi_latency(session, (uint16_t)i);
         if (!visit(ctx, &view))
             return;
@@ -221,5 +242,6 @@ void nic_session_view(const struct nic_session *session, struct nic_session_view
     *ret = (struct nic_session_view){.vis = session->vi_count,
                                      .cqs = session->cq_count,
                                      .waits = session->wait_count + session->meets,
-                                     .connects = session->connects};
+                                     .connects = session->connects,
+                                     .loans = nic_session_loans(session)};
 }

@@ -43,9 +43,10 @@ void nic_session_conns(const struct nic_session *session, uint32_t from,
         view.peer.len = conn->to.len;
         memcpy(view.peer.bytes, conn->to.bytes, conn->to.len);
         if (conn->state == NIC_CONN_ESTABLISHED)
-            view.carrier = session->vis[i].ring ? NIC_CARRIER_RING
-                           : conn->lent         ? NIC_CARRIER_LOAN
-                                                : NIC_CARRIER_VIPD;
+            view.carrier = session->vis[i].ring                    ? NIC_CARRIER_RING
+                           : !conn->lent                           ? NIC_CARRIER_VIPD
+                           : conn->loan->state == LOAN_TAKING_BACK ? NIC_CARRIER_REVOKED
+                                                                   : NIC_CARRIER_LOAN;
         view.loan = nic_loan_view(conn);
         if (!visit(ctx, &view))
             return;
