@@ -2,6 +2,8 @@
  * vipd lends the data path of a connection to a program, and takes it back (vipd/nic/loan.c). The
  * programs are those of nic_lend.h.
  */
+#include <poll.h>
+
 #include "unit/nic_lend.h"
 #include "vipd/nic/see.h"
 
@@ -334,14 +336,15 @@ static void test_no_probe(void **state)
 static void test_shut_socket(void **state)
 {
     struct nic *peer = rig_nics[1];
+    struct pollfd fd = {.events = POLLIN};
     struct end *end = &ends[0];
 
     rig_nics[1] = NULL; /* no answer comes */
     assert_int_equal(ask_loan(end), VIP_RC_SUCCESS);
     assert_int_equal(shutdown(end->sock, SHUT_RDWR), 0);
     run(MS);
-    assert_true(nic_try_sleep(rig_nics[0]));
-    nic_awake(rig_nics[0]);
+    fd.fd = nic_loan_fd(rig_nics[0]);
+    assert_int_equal(poll(&fd, 1, 0), 0);
     run(100 * MS); /* the answer does not come */
     rig_nics[1] = peer;
     run(1100 * MS);
