@@ -54,6 +54,10 @@ static void link_look(struct nic *nic)
         cm_set_medium(nic->cm, &nic->self, nic->link->packet_bytes, nic->link->window_bytes);
 }
 
+/* Shortest time, in ns, between two looks at the sockets of loans. It is short beside the patience with
+ * owners (LOAN_PATIENCE_NS). */
+#define LOANS_LOOK_NS 20000u
+
 #define TX_COPIES_BYTES ((size_t)NIC_TX_BATCH * NIC_TX_COPY_STRIDE)
 _Static_assert(NIC_TX_COPY_STRIDE >= VIP_PACKET_BYTES_MAX, "a packet fits");
 
@@ -589,8 +593,11 @@ bool nic_turn(struct nic *nic, uint64_t now_ns)
         cm_looked(nic->cm, nic->config.clock ? nic->config.clock() : now_ns);
     if (nic->link_changes != nic->link->changes)
         link_look(nic);
-    if (nic->loans_heard > 0)
+    /* The look is a system call, and turns are short. */
+    if (nic->loans_heard > 0 && now_ns - nic->loans_looked_ns >= LOANS_LOOK_NS) {
+        nic->loans_looked_ns = now_ns;
         did = nic_loans_look(nic) || did;
+    }
     if (!did && is_quiet(nic))
         return false;
     nic_share_begin(nic);
