@@ -62,6 +62,30 @@ static void test_peer_closes(void **state)
     assert_int_equal(end->got, MESSAGES);
 }
 
+/* The vipd of a peer stands still, while its program runs the data path: the peer is silent. */
+static void test_peer_stands_still(void **state)
+{
+    struct nic *stopped = rig_nics[0];
+    uint64_t end_ns = rig_now + 10 * RIG_SECOND;
+    struct rig_event event;
+
+    lend_to(&ends[0]);
+    ends[0].polls = true;
+    exchange();
+    rig_nics[0] = NULL;
+    while (!rig_event(ends[1].app, 'e', &event)) {
+        assert_true(rig_now < end_ns);
+        if (ends[1].sends - ends[1].sent < 4) {
+            post_recv(&ends[0]);
+            post_send(&ends[1]);
+        }
+        run(MS);
+    }
+    assert_int_equal(event.code, VIP_EC_CONN_LOST);
+    assert_true(ends[1].sent > 100);
+    rig_nics[0] = stopped;
+}
+
 /* The program dies inside its loan. */
 static void test_death(void **state)
 {
@@ -335,6 +359,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         LOAN_TEST(test_disconnect),
         LOAN_TEST(test_peer_closes),
+        LOAN_TEST(test_peer_stands_still),
         LOAN_TEST(test_death),
         LOAN_TEST(test_sever),
         LOAN_TEST(test_peer_restarts),

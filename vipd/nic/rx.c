@@ -74,11 +74,12 @@ static bool engine_rx(struct nic_conn *conn, const struct vip_packet *packet, st
     return false;
 }
 
+/* The peer's vipd lives, if the packet comes from it: not from a program that has a loan. */
 static void heard(struct nic_conn *conn)
 {
     struct nic *nic = conn->session->nic;
 
-    if (conn->heard_turn == nic->counts.turns)
+    if (conn->heard_turn == nic->counts.turns || !link_addr_equal(&conn->data_to, &conn->to))
         return;
     conn->heard_turn = nic->counts.turns;
     cm_heard(nic->cm, conn->peer, nic->now_ns);
