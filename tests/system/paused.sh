@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Two vipd that are stopped at the same time (as when a host has no processor time, or a virtual
-# machine is suspended) must lose no connection, idle or busy. If only one vipd is stopped, the
-# other must find that its peer is silent.
+# Two hosts that are stopped at the same time (as when a host has no processor time, or a virtual
+# machine is suspended) must lose no connection, idle or busy. A host is its vipd and its programs,
+# because a program on loan has the engine of its connection. If only one vipd is stopped, the other
+# must find that its peer is silent.
 # usage: paused.sh BUILD_DIR
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -39,14 +40,17 @@ daemon_start A 127.0.0.1 $port "${settings[@]}" && daemon_start B 127.0.0.2 $por
 
 # One idle connection, and one on which messages go back and forth until the test ends.
 start_in B "$WORK/serve.log" "$vipstate" serve t rd 4
+programs=("$STARTED")
 await "$WORK/serve.log" waiting
 start_in A "$WORK/watch.log" "$vipstate" watch t rd 127.0.0.2 0
 watch=$STARTED
 await "$WORK/watch.log" connected
 await "$WORK/serve.log" connected
 start_in B "$WORK/perf.serve.log" "$vipperf" serve
+programs+=("$STARTED")
 start_in A "$WORK/perf.log" "$vipperf" lat "127.0.0.2:$port" --size 64 --duration 600
 busy=$STARTED
+programs+=("$watch" "$busy")
 # vipperf makes two connections. Wait for both, because a stop could prevent the second.
 for _ in $(seq 1200); do
     connections=$(VIPD_RUNTIME_DIR=$WORK/A "$build/tools/vipctl" -rn show vi state=connected | grep -c .)
@@ -56,9 +60,9 @@ done
 [ "$connections" -ge 3 ] || failed "the busy connection was not made"
 
 for _ in 1 2; do
-    kill -STOP "${DAEMON_PID[A]}" "${DAEMON_PID[B]}"
+    kill -STOP "${programs[@]}" "${DAEMON_PID[A]}" "${DAEMON_PID[B]}"
     sleep $stop_s
-    kill -CONT "${DAEMON_PID[A]}" "${DAEMON_PID[B]}"
+    kill -CONT "${DAEMON_PID[A]}" "${DAEMON_PID[B]}" "${programs[@]}"
     sleep 3
     grep -E '^(callback|state 3)' "$WORK/serve.log" "$WORK/watch.log" && failed "the idle connection was lost"
     kill -0 "$busy" 2>/dev/null || failed "the busy connection was lost"

@@ -1,6 +1,8 @@
 /*
  * Requests of a session and the views of vipctl, as raw messages to a daemon.
  */
+#define DAEMON_CONFIG(config) ((config)->loan = 0) /* test_no_loans */
+
 #include "unit/vipd_app.h"
 
 /* ---- requests ---------------------------------------------------------------------------- */

@@ -34,15 +34,6 @@ static bool has_option(int sock, int option, int want)
     return getsockopt(sock, SOL_SOCKET, option, &value, &len) == 0 && value == want;
 }
 
-/* The descriptor by which vipd asks the kernel about sockets; below 0: it cannot ask. Opened when a
- * program of this NIC first asks for a loan. */
-static int kernel_of(struct nic *nic)
-{
-    if (nic->sock_kernel == -1)
-        nic->sock_kernel = sock_find_open();
-    return nic->sock_kernel;
-}
-
 const char *nic_loan_sock_fault(const struct nic_conn *conn, int sock, uint16_t port,
                                 struct cm_host *ret)
 {
@@ -58,7 +49,7 @@ const char *nic_loan_sock_fault(const struct nic_conn *conn, int sock, uint16_t 
     if (port == 0)
         return "the request does not name the port of the socket: the libvipl of the program is "
                "too old";
-    if (kernel_of(nic) < 0)
+    if (nic->sock_kernel < 0)
         return "this kernel does not tell vipd about UDP sockets (module udp_diag)";
     if (port == (self.bytes[4] << 8 | self.bytes[5]))
         return "the socket has the port of the NIC";

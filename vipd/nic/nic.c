@@ -16,6 +16,7 @@
 #include "proto/fence.h"
 #include "vipd/link/kinds.h"
 #include "vipd/nic/internal.h"
+#include "vipd/nic/sock_find.h"
 #include "vipd/nic/objects.h"
 
 /* ---- life ------------------------------------------------------------------------------ */
@@ -132,8 +133,8 @@ int nic_open(const struct nic_config *config, struct link *link, uint64_t now_ns
     nic_list_init(&nic->sessions);
     nic_list_init(&nic->ring_list);
     nic_list_init(&nic->loans);
-    nic->sock_kernel = -1;
     nic->loan_fd = may_lend(nic) ? epoll_create1(EPOLL_CLOEXEC) : -1;
+    nic->sock_kernel = nic->loan_fd >= 0 ? sock_find_open() : -1;
     nic_list_init(&nic->users);
     for (unsigned i = 0; i < NIC_PEER_BUCKETS; i++)
         nic_list_init(&nic->peers[i]);

@@ -277,12 +277,12 @@ struct nic {
     bool asks, spares;             /* some session may have requests in asks, or spare blocks */
     uint32_t rings;                /* number of direct rings */
     struct nic_list ring_list;     /* the direct rings */
-    int sock_kernel;      /* descriptor of sock_find; -1: not opened yet; else below 0: an error */
-    int loan_fd;          /* epoll descriptor of the sockets of loans; -1: no loans */
-    unsigned loans_heard; /* number of sockets in loan_fd */
-    uint64_t loans_looked_ns; /* when vipd last looked at loan_fd */
-    bool loans_over;          /* a loan may have ended its connection */
-    struct nic_list loans;    /* list of struct nic_loan that need time */
+    int sock_kernel;               /* descriptor of sock_find; below 0: there is none */
+    int loan_fd;                   /* epoll descriptor of the sockets of loans; -1: no loans */
+    unsigned loans_heard;          /* number of sockets in loan_fd */
+    uint64_t loans_looked_ns;      /* when vipd last looked at loan_fd */
+    bool loans_over;               /* a loan may have ended its connection */
+    struct nic_list loans;         /* list of struct nic_loan that need time */
     bool loop_by_link; /* packets to this NIC itself pass the link, because it has planted faults */
     struct cm_host self; /* the link's address when link->changes was link_changes */
     uint32_t link_changes;
