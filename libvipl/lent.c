@@ -68,7 +68,14 @@ bool vipl__lent_runtime(struct vipl__lent *lent)
                                    .bell = on_bell,
                                    .ctx = lent};
 
-    return lent->loan != NULL || vipl__loan_new(&host, &lent->loan) == 0;
+    struct vipl__loan *loan;
+
+    if (lent->loan != NULL)
+        return true;
+    if (vipl__loan_new(&host, &loan) != 0)
+        return false;
+    __atomic_store_n(&lent->loan, loan, __ATOMIC_RELEASE); /* another thread may lock all loans */
+    return true;
 }
 
 /* ---- giving back ------------------------------------------------------------------------- */
@@ -141,7 +148,7 @@ bool vipl__lent_waited(const struct vipl__vi *vi)
         const struct vipl__queue *queue = &vi->queue[q];
         const struct vipl__cq *cq = __atomic_load_n(&queue->cq, __ATOMIC_RELAXED);
 
-        if (__atomic_load_n(queue->waiters, __ATOMIC_SEQ_CST) != 0 ||
+        if (__atomic_load_n(vipl__waiters_of(queue), __ATOMIC_SEQ_CST) != 0 ||
             (cq != NULL && (__atomic_load_n(&cq->app->waiters, __ATOMIC_SEQ_CST) != 0 ||
                             __atomic_load_n(&cq->fd[0], __ATOMIC_RELAXED) >= 0)))
             return true;
@@ -479,7 +486,7 @@ struct vipl__loans *vipl__lent_lock(struct vipl__session *session)
         const struct vipl__lent *lent = __atomic_load_n(&loans->of[i], __ATOMIC_ACQUIRE);
 
         /* These objects are never freed, so they can be unlocked even if the VI ends meanwhile. */
-        loans->locked[i] = lent == NULL ? NULL : lent->loan;
+        loans->locked[i] = lent == NULL ? NULL : __atomic_load_n(&lent->loan, __ATOMIC_ACQUIRE);
         if (loans->locked[i] != NULL)
             vipl__loan_lock(loans->locked[i]);
     }

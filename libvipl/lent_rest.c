@@ -19,8 +19,8 @@
 /* Does a thread sleep for completions of this VI, and for vipd to wake it? */
 static bool sleeps(const struct vipl__vi *vi)
 {
-    uint32_t waiters = __atomic_load_n(vi->queue[VIP_Q_SEND].waiters, __ATOMIC_SEQ_CST) |
-                       __atomic_load_n(vi->queue[VIP_Q_RECV].waiters, __ATOMIC_SEQ_CST);
+    uint32_t waiters = __atomic_load_n(vipl__waiters_of(&vi->queue[VIP_Q_SEND]), __ATOMIC_SEQ_CST) |
+                       __atomic_load_n(vipl__waiters_of(&vi->queue[VIP_Q_RECV]), __ATOMIC_SEQ_CST);
 
     return (waiters & ~VIP_APP_WAITERS_NOTIFY) != 0;
 }

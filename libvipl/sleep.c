@@ -214,8 +214,8 @@ void vipl__rest_wake(struct vipl__session *session)
 static void queues_wake(struct vipl__vi *vi)
 {
     for (unsigned q = 0; q < 2; q++)
-        if (sleepers_on(vi->queue[q].waiters))
-            futex_wake(vi->queue[q].prod, INT_MAX);
+        if (sleepers_on(vipl__waiters_of(&vi->queue[q])))
+            futex_wake(vipl__prod_of(&vi->queue[q]), INT_MAX);
 }
 
 void vipl__wake_vi(struct vipl__vi *vi)

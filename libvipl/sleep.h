@@ -63,6 +63,18 @@ static inline void vipl__polled(struct vipl__session *session, VIP_RETURN rc)
 /* Wake all threads that sleep on a queue or CQ of this session, and the one that rests. */
 void vipl__wake_all(struct vipl__session *session);
 
+/* The words of a queue, for a thread that looks at the VI while VipCreateVi may make the VI anew. A
+ * VI has the same words again. */
+static inline uint32_t *vipl__waiters_of(const struct vipl__queue *queue)
+{
+    return __atomic_load_n(&queue->waiters, __ATOMIC_RELAXED);
+}
+
+static inline const uint32_t *vipl__prod_of(const struct vipl__queue *queue)
+{
+    return __atomic_load_n(&queue->prod, __ATOMIC_RELAXED);
+}
+
 /* Wake the threads that sleep on a queue of this VI, and the one that rests. */
 void vipl__wake_vi(struct vipl__vi *vi);
 

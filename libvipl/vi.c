@@ -52,8 +52,10 @@ static void init_queue(struct vipl__session *session, struct vipl__vi *vi, enum 
     struct vipl__queue *queue = &vi->queue[which];
 
     vip_comps_open(&queue->comps, session->vipd, vi->index, which);
-    queue->prod = &vip_vipd_vi((void *)session->vipd, vi->index)->prod[which];
-    queue->waiters = &vip_app_vi(session->app_base, vi->index)->waiters[which];
+    __atomic_store_n(&queue->prod, &vip_vipd_vi((void *)session->vipd, vi->index)->prod[which],
+                     __ATOMIC_RELAXED);
+    __atomic_store_n(&queue->waiters, &vip_app_vi(session->app_base, vi->index)->waiters[which],
+                     __ATOMIC_RELAXED);
     queue->position = queue->first = position;
     queue->reported = 0;
     queue->via = position;
