@@ -93,7 +93,7 @@ const struct config_key config_keys[] = {
      "runs, they pass vipd. For programs that open the NIC, and connections made, from now on; "
      "VIPL_DIRECT=0 in a program's environment leaves that program out."},
 
-    {"engine", "loan", CONFIG_LOAN, RESTART, 0, AT(loan), 0, 0, "auto",
+    {"engine", "loan", CONFIG_LOAN, RESTART, 0, AT(loan), 0, 0, "no",
      "Lend the data path of a connection to its program while the program polls: messages then "
      "need "
      "no "
