@@ -39,7 +39,8 @@ struct quota_view {
     uint64_t used, max;
 };
 void quota_look(const struct vipd *vipd, uid_t uid, enum quota quota, struct quota_view *ret);
-/* Call visit for each key ..._per_uid of [limits] but loan_moves_per_uid, with the values that quota_look returns. */
+/* Call visit for each key ..._per_uid of [limits] but loan_moves_per_uid, with the values that
+ * quota_look returns. */
 void quota_each(const struct vipd *vipd, uid_t uid,
                 void (*visit)(void *ctx, const struct quota_view *view), void *ctx);
 

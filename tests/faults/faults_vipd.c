@@ -420,11 +420,26 @@ static bool connect_both(struct program *server, struct program *client, enum st
 
 /* ---- attempts -------------------------------------------------------------------------------- */
 
+/* Open a NIC. While the undertaker still frees the memory of earlier programs, vipd tells a program to
+ * ask again. */
+static void open_soon(struct program *program)
+{
+    struct outcome outcome = open_nic(program, 0);
+
+    while (outcome.later) {
+        leave(program);
+        (void)sched_yield();
+        outcome = open_nic(program, 0);
+    }
+    FAULT_CHECK(good(outcome));
+}
+
 static void check_serving(void)
 {
     struct program a, b;
 
-    FAULT_CHECK(good(open_nic(&a, 0)) && good(open_nic(&b, 0)));
+    open_soon(&a);
+    open_soon(&b);
     FAULT_CHECK(good(create_cq(&a, 0)));
     FAULT_CHECK(good(register_mem(&a, VIP__MEM_KIND__MEM_SHARED, 0)));
     FAULT_CHECK(connect_both(&a, &b, STAGE_NONE, 0));

@@ -332,7 +332,7 @@ static void test_no_probe(void **state)
     assert_false(is_out(end));
 }
 
-/* The program shuts its socket down while vipd waits for the answer: vipd can sleep nevertheless. */
+/* The program shuts its socket down while vipd waits for the answer: vipd can sleep all the same. */
 static void test_shut_socket(void **state)
 {
     struct nic *peer = rig_nics[1];

@@ -52,7 +52,7 @@ static ino_t inode_of(int sock)
 
 static void test_one_of_many(void **state)
 {
-    static const uint8_t nobody[SOCK_NAME_BYTES];
+    static const uint8_t no_peer[SOCK_NAME_BYTES];
     int kernel = sock_find_open(), sock[16];
     uint8_t name[16][SOCK_NAME_BYTES];
     struct sock_found found;
@@ -70,7 +70,7 @@ static void test_one_of_many(void **state)
         assert_int_equal(sock_find(kernel, name[i], peer_name, &found), 0);
         assert_true(found.inode == inode_of(sock[i]));
         assert_memory_equal(found.own, name[i], SOCK_NAME_BYTES);
-        assert_memory_equal(found.peer, i % 2 ? nobody : peer_name, SOCK_NAME_BYTES);
+        assert_memory_equal(found.peer, i % 2 ? no_peer : peer_name, SOCK_NAME_BYTES);
         /* A connected socket gets packets of its peer only. */
         assert_int_equal(sock_find(kernel, name[i], other_name, &found), i % 2 ? 0 : -ENOENT);
         close(sock[i]);

@@ -69,8 +69,8 @@ void nic_loan_begin(struct nic_conn *conn)
         session->vis[conn->vi].head->loan = (struct vip_loan_vipd){0};
 }
 
-/* Put the loan into the list of loans with timers, which begins with the earliest one. Most timers are
- * later than all others, so look from the end. */
+/* Put the loan into the list of loans with timers, which begins with the earliest one. Most timers
+ * are later than all others, so look from the end. */
 static void due_set(struct nic_loan *loan, uint64_t due_ns)
 {
     struct nic_list *before;

@@ -55,8 +55,8 @@ static void link_look(struct nic *nic)
         cm_set_medium(nic->cm, &nic->self, nic->link->packet_bytes, nic->link->window_bytes);
 }
 
-/* Shortest time, in ns, between two looks at the sockets of loans. It is short beside the patience with
- * owners (LOAN_PATIENCE_NS). */
+/* Shortest time, in ns, between two looks at the sockets of loans. It is short beside the patience
+ * with owners (LOAN_PATIENCE_NS). */
 #define LOANS_LOOK_NS 20000u
 
 #define TX_COPIES_BYTES ((size_t)NIC_TX_BATCH * NIC_TX_COPY_STRIDE)

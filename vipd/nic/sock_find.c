@@ -75,7 +75,7 @@ int sock_find(int kernel, const uint8_t own[SOCK_NAME_BYTES], const uint8_t peer
 /* Does the kernel find a socket that is there? A kernel without udp_diag finds none. */
 static int self_test(int kernel)
 {
-    static const uint8_t nobody[SOCK_NAME_BYTES];
+    static const uint8_t no_peer[SOCK_NAME_BYTES];
     int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), rc = -EOPNOTSUPP;
     struct sockaddr_in name = {.sin_family = AF_INET}; /* a namespace may have no address */
     socklen_t len = sizeof(name);
@@ -93,7 +93,7 @@ static int self_test(int kernel)
     }
     memcpy(own, (const uint8_t[]){127, 0, 0, 1}, 4);
     memcpy(own + 4, &name.sin_port, 2);
-    if (sock_find(kernel, own, nobody, &found) == 0 && found.inode == st.st_ino)
+    if (sock_find(kernel, own, no_peer, &found) == 0 && found.inode == st.st_ino)
         rc = 0;
     close(sock);
     return rc;

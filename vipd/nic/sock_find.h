@@ -1,7 +1,7 @@
 /*
  * Asks the kernel about one UDP socket over IPv4 (sock_diag(7)). The kernel looks into a hash table
- * and takes no lock of the socket. So the cost does not depend on the number of sockets of the host,
- * and no program can make the call wait.
+ * and takes no lock of the socket. So the cost does not depend on the number of sockets of the
+ * host, and no program can make the call wait.
  *
  * Owns: the messages to the kernel. Does not own: what a socket must be (loan_sock.c).
  */
