@@ -192,11 +192,11 @@ void vipl__lent_write(struct vipl__lent *lent, uint32_t number, const VIP_DESCRI
     vip_loan_send_write(part, op, &slot);
 }
 
-/* Write a send that was posted before the loan began. False: the table has no room for it, or the
- * library has not kept its data. */
-static bool write_again(struct vipl__lent *lent, uint32_t number)
+/* Has the library kept the data of a send that was posted before the loan began? If so, *conts is
+ * the number of continuation slots that the send needs. */
+static bool is_kept(struct vipl__vi *vi, uint32_t number, uint32_t *conts)
 {
-    const struct vipl__queue *queue = &lent->vi->queue[VIP_Q_SEND];
+    const struct vipl__queue *queue = &vi->queue[VIP_Q_SEND];
     uint32_t at = number & (VIP_DESC_PER_QUEUE_MAX - 1);
     struct vip_sq_slot slot;
     struct vipl__extra extra;
@@ -204,29 +204,62 @@ static bool write_again(struct vipl__lent *lent, uint32_t number)
     if (((queue->how[at] & VIP_SQF_IMM64) != 0 && queue->imm == NULL) ||
         ((queue->how[at] & VIP_SQF_MSG) != 0 && queue->message == NULL))
         return false;
-    if (!vipl__slot_again(lent->vi, VIP_Q_SEND, number, &extra, &slot)) {
-        vip_loan_send_write(lent->part, number + lent->op_base, &slot);
-        return true;
-    }
-    if (!vipl__lent_room(lent, queue->fifo[at], &extra))
-        return false;
-    vipl__lent_write(lent, number, queue->fifo[at], &extra);
+    *conts = vipl__slot_again(vi, VIP_Q_SEND, number, &extra, &slot)
+                 ? conts_for(queue->fifo[at], &extra)
+                 : 0;
     return true;
+}
+
+/* Write a send that was posted before the loan began. */
+static void write_again(struct vipl__lent *lent, uint32_t number)
+{
+    const struct vipl__queue *queue = &lent->vi->queue[VIP_Q_SEND];
+    struct vip_sq_slot slot;
+    struct vipl__extra extra;
+
+    if (vipl__slot_again(lent->vi, VIP_Q_SEND, number, &extra, &slot))
+        vipl__lent_write(lent, number, queue->fifo[number & (VIP_DESC_PER_QUEUE_MAX - 1)], &extra);
+    else
+        vip_loan_send_write(lent->part, number + lent->op_base, &slot);
 }
 
 /* ---- the beginning ----------------------------------------------------------------------- */
 
-/* Fill the table of sends, and find the numbers of the next descriptors. Under post_lock and both
- * done_locks. False: the table has no room for all sends, or vipd counts the receives otherwise. */
-static bool fill_table(struct vipl__lent *lent)
+/* Has the table room for all sends from number `first` on? Under post_lock. */
+static bool all_fit(struct vipl__vi *vi, uint32_t first)
+{
+    uint32_t conts, sum = 0;
+
+    for (uint32_t at = first; at != vi->queue[VIP_Q_SEND].posted; at++) {
+        if (!is_kept(vi, at, &conts))
+            return false;
+        sum += conts;
+    }
+    return sum <= VIP_SQ_SLOTS;
+}
+
+/* Can the VI use the loan? Under post_lock and both done_locks. */
+static bool can_use(struct vipl__lent *lent)
+{
+    struct vipl__vi *vi = lent->vi;
+
+    return __atomic_load_n(&vi->handle, __ATOMIC_ACQUIRE) != 0 && vipl__direct_of(vi) == NULL &&
+           __atomic_load_n(&vi->session->staged, __ATOMIC_ACQUIRE) == 0 &&
+           /* vipd counts the receives as the library does, or the terms are old. */
+           vipl__first_undone(&vi->queue[VIP_Q_RECV]) == lent->terms.receive &&
+           all_fit(vi, vipl__first_undone(&vi->queue[VIP_Q_SEND]));
+}
+
+/* In the first stay: fill the table of sends, and find the numbers of the next descriptors. Under
+ * post_lock and both done_locks. */
+static void fill_table(struct vipl__lent *lent)
 {
     struct vipl__vi *vi = lent->vi;
     uint32_t first = vipl__first_undone(&vi->queue[VIP_Q_SEND]);
 
+    lent->terms.checkpoint = vipl__lent_head(lent)->loan.checkpoint;
     lent->queue[VIP_Q_SEND].next = first;
-    lent->queue[VIP_Q_RECV].next = vipl__first_undone(&vi->queue[VIP_Q_RECV]);
-    if (lent->queue[VIP_Q_RECV].next != lent->terms.receive)
-        return false;
+    lent->queue[VIP_Q_RECV].next = lent->terms.receive;
     lent->op_base = lent->terms.checkpoint.completed - first;
     __atomic_store_n(&lent->done, lent->queue[VIP_Q_SEND].done, __ATOMIC_RELAXED);
     __atomic_store_n(&lent->prod, vip_load32_acquire(vi->queue[VIP_Q_SEND].prod), __ATOMIC_RELAXED);
@@ -234,12 +267,16 @@ static bool fill_table(struct vipl__lent *lent)
     __atomic_store_n(&lent->conts_used, 0, __ATOMIC_RELAXED);
     vip_store32_release(&lent->part->posted, lent->terms.checkpoint.completed);
     for (uint32_t at = first; at != vi->queue[VIP_Q_SEND].posted; at++)
-        if (!write_again(lent, at))
-            return false;
-    return true;
+        write_again(lent, at);
+    lent->out = 1;
+    lent->ask = 0; /* when vipd takes this loan back, it drops all sends that it had before */
 }
 
-/* From now on sends go into the table. False: the VI cannot use the loan. */
+/*
+ * Enter the loan. From then on sends go into the table. False: the VI cannot use the loan, or vipd
+ * has ended it. Before the stay begins, everything is decided and nothing is written: vipd may take
+ * the loan back now, and then it reads the table.
+ */
 static bool take_sends(struct vipl__lent *lent)
 {
     struct vipl__vi *vi = lent->vi;
@@ -248,9 +285,9 @@ static bool take_sends(struct vipl__lent *lent)
     vipl__spin_lock(&vi->session->post_lock);
     vipl__spin_lock(&vi->queue[VIP_Q_SEND].done_lock);
     vipl__spin_lock(&vi->queue[VIP_Q_RECV].done_lock);
-    good = __atomic_load_n(&vi->handle, __ATOMIC_ACQUIRE) != 0 && vipl__direct_of(vi) == NULL &&
-           __atomic_load_n(&vi->session->staged, __ATOMIC_ACQUIRE) == 0 && fill_table(lent);
-    lent->out = good;
+    good = can_use(lent) && vipl__loan_enter(lent->loan, &lent->terms);
+    if (good)
+        fill_table(lent);
     vipl__spin_unlock(&vi->queue[VIP_Q_RECV].done_lock);
     vipl__spin_unlock(&vi->queue[VIP_Q_SEND].done_lock);
     vipl__spin_unlock_full(&vi->session->post_lock);
@@ -261,14 +298,17 @@ static bool take_sends(struct vipl__lent *lent)
 static bool begin(struct vipl__lent *lent, uint64_t now_ns)
 {
     struct vipl__loans *loans = lent->vi->session->loans;
+    bool good;
 
     /* vipl__loan_begin may complete sends. A thread that sleeps for vipd would not learn this, because
      * vipd does not wake it. A thread that falls asleep later waits until this function has ended,
      * and then looks. */
     if (vipl__lent_waited(lent->vi))
         return false;
-    lent->terms.checkpoint = vipl__lent_head(lent)->loan.checkpoint;
-    if (!take_sends(lent) || vipl__loan_begin(lent->loan, &lent->terms, now_ns) != 0)
+    vipl__loan_lock(lent->loan);
+    good = take_sends(lent) && vipl__loan_begin(lent->loan, &lent->terms, now_ns) == 0;
+    vipl__loan_unlock(lent->loan);
+    if (!good)
         return false;
     /* Wait for a thread that changes the region table and did not find this loan. */
     pthread_mutex_lock(&loans->regions);
@@ -367,6 +407,16 @@ void vipl__lent_poll_cq(struct vipl__cq *cq)
     vipl__lent_poll(__atomic_load_n(
         &cq->direct[__atomic_fetch_add(&cq->lent_turn, 1, __ATOMIC_RELAXED) % count].vi,
         __ATOMIC_RELAXED));
+}
+
+bool vipl__lent_ask_first(struct vipl__lent *lent)
+{
+    if (lent->ask != 0 && !vipl__is_gone(lent->vi->session)) {
+        if (!vipl__ask_locked(lent->vi, VIP_ASK_SENDS))
+            return false;
+        lent->ask = 0;
+    }
+    return true;
 }
 
 void vipl__lent_posted(struct vipl__lent *lent)

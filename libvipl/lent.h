@@ -46,6 +46,7 @@ struct vipl__lent {
     uint32_t offered;    /* number of the last loan that vipd has offered; 0: none; atomic */
     bool tells;          /* vipd says when it has taken this loan back; atomic */
     uint32_t out;        /* sends go into the table; under post_lock */
+    uint32_t ask;        /* see vipl__lent_ask_first; under post_lock */
     uint32_t op_base;    /* of a send: operation number minus number as `posted` counts */
     uint32_t prod;       /* vipd's word `prod` of the send queue when the last loan began; atomic */
     uint32_t done;       /* queue[VIP_Q_SEND].done at that time; atomic */
@@ -120,17 +121,27 @@ static inline bool vipl__lent_taken(const struct vipl__lent *lent)
     return vip_load32_acquire(&words->taken) == number || vip_load32(&words->lent) != number;
 }
 
-/* Do sends of this VI go into its table of sends? Under post_lock. */
-static inline bool vipl__lent_out(const struct vipl__vi *vi)
+/* Sends of this VI do not go into its table any more. Under post_lock. */
+static inline void vipl__lent_out_ends(struct vipl__lent *lent)
 {
-    struct vipl__lent *lent = vipl__lent_of(vi);
+    lent->ask |= lent->out;
+    lent->out = 0;
+}
 
-    if (__builtin_expect(lent == NULL, 1) || lent->out == 0)
-        return false;
-    if (vipl__lent_taken(lent))
-        lent->out = 0;
+/* Do sends of this VI go into its table of sends? Under post_lock. */
+static inline bool vipl__lent_out(struct vipl__lent *lent)
+{
+    if (lent->out != 0 && vipl__lent_taken(lent))
+        vipl__lent_out_ends(lent);
     return lent->out != 0;
 }
+
+/*
+ * vipd may have looked at the table of sends for the last time before a thread wrote the last send.
+ * So before the first send by the submission ring, ask vipd to look once more (VIP_ASK_SENDS). Else
+ * vipd would take that send for the one in the table. Under post_lock. False: the ring is full.
+ */
+bool vipl__lent_ask_first(struct vipl__lent *lent);
 
 /* Has the table room for this send? Under post_lock. */
 bool vipl__lent_room(const struct vipl__lent *lent, const VIP_DESCRIPTOR *desc,

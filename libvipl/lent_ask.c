@@ -460,7 +460,7 @@ void vipl__lent_offer(struct vipl__vi *vi, const Vip__Lent *event)
     else if (!vipl__lent_change(lent, VIPL__LENT_NONE, VIPL__LENT_BEGINS))
         return;
     vipl__spin_lock(&vi->session->post_lock);
-    lent->out = 0;
+    vipl__lent_out_ends(lent);
     good = terms_get(lent, event);
     __atomic_store_n(&lent->offered, event->number, __ATOMIC_RELAXED);
     __atomic_store_n(&lent->tells, event->tells != 0, __ATOMIC_RELAXED);
@@ -506,7 +506,7 @@ void vipl__lent_told(struct vipl__vi *vi)
     if (lent == NULL || lent->part == NULL)
         return;
     vipl__spin_lock(&vi->session->post_lock);
-    lent->out = 0;
+    lent->out = lent->ask = 0;
     vipl__spin_unlock(&vi->session->post_lock);
     part_begin(lent->part); /* the next vipd gives the part to the VI anew */
 }
@@ -524,7 +524,7 @@ void vipl__lent_reset(struct vipl__vi *vi)
     vipl__cq_list_remove(vi->queue[VIP_Q_SEND].cq, vi);
     vipl__cq_list_remove(vi->queue[VIP_Q_RECV].cq, vi);
     vipl__spin_lock(&vi->session->post_lock);
-    lent->out = 0;
+    lent->out = lent->ask = 0;
     vipl__spin_unlock(&vi->session->post_lock);
     /* A poll of another thread may now send a probe (beat). */
     while (__atomic_exchange_n(&vi->asks.busy, 1, __ATOMIC_ACQUIRE) != 0)
@@ -556,9 +556,17 @@ void vipl__lent_join(struct vipl__session *session)
 
 void vipl__lent_close(struct vipl__session *session)
 {
-    for (unsigned i = 0; i < VIP_VI_MAX; i++)
-        if (session->vi[i] != NULL)
-            vipl__lent_reset(session->vi[i]);
+    for (unsigned i = 0; i < VIP_VI_MAX; i++) {
+        struct vipl__vi *vi = session->vi[i];
+
+        if (vi == NULL)
+            continue;
+        vipl__lent_reset(vi);
+        /* The thread that would have given the loan back has ended. Else the next session with this
+         * VI object would never ask. */
+        if (vi->asks.made != NULL)
+            (void)vipl__lent_change(vi->asks.made, VIPL__LENT_BACK, VIPL__LENT_NONE);
+    }
     if (session->loans == NULL)
         return;
     if (session->loans->parts != NULL)

@@ -279,8 +279,12 @@ static enum outcome try_post(struct vipl__vi *vi, uint64_t handle, VIP_DESCRIPTO
     tabled = session->direct;
     if (tabled && !send && !vipl__vi_is_dead(vi))
         return post_to_table(vi, desc, region, extra, posted);
-    if (tabled && send && vipl__lent_out(vi))
-        return post_on_loan(vi, desc, region, extra, posted);
+    if (tabled && send && __builtin_expect(vipl__lent_of(vi) != NULL, 0)) {
+        if (vipl__lent_out(vi->lent))
+            return post_on_loan(vi, desc, region, extra, posted);
+        if (!vipl__lent_ask_first(vi->lent))
+            return RING_FULL;
+    }
     if (tabled && send && vipl__direct_of(vi) != NULL &&
         send_by_ring(vi, desc, region, extra, posted, waited, &outcome))
         return outcome;

@@ -21,6 +21,8 @@ static inline bool vipl__sq_has_room(struct vipl__session *session, uint32_t slo
  * thread that holds no lock.
  */
 void vipl__ask(struct vipl__vi *vi, uint8_t ask);
+/* As vipl__ask, but under post_lock, and vipd's bell is not rung. False: the ring is full. */
+bool vipl__ask_locked(struct vipl__vi *vi, uint8_t ask);
 
 /*
  * Post descriptor number `count` of a queue (as `posted` counts) to the next vipd (post.c). The

@@ -63,7 +63,7 @@ enum vip_ask {
     VIP_ASK_WAKE_SELF = 3, /* a thread fell asleep while its own send went by the ring: wake it */
     VIP_ASK_BREAK = 4,     /* the ring cannot go on: break the connection */
     VIP_ASK_NO_RING = 5,   /* the program cannot use the ring: end the ring, keep the connection */
-    VIP_ASK_SENDS = 6,     /* no loan is out: take the sends that are in the table of sends */
+    VIP_ASK_SENDS = 6,     /* look for sends in the table of sends that no owner has taken */
 };
 
 /* Flags of a send descriptor's first slot: extensions of VIPL 1.0; the peer must support them. */

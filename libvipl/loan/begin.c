@@ -79,34 +79,32 @@ static int build(struct vipl__loan *loan, uint64_t now_ns)
     return eng_vi_rebind(loan->eng, terms->vi, &terms->conn, &terms->peer, now_ns);
 }
 
+bool vipl__loan_enter(struct vipl__loan *loan, const struct vipl__loan_terms *terms)
+{
+    VIP_ASSERT(loan->eng == NULL && terms->number != 0);
+    loan_owner_init(&loan->owner, &terms->part->owner, terms->vipd);
+    return loan_enter(&loan->owner, terms->number);
+}
+
 int vipl__loan_begin(struct vipl__loan *loan, const struct vipl__loan_terms *terms, uint64_t now_ns)
 {
     int rc;
 
-    vipl__loan_lock(loan);
-    VIP_ASSERT(loan->eng == NULL && terms->number != 0 && terms->engine.latency == NULL);
+    VIP_ASSERT(loan->eng == NULL && terms->engine.latency == NULL);
     loan->terms = *terms;
     if (loan->terms.engine.held_packets_max > VIPL__LOAN_HELD - 1)
         loan->terms.engine.held_packets_max = VIPL__LOAN_HELD - 1; /* one slot is always free */
-    loan_owner_init(&loan->owner, &loan->terms.part->owner, loan->terms.vipd);
     loan->before = loan->terms.part->counts;
     loan->sends = terms->checkpoint.completed;
     __atomic_store_n(&loan->may_wait, loan->sends, __ATOMIC_RELAXED);
     loan->receives = terms->receive;
     loan->received = terms->checkpoint.received;
     loan->now_ns = now_ns;
-    /* The peer's counts complete sends at once, so this is a stay. */
-    if (!loan_enter(&loan->owner, terms->number)) {
-        loan->terms.number = 0;
-        vipl__loan_unlock(loan);
-        return -ECANCELED;
-    }
     rc = build(loan, now_ns);
     vipl__loan_leave(loan);
     loan->event_count = 0; /* the VI was Connected before, too */
     if (rc != 0)
         drop(loan);
-    vipl__loan_unlock(loan);
     return rc;
 }
 

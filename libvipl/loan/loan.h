@@ -57,8 +57,9 @@ struct vipl__loan_terms {
     struct eng_vi_attrs attrs;
     struct eng_config engine; /* times and sizes; without a place for latencies */
     struct eng_conn conn;
-    struct vip_counts peer;                /* the peer's counts of this binding */
-    struct vip_loan_checkpoint checkpoint; /* how far vipd's engine has come */
+    struct vip_counts peer; /* the peer's counts of this binding */
+    struct vip_loan_checkpoint
+        checkpoint;   /* how far vipd's engine has come; see vipl__loan_enter */
     uint32_t receive; /* number in the table of the receive that completes next */
 };
 
@@ -69,12 +70,19 @@ int vipl__loan_new(const struct vipl__loan_host *host, struct vipl__loan **ret);
 void vipl__loan_free(struct vipl__loan *loan);
 
 /*
- * Begin a loan; the object has none. The table of sends has all sends from checkpoint.completed on
- * that are posted. now_ns: CLOCK_MONOTONIC. Holds vipl__loan_lock. Sends that the peer has processed
- * complete. Outcomes: 0. Otherwise the object has no loan: -ECANCELED: vipd has ended the loan, and
- * nothing was touched; -EPROTO: the peer's counts or the table contradict the checkpoint, so the
- * caller gives the loan back.
+ * vipl__loan_enter: enter the first stay of a loan; the object has none. True: vipd cannot take the
+ * loan back now. The caller must now load the checkpoint from vipd's words, write all sends from
+ * checkpoint.completed on to the table, and call vipl__loan_begin. False: vipd has ended the loan;
+ * the caller must not touch the table, because vipd may be reading it.
+ *
+ * vipl__loan_begin: begin the loan with its complete terms, and end the stay. now_ns:
+ * CLOCK_MONOTONIC. Sends that the peer has processed complete. Outcomes: 0; -EPROTO: the peer's
+ * counts or the table contradict the checkpoint. Then the object has no loan, and the caller gives
+ * the loan back.
+ *
+ * The caller holds vipl__loan_lock from before vipl__loan_enter until after vipl__loan_begin.
  */
+bool vipl__loan_enter(struct vipl__loan *loan, const struct vipl__loan_terms *terms);
 int vipl__loan_begin(struct vipl__loan *loan, const struct vipl__loan_terms *terms,
                      uint64_t now_ns);
 

@@ -211,6 +211,28 @@ static void test_sends_in_the_table(void **state)
     check_home();
 }
 
+/*
+ * A send goes to the table just as vipd ends the loan, and vipd lends again before the program asks
+ * it to look at the table. The next send goes by the submission ring, and keeps its place.
+ */
+static void test_sends_of_an_earlier_loan(void **state)
+{
+    struct end *end = &ends[0];
+
+    lend_to(end);
+    assert_true(stay(end));
+    assert_int_equal(nic_loan_give_back(end->app->session, end->vi, rig_now), VIP_RC_SUCCESS);
+    run(10 * MS);
+    lend_to(end);
+    post_to_table(end);
+    ask_sends(end);
+    post_to_ring(end);
+    run(MS / 10);
+    assert_int_equal(nic_loan_give_back(end->app->session, end->vi, rig_now), VIP_RC_SUCCESS);
+    UNTIL(ends[1].got == 2 && end->sent == 2, 50 * MS);
+    check_home();
+}
+
 /* An owner that never comes: the sends that vipd had before the loan leave. */
 static void test_never_entered(void **state)
 {
@@ -669,6 +691,7 @@ int main(void)
         LOAN_TEST(test_data_waits),
         LOAN_TEST(test_timer),
         LOAN_TEST(test_sends_in_the_table),
+        LOAN_TEST(test_sends_of_an_earlier_loan),
         LOAN_TEST(test_never_entered),
         LOAN_TEST(test_both_ends),
         LOAN_TEST(test_both_at_once),

@@ -314,7 +314,7 @@ static void a_loan_that_is_over_does_not_begin(void **state)
     a->terms.peer.done++;
     loan_words_lend(&a->vipd, 1, &a->terms.checkpoint, 0);
     loan_words_revoke(&a->vipd);
-    assert_int_equal(vipl__loan_begin(a->loan, &a->terms, ends->now_ns), -ECANCELED);
+    assert_int_equal(end_begin(ends, a), -ECANCELED);
     assert_int_equal(a->dones, 0);
     assert_int_equal(vipl__loan_turn(a->loan, ends->now_ns), VIPL__LOAN_OVER);
     ends_free(ends);
@@ -329,15 +329,15 @@ static void terms_that_contradict_each_other_begin_no_loan(void **state)
     send_bytes(a, 0, 10);
     loan_words_lend(&a->vipd, 1, &a->terms.checkpoint, 0);
     a->terms.peer.done += 2; /* more than was sent */
-    assert_int_equal(vipl__loan_begin(a->loan, &a->terms, ends->now_ns), -EPROTO);
+    assert_int_equal(end_begin(ends, a), -EPROTO);
     a->terms.peer.done -= 2;
     a->part->posted++; /* a send that is not in the table */
-    assert_int_equal(vipl__loan_begin(a->loan, &a->terms, ends->now_ns), -EPROTO);
+    assert_int_equal(end_begin(ends, a), -EPROTO);
     assert_int_equal(vipl__loan_turn(a->loan, ends->now_ns), VIPL__LOAN_OVER);
     assert_int_equal(a->part->owner.inside, 0);
     assert_came(a, 0, 0, 0);
     a->part->posted--;
-    assert_int_equal(vipl__loan_begin(a->loan, &a->terms, ends->now_ns), 0);
+    assert_int_equal(end_begin(ends, a), 0);
     assert_int_equal(vipl__loan_turn(a->loan, ends->now_ns), VIPL__LOAN_DID);
     ends_free(ends);
 }

@@ -462,8 +462,7 @@ void nic_direct_ask(struct nic_session *session, uint16_t number, uint8_t ask)
     case VIP_ASK_SENDS:
         if (!vi->loan_part)
             break;
-        if (!vi->conn || !vi->conn->lent) /* else the owner takes them */
-            nic_sends_take(session, number);
+        nic_sends_asked(session, number);
         return;
     case VIP_ASK_NO_RING:
         vi->ask_no_ring = true;

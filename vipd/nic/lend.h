@@ -74,6 +74,8 @@ bool nic_sends_none(const struct nic_vi *vi);
 uint32_t nic_sends_posted(struct nic_session *session, uint16_t vi);
 /* Give the engine all sends of the VI's table that it does not have. The engine must be in vipd. */
 void nic_sends_take(struct nic_session *session, uint16_t vi);
+/* The same at the request of the program (VIP_ASK_SENDS). */
+void nic_sends_asked(struct nic_session *session, uint16_t vi);
 /* A part belongs to one VI: take it for the VI (false: another VI has it, or there
  * is no memory), or give it back. */
 bool nic_sends_begin(struct nic_session *session, uint16_t vi, uint32_t part);

@@ -87,3 +87,16 @@ void nic_sends_take(struct nic_session *session, uint16_t number)
         session->slots++;
     }
 }
+
+void nic_sends_asked(struct nic_session *session, uint16_t number)
+{
+    const struct nic_vi *vi = &session->vis[number];
+    struct nic_conn *conn = vi->conn;
+    struct vip_loan_checkpoint at;
+
+    /* If the owner of a loan has left a checkpoint, vipd will make the engine anew, with all sends of
+     * the table. Else the sends of an earlier loan may be missing. */
+    if (!conn || !conn->lent ||
+        !loan_words_checkpoint(&vi->loan_part->owner, nic_loan_words(conn->loan)->lent, &at))
+        nic_sends_take(session, number);
+}
