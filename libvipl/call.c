@@ -100,6 +100,14 @@ static bool names_past(const Vip__Request *request)
            request->body_case == VIP__REQUEST__BODY_CONNECT_WAIT_CANCEL;
 }
 
+/* An earlier version of vipd ends a session that sends a request about loans. */
+static bool is_unknown(const struct vipl__session *session, const Vip__Request *request)
+{
+    return (request->body_case == VIP__REQUEST__BODY_LOAN ||
+            request->body_case == VIP__REQUEST__BODY_LOAN_END) &&
+           !__atomic_load_n(&session->loans_known, __ATOMIC_SEQ_CST);
+}
+
 /* Turn vipd's reply into a return code; an unknown code is a fault of vipd. */
 static VIP_RETURN judge(const char *call, const Vip__Reply *reply)
 {
@@ -150,6 +158,8 @@ static VIP_RETURN exchange(struct vipl__session *session, const char *call,
     for (;;) {
         uint32_t life = __atomic_load_n(&session->lives, __ATOMIC_ACQUIRE);
 
+        if (is_unknown(session, request))
+            return vipl__fail(VIP_ERROR_NOT_SUPPORTED, "%s: this vipd knows no loans", call);
         rc = ask(session, request, fds, fd_count, keep, &message, ret_fds);
         if (rc >= 0)
             break;

@@ -88,15 +88,15 @@ static void give_back(struct vipl__lent *lent)
     vipl__lent_work(lent->vi->session->loans);
 }
 
-/* Tell vipd that the loan is given back, and whether the engine has broken the connection. */
-void vipl__lent_back_send(struct vipl__lent *lent)
+/* Tell vipd that the loan is given back, and whether the engine `breaks` the connection. */
+static void back_tell(const struct vipl__lent *lent, bool breaks)
 {
     Vip__LoanEndRequest end = VIP__LOAN_END_REQUEST__INIT;
     Vip__Request request = VIP__REQUEST__INIT;
 
     end.has_vi = 1;
     end.vi = lent->vi->index;
-    if (__atomic_load_n(&lent->breaks, __ATOMIC_ACQUIRE) != 0) {
+    if (breaks) {
         end.has_reason = end.has_op_status = end.has_failed_op = end.has_ops_done = 1;
         end.reason = lent->broken.reason;
         end.op_status = lent->broken.op_status;
@@ -107,7 +107,18 @@ void vipl__lent_back_send(struct vipl__lent *lent)
     request.loan_end = &end;
     /* If this call fails, vipd takes the loan back later: when data waits at the socket. */
     (void)vipl__call(lent->vi->session, "giving a loan back", &request, NULL, 0, NULL);
-    (void)vipl__lent_change(lent, VIPL__LENT_BACK, VIPL__LENT_NONE);
+}
+
+void vipl__lent_back_send(struct vipl__lent *lent)
+{
+    uint32_t breaks;
+
+    do {
+        breaks = __atomic_load_n(&lent->breaks, __ATOMIC_SEQ_CST);
+        back_tell(lent, breaks != 0);
+        (void)vipl__lent_change(lent, VIPL__LENT_BACK, VIPL__LENT_NONE);
+        /* A thread may have found meanwhile that the engine has broken the connection. */
+    } while (__atomic_load_n(&lent->breaks, __ATOMIC_SEQ_CST) != breaks);
 }
 
 /* Take the events of the engine. If it has broken the connection, vipd ends it. */
@@ -126,10 +137,16 @@ static void events_take(struct vipl__lent *lent)
                               event.opcode, event.why);
         }
     }
-    if (!breaks || !vipl__lent_change(lent, VIPL__LENT_LIVE, VIPL__LENT_BEGINS))
+    if (!breaks)
         return;
-    __atomic_store_n(&lent->breaks, 1, __ATOMIC_RELEASE);
-    give_back(lent);
+    __atomic_store_n(&lent->breaks, 1, __ATOMIC_SEQ_CST);
+    if (vipl__lent_seize(lent)) {
+        give_back(lent);
+        return;
+    }
+    /* Another thread has ended the loan since the stay, and vipd does not know the break yet. */
+    vipl__lent_state_end(lent, VIPL__LENT_BACK);
+    vipl__lent_work(vi->session->loans);
 }
 
 /* The loan is over; vipd has ended it. */

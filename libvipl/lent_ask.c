@@ -291,6 +291,7 @@ static bool may_ask(const struct vipl__vi *vi, uint64_t now_ns)
     return now_ns >= vi->asks.next_ns && !vipl__lent_waited(vi) &&
            (lent == NULL || vipl__lent_state_of(lent) == VIPL__LENT_NONE) &&
            !vipl__is_gone(vi->session) &&
+           __atomic_load_n(&vi->session->loans_known, __ATOMIC_RELAXED) &&
            (made == NULL || now_ns >= __atomic_load_n(&made->pending_ns, __ATOMIC_ACQUIRE));
 }
 

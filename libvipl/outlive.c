@@ -194,6 +194,7 @@ static enum next judge(struct vipl__session *session, int *control, const Vip__R
         return NEXT_NONE;
     if (reply->code == VIP_RC_SUCCESS && reply->open != NULL && fds->count == 3) {
         session->past_rings = reply->open->past_rings;
+        __atomic_store_n(&session->loans_known, reply->open->loans != 0, __ATOMIC_SEQ_CST);
         return take_sockets(session, control, fds) ? NEXT_GOES : NEXT_NOT;
     }
     vipl__fail(VIP_ERROR_RESOURCE, "%s: %s", call,

@@ -311,6 +311,7 @@ static VIP_RETURN ask_open(struct vipl__session *session, const char *device, co
                         session->socket_path, VIP_VERSION, wrong);
     } else {
         take_nic_attributes(session, reply->open);
+        session->loans_known = reply->open->loans != 0;
         *ret = (struct opened){.direct = reply->open->direct,
                                .outlive_ns = reply->open->outlive_ms * 1000000};
         snprintf(session->device, sizeof(session->device), "%s", session->nic.Name);

@@ -190,8 +190,7 @@ struct vipl__session {
     bool direct;        /* there is a table of receives, and VIs may have rings (direct.h) */
     bool direct_random; /* the environment has VIPL_DIRECT=random */
     bool loans_no;      /* the environment has VIPL_LOAN=0: never ask for a loan */
-    bool loans_eager;   /* VIPL_LOAN=eager, for tests: ask at the first poll and the first sleep */
-    bool loans_random;  /* VIPL_LOAN=random, for tests: and give loans back at random */
+    bool loans_eager, loans_random; /* VIPL_LOAN: ask at once; and give loans back at random */
     struct vipl__rest rest;
     void *recv_base; /* table of receives; NULL = never had one; its address stays reserved */
     struct vipl__loans *loans; /* atomic; NULL = the session never had a loan (lent.h) */
@@ -204,6 +203,7 @@ struct vipl__session {
     int app_fd, vipd_fd;             /* files of the segments */
     int recv_fd;                     /* file of the table of receives; -1: none */
     bool past_rings;                 /* the next vipd can continue the rings of VIs */
+    bool loans_known;                /* atomic; the present vipd knows requests about loans */
     char device[VIP_NIC_NAME_BYTES]; /* vipd's name of the NIC */
     uint32_t *ptags;                 /* vipd's numbers of the protection tags; under lock */
     uint32_t ptag_count;

@@ -93,14 +93,11 @@ const struct config_key config_keys[] = {
      "runs, they pass vipd. For programs that open the NIC, and connections made, from now on; "
      "VIPL_DIRECT=0 in a program's environment leaves that program out."},
 
-    {"engine", "loan", CONFIG_LOAN, RESTART, 0, AT(loan), 0, 0, "no",
+    {"engine", "loan", CONFIG_LOAN, RESTART, 0, AT(loan), 0, 0, "auto",
      "Lend the data path of a connection to its program while the program polls: messages then "
-     "need "
-     "no "
-     "hand-over to vipd. no: vipd runs every data path. auto: lend a connection to a program that "
-     "asks, if "
-     "both hosts allow it, both NICs have plain udp over IPv4, and packets reach the program's own "
-     "port."},
+     "need no hand-over to vipd. no: vipd runs every data path. auto: lend a connection to a "
+     "program that asks, if both hosts allow it, both NICs have plain udp over IPv4, and packets "
+     "reach the program's own port."},
     {"engine", "loan_moves", CONFIG_COUNT, LIVE, 0, AT(loan_moves), 2, 100000, "10",
      "How often in a second the data path of one connection may move to its program, and home "
      "again, if loan = auto. A move costs each vipd about 50 us. For connections made from now "

@@ -3,7 +3,10 @@
 # or SIGTERM. The next vipd is by turns the vipd of an earlier commit and the present vipd. No
 # message may be lost, come twice or out of order. The programs use the present libvipl. In a second
 # part the server uses the libvipl of the earlier commit, as a program that runs during an upgrade
-# does. The script builds the earlier commit from this repository.
+# does. The earlier vipd knows no loans: after a vipd that was killed while a connection was on loan,
+# it cannot go on. So in these parts the programs do not ask for loans. In a third part they do, and
+# only SIGTERM ends a vipd that the earlier one follows (doc/operations.md, Upgrades). The script
+# builds the earlier commit from this repository.
 # usage: versions.sh BUILD_DIR [COMMIT [TIMES]]
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -40,17 +43,20 @@ chmod +x "$WORK/with_earlier"
 
 runs() { [ "$(readlink "/proc/${DAEMON_PID[$1]}/exe")" = "$(realpath "$2")" ]; }
 
-# one NAME: while one connection works, each host changes its version many times. In a round each
-# version of one host meets each version of the other host.
+# one NAME [WORDS]: while one connection works, each host changes its version many times. In a round
+# each version of one host meets each version of the other host. WORDS: of both programs; then no
+# earlier vipd follows one that was killed.
 one() {
-    local name=$1 i way next host
-    outlive_begin "" "" || failed "$name: $WRONG"
+    local name=$1 words=${2-} i way how next host
+    outlive_begin "$words" "$words" || failed "$name: $WRONG"
     for i in $(seq "$times"); do
         for way in SIGKILL SIGTERM; do
             for next in "$earlier" "$present"; do
                 for host in A B; do
                     VIPD=$next
-                    outlive_again $host $way || failed "$name, $i: ${next#"$WORK/"}: $WRONG"
+                    how=$way
+                    [ -z "$words" ] || [ "$next" = "$present" ] || how=SIGTERM
+                    outlive_again $host $how || failed "$name, $i: ${next#"$WORK/"}: $WRONG"
                     runs $host "$next" || failed "$name: host $host does not run $next"
                 done
             done
@@ -64,6 +70,7 @@ settings=("[reliability]" "outlive = 20s")
 for host in A B; do
     daemon_start $host "${address[$host]}" "$port" "${settings[@]}" || exit 1
 done
+export VIPL_LOAN=0
 one "the present libvipl"
 outlive_finish || failed "the present libvipl: $WRONG"
 echo "the present libvipl: $(tail -n 1 "$WORK/client.log")"
@@ -72,4 +79,14 @@ one "a server with the earlier libvipl"
 grep -q "$WORK/built/libvipl" "/proc/$OUTLIVE_SERVER/maps" || failed "the server has not loaded the earlier libvipl"
 outlive_finish || failed "a server with the earlier libvipl: $WRONG"
 echo "a server with the earlier libvipl: $(tail -n 1 "$WORK/client.log")"
+unset outlive_server VIPL_LOAN
+one "loans" poll
+loans_lent() { VIPD_RUNTIME_DIR=$WORK/A "$build/tools/vipctl" show stats name~loans_lent | awk '$2 == "loans_lent" { print $3 }'; }
+for _ in $(seq 1200); do
+    [ "$(loans_lent)" -gt 0 ] && break
+    sleep 0.05
+done
+[ "$(loans_lent)" -gt 0 ] || failed "loans: the present vipd lends nothing"
+outlive_finish || failed "loans: $WRONG"
+echo "loans: $(tail -n 1 "$WORK/client.log")"
 echo "versions: vipd of $commit and the present one took turns under traffic; all messages arrived, once and in order"

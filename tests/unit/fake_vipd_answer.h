@@ -67,6 +67,7 @@ struct fake {
     enum fake_memory memory;
     bool direct;       /* the OpenReply offers direct rings */
     bool past_rings;   /* the OpenReply says that rings of an earlier life go on */
+    bool no_loans;     /* the OpenReply does not say that this vipd knows loans */
     bool refuses_ring; /* the fake refuses a CreateVi with a ring: ERROR_NOT_SUPPORTED */
     uint32_t outlive_ms;
     /* The last two CreateVi requests for VIs of an earlier life. `ring`: it had a ring. */
@@ -214,6 +215,7 @@ FAKE_ORDERED static void fake_open(struct fake *fake, const Vip__Request *reques
     open.spin_ns = 1000;
     open.has_direct = open.direct = fake->direct;
     open.has_past_rings = open.past_rings = fake->past_rings;
+    open.has_loans = open.loans = !fake->no_loans;
     open.has_outlive_ms = 1;
     open.outlive_ms = fake->outlive_ms;
     reply.open = &open;

@@ -18,6 +18,7 @@ struct rig {
     struct vipl__session *session;
     unsigned files; /* of the last request for a loan; atomic */
     bool socket;    /* the first of them is a socket; atomic */
+    bool broken;    /* the program has told that its engine has broken the connection; atomic */
 };
 
 /* fake.answers: look at the files of a request for a loan; the fake answers it. */
@@ -26,6 +27,8 @@ LENT_RIG bool look(struct fake *fake, const Vip__Request *request, const struct 
     struct rig *rig = fake->of_answers;
     struct stat file;
 
+    if (request->body_case == VIP__REQUEST__BODY_LOAN_END && request->loan_end->has_reason)
+        __atomic_store_n(&rig->broken, true, __ATOMIC_SEQ_CST);
     if (request->body_case != VIP__REQUEST__BODY_LOAN)
         return false;
     __atomic_store_n(&rig->files, fds->count, __ATOMIC_SEQ_CST);

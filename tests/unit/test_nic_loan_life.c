@@ -158,6 +158,8 @@ static bool restart(struct end *end)
 
     assert_true(nic_vi_checkpoint(end->app->session, end->vi, &past));
     assert_int_equal(past.connected, goes_on);
+    assert_int_equal(past.features & VIP_FEATURE_LOAN, 0);
+    assert_int_equal(past.lends, past.connected);
     collect(end);
     base = left_of(end);
     if (end->owner.number)
@@ -300,6 +302,38 @@ static void test_restart_inside(void **state)
     check_home();
 }
 
+static struct end *leaves; /* this end's owner leaves its loan while vipd waits */
+
+/* In place of the C library's: vipd waits. */
+int usleep(useconds_t us)
+{
+    (void)us;
+    if (leaves)
+        (void)owner_leave(leaves);
+    leaves = NULL;
+    return 0;
+}
+
+/* The owner is inside when its vipd stops, and leaves soon. vipd has then taken the loan back, so that
+ * a next vipd without loans can go on, too. */
+static void test_stop_waits_for_the_owner(void **state)
+{
+    struct end *end = &ends[0];
+
+    lend_to(end);
+    end->polls = true;
+    exchange();
+    end->polls = false;
+    assert_true(loan_enter(&end->owner, end->terms.number));
+    leaves = end;
+    assert_int_equal(nic_session_stay(end->app->session), 1);
+    assert_null(leaves);
+    assert_false(is_out(end));
+    assert_true(restart(end));
+    UNTIL(count(1, "conns_rebound") == 1, 500 * MS);
+    check_home();
+}
+
 /* The next life reads what a killed one has left. Returns whether the connection can go on. */
 static bool recover(const struct end *end, const struct nic_past_loan *told, void *base,
                     struct nic_vi_checkpoint *ret)
@@ -367,6 +401,7 @@ int main(void)
         LOAN_TEST(test_own_vipd_restarts),
         LOAN_TEST(test_next_vipd_does_not_lend),
         LOAN_TEST(test_restart_inside),
+        LOAN_TEST(test_stop_waits_for_the_owner),
         LOAN_TEST(test_killed),
     };
 

@@ -115,6 +115,36 @@ static void test_a_program_that_sleeps_does_not_ask(void **state)
     teardown(&rig);
 }
 
+/* A vipd of before this feature ends a session that sends it a request about loans. */
+static void test_no_request_to_a_vipd_without_loans(void **state)
+{
+    struct vipl__vi *vi;
+    struct vipl__lent *lent;
+    struct rig rig;
+
+    (void)state;
+    setup(&rig);
+    vi = make_vi(&rig, 0);
+    connected(vi);
+    ask_until(&rig, vi, 1);
+    __atomic_store_n(&rig.session->loans_known, false, __ATOMIC_SEQ_CST);
+    pthread_mutex_lock(&rig.session->lock);
+    lent = vi->asks.made;
+    pthread_mutex_unlock(&rig.session->lock);
+    __atomic_store_n(&lent->pending_ns, 0, __ATOMIC_SEQ_CST);
+    vi->asks.next_ns = 0;
+    vipl__lent_ask(vi);
+    assert_int_equal(vi->asks.next_ns, 0);
+    vipl__lent_state_end(lent, VIPL__LENT_BACK);
+    vipl__lent_work(rig.session->loans);
+    while (vipl__lent_state_of(lent) != VIPL__LENT_NONE)
+        usleep(1000);
+    assert_int_equal(requests(&rig), 1);
+    assert_int_equal(
+        __atomic_load_n(&rig.fake.requests[VIP__REQUEST__BODY_LOAN_END], __ATOMIC_SEQ_CST), 0);
+    teardown(&rig);
+}
+
 /* ---- rest ------------------------------------------------------------------------------- */
 
 /* More attempts than a thread makes that sleeps. */
@@ -418,6 +448,7 @@ int main(void)
         cmocka_unit_test(test_a_vi_that_ends_while_its_request_waits),
         cmocka_unit_test(test_a_vi_that_has_ended_takes_no_part),
         cmocka_unit_test(test_a_program_that_sleeps_does_not_ask),
+        cmocka_unit_test(test_no_request_to_a_vipd_without_loans),
         cmocka_unit_test(test_a_packet_wakes_a_thread_that_rests),
         cmocka_unit_test(test_the_engines_timer_wakes_a_thread_that_rests),
         cmocka_unit_test(test_a_rest_has_a_time_limit),

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "libvipl/loan/internal.h"
 #include "tests/unit/lent_rig.h"
 
 #define SENDS 8u
@@ -195,6 +196,38 @@ static void test_a_request_after_the_next_offer(void **state)
     sends_end(&sends);
 }
 
+/* At the end of a stay, as if another thread of the program had given the loan back. */
+static void given_back(void *ctx)
+{
+    struct vipl__lent *lent = ctx;
+
+    __atomic_store_n(&lent->state, VIPL__LENT_BACK, __ATOMIC_SEQ_CST);
+}
+
+/* The engine breaks the connection. vipd must learn it, whichever thread gives the loan back. */
+static void test_a_break_while_another_thread_gives_back(void **state)
+{
+    struct vipl__loan *loan;
+    struct sends sends;
+
+    (void)state;
+    sends_begin(&sends);
+    offer(&sends, 1, 0);
+    vipl__lent_turn(sends.lent);
+    loan = sends.lent->loan;
+    loan->event[0] = (struct eng_event){.kind = ENG_EVENT_BROKEN, .reason = VIP_CLOSE_TIMEOUT};
+    loan->event_first = 0;
+    loan->event_count = 1;
+    loan->host.bell = given_back;      /* the stay leaves a timer, */
+    sends.words->look_ns = UINT64_MAX; /* and vipd sleeps */
+    post_one(&sends);
+    assert_true(vipl__lent_broken(sends.vi));
+    while (!__atomic_load_n(&sends.rig.broken, __ATOMIC_SEQ_CST))
+        usleep(1000);
+    vipl__loan_end(loan);
+    sends_end(&sends);
+}
+
 /* The session ends before its thread has given the loan back. The next session has the same objects,
  * and can ask again. */
 static void test_a_session_that_ends_with_a_loan_to_give_back(void **state)
@@ -216,6 +249,7 @@ int main(void)
         cmocka_unit_test(test_old_terms_leave_the_table),
         cmocka_unit_test(test_a_request_before_the_first_send_by_the_ring),
         cmocka_unit_test(test_a_request_after_the_next_offer),
+        cmocka_unit_test(test_a_break_while_another_thread_gives_back),
         cmocka_unit_test(test_a_session_that_ends_with_a_loan_to_give_back),
     };
 

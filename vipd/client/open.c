@@ -335,6 +335,8 @@ static void fill_reply(const struct client *client, struct answer *answer)
     answer->open.outlive_ms = client->session->outlives ? vipd->config->outlive_ns / 1000000 : 0;
     answer->open.has_past_rings = true;
     answer->open.past_rings = true;
+    answer->open.has_loans = true;
+    answer->open.loans = true;
     fill_nic_attributes(client, answer);
     answer->reply.open = &answer->open;
 }

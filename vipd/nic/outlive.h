@@ -34,7 +34,8 @@ void nic_leave(struct nic *nic, uint64_t back_ns, uint64_t now_ns);
 int nic_disc_keep(struct nic *nic, const uint8_t *disc, uint8_t len, uint32_t uid,
                   uint64_t until_ns, uint64_t now_ns);
 /* What a later life of vipd must know of a VI to go on with it. Tickets have these bytes
- * (vipd/ticket.h), and vipds of other versions read them: it must not change. */
+ * (vipd/ticket.h), and vipds of other versions read them: members must not move, and a new one is 0
+ * in an older ticket. */
 struct nic_vi_checkpoint {
     uint16_t vi;
     uint32_t generation;
@@ -46,7 +47,8 @@ struct nic_vi_checkpoint {
     uint8_t peer_disc_len;
     struct siphash_key secret;
     bool asked;
-    uint64_t features;
+    bool lends;        /* both ends have VIP_FEATURE_LOAN */
+    uint64_t features; /* without VIP_FEATURE_LOAN, so that a vipd without loans goes on, too */
     uint32_t completed, done; /* arguments of eng_vi_restore */
 };
 _Static_assert(sizeof(struct nic_vi_checkpoint) == 128, "bytes of a ticket");

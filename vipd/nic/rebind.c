@@ -9,10 +9,16 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "proto/assert.h"
 #include "vipd/engine/mutant.h"
 #include "vipd/nic/internal.h"
+
+/* When vipd stops, it waits this often for owners that are inside their loans, and each time this
+ * long, in us. */
+#define HOME_TRIES   100u
+#define HOME_WAIT_US 100u
 
 bool nic_is_self(const struct nic *nic, const struct cm_host *host)
 {
@@ -140,12 +146,31 @@ bool nic_vi_identify(const struct nic_session *session, uint32_t number,
     ret->peer_disc_len = conn->remote_disc_len;
     ret->secret = conn->secret;
     ret->asked = conn->asked;
-    ret->features = conn->features;
+    ret->features = conn->features & ~(uint64_t)VIP_FEATURE_LOAN;
+    ret->lends = (conn->features & VIP_FEATURE_LOAN) != 0;
     return true;
+}
+
+/*
+ * Take the loan of this VI back, if it has one. An owner that is inside leaves soon, so wait a little:
+ * any next vipd can then go on with the connection. If the owner stays inside, the program tells the
+ * next life how far it came; a vipd that knows no loans cannot ask. *tries: waits left.
+ */
+static void loan_home(struct nic_session *session, uint32_t number, unsigned *tries)
+{
+    const struct nic_vi *vi = &session->vis[number];
+
+    while (vi->conn && !nic_loan_home(vi->conn) && vi->conn->lent && *tries > 0) {
+        (*tries)--;
+        usleep(HOME_WAIT_US);
+        session->nic->now_ns += HOME_WAIT_US * 1000;
+        (void)nic_loans_run(session->nic);
+    }
 }
 
 uint32_t nic_session_stay(struct nic_session *session)
 {
+    unsigned tries = HOME_TRIES;
     uint32_t count = 0;
 
     VIP_ASSERT(session->layout->outlives);
@@ -153,13 +178,11 @@ uint32_t nic_session_stay(struct nic_session *session)
     nic_wake_flush(session->nic);
     session->stays = true;
     for (uint32_t i = 0; i < session->vi_high; i++) {
-        struct nic_conn *conn = session->vis[i].used ? session->vis[i].conn : NULL;
-
-        if (!conn)
+        if (!session->vis[i].used)
             continue;
-        /* If the owner is inside its loan, the program tells the next life how far it came. */
-        (void)nic_loan_home(conn);
-        count += nic_conn_goes_on(conn);
+        loan_home(session, i, &tries);
+        if (session->vis[i].conn)
+            count += nic_conn_goes_on(session->vis[i].conn);
     }
     return count;
 }
@@ -264,8 +287,7 @@ static struct nic_conn *conn_restore(struct nic_session *session,
                                      enum vip_rc *ret_rc, char *why, size_t why_bytes)
 {
     uint64_t ours = nic_features(session->nic);
-    /* A connection goes on also if this vipd does not lend. */
-    uint64_t features = past->features & (ours | ~(uint64_t)VIP_FEATURE_LOAN);
+    uint64_t features = past->features | (past->lends ? ours & VIP_FEATURE_LOAN : 0);
     struct nic_conn *conn;
 
     *ret_rc = VIP_RC_SUCCESS;
