@@ -61,14 +61,15 @@ static bool acceptable(struct client *client, const Vip__Request *request,
 }
 
 /* Add a refused request to the history. A failed look-up of a name is no fault: libvipl asks the
- * system's resolver next. */
+ * system's resolver next. A loan that vipd does not make now is none, either: libvipl asks again. */
 static void note_refusal(const struct client *client, const Vip__Request *request,
                          const struct answer *answer)
 {
     char key[HISTORY_KEY_BYTES];
     uint32_t vi = HISTORY_NO_VI;
 
-    if (request->body_case == VIP__REQUEST__BODY_RESOLVE)
+    if (request->body_case == VIP__REQUEST__BODY_RESOLVE ||
+        request->body_case == VIP__REQUEST__BODY_LOAN)
         return;
     if (request->body_case == VIP__REQUEST__BODY_CONNECT)
         vi = request->connect->vi;
