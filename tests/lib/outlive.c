@@ -425,6 +425,7 @@ static int client(const char *host, const char *stop, const struct words *words)
     VIP_VI_ATTRIBUTES attributes;
     uint64_t last_us, gap_us = 0;
     unsigned sent = 0, number = 0;
+    VIP_RETURN rc;
 
     open_end(&end, words);
     local.net.HostAddressLen = end.attributes.NicAddressLen;
@@ -432,8 +433,11 @@ static int client(const char *host, const char *stop, const struct words *words)
     must(VipNSInit(end.nic, NULL), "VipNSInit");
     must(VipNSGetHostByName(end.nic, (char *)host, &remote.net, 0), "VipNSGetHostByName");
     discriminator(&remote.net);
-    must(VipConnectRequest(end.vi, &local.net, &remote.net, VIP_INFINITE, &attributes),
-         "VipConnectRequest");
+    /* The server is ready, but perhaps does not wait yet. */
+    while ((rc = VipConnectRequest(end.vi, &local.net, &remote.net, VIP_INFINITE, &attributes)) ==
+           VIP_NO_MATCH)
+        usleep(1000);
+    must(rc, "VipConnectRequest");
     send_next(&end, sent++, false);
     last_us = now_us();
     for (bool stopping = false; number != sent; number++) {
