@@ -391,8 +391,13 @@ void vipl__lent_connected(struct vipl__vi *vi, const uint8_t *host, size_t host_
         vipl__loan_end(lent->loan);
         vipl__lent_state_end(lent, VIPL__LENT_NONE);
     }
-    if (lent != NULL)
+    if (lent != NULL) {
         __atomic_store_n(&lent->breaks, 0, __ATOMIC_RELEASE);
+        /* The words of the new connection may have the number of the last loan before it. */
+        vipl__spin_lock(&vi->session->post_lock);
+        lent->out = lent->ask = 0;
+        vipl__spin_unlock(&vi->session->post_lock);
+    }
     __atomic_store_n(&vi->asks.again_ns, ASK_AGAIN_NS, __ATOMIC_RELAXED);
     if (lent != NULL && lent->part != NULL)
         part_begin(lent->part);

@@ -13,8 +13,8 @@
 # The program finds VIPD_RUNTIME_DIR_A, VIPD_RUNTIME_DIR_B, VIP_ADDRESS_A, VIP_ADDRESS_B (for
 # VipNSGetHostByName), VIP_PID_A, VIP_PID_B, VIP_LINK ("loop": both ends on one vipd, else "udp") and VIP_MEDIUM
 # (udp, udp6, lo, ether). Afterwards the script stops everything. If the program fails, it shows the
-# vipd logs. Without VIP_LOANS, libvipl asks for no loan. With VIP_LOANS=eager or VIP_LOANS=must, libvipl asks for a loan of every connection at
-# its first polls; with `must`, the script fails if no connection was lent. With VIP_LOANS=random,
+# vipd logs. Without VIP_LOANS, libvipl asks for no loan. With VIP_LOANS=eager or VIP_LOANS=must,
+# libvipl asks for a loan of every connection at its first polls; with `must`, the script fails if no connection was lent. With VIP_LOANS=random,
 # libvipl also gives loans back at random, and vipd does not limit the moves; the script fails if
 # fewer than VIP_LOANS_LEAST (default: 0) connections were lent. If a vipd has died
 # meanwhile, the script fails, except with VIP_MAY_DIE=1 (the program kills vipd). Exit status 77, with a reason: this link is not possible here. usage: two_vipd.sh
@@ -60,7 +60,8 @@ jumbo | ether | segment | xdp)
     exit 2
     ;;
 esac
-[ "${VIP_LOANS-}" != random ] || lines+=("[engine]" "loan_moves = 100000" "[limits]" "loan_moves_per_uid = 1000000")
+[ "${VIP_LOANS-}" != random ] ||
+    lines+=("[engine]" "loan_moves = 100000" "[limits]" "loan_moves_per_uid = 1000000")
 [ -z "${VIP_NIC_LINES-}" ] || lines+=("$VIP_NIC_LINES")
 shift 2
 # shellcheck source=/dev/null

@@ -81,7 +81,10 @@ outlive_finish || failed "a server with the earlier libvipl: $WRONG"
 echo "a server with the earlier libvipl: $(tail -n 1 "$WORK/client.log")"
 unset outlive_server VIPL_LOAN
 one "loans" poll
-loans_lent() { VIPD_RUNTIME_DIR=$WORK/A "$build/tools/vipctl" show stats name~loans_lent | awk '$2 == "loans_lent" { print $3 }'; }
+loans_lent() {
+    VIPD_RUNTIME_DIR=$WORK/A "$build/tools/vipctl" show stats name~loans_lent |
+        awk '$2 == "loans_lent" { print $3 }'
+}
 for _ in $(seq 1200); do
     [ "$(loans_lent)" -gt 0 ] && break
     sleep 0.05

@@ -303,11 +303,13 @@ static void test_restart_inside(void **state)
 }
 
 static struct end *leaves; /* this end's owner leaves its loan while vipd waits */
+static unsigned waits;     /* how often vipd has waited */
 
 /* In place of the C library's: vipd waits. */
 int usleep(useconds_t us)
 {
     (void)us;
+    waits++;
     if (leaves)
         (void)owner_leave(leaves);
     leaves = NULL;
@@ -329,6 +331,26 @@ static void test_stop_waits_for_the_owner(void **state)
     assert_int_equal(nic_session_stay(end->app->session), 1);
     assert_null(leaves);
     assert_false(is_out(end));
+    assert_true(restart(end));
+    UNTIL(count(1, "conns_rebound") == 1, 500 * MS);
+    check_home();
+}
+
+/* An owner that stays inside costs a vipd that stops 100 waits, however often vipd asks. */
+static void test_stop_does_not_wait_for_long(void **state)
+{
+    struct end *end = &ends[0];
+
+    lend_to(end);
+    end->polls = true;
+    exchange();
+    end->polls = false;
+    assert_true(loan_enter(&end->owner, end->terms.number));
+    waits = 0;
+    for (unsigned i = 0; i < 3; i++)
+        (void)nic_session_stay(end->app->session);
+    assert_int_equal(waits, 100);
+    assert_true(is_out(end));
     assert_true(restart(end));
     UNTIL(count(1, "conns_rebound") == 1, 500 * MS);
     check_home();
@@ -402,6 +424,7 @@ int main(void)
         LOAN_TEST(test_next_vipd_does_not_lend),
         LOAN_TEST(test_restart_inside),
         LOAN_TEST(test_stop_waits_for_the_owner),
+        LOAN_TEST(test_stop_does_not_wait_for_long),
         LOAN_TEST(test_killed),
     };
 

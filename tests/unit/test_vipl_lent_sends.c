@@ -196,6 +196,26 @@ static void test_a_request_after_the_next_offer(void **state)
     sends_end(&sends);
 }
 
+/* The VI connects anew. Its sends go by the ring, also while vipd's words have the number of the last
+ * loan before; and vipd has no table to look at. */
+static void test_the_next_connection_begins_without_the_table(void **state)
+{
+    struct sends sends;
+
+    (void)state;
+    sends_begin(&sends);
+    offer(&sends, 1, 0);
+    vipl__lent_turn(sends.lent);
+    assert_int_equal(sends.lent->out, 1);
+    *sends.words = (struct vip_loan_vipd){0};
+    connected(sends.vi);
+    sends.words->lent = 1;
+    post_one(&sends);
+    assert_ring(&sends, "0");
+    assert_int_equal(sends.lent->part->posted, 0);
+    sends_end(&sends);
+}
+
 /* At the end of a stay, as if another thread of the program had given the loan back. */
 static void given_back(void *ctx)
 {
@@ -249,6 +269,7 @@ int main(void)
         cmocka_unit_test(test_old_terms_leave_the_table),
         cmocka_unit_test(test_a_request_before_the_first_send_by_the_ring),
         cmocka_unit_test(test_a_request_after_the_next_offer),
+        cmocka_unit_test(test_the_next_connection_begins_without_the_table),
         cmocka_unit_test(test_a_break_while_another_thread_gives_back),
         cmocka_unit_test(test_a_session_that_ends_with_a_loan_to_give_back),
     };

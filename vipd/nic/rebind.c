@@ -15,10 +15,10 @@
 #include "vipd/engine/mutant.h"
 #include "vipd/nic/internal.h"
 
-/* When vipd stops, it waits this often for owners that are inside their loans, and each time this
- * long, in us. */
-#define HOME_TRIES   100u
-#define HOME_WAIT_US 100u
+/* When vipd stops, it waits this often at most for owners that are inside their loans, and each time
+ * this long, in us. */
+#define HOME_WAITS_MAX 100u
+#define HOME_WAIT_US   100u
 
 bool nic_is_self(const struct nic *nic, const struct cm_host *host)
 {
@@ -154,23 +154,25 @@ bool nic_vi_identify(const struct nic_session *session, uint32_t number,
 /*
  * Take the loan of this VI back, if it has one. An owner that is inside leaves soon, so wait a little:
  * any next vipd can then go on with the connection. If the owner stays inside, the program tells the
- * next life how far it came; a vipd that knows no loans cannot ask. *tries: waits left.
+ * next life how far it came; a vipd that knows no loans cannot ask. All programs together can make
+ * vipd wait for 10 ms.
  */
-static void loan_home(struct nic_session *session, uint32_t number, unsigned *tries)
+static void loan_home(struct nic_session *session, uint32_t number)
 {
     const struct nic_vi *vi = &session->vis[number];
+    struct nic *nic = session->nic;
 
-    while (vi->conn && !nic_loan_home(vi->conn) && vi->conn->lent && *tries > 0) {
-        (*tries)--;
+    while (vi->conn && !nic_loan_home(vi->conn) && vi->conn->lent &&
+           nic->home_waits < HOME_WAITS_MAX) {
+        nic->home_waits++;
         usleep(HOME_WAIT_US);
-        session->nic->now_ns += HOME_WAIT_US * 1000;
-        (void)nic_loans_run(session->nic);
+        nic->now_ns += HOME_WAIT_US * 1000;
+        (void)nic_loans_run(nic);
     }
 }
 
 uint32_t nic_session_stay(struct nic_session *session)
 {
-    unsigned tries = HOME_TRIES;
     uint32_t count = 0;
 
     VIP_ASSERT(session->layout->outlives);
@@ -180,7 +182,7 @@ uint32_t nic_session_stay(struct nic_session *session)
     for (uint32_t i = 0; i < session->vi_high; i++) {
         if (!session->vis[i].used)
             continue;
-        loan_home(session, i, &tries);
+        loan_home(session, i);
         if (session->vis[i].conn)
             count += nic_conn_goes_on(session->vis[i].conn);
     }

@@ -273,6 +273,7 @@ struct nic {
     struct siphash_key random_key; /* of nic_random */
     uint64_t random;               /* count of random numbers drawn */
     bool asleep, stopping;         /* set by nic_try_sleep and by nic_stopping */
+    unsigned home_waits;           /* rebind.c: waits for owners of loans, at its end */
     bool loans_posted;             /* a session with a loan out has posted to the submission ring */
     bool asks, spares;             /* some session may have requests in asks, or spare blocks */
     uint32_t rings;                /* number of direct rings */
