@@ -17,7 +17,7 @@
 
 #include "libvipl/error.h"
 
-/* Number of polls between two reads of the clock. */
+/* Least number of polls before a sleep; also their number between two reads of the clock. */
 #define POLLS_PER_LOOK 16
 
 /* The time budget of polls is at least the session's limit divided by this number. */
@@ -63,10 +63,24 @@ void vipl__spin_contended(uint32_t *lock)
     sched_yield();
 }
 
+/* Let another thread run. Returns the time. */
+static uint64_t yield(struct vipl__session *session, uint64_t now_ns)
+{
+    uint64_t after_ns;
+
+    sched_yield();
+    after_ns = vipl__now_ns();
+    vip_yielded(&session->crowd, now_ns, after_ns);
+    return after_ns;
+}
+
 void vipl__polls_yield(struct vipl__session *session)
 {
+    uint64_t now_ns = vipl__now_ns();
+
     __atomic_store_n(&session->empty_polls, 0, __ATOMIC_RELAXED);
-    sched_yield();
+    if (!vip_crowded(&session->crowd, now_ns))
+        (void)yield(session, now_ns);
 }
 
 static void futex_wake(const uint32_t *word, int count)
@@ -90,31 +104,40 @@ static void futex_wait(const uint32_t *word, uint32_t expected, uint64_t deadlin
     syscall(SYS_futex, word, FUTEX_WAIT, expected, limit, NULL, 0);
 }
 
+/* Let others run after this number of polls. Returns the time, or one of the last few polls. */
+static uint64_t relax(struct vipl__session *session, unsigned polls, uint64_t now_ns)
+{
+    if (session->yield)
+        return yield(session, now_ns); /* a yield may take long, so it reads the clock */
+    cpu_relax();
+    return polls % POLLS_PER_LOOK == 0 ? vipl__now_ns() : now_ns;
+}
+
 /*
- * Poll until the time budget is used up. Success doubles the budget, up to the session's limit.
- * Failure halves it, so that a program that waits for long times soon sleeps at once.
+ * Poll until the time budget is used up, or the processor is crowded. Poll a few times at least, as
+ * the smallest budget may be shorter than a yield. Success doubles the budget, up to the session's
+ * limit. Failure halves it, so that a program that waits for long times soon sleeps at once.
  */
 static VIP_RETURN spin(struct vipl__session *session, struct vipl__sleeper *wait,
                        uint64_t deadline_ns)
 {
     uint32_t budget_ns = __atomic_load_n(wait->spin_ns, __ATOMIC_RELAXED);
-    uint64_t end_ns = vipl__now_ns() + budget_ns;
+    uint64_t now_ns = vipl__now_ns(), end_ns = now_ns + budget_ns;
     uint32_t next_ns;
     VIP_RETURN rc;
 
     if (end_ns > deadline_ns)
         end_ns = deadline_ns;
-    do {
-        for (unsigned i = 0; i < POLLS_PER_LOOK; i++) {
-            rc = wait->attempt(wait);
-            if (rc != VIP_NOT_DONE)
-                break;
-            if (session->yield)
-                sched_yield();
-            else
-                cpu_relax();
-        }
-    } while (rc == VIP_NOT_DONE && vipl__now_ns() < end_ns);
+    if (vip_crowded(&session->crowd, now_ns))
+        return VIP_NOT_DONE;
+    for (unsigned polls = 1;; polls++) {
+        rc = wait->attempt(wait);
+        if (rc != VIP_NOT_DONE)
+            break;
+        now_ns = relax(session, polls, now_ns);
+        if (vip_crowded(&session->crowd, now_ns) || (polls >= POLLS_PER_LOOK && now_ns >= end_ns))
+            break;
+    }
 
     if (rc == VIP_NOT_DONE) {
         next_ns = budget_ns / 2;

@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "proto/assert.h"
+#include "proto/crowd.h"
 #include "vipd/fair_lock.h"
 #include "vipd/turn_gap.h"
 #include "vipd/nic/loan.h"
@@ -73,6 +74,7 @@ struct vipd_loop {
     uint64_t idle_ns;    /* last time at which there was something to do */
     uint64_t worked_ns;  /* time of the last turn in which a NIC did something */
     uint64_t gave_ns;    /* time of the last yield, nap or turn without work */
+    struct vip_crowd crowd;
     bool stop;
     bool activity; /* a descriptor was ready since the last turn */
     struct gap gap;
@@ -550,16 +552,26 @@ static bool sleep_until_needed(struct vipd_loop *loop)
 }
 
 /* If another thread waits for this processor, let it run. If none waits, return at once. */
+static void yield(struct vipd_loop *loop)
+{
+    uint64_t before_ns = vipd_clock_now();
+
+    sched_yield();
+    vip_yielded(&loop->crowd, before_ns, vipd_clock_now());
+}
+
+/* The loop has worked for long: other threads of this machine may have to run. */
 static void give_away(struct vipd_loop *loop)
 {
-    sched_yield();
+    if (!vip_crowded(&loop->crowd, loop->now_ns))
+        yield(loop);
     loop->gave_ns = loop->now_ns;
 }
 
-static void relax(const struct vipd_loop *loop)
+static void relax(struct vipd_loop *loop)
 {
     if (loop->config.cpus < CPUS_TO_SPIN_ALONE || loop->config.wait == VIPD_WAIT_ADAPTIVE) {
-        sched_yield();
+        yield(loop);
         return;
     }
 #if defined(__x86_64__) || defined(__i386__)
@@ -573,6 +585,14 @@ void vipd_host_set_wait(struct vipd_loop *loop, enum vipd_wait wait, uint64_t sp
     loop->config.spin_ns = spin_ns;
     for (unsigned i = 0; i < loop->worker_count; i++)
         vipd_host_set_wait(loop->workers[i], wait, spin_ns);
+}
+
+/* How long the loop goes on without work now before it sleeps. */
+static uint64_t spin_ns(const struct vipd_loop *loop)
+{
+    return loop->config.wait != VIPD_WAIT_SPIN && vip_crowded(&loop->crowd, loop->now_ns)
+               ? 0
+               : spin_budget_ns(loop->config.wait, loop->config.spin_ns);
 }
 
 /* A worker calls this between two turns. If the control loop waits for the lock, let it work. */
@@ -643,8 +663,7 @@ static void run_turns(struct vipd_loop *loop)
             poll_descriptors(loop); /* reads the clock */
             continue;
         }
-        if (!worked && loop->now_ns - loop->idle_ns >=
-                           spin_budget_ns(loop->config.wait, loop->config.spin_ns)) {
+        if (!worked && loop->now_ns - loop->idle_ns >= spin_ns(loop)) {
             if (due_in_ns > NAP_NS && loop->poll_took_ns > POLL_EVERY_NS)
                 nap(loop, NAP_NS);
             else if (sleep_until_needed(loop))

@@ -1,4 +1,5 @@
 /* The loop without NICs: watches, timers, the three kinds of waiting, stopping. */
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -12,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "proto/crowd.h"
 #include "vipd/host.h"
 #include "vipd/poll_gap.h"
 
@@ -83,13 +85,13 @@ static void end(struct probe *probe, struct vipd_loop_stats *ret)
 }
 
 /* Run a loop until a timer ends it after `after_ns`. Returns the loop's statistics. */
-static struct vipd_loop_stats run_for(enum vipd_wait wait, uint64_t after_ns)
+static struct vipd_loop_stats run_for(enum vipd_wait wait, uint64_t spin_ns, uint64_t after_ns)
 {
     struct vipd_loop_stats stats;
     struct probe probe;
     uint64_t one = 1, started;
 
-    begin(&probe, wait, 50000);
+    begin(&probe, wait, spin_ns);
     assert_int_equal(write(probe.fd, &one, sizeof(one)), sizeof(one));
     started = vipd_loop_now(probe.loop);
     vipd_timer_start(probe.timer, after_ns);
@@ -114,12 +116,36 @@ static void test_every_way_of_waiting(void **state)
          * loop does not sleep: try a longer timer. */
         for (uint64_t after_ns = 20000000; stats.sleeps == 0; after_ns *= 4) {
             assert_true(after_ns < 60000000000ull);
-            stats = run_for(wait, after_ns);
+            stats = run_for(wait, 50000, after_ns);
         }
         if (wait == VIPD_WAIT_BLOCK)
             assert_int_equal(stats.spins, 0);
     }
-    assert_int_equal(run_for(VIPD_WAIT_SPIN, 20000000).sleeps, 0);
+    assert_int_equal(run_for(VIPD_WAIT_SPIN, 50000, 20000000).sleeps, 0);
+}
+
+static unsigned yield_us; /* each call of sched_yield takes at least this time */
+
+/* In place of the C library's. */
+int sched_yield(void)
+{
+    usleep(yield_us);
+    return 0;
+}
+
+/* A busy process has the processor after each yield: the loop sleeps instead of polling. */
+static void test_no_polls_beside_a_busy_process(void **state)
+{
+    struct vipd_loop_stats stats = {0};
+
+    (void)state;
+    yield_us = 2 * VIP_YIELD_LONG_NS / 1000;
+    for (uint64_t after_ns = 50000000; stats.sleeps == 0; after_ns *= 4) {
+        assert_true(after_ns < 60000000000ull);
+        stats = run_for(VIPD_WAIT_ADAPTIVE, UINT64_MAX / 2, after_ns);
+    }
+    assert_int_equal(run_for(VIPD_WAIT_SPIN, 0, 50000000).sleeps, 0);
+    yield_us = 0;
 }
 
 /* An idle loop that blocks takes a turn for each event. The passing of time causes no turn, so the
@@ -252,6 +278,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_way_of_waiting),
+        cmocka_unit_test(test_no_polls_beside_a_busy_process),
         cmocka_unit_test(test_no_turn_without_reason),
         cmocka_unit_test(test_the_account_of_a_long_look),
         cmocka_unit_test(test_paused_watch),

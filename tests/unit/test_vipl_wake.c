@@ -165,6 +165,58 @@ static void empty_polls_are_counted(void **state)
     assert_int_equal(session->empty_polls, 0);
 }
 
+static _Thread_local unsigned yields; /* number of calls of sched_yield */
+static unsigned yield_us;             /* each call takes at least this time */
+
+/* In place of the C library's. */
+int sched_yield(void)
+{
+    yields++;
+    if (yield_us > 0)
+        usleep(yield_us);
+    return 0;
+}
+
+/* A busy process has the processor after each yield: a thread that waits sleeps, and polls do not
+ * yield. */
+static void nobody_yields_to_a_busy_process(void **state)
+{
+    struct setup *s = *state;
+    struct vipl__session *session =
+        vipl__handle_session((uint64_t)(uintptr_t)s->nic, VIPL__KIND_NIC);
+    VIP_DESCRIPTOR *got;
+
+    OK(VipPostSend(s->vi, &s->desc[0], s->handle));
+    session->vi[7]->queue[VIP_Q_SEND].spin_ns = 1000000000;
+    yield_us = 2 * VIP_YIELD_LONG_NS / 1000;
+    yields = 0;
+    assert_int_equal(VipSendWait(s->vi, 100, &got), VIP_TIMEOUT);
+    assert_in_range(yields, 2, 5);
+
+    session->crowd.until_ns = UINT64_MAX;
+    yields = 0;
+    for (unsigned i = 0; i < 10 * VIPL__POLLS_PER_YIELD; i++)
+        assert_int_equal(VipSendDone(s->vi, &got), VIP_NOT_DONE);
+    assert_int_equal(yields, 0);
+    yield_us = 0;
+}
+
+/* The smallest budget may be shorter than a yield; a wait polls some times before it sleeps. */
+static void a_wait_polls_some_times_before_it_sleeps(void **state)
+{
+    struct setup *s = *state;
+    struct vipl__session *session =
+        vipl__handle_session((uint64_t)(uintptr_t)s->nic, VIPL__KIND_NIC);
+    VIP_DESCRIPTOR *got;
+
+    OK(VipPostSend(s->vi, &s->desc[0], s->handle));
+    session->vi[7]->queue[VIP_Q_SEND].spin_ns = 0;
+    session->crowd.until_ns = 0;
+    yields = 0;
+    assert_int_equal(VipSendWait(s->vi, 1, &got), VIP_TIMEOUT);
+    assert_in_range(yields, 16, 16);
+}
+
 int main(void)
 {
 #define WITH_VIPD(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -172,6 +224,8 @@ int main(void)
         WITH_VIPD(one_word_wakes_for_registrations),
         WITH_VIPD(what_is_there_needs_no_wake_up),
         WITH_VIPD(empty_polls_are_counted),
+        WITH_VIPD(nobody_yields_to_a_busy_process),
+        WITH_VIPD(a_wait_polls_some_times_before_it_sleeps),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
