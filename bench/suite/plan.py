@@ -82,7 +82,7 @@ class Maker:
         self._add(group, network, series, size if x is None else x, unit or units[test][0],
                   argv + list(options), pick or units[test][1])
 
-    def floor(self, group, network, kind, what, size, wait="block", options=()):
+    def floor(self, group, network, kind, what, size, wait="block", options=(), suffix=""):
         units = {"lat": ("us", _half_us), "bw": ("MB/s", _mb_s), "rate": ("1/s", _rate)}
         argv = [self.vipperf, "floor", kind, what, "--size", str(size), "--wait", wait,
                 "--duration", DURATION[self.quick], *options]
@@ -90,7 +90,7 @@ class Maker:
             argv += ["--address", f"{network.address_a},{network.address_b}"]
             if network.namespaces:
                 argv += ["--netns", ",".join(network.namespaces)]
-        self._add(group, network, f"{kind} {wait}" if kind != "memory" else kind, size,
+        self._add(group, network, f"{kind} {wait}{suffix}" if kind != "memory" else kind, size,
                   units[what][0], argv, units[what][1])
 
 
@@ -180,10 +180,16 @@ def _links(make, network):
     make.via("links", network, "rate", "rate", 8)
 
 
+# Ends the name of a series with one message per ms.
+PER_MS = ", 1 per ms"
+
+
 def _path(make, network):
     """The same connection with its data path in vipd (veth), or on loan (veth_loan) if the program polls."""
     make.via("path", network, "lat", "lat poll", 64, "--wait", "poll")
     make.via("path", network, "lat", "lat block", 64, "--wait", "block")
+    for wait in ["poll", "block"]:
+        make.via("path", network, "lat", f"lat {wait}{PER_MS}", 64, "--wait", wait, "--every", "1ms")
     make.via("path", network, "rate", "rate poll", 8, "--wait", "poll")
     make.via("path", network, "bw", "bw send poll", 1048576, "--op", "send", "--wait", "poll")
     make.via("path", network, "bw", "bw write poll", 1048576, "--op", "write", "--wait", "poll")
@@ -192,6 +198,8 @@ def _path(make, network):
     for kind in ["udp", "tcp"]:
         make.floor("path", network, kind, "lat", 64, "poll")
         make.floor("path", network, kind, "lat", 64)
+        for wait in ["poll", "block"]:
+            make.floor("path", network, kind, "lat", 64, wait, ["--every", "1ms"], PER_MS)
     make.floor("path", network, "udp", "rate", 8)
     make.floor("path", network, "tcp", "bw", 1048576)
 

@@ -114,6 +114,10 @@ def goals(found):
          "kernel TCP, polling"),
         ("on loan, 64 B half round trip, blocking", ratio(loan("lat block", 64), floor("udp block", 64)), "<=", 0.8,
          "kernel UDP, blocking"),
+        ("on loan, 64 B half round trip, 1 per ms, polling", ratio(loan("lat poll, 1 per ms", 64),
+         floor("udp poll, 1 per ms", 64)), "<=", 1.2, "kernel UDP, polling, 1 per ms"),
+        ("on loan, 64 B half round trip, 1 per ms, blocking", ratio(loan("lat block, 1 per ms", 64),
+         floor("udp block, 1 per ms", 64)), "<=", 1.2, "kernel UDP, blocking, 1 per ms"),
         ("on loan, bandwidth, 1 MiB, RDMA Write", ratio(loan("bw write poll", 1048576), floor("tcp block", 1048576)),
          ">=", 1.3, "kernel TCP"),
         ("on loan, bandwidth, 1 MiB, send", ratio(loan("bw send poll", 1048576), floor("tcp block", 1048576)), ">=", 1.3,
@@ -178,7 +182,7 @@ def reference(found, row):
     if row["group"] == "path":
         if row["network"] == "veth_loan":
             return found.get("path", "veth", row["series"], row["x"]), "in vipd"
-        test = {"us": f"lat {row['series'].split()[-1]}", "MB/s": "bw send", "1/s": "rate"}[row["unit"]]
+        test = {"us": "lat " + row["series"].partition(" ")[2], "MB/s": "bw send", "1/s": "rate"}[row["unit"]]
         other = found.get("path", "veth", test, row["x"])
         return (None, "") if other is row else (other, "in vipd")
     if row["group"] == "direct":

@@ -68,6 +68,9 @@ for kind in udp tcp relay; do
     measured '.results[0].messages_per_s > 0' $kind rate --duration 200ms
 done
 measured "$lat" memory lat --iters 300
+# --every: 20 messages take 19 pauses at least.
+measured '.parameters.every_ms == 5 and .results[0].messages == 20 and .results[0].elapsed_s >= 0.095' \
+    udp lat --every 5ms --iters 20
 measured "$stream" memory bw --iters 3000 --size 10000
 measured "$stream" memory rate --iters 3000
 measured '.results[0] | .bytes_per_s > 0 and .elapsed_s > 0.19' gso bw --duration 200ms
@@ -98,6 +101,8 @@ refused 2 "--size" tcp lat --size 0
 refused 2 "--sizes" udp lat --sizes 8:4
 refused 2 "--iters" udp lat --iters 0
 refused 2 "--duration" udp lat --duration 1e9
+refused 2 "--every" udp lat --every 2s
+refused 2 "lat only" udp rate --every 1ms
 refused 2 "--wait" udp lat --wait never
 refused 2 "--address" udp lat --address 127.0.0.1
 refused 2 "--address" udp lat --netns a,b

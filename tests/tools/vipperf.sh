@@ -80,6 +80,8 @@ expect 2 "polled" lat 127.0.0.2 --op write --wait block
 expect 2 "--vis" lat 127.0.0.2 --vis 0
 expect 2 "reliable" lat 127.0.0.2 --op read --reliability ud
 expect 2 "reliable" bw 127.0.0.2 --op write --reliability ud --verify
+expect 2 "lat only" bw 127.0.0.2 --every 1ms
+expect 2 "from 1ms to 1s" lat 127.0.0.2 --every 2s
 expect 2 "bw only" lat 127.0.0.2 --both-ways
 expect 2 "no second direction" bw 127.0.0.2 --both-ways --op read
 expect 2 "1 or more" lat 127.0.0.2 --segments 0
@@ -183,6 +185,11 @@ measured '.results[0] | .half_rtt_ns.p50 > 0 and .half_rtt_ns.max >= .half_rtt_n
 measured '.parameters.wait == "block" and .parameters.op == "write" and .tool == "vipperf" and
     .results[0].bytes_per_s > 0 and .results[0].half_rtt_ns == null' \
     bw 127.0.0.2 --op write --wait block --duration 300ms
+# --every: 20 messages take 19 pauses at least.
+for op in send read; do
+    measured '.parameters.every_ms == 5 and .results[0].messages == 20 and .results[0].elapsed_s >= 0.095' \
+        lat 127.0.0.2 --op $op --every 5ms --iters 20
+done
 # --duration counts from the end of the warm-up, even if the warm-up takes longer.
 measured '.results[0].messages > 0' lat 127.0.0.2 --size 65536 --duration 1ms
 if command -v jq >/dev/null; then # standard output must be the document and nothing else

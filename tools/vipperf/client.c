@@ -306,6 +306,8 @@ static int write_json(struct client *client)
         perf_param_number(&params[count++], "iters", (double)plan->iters);
     if (plan->duration_ms != UINT64_MAX)
         perf_param_number(&params[count++], "duration_ms", (double)plan->duration_ms);
+    if (plan->every_ms)
+        perf_param_number(&params[count++], "every_ms", (double)plan->every_ms);
     if (plan->total_bytes != UINT64_MAX)
         perf_param_number(&params[count++], "total_bytes", (double)plan->total_bytes);
     if (plan->test != PLAN_LAT)

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "tools/vipperf/floor_inside.h"
+#include "tools/vipperf/pace.h"
 #include "tools/vipperf/units.h"
 
 static const char *const kind_names[] = {[FLOOR_UDP] = "udp",
@@ -49,6 +50,7 @@ static void usage(void)
           "  --sizes A:B      all sizes from A to B, doubled each time\n"
           "  --iters N        messages to measure (lat: 10000)\n"
           "  --duration T     time to measure, e.g. 5s or 500ms (bw, rate: 1s)\n"
+          "  --every T        lat: start one message per T, e.g. 1ms, and sleep in between\n"
           "  --both-ways      tcp bw: both sides send at the same time; told is the sum\n"
           "  --wait MODE      block: sleep in the kernel (default); poll or yield: look again and\n"
           "                   yield the processor in between\n"
@@ -131,6 +133,10 @@ static int parse_option(int option, char *value, struct floor_opts *opts)
             return wrong("--duration", value, "a time like 5s or 500ms");
         opts->duration_s = (double)duration_ms / 1000;
         return 0;
+    case 'e':
+        return units_duration(value, &opts->every_ms) && opts->every_ms <= PACE_MS_MAX
+                   ? 0
+                   : wrong("--every", value, "a time from 1ms to 1s");
     case 'b':
         opts->both_ways = true;
         return 0;
@@ -163,17 +169,13 @@ static int index_of(const char *word, const char *const *names, int count)
 /* Parse the command line. Outcomes: 0; 2: wrong usage, with a message; -1: the help was printed. */
 static int parse(int argc, char **argv, struct floor_opts *opts)
 {
-    static const struct option options[] = {{"size", required_argument, NULL, 's'},
-                                            {"sizes", required_argument, NULL, 'S'},
-                                            {"iters", required_argument, NULL, 'i'},
-                                            {"duration", required_argument, NULL, 'd'},
-                                            {"wait", required_argument, NULL, 'w'},
-                                            {"json", required_argument, NULL, 'j'},
-                                            {"address", required_argument, NULL, 'a'},
-                                            {"netns", required_argument, NULL, 'n'},
-                                            {"both-ways", no_argument, NULL, 'b'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {0}};
+    static const struct option options[] = {
+        {"size", required_argument, NULL, 's'},  {"sizes", required_argument, NULL, 'S'},
+        {"iters", required_argument, NULL, 'i'}, {"duration", required_argument, NULL, 'd'},
+        {"every", required_argument, NULL, 'e'}, {"wait", required_argument, NULL, 'w'},
+        {"json", required_argument, NULL, 'j'},  {"address", required_argument, NULL, 'a'},
+        {"netns", required_argument, NULL, 'n'}, {"both-ways", no_argument, NULL, 'b'},
+        {"help", no_argument, NULL, 'h'},        {0}};
     int option, rc, kind, what;
     bool sized = false;
 
@@ -198,6 +200,8 @@ static int parse(int argc, char **argv, struct floor_opts *opts)
         return misused("gso joins many datagrams; the latency of one is that of udp");
     if (opts->both_ways && (kind != FLOOR_TCP || what != FLOOR_BW || opts->iters))
         return misused("--both-ways goes with tcp bw and --duration only");
+    if (opts->every_ms > 0 && what != FLOOR_LAT)
+        return misused("--every goes with lat only");
     opts->kind = (enum floor_kind)kind;
     opts->what = (enum floor_what)what;
     if (!sized)
@@ -289,6 +293,7 @@ static size_t describe(const struct floor_opts *opts, struct perf_param *params)
     perf_param_number(&params[n++], "size_max", (double)opts->size_max);
     perf_param_number(&params[n++], "iters", (double)opts->iters);
     perf_param_number(&params[n++], "duration_s", opts->duration_s);
+    perf_param_number(&params[n++], "every_ms", (double)opts->every_ms);
     perf_param_number(&params[n++], "both_ways", opts->both_ways);
     perf_param_text(&params[n++], "wait", opts->poll ? "poll" : "block");
     snprintf(text, sizeof(text), "%s,%s", a, b);

@@ -40,6 +40,7 @@ struct floor_opts {
     enum floor_what what;
     uint64_t size_min, size_max; /* bytes of a message; the size doubles from min to max */
     uint64_t iters;              /* messages to measure; 0 = measure for duration_s */
+    uint64_t every_ms;           /* lat: time from one message to the next; 0 = no pause */
     double duration_s;           /* 0 = measure iters messages */
     bool both_ways;              /* tcp bw with duration_s: side 1 sends, too */
     bool poll;                   /* poll and yield, instead of sleeping in the kernel */

@@ -22,6 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tools/vipperf/pace.h"
+
 /* Seconds without progress after which a run has failed. */
 #define STALL_S 3
 
@@ -305,6 +307,7 @@ int floor_ping(struct floor_run *run, int (*round_trip)(void *ctx), void *ctx)
     uint64_t want = opts->iters ? opts->iters : FLOOR_SAMPLES_MAX;
     uint64_t warm = want / 10 < WARM_UP_PINGS_MAX ? want / 10 : WARM_UP_PINGS_MAX;
     uint64_t start, from, to, limit_ns = (uint64_t)(opts->duration_s * 1e9);
+    struct pace pace = {.every_ms = opts->every_ms};
 
     for (uint64_t i = 0; i < warm; i++) {
         if (round_trip(ctx) != 0)
@@ -315,6 +318,10 @@ int floor_ping(struct floor_run *run, int (*round_trip)(void *ctx), void *ctx)
     floor_goes_on(run);
     start = from = floor_now_ns();
     while (shared->sample_count < want && (limit_ns == 0 || from - start < limit_ns)) {
+        if (opts->every_ms > 0) {
+            pace_wait(&pace);
+            from = floor_now_ns();
+        }
         if (round_trip(ctx) != 0)
             return 1;
         to = floor_now_ns();

@@ -1,5 +1,6 @@
 /* Command line; see options.h. */
 #include "tools/vipperf/options.h"
+#include "tools/vipperf/pace.h"
 #include "tools/vipperf/units.h"
 
 #include <errno.h>
@@ -46,6 +47,7 @@ enum {
     OPT_BUFFERS,
     OPT_REGISTER,
     OPT_BOTH_WAYS,
+    OPT_EVERY,
     OPT_JSON,
     OPT_ONCE,
 };
@@ -71,6 +73,7 @@ void options_help(void)
         "  --iters N           stop after N messages (lat: 10000)\n"
         "  --duration T        stop after T, e.g. 5s or 500ms (bw, rate: 2s)\n"
         "  --bytes N           stop after N bytes\n"
+        "  --every T           lat: start one message per T, e.g. 1ms, and sleep in between\n"
         "  --op OP             send, write (RDMA Write), write-imm (with immediate data) or read\n"
         "                      (RDMA Read; a read is a round trip by itself, lat shows its half)\n"
         "  --reliability L     rd (Reliable Delivery), rr (Reliable Reception) or ud (Unreliable)\n"
@@ -169,6 +172,10 @@ static bool set_number(int option, const char *value, struct client_options *opt
         if (!units_duration(value, &options->plan.duration_ms))
             return wrong("--duration", value, "is not a time like 5s or 500ms");
         return true;
+    case OPT_EVERY:
+        if (!units_duration(value, &options->plan.every_ms) || options->plan.every_ms > PACE_MS_MAX)
+            return wrong("--every", value, "is not a time from 1ms to 1s");
+        return true;
     case OPT_BYTES:
         if (!units_number(value, UINT64_MAX - 1, &options->plan.total_bytes) ||
             options->plan.total_bytes == 0)
@@ -261,6 +268,8 @@ static bool check(const struct client_options *options)
         return wrong("--bytes", "", "never ends with --size 0");
     if (plan->random_sizes && options->size_first != options->size_last)
         return wrong("--random-sizes", "", "goes with --size, not with --sizes");
+    if (plan->every_ms > 0 && plan->test != PLAN_LAT)
+        return wrong("--every", plan_test_names[plan->test], "goes with lat only");
     if (plan->both_ways && plan->test != PLAN_BW)
         return wrong("--both-ways", plan_test_names[plan->test], "goes with bw only");
     if (plan->both_ways && plan->op == PLAN_READ)
@@ -292,6 +301,7 @@ static const struct option client_table[] = {
     {"iters", required_argument, NULL, OPT_ITERS},
     {"duration", required_argument, NULL, OPT_DURATION},
     {"bytes", required_argument, NULL, OPT_BYTES},
+    {"every", required_argument, NULL, OPT_EVERY},
     {"op", required_argument, NULL, OPT_OP},
     {"reliability", required_argument, NULL, OPT_RELIABILITY},
     {"wait", required_argument, NULL, OPT_WAIT},
@@ -340,6 +350,7 @@ static bool set_client_option(int option, struct client_options *options)
     case OPT_ITERS:
     case OPT_DURATION:
     case OPT_BYTES:
+    case OPT_EVERY:
     case OPT_SEED:
     case OPT_WINDOW:
     case OPT_VIS:

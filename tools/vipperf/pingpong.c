@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/vipperf/pace.h"
 #include "tools/vipperf/segments.h"
 
 /* Number of polls of the flag between two looks at the receive queue (for end mark or error). */
@@ -234,6 +235,7 @@ static int round_trip(struct run *run, uint64_t number, uint64_t *ret_ns)
 
 int run_pingpong_client(struct run *run)
 {
+    struct pace pace = {.every_ms = run->plan->every_ms};
     uint64_t number = 0;
 
     run->start_ns = end_now_ns();
@@ -244,6 +246,8 @@ int run_pingpong_client(struct run *run)
 
         if (number == RUN_WARM_UP)
             run->start_ns = end_now_ns();
+        if (number >= RUN_WARM_UP)
+            pace_wait(&pace);
         r = round_trip(run, number, &round_ns);
         if (r < 0)
             return -1;

@@ -72,6 +72,7 @@ struct plan {
     uint64_t iters;         /* stop after this many messages; UINT64_MAX = no limit */
     uint64_t duration_ms;   /* stop after this time; UINT64_MAX = no limit */
     uint64_t total_bytes;   /* stop after this many bytes; UINT64_MAX = no limit */
+    uint64_t every_ms;      /* lat: time from one message to the next; 0 = no pause */
     uint64_t seed;          /* seed of the contents and of random sizes */
     uint64_t segments;      /* number of data segments in a message's descriptor */
     uint64_t buffers;       /* buffers that messages use in turn; 0 = one per message under way */

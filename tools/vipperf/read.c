@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "tools/vipperf/pace.h"
 #include "tools/vipperf/pattern.h"
 
 static int post_read(struct run *run, uint64_t number)
@@ -60,12 +61,17 @@ static int take_reads(struct run *run)
 /* Make one read after the other; half of the time of each read is a sample. */
 static int read_singly(struct run *run)
 {
+    struct pace pace = {.every_ms = run->plan->every_ms};
+
     for (uint64_t number = 0;
          number < RUN_WARM_UP || !run_enough(run, run->measured, run->measured_bytes); number++) {
-        uint64_t start_ns = end_now_ns(), took_ns;
+        uint64_t start_ns, took_ns;
 
         if (number == RUN_WARM_UP)
-            run->start_ns = start_ns;
+            run->start_ns = end_now_ns();
+        if (number >= RUN_WARM_UP)
+            pace_wait(&pace);
+        start_ns = end_now_ns();
         if (post_read(run, number) < 0 || await_reads(run, 0) < 0)
             return -1;
         took_ns = end_now_ns() - start_ns;
