@@ -533,6 +533,8 @@ static VIP_RETURN done(VIP_VI_HANDLE vi_handle, VIP_DESCRIPTOR **ret_desc, enum 
     }
     rc = vipl__take_desc(vi, (uint64_t)(uintptr_t)vi_handle, which, ret_desc);
     vipl__polled(vi->session, rc);
+    if (rc == VIP_SUCCESS)
+        vipl__lent_took(vi);
     return rc == VIP_INVALID_PARAMETER ? vipl__bad_vi(call, vi_handle) : rc;
 }
 

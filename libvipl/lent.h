@@ -26,8 +26,10 @@ struct vipl__lent_queue {
     struct vip_comp comp[VIP_DESC_PER_QUEUE_MAX]; /* by number; valid with VIPL__HOW_LOAN */
 };
 
-/* A program that polls looks at the clock every VIPL__LENT_POLLS-th time that it finds nothing. */
+/* A program that polls looks at the clock every VIPL__LENT_POLLS-th time that it finds nothing, and
+ * every VIPL__LENT_TAKES-th time that it takes a descriptor. */
 #define VIPL__LENT_POLLS 64u
+#define VIPL__LENT_TAKES 4u
 
 struct vipl__extra;
 
@@ -205,6 +207,23 @@ static inline void vipl__lent_idle(struct vipl__vi *vi)
     __atomic_store_n(&vi->asks.polls, polls, __ATOMIC_RELAXED);
     if ((polls & (VIPL__LENT_POLLS - 1)) == 0)
         vipl__lent_ask(vi);
+}
+
+/* Slow path of vipl__lent_took. */
+void vipl__lent_ask_took(struct vipl__vi *vi);
+
+/* A Done call for this VI has taken a descriptor: ask vipd for a loan if that happens often. A
+ * program that computes, sleeps or yields between its polls makes few of them. Holds no lock. */
+static inline void vipl__lent_took(struct vipl__vi *vi)
+{
+    uint32_t takes;
+
+    if (__builtin_expect(__atomic_load_n(&vi->asks.host_len, __ATOMIC_RELAXED) == 0, 1))
+        return;
+    takes = __atomic_load_n(&vi->asks.takes, __ATOMIC_RELAXED) + 1;
+    __atomic_store_n(&vi->asks.takes, takes, __ATOMIC_RELAXED);
+    if ((takes & (VIPL__LENT_TAKES - 1)) == 0)
+        vipl__lent_ask_took(vi);
 }
 
 /* A thread is about to sleep for completions of this VI: ask vipd for a loan if that happens

@@ -27,10 +27,11 @@
 /* The library asks again after this time, in ns, at the earliest. */
 #define ASK_AGAIN_NS   100000000u
 #define EAGER_AGAIN_NS 1000000u
-/* A program that sleeps asks after this number of sleeps, none of which is later than this time, in
- * ns, after the one before: a loan for a connection without traffic is of no use. */
-#define WAITS_ENOUGH   16u
-#define WAITS_PAUSE_NS 20000000u
+/* A program that polls seldom, or sleeps, asks after this number of uses, none of which is later
+ * than this time, in ns, after the one before: a loan for a connection without traffic is of no use.
+ * A use is a sleep, or VIPL__LENT_TAKES descriptors that polls took. */
+#define USES_ENOUGH   16u
+#define USES_PAUSE_NS 20000000u
 /* A probe is sent this often at most, with this time, in ns, between two of them. */
 #define PROBES   3u
 #define PROBE_NS 20000000u
@@ -334,18 +335,18 @@ void vipl__lent_ask(struct vipl__vi *vi)
     __atomic_store_n(&vi->asks.busy, 0, __ATOMIC_RELEASE);
 }
 
-/* Does a thread sleep often for completions of this VI? Under asks->busy. */
-static bool waits_enough(struct vipl__vi *vi, uint64_t now_ns)
+/* The program uses this VI. Does it do so often? Under asks->busy. */
+static bool uses_enough(struct vipl__vi *vi, uint64_t now_ns)
 {
     struct vipl__asks *asks = &vi->asks;
 
-    if (now_ns - asks->wait_ns > WAITS_PAUSE_NS) {
-        asks->waits = 0;
-        asks->waits_ns = now_ns;
+    if (now_ns - asks->use_ns > USES_PAUSE_NS) {
+        asks->uses = 0;
+        asks->uses_ns = now_ns;
     }
-    asks->wait_ns = now_ns;
-    asks->waits++;
-    return asks->waits >= WAITS_ENOUGH || vi->session->loans_eager;
+    asks->use_ns = now_ns;
+    asks->uses++;
+    return asks->uses >= USES_ENOUGH || vi->session->loans_eager;
 }
 
 /* Could a thread rest, if the VI were on loan? An earlier version of vipd does not tell it when the
@@ -358,18 +359,31 @@ static bool may_rest(const struct vipl__vi *vi)
            (lent == NULL || __atomic_load_n(&lent->tells, __ATOMIC_RELAXED));
 }
 
-void vipl__lent_ask_asleep(struct vipl__vi *vi)
+static void ask_after_use(struct vipl__vi *vi, bool asleep)
 {
     uint64_t now_ns = vipl__now_ns();
 
     if (__atomic_exchange_n(&vi->asks.busy, 1, __ATOMIC_ACQUIRE) != 0)
         return;
-    if (waits_enough(vi, now_ns) && may_rest(vi) && may_ask(vi, now_ns)) {
-        ask(vi, true, vi->asks.waits_ns, now_ns);
-        vi->asks.waits = 0; /* what was before counts for one request */
-        vi->asks.waits_ns = now_ns;
+    if (uses_enough(vi, now_ns) && (!asleep || may_rest(vi)) && may_ask(vi, now_ns)) {
+        ask(vi, asleep, vi->asks.uses_ns, now_ns);
+        vi->asks.uses = 0; /* what was before counts for one request */
+        vi->asks.uses_ns = now_ns;
     }
     __atomic_store_n(&vi->asks.busy, 0, __ATOMIC_RELEASE);
+}
+
+void vipl__lent_ask_asleep(struct vipl__vi *vi)
+{
+    ask_after_use(vi, true);
+}
+
+void vipl__lent_ask_took(struct vipl__vi *vi)
+{
+    const struct vipl__lent *lent = vipl__lent_of(vi);
+
+    if (lent == NULL || vipl__lent_state_of(lent) == VIPL__LENT_NONE)
+        ask_after_use(vi, false);
 }
 
 /* ---- events of vipd --------------------------------------------------------------------- */

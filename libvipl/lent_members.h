@@ -28,19 +28,20 @@ struct vipl__rest {
 struct vipl__asks {
     uint8_t host[VIP_HOST_ADDR_BYTES_MAX]; /* address of the peer's NIC; under session->lock */
     uint8_t host_len;                      /* 0: the connection cannot be lent; atomic */
-    uint32_t polls;     /* Done calls that found nothing; not exact if several threads poll */
-    uint32_t busy;      /* atomic; 1 = a thread uses the members below */
-    uint64_t polled_ns; /* last look at the clock */
-    uint64_t steady_ns; /* since then the program polls without a pause */
-    uint32_t slept;     /* sum of all `sleeps` of this VI and its CQs at the last look */
-    uint32_t sleeps;    /* number of times that a thread went to sleep, or woke up; atomic */
-    uint64_t next_ns;   /* no request before this time */
-    uint64_t asked_ns;  /* atomic; the last request: how long the program had polled */
-    bool asked_asleep;  /* the last request is for a thread that sleeps; atomic */
-    uint64_t again_ns;  /* least time between two requests; atomic */
-    unsigned waits;     /* number of sleeps since waits_ns, without a long time in between */
-    uint64_t waits_ns, wait_ns; /* the first and the last one of these */
-    struct vipl__lent *made;    /* the VI's object before it is `lent`; under session->lock */
+    uint32_t polls;           /* Done calls that found nothing; not exact if several threads poll */
+    uint32_t busy;            /* atomic; 1 = a thread uses the members below */
+    uint64_t polled_ns;       /* last look at the clock */
+    uint64_t steady_ns;       /* since then the program polls without a pause */
+    uint32_t slept;           /* sum of all `sleeps` of this VI and its CQs at the last look */
+    uint32_t sleeps;          /* number of times that a thread went to sleep, or woke up; atomic */
+    uint64_t next_ns;         /* no request before this time */
+    uint64_t asked_ns;        /* atomic; the last request: how long the program had polled */
+    bool asked_asleep;        /* the last request is for a thread that sleeps; atomic */
+    uint64_t again_ns;        /* least time between two requests; atomic */
+    uint32_t takes;           /* Done calls that took a descriptor; as exact as polls */
+    unsigned uses;            /* number of uses since uses_ns, without a long time in between */
+    uint64_t uses_ns, use_ns; /* the first and the last one of these */
+    struct vipl__lent *made;  /* the VI's object before it is `lent`; under session->lock */
 };
 
 #endif

@@ -289,6 +289,90 @@ static void probe_for_operations(void **state)
     rig_free(rig);
 }
 
+/* Send message `number`. The peer acknowledges it 20 us after it has kept it back for `kept_ns`.
+ * Returns how long the engine would have waited before it sends a probe. */
+static uint64_t probe_after(struct rig *rig, uint32_t number, uint64_t kept_ns)
+{
+    struct vip_packet ack;
+    uint64_t wait_ns;
+
+    rig_send(rig, 0, 100);
+    assert_int_equal(rig_drain(rig), 1);
+    wait_ns = eng_deadline(rig->eng) - rig->now_ns;
+    ack = rig_ack(rig, number + 1, number);
+    ack.hdr.ts_echo = rig->decoded.hdr.ts;
+    ack.hdr.ack_delay = (uint32_t)(kept_ns >> VIP_WIRE_TICK_SHIFT);
+    rig->now_ns += 20000 + kept_ns;
+    assert_int_equal(rig_feed_as(rig, number, &ack), ENG_RX_DONE);
+    assert_int_equal(rig->dones, number);
+    return wait_ns;
+}
+
+/* A peer that computes between two messages acknowledges late. That is no loss: a probe waits as
+ * long as the peer's habit is, but no longer than the retransmission timeout. */
+static void a_peer_that_thinks(void **state)
+{
+    struct rig *rig = rig_new(RD);
+    uint64_t usual_ns = ENG_CONFIG_DEFAULT.rto_min_ns / 4, now_ns;
+    uint32_t number = 0;
+
+    for (unsigned i = 0; i < 20; i++)
+        (void)probe_after(rig, ++number, 0);
+    assert_in_range(probe_after(rig, ++number, 900000), 1, usual_ns);
+    assert_in_range(probe_after(rig, ++number, 900000), 1000000, ENG_CONFIG_DEFAULT.rto_min_ns);
+    assert_in_range(probe_after(rig, ++number, 60000000000), 1000000,
+                    ENG_CONFIG_DEFAULT.rto_min_ns);
+    now_ns = probe_after(rig, ++number, 0);
+    assert_in_range(now_ns, 1000000, ENG_CONFIG_DEFAULT.rto_min_ns);
+    for (unsigned i = 0; i < 40; i++)
+        now_ns = probe_after(rig, ++number, 0);
+    assert_in_range(now_ns, 1, usual_ns);
+    rig_free(rig);
+}
+
+/* A probe was sent, and 900 us after the message comes an acknowledgement. It has all packets up to
+ * `cumulative` and, in any case, the probe. How long would the next probe wait? */
+static uint64_t after_a_probe(uint64_t cumulative)
+{
+    struct rig *rig = rig_new(RD);
+    struct vip_packet ack;
+    uint64_t probe, wait_ns;
+    uint32_t number = 0;
+
+    for (unsigned i = 0; i < 20; i++)
+        (void)probe_after(rig, ++number, 0);
+    rig_send(rig, 0, 100);
+    assert_int_equal(rig_drain(rig), 1);
+    assert_int_equal(rig->decoded.hdr.packet_number, ++number);
+    assert_int_equal(rig_wait(rig, 300000), 1);
+    probe = rig->decoded.hdr.packet_number;
+    assert_int_equal(probe, number + 1);
+    ack = rig_ack(rig, number + cumulative, number);
+    ack.hdr.ts_echo = rig->decoded.hdr.ts;
+    ack.hdr.ack_delay = 0;
+    if (cumulative == 0) {
+        ack.hdr.range_count = 1;
+        ack.ranges[0] = (struct vip_range){.start = 1, .end = 2};
+    }
+    rig->now_ns += 600000;
+    assert_int_equal(rig_feed_as(rig, number, &ack), ENG_RX_DONE);
+    assert_int_equal(rig->dones, number);
+    rig_send(rig, 0, 100);
+    assert_int_equal(rig_drain(rig), 1);
+    wait_ns = eng_deadline(rig->eng) - rig->now_ns;
+    rig_free(rig);
+    return wait_ns;
+}
+
+/* The packet that a probe repeats had arrived: the peer only thinks. If the packet was lost, the
+ * acknowledgement says nothing about the peer. */
+static void a_needless_probe(void **state)
+{
+    uint64_t lost_ns = after_a_probe(0), thinks_ns = after_a_probe(2);
+
+    assert_in_range(thinks_ns, lost_ns + 900000, ENG_CONFIG_DEFAULT.rto_min_ns);
+}
+
 static void times_out(void **state)
 {
     struct rig *rig = rig_new(RD);
@@ -695,6 +779,8 @@ int main(void)
         cmocka_unit_test(acknowledge_when),
         cmocka_unit_test(fast_retransmit),
         cmocka_unit_test(probe_for_operations),
+        cmocka_unit_test(a_peer_that_thinks),
+        cmocka_unit_test(a_needless_probe),
         cmocka_unit_test(times_out),
         cmocka_unit_test(idle_is_patient),
         cmocka_unit_test(unreliable),

@@ -115,6 +115,39 @@ static void test_a_program_that_sleeps_does_not_ask(void **state)
     teardown(&rig);
 }
 
+/* The program takes descriptors `uses` times between two looks at the clock. Each look comes
+ * `pause_ns` after the one before. */
+static void take_descriptors(struct vipl__vi *vi, unsigned uses, uint64_t pause_ns)
+{
+    for (unsigned i = 0; i < uses && vi->asks.next_ns == 0; i++) {
+        vi->asks.use_ns = vipl__now_ns() - pause_ns;
+        for (unsigned take = 0; take < VIPL__LENT_TAKES; take++)
+            vipl__lent_took(vi);
+    }
+}
+
+/* A program makes few polls, but it often takes descriptors. So it asks for a loan. */
+static void test_a_program_that_takes_often_asks(void **state)
+{
+    struct rig rig;
+    struct vipl__vi *vi;
+
+    (void)state;
+    setup(&rig);
+    rig.session->loans_eager = false;
+    vi = make_vi(&rig, 1);
+    connected(vi);
+    take_descriptors(vi, 100, 1000000000);
+    assert_int_equal(vi->asks.next_ns, 0);
+    take_descriptors(vi, 14, 0);
+    assert_int_equal(vi->asks.next_ns, 0);
+    take_descriptors(vi, 10000, 0); /* the processor may be away between two looks */
+    assert_int_not_equal(vi->asks.next_ns, 0);
+    assert_false(vi->asks.asked_asleep);
+    reset(vi);
+    teardown(&rig);
+}
+
 /* A vipd of before this feature ends a session that sends it a request about loans. */
 static void test_no_request_to_a_vipd_without_loans(void **state)
 {
@@ -448,6 +481,7 @@ int main(void)
         cmocka_unit_test(test_a_vi_that_ends_while_its_request_waits),
         cmocka_unit_test(test_a_vi_that_has_ended_takes_no_part),
         cmocka_unit_test(test_a_program_that_sleeps_does_not_ask),
+        cmocka_unit_test(test_a_program_that_takes_often_asks),
         cmocka_unit_test(test_no_request_to_a_vipd_without_loans),
         cmocka_unit_test(test_a_packet_wakes_a_thread_that_rests),
         cmocka_unit_test(test_the_engines_timer_wakes_a_thread_that_rests),

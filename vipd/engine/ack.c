@@ -218,6 +218,8 @@ void eng_ack_take(struct eng_vi *vi, const struct vip_packet *packet, uint64_t n
                    &news);
     if (news.newest)
         take_news(vi, hdr, &news, limited, now_ns);
+    if (vi->tx.probed)
+        eng_loss_probed(vi, cumulative, now_ns);
     /* An acknowledgement that arrives late has a smaller ops_done. */
     if (eng_before(vi->tx.ops_acked, hdr->ops_done)) {
         vi->tx.ops_acked = hdr->ops_done;

@@ -149,8 +149,10 @@ struct eng_tx {
     uint64_t timer_ns;      /* when the retransmission timer expires */
     uint64_t loss_ns;       /* when the next packet counts as lost */
     uint64_t srtt_ns, rttvar_ns, latest_ns; /* srtt_ns 0 = no sample yet */
-    uint64_t base_ns[2];   /* smallest samples: of this period, of the previous one */
-    uint64_t base_turn_ns; /* end of this period of base_ns */
+    uint64_t habit_ns; /* the peer keeps acknowledgements back so long (rtt.c); 0: ack_delay_ns */
+    uint64_t probed, probed_ns; /* a tail-loss probe repeats this packet, sent then; 0: none */
+    uint64_t base_ns[2];        /* smallest samples: of this period, of the previous one */
+    uint64_t base_turn_ns;      /* end of this period of base_ns */
     uint64_t rack_ns; /* time from sending to acknowledgement of the newest packet that arrived */
     bool reordered;   /* the path changes the order of packets, so only time proves a loss */
     uint32_t reorder_quarters; /* tolerance for reordering: quarters of the smallest round trip */

@@ -113,7 +113,7 @@ enum loan_back {
     LOAN_BACK_DATA,    /* data waited, and the owner did not come */
     LOAN_BACK_TIMER,   /* the owner did not come for its own timer */
     LOAN_BACK_PEER,    /* the peer asked */
-    LOAN_BACK_GONE,    /* the owner forked, or gave the loan back */
+    LOAN_BACK_GONE,    /* the program gave the loan back */
     LOAN_BACK_RESTART, /* an earlier life of vipd had lent it */
     LOAN_BACK_OVER,    /* the connection ends */
 };
@@ -189,7 +189,7 @@ uint32_t loan_owes(struct loan *loan, uint64_t now_ns);
 /* The owner has rung the bell: its timer is due before vipd would look. Also allowed in any state. */
 uint32_t loan_rung(struct loan *loan, uint64_t now_ns);
 
-/* The program forked, blocks in a way that needs vipd, or gives the loan back. */
+/* The program waits in a way that needs vipd, or gives the loan back. */
 uint32_t loan_owner_gone(struct loan *loan, uint64_t now_ns);
 
 /* All threads of the program are dead, so the owner stores nothing any more. */

@@ -10,7 +10,9 @@
  * loss.
  *
  * The first expiry of the timer comes early and sends one packet (a tail-loss probe); the window
- * stays as it is. The intervals to the later expiries grow exponentially and are slightly random.
+ * stays as it is. It waits as long as the peer usually keeps acknowledgements back, but no longer
+ * than the retransmission timeout. The intervals to the later expiries grow exponentially and are
+ * slightly random.
  */
 #include "proto/probe.h"
 #include "vipd/engine/internal.h"
@@ -214,7 +216,7 @@ static uint64_t interval(struct eng_vi *vi)
         wait_ns = vi->tx.srtt_ns + 4 * vi->tx.rttvar_ns;
         if (wait_ns < 2 * vi->tx.srtt_ns)
             wait_ns = 2 * vi->tx.srtt_ns;
-        wait_ns += config->ack_delay_ns;
+        wait_ns += vi->tx.habit_ns ? vi->tx.habit_ns : config->ack_delay_ns;
         if (wait_ns < config->rto_min_ns / PROBE_PART)
             wait_ns = config->rto_min_ns / PROBE_PART;
         return vi->tx.srtt_ns && wait_ns < rto ? wait_ns : rto;
@@ -344,8 +346,13 @@ bool eng_loss_expired(struct eng_vi *vi, uint64_t now_ns)
         return true;
     }
     n = most_wanted(vi);
-    if (n < vi->tx.number)
+    if (n < vi->tx.number) {
+        if (vi->tx.backoff == 1) {
+            vi->tx.probed = n;
+            vi->tx.probed_ns = vi->sent[n % ENG_SENT_SLOTS].sent_ns;
+        }
         (void)mark_lost(vi, n, now_ns);
+    }
     if (vi->tx.lost)
         eng_mtu_silence(vi, vi->sent[vi->tx.lost_head].bytes, now_ns);
     /* If the ring is nearly full, repeat its oldest packet, which blocks the ring. */

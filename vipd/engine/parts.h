@@ -240,6 +240,8 @@ void eng_skip_draw(struct eng_vi *vi);
 void eng_loss_sample(struct eng_vi *vi, const struct vip_header *hdr, uint64_t now_ns);
 /* Smallest round trip of this period and the previous one (rtt.c); 0 = no sample yet. */
 uint64_t eng_loss_base(const struct eng_vi *vi);
+/* An acknowledgement has come. Had the packet arrived that the last tail-loss probe repeats? */
+void eng_loss_probed(struct eng_vi *vi, uint64_t cumulative, uint64_t now_ns);
 /* Time from sending until an answer counts as late. */
 uint64_t eng_loss_rto(const struct eng_vi *vi);
 
