@@ -95,6 +95,18 @@ static bool ahead_made(struct vipl__vi *vi)
     return ahead != NULL;
 }
 
+/* The VI with this object is destroyed. Under session->lock. */
+static void end(struct vipl__vi *vi)
+{
+    vipl__spin_lock(&vi->session->post_lock);
+    __atomic_store_n(&vi->handle, 0, __ATOMIC_SEQ_CST);
+    vipl__attempt_close_fd(vi);
+    vipl__refused_over(vi->session, &vi->refused);
+    vipl__spin_unlock(&vi->session->post_lock);
+    vipl__direct_destroy(vi);
+    vipl__lent_reset(vi);
+}
+
 /* Make the object of a VI that vipd has created. NULL: no memory, or a refused VI still uses the
  * object. Under session->lock. */
 static struct vipl__vi *install(struct vipl__session *session, const struct create *create,
@@ -118,6 +130,9 @@ static struct vipl__vi *install(struct vipl__session *session, const struct crea
             free(vi);
         return NULL;
     }
+    /* vipd has destroyed the VI with this number, and the thread that asked for it does not yet know. */
+    if (__atomic_load_n(&vi->handle, __ATOMIC_ACQUIRE) != 0)
+        end(vi);
     vi->uses++;
     __atomic_store_n(&vi->generation, reply->generation, __ATOMIC_RELAXED);
     vi->attrs = create->attrs;
@@ -264,7 +279,6 @@ static VIP_RETURN destroy_vi(struct vipl__vi *vi, uint64_t handle)
 {
     struct vipl__session *session = vi->session;
     enum vip_vi_state state = vipl__vi_state(vi);
-    uint64_t expected = handle;
     VIP_RETURN rc = VIP_SUCCESS;
     bool refused;
 
@@ -290,14 +304,9 @@ static VIP_RETURN destroy_vi(struct vipl__vi *vi, uint64_t handle)
     if (rc != VIP_SUCCESS)
         return rc;
     pthread_mutex_lock(&session->lock);
-    vipl__spin_lock(&session->post_lock);
-    if (__atomic_compare_exchange_n(&vi->handle, &expected, 0, false, __ATOMIC_SEQ_CST,
-                                    __ATOMIC_SEQ_CST))
-        vipl__attempt_close_fd(vi);
-    vipl__refused_over(session, &vi->refused);
-    vipl__spin_unlock(&session->post_lock);
-    vipl__direct_destroy(vi);
-    vipl__lent_reset(vi);
+    /* Another thread may have created a VI with the same number since vipd's reply. */
+    if (vipl__vi_is(vi, handle))
+        end(vi);
     pthread_mutex_unlock(&session->lock);
     if (!refused)
         vipl__call_kept(session);
