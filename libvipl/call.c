@@ -131,7 +131,9 @@ static int ask(struct vipl__session *session, const Vip__Request *request, const
     int rc = -EPIPE;
 
     pthread_mutex_lock(&session->call_lock);
-    if (is_provider || !vipl__is_gone(session))
+    if (is_unknown(session, request))
+        rc = -EOPNOTSUPP;
+    else if (is_provider || !vipl__is_gone(session))
         rc = vip_control_ask_in(session->call_room, session->control_fd, &request->base, fds,
                                 fd_count, &vip__reply__descriptor, ret, ret_fds);
     if (rc >= 0 && keep)
@@ -158,11 +160,11 @@ static VIP_RETURN exchange(struct vipl__session *session, const char *call,
     for (;;) {
         uint32_t life = __atomic_load_n(&session->lives, __ATOMIC_ACQUIRE);
 
-        if (is_unknown(session, request))
-            return vipl__fail(VIP_ERROR_NOT_SUPPORTED, "%s: this vipd knows no loans", call);
         rc = ask(session, request, fds, fd_count, keep, &message, ret_fds);
         if (rc >= 0)
             break;
+        if (rc == -EOPNOTSUPP)
+            return vipl__fail(VIP_ERROR_NOT_SUPPORTED, "%s: this vipd knows no loans", call);
         if (rc == -EMFILE) /* vipd has replied; this process has no room for the reply's fds */
             return no_descriptor(call);
         hang_up(session, life, rc);

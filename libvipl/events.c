@@ -214,6 +214,10 @@ static void on_death(struct vipl__session *session, const char *refusal)
     /* Now vipd also closes its direction, so threads that wait for a reply get an error. */
     shutdown(session->control_fd, SHUT_WR);
     pthread_mutex_lock(&session->lock);
+    /* An engine on loan would write into receive buffers that the library hands back as flushed. */
+    for (unsigned i = 0; i < VIP_VI_MAX; i++)
+        if (session->vi[i] != NULL)
+            vipl__lent_dead(session->vi[i]);
     __atomic_store_n(&session->trouble, 1, __ATOMIC_SEQ_CST);
     __atomic_store_n(&session->gone, VIPL__DEAD, __ATOMIC_SEQ_CST);
     pthread_cond_broadcast(&session->changed);

@@ -115,14 +115,15 @@ void vipl__lent_back_send(struct vipl__lent *lent)
 
     do {
         breaks = __atomic_load_n(&lent->breaks, __ATOMIC_SEQ_CST);
-        back_tell(lent, breaks != 0);
+        back_tell(lent, vipl__lent_broken(lent->vi));
         (void)vipl__lent_change(lent, VIPL__LENT_BACK, VIPL__LENT_NONE);
         /* A thread may have found meanwhile that the engine has broken the connection. */
     } while (__atomic_load_n(&lent->breaks, __ATOMIC_SEQ_CST) != breaks);
 }
 
-/* Take the events of the engine. If it has broken the connection, vipd ends it. */
-static void events_take(struct vipl__lent *lent)
+/* Take the events of the engine, which ran for connection `conn`. If it has broken the connection,
+ * vipd ends it. */
+static void events_take(struct vipl__lent *lent, uint32_t conn)
 {
     struct vipl__vi *vi = lent->vi;
     struct eng_event event;
@@ -139,14 +140,20 @@ static void events_take(struct vipl__lent *lent)
     }
     if (!breaks)
         return;
-    __atomic_store_n(&lent->breaks, 1, __ATOMIC_SEQ_CST);
-    if (vipl__lent_seize(lent)) {
-        give_back(lent);
-        return;
+    /* Another thread may have made the next connection since the stay. */
+    __atomic_store_n(&lent->breaks, conn + 1, __ATOMIC_SEQ_CST);
+    while (vipl__lent_broken(vi)) {
+        if (vipl__lent_seize(lent)) {
+            give_back(lent);
+            return;
+        }
+        /* Another thread has ended the loan since the stay, and vipd does not know the break yet. */
+        if (vipl__lent_change(lent, VIPL__LENT_NONE, VIPL__LENT_BACK) ||
+            vipl__lent_state_of(lent) == VIPL__LENT_BACK) {
+            vipl__lent_work(vi->session->loans);
+            return;
+        }
     }
-    /* Another thread has ended the loan since the stay, and vipd does not know the break yet. */
-    vipl__lent_state_end(lent, VIPL__LENT_BACK);
-    vipl__lent_work(vi->session->loans);
 }
 
 /* The loan is over; vipd has ended it. */
@@ -279,7 +286,7 @@ static void fill_table(struct vipl__lent *lent)
     lent->queue[VIP_Q_RECV].next = lent->terms.receive;
     lent->op_base = lent->terms.checkpoint.completed - first;
     __atomic_store_n(&lent->done, lent->queue[VIP_Q_SEND].done, __ATOMIC_RELAXED);
-    __atomic_store_n(&lent->prod, vip_load32_acquire(vi->queue[VIP_Q_SEND].prod), __ATOMIC_RELAXED);
+    __atomic_store_n(&lent->prod, vip_load32_acquire(vi->queue[VIP_Q_SEND].prod), __ATOMIC_RELEASE);
     lent->conts = 0;
     __atomic_store_n(&lent->conts_used, 0, __ATOMIC_RELAXED);
     vip_store32_release(&lent->part->posted, lent->terms.checkpoint.completed);
@@ -375,6 +382,7 @@ static bool by_chance(struct vipl__lent *lent)
 /* Run the engine, because the program polls, or has `posted` a send. */
 static void turn(struct vipl__lent *lent, bool posted)
 {
+    uint32_t conn = __atomic_load_n(&lent->conns, __ATOMIC_ACQUIRE);
     uint64_t now_ns = vipl__now_ns();
 
     if (vipl__lent_state_of(lent) == VIPL__LENT_OFFERED) {
@@ -395,7 +403,7 @@ static void turn(struct vipl__lent *lent, bool posted)
         over(lent);
         break;
     case VIPL__LOAN_EVENT:
-        events_take(lent);
+        events_take(lent, conn);
         break;
     case VIPL__LOAN_DID:
         if (__builtin_expect(lent->vi->session->loans_random, 0) && by_chance(lent) &&

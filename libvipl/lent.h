@@ -66,8 +66,9 @@ struct vipl__lent {
     uint64_t probe_next_ns;
     uint8_t probe[VIP_WIRE_CM_BYTES_MAX];
     uint64_t random;                  /* state of VIPL_LOAN=random; atomic */
-    uint32_t breaks;                  /* atomic; 1 = the engine has broken the connection */
-    struct eng_event broken;          /* if so: how */
+    uint32_t conns;                   /* number of connections that are over; atomic */
+    uint32_t breaks;                  /* atomic; the engine has broken connection breaks - 1 */
+    struct eng_event broken;          /* how */
     struct vipl__lent_queue queue[2]; /* indexed by enum vip_queue */
 };
 
@@ -81,7 +82,8 @@ static inline bool vipl__lent_broken(const struct vipl__vi *vi)
 {
     const struct vipl__lent *lent = vipl__lent_of(vi);
 
-    return lent != NULL && __atomic_load_n(&lent->breaks, __ATOMIC_ACQUIRE) != 0;
+    return lent != NULL && __atomic_load_n(&lent->breaks, __ATOMIC_ACQUIRE) ==
+                               __atomic_load_n(&lent->conns, __ATOMIC_RELAXED) + 1;
 }
 
 /* Slow path of vipl__lent_poll. */
@@ -107,7 +109,7 @@ static inline uint32_t vipl__sends_completed(const struct vipl__vi *vi)
     const struct vipl__lent *lent = vipl__lent_of(vi);
     uint32_t prod = vip_load32_acquire(vi->queue[VIP_Q_SEND].prod);
 
-    if (__builtin_expect(lent == NULL, 1) || __atomic_load_n(&lent->prod, __ATOMIC_RELAXED) != prod)
+    if (__builtin_expect(lent == NULL, 1) || __atomic_load_n(&lent->prod, __ATOMIC_ACQUIRE) != prod)
         return prod;
     return prod + __atomic_load_n(&lent->queue[VIP_Q_SEND].done, __ATOMIC_ACQUIRE) -
            __atomic_load_n(&lent->done, __ATOMIC_RELAXED);
@@ -183,7 +185,7 @@ static inline bool vipl__lent_has_entry(const struct vipl__vi *vi, enum vip_queu
 /* Report this entry. Under the CQ's done_lock. */
 static inline void vipl__lent_report(const struct vipl__vi *vi, enum vip_queue which)
 {
-    vi->lent->queue[which].reported++;
+    vipl__lent_of(vi)->queue[which].reported++;
 }
 
 /* Can a connection of the session be on loan? */
@@ -284,6 +286,9 @@ struct vipl__lent_past {
 void vipl__lent_away(struct vipl__vi *vi, struct vipl__lent_past *ret);
 /* The next vipd knows this: the VI can get a loan again. */
 void vipl__lent_told(struct vipl__vi *vi);
+/* No vipd goes on with this VI: end its loan, before the library flushes its descriptors. Under
+ * session->lock. */
+void vipl__lent_dead(struct vipl__vi *vi);
 
 /* Number of CQ entries of completions on loan that the program has not got. Under the CQ's
  * done_lock. */

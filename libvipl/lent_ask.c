@@ -28,7 +28,7 @@
 #define ASK_AGAIN_NS   100000000u
 #define EAGER_AGAIN_NS 1000000u
 /* A program that polls seldom, or sleeps, asks after this number of uses, none of which is later
- * than this time, in ns, after the one before: a loan for a connection without traffic is of no use.
+ * than this time, in ns, after the one before: without traffic, a loan is of no use.
  * A use is a sleep, or VIPL__LENT_TAKES descriptors that polls took. */
 #define USES_ENOUGH   16u
 #define USES_PAUSE_NS 20000000u
@@ -406,7 +406,7 @@ void vipl__lent_connected(struct vipl__vi *vi, const uint8_t *host, size_t host_
         vipl__lent_state_end(lent, VIPL__LENT_NONE);
     }
     if (lent != NULL) {
-        __atomic_store_n(&lent->breaks, 0, __ATOMIC_RELEASE);
+        __atomic_add_fetch(&lent->conns, 1, __ATOMIC_SEQ_CST);
         /* The words of the new connection may have the number of the last loan before it. */
         vipl__spin_lock(&vi->session->post_lock);
         lent->out = lent->ask = 0;
@@ -533,19 +533,30 @@ void vipl__lent_told(struct vipl__vi *vi)
 
 /* ---- the end ---------------------------------------------------------------------------- */
 
+void vipl__lent_dead(struct vipl__vi *vi)
+{
+    struct vipl__lent *lent = vi->asks.made;
+
+    vipl__lent_stop(vi);
+    if (lent == NULL)
+        return;
+    vipl__spin_lock(&vi->session->post_lock);
+    lent->out = lent->ask = 0;
+    vipl__spin_unlock(&vi->session->post_lock);
+}
+
 void vipl__lent_reset(struct vipl__vi *vi)
 {
     struct vipl__lent *lent = vi->asks.made;
 
     vi->asks.next_ns = 0;
-    vipl__lent_stop(vi);
+    vipl__lent_dead(vi);
     if (lent == NULL)
         return;
+    /* The thread of the session's loans may be late: it no longer finds this loan to give back. */
+    (void)vipl__lent_change(lent, VIPL__LENT_BACK, VIPL__LENT_NONE);
     vipl__cq_list_remove(vi->queue[VIP_Q_SEND].cq, vi);
     vipl__cq_list_remove(vi->queue[VIP_Q_RECV].cq, vi);
-    vipl__spin_lock(&vi->session->post_lock);
-    lent->out = lent->ask = 0;
-    vipl__spin_unlock(&vi->session->post_lock);
     /* A poll of another thread may now send a probe (beat). */
     while (__atomic_exchange_n(&vi->asks.busy, 1, __ATOMIC_ACQUIRE) != 0)
         sched_yield();
@@ -579,13 +590,8 @@ void vipl__lent_close(struct vipl__session *session)
     for (unsigned i = 0; i < VIP_VI_MAX; i++) {
         struct vipl__vi *vi = session->vi[i];
 
-        if (vi == NULL)
-            continue;
-        vipl__lent_reset(vi);
-        /* The thread that would have given the loan back has ended. Else the next session with this
-         * VI object would never ask. */
-        if (vi->asks.made != NULL)
-            (void)vipl__lent_change(vi->asks.made, VIPL__LENT_BACK, VIPL__LENT_NONE);
+        if (vi != NULL)
+            vipl__lent_reset(vi);
     }
     if (session->loans == NULL)
         return;

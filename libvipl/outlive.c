@@ -424,6 +424,9 @@ static VIP_RETURN tell_vi_as(struct vipl__session *session, struct vipl__vi *vi,
     past.ticket.data = vi->ticket;
     past.ticket.len = vi->ticket_len;
     fill_loan(vi, &past); /* first, because completions on loan count below */
+    if (past.has_loan && !__atomic_load_n(&session->loans_known, __ATOMIC_SEQ_CST))
+        return vipl__fail(VIP_ERROR_NOT_SUPPORTED,
+                          "%s: the connection was on loan, and this vipd knows no loans", call);
     past.has_send_entries = past.has_recv_entries = 1;
     past.send_entries = entries_of(vi, VIP_Q_SEND);
     past.recv_entries = entries_of(vi, VIP_Q_RECV);

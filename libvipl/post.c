@@ -201,13 +201,13 @@ post_on_loan(struct vipl__vi *vi, VIP_DESCRIPTOR *desc, VIP_MEM_HANDLE region,
 {
     struct vipl__queue *queue = &vi->queue[VIP_Q_SEND];
 
-    if (!vipl__lent_room(vi->lent, desc, extra))
+    if (!vipl__lent_room(vipl__lent_of(vi), desc, extra))
         return RING_FULL;
     clear(desc);
     vipl__direct_passed(vi, desc->CS.Control & VIP_CONTROL_OP_MASK);
     enqueue(vi->session, queue, posted, desc, region,
             __builtin_expect(extra == &vipl__no_extra, 1) ? 0 : keep(queue, posted, extra));
-    vipl__lent_write(vi->lent, posted, desc, extra);
+    vipl__lent_write(vipl__lent_of(vi), posted, desc, extra);
     return LENT;
 }
 
@@ -280,9 +280,9 @@ static enum outcome try_post(struct vipl__vi *vi, uint64_t handle, VIP_DESCRIPTO
     if (tabled && !send && !vipl__vi_is_dead(vi))
         return post_to_table(vi, desc, region, extra, posted);
     if (tabled && send && __builtin_expect(vipl__lent_of(vi) != NULL, 0)) {
-        if (vipl__lent_out(vi->lent))
+        if (vipl__lent_out(vipl__lent_of(vi)))
             return post_on_loan(vi, desc, region, extra, posted);
-        if (!vipl__lent_ask_first(vi->lent))
+        if (!vipl__lent_ask_first(vipl__lent_of(vi)))
             return RING_FULL;
     }
     if (tabled && send && vipl__direct_of(vi) != NULL &&
@@ -490,7 +490,7 @@ static VIP_RETURN post(VIP_VI_HANDLE vi_handle, VIP_DESCRIPTOR *desc, VIP_MEM_HA
         vipl__direct_sent(vi);
         break;
     case LENT:
-        vipl__lent_posted(vi->lent);
+        vipl__lent_posted(vipl__lent_of(vi));
         break;
     case TABLED:
         tell_tabled(vi);

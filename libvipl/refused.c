@@ -26,6 +26,9 @@ void vipl__refuse_vi(struct vipl__vi *vi)
     struct vipl__session *session = vi->session;
     bool told = vipl__vi_state(vi) == VIP_VIST_ERROR;
 
+    pthread_mutex_lock(&session->lock);
+    vipl__lent_dead(vi);
+    pthread_mutex_unlock(&session->lock);
     vipl__spin_lock(&session->post_lock);
     __atomic_store_n(&session->trouble, 1, __ATOMIC_SEQ_CST);
     __atomic_store_n(&vi->refused, VIPL__REFUSED, __ATOMIC_SEQ_CST);

@@ -64,23 +64,21 @@ void vipl__spin_contended(uint32_t *lock)
 }
 
 /* Let another thread run. Returns the time. */
-static uint64_t yield(struct vipl__session *session, uint64_t now_ns)
+static uint64_t yield(struct vipl__session *session)
 {
-    uint64_t after_ns;
+    uint64_t before_ns = vipl__now_ns(), after_ns;
 
     sched_yield();
     after_ns = vipl__now_ns();
-    vip_yielded(&session->crowd, now_ns, after_ns);
+    vip_yielded(&session->crowd, before_ns, after_ns);
     return after_ns;
 }
 
 void vipl__polls_yield(struct vipl__session *session)
 {
-    uint64_t now_ns = vipl__now_ns();
-
     __atomic_store_n(&session->empty_polls, 0, __ATOMIC_RELAXED);
-    if (!vip_crowded(&session->crowd, now_ns))
-        (void)yield(session, now_ns);
+    if (!vip_crowded(&session->crowd, vipl__now_ns()))
+        (void)yield(session);
 }
 
 static void futex_wake(const uint32_t *word, int count)
@@ -108,7 +106,7 @@ static void futex_wait(const uint32_t *word, uint32_t expected, uint64_t deadlin
 static uint64_t relax(struct vipl__session *session, unsigned polls, uint64_t now_ns)
 {
     if (session->yield)
-        return yield(session, now_ns); /* a yield may take long, so it reads the clock */
+        return yield(session); /* a yield may take long, so it reads the clock */
     cpu_relax();
     return polls % POLLS_PER_LOOK == 0 ? vipl__now_ns() : now_ns;
 }

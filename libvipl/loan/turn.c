@@ -304,18 +304,19 @@ static enum vipl__loan_stay turn(struct vipl__loan *loan, bool posted, uint64_t 
     for (bool first = true; more && lock_try(loan); first = false) {
         uint32_t before = loan->sends;
         enum vipl__loan_stay one;
-        bool took;
+        bool took, over;
 
         if (now_ns > loan->now_ns) /* another thread may have read a later time */
             loan->now_ns = now_ns;
         one = stay(loan, posted || !first);
-        if (one != VIPL__LOAN_OVER && loan->event_count > 0)
+        over = one == VIPL__LOAN_OVER;
+        if (loan->event_count > 0)
             one = VIPL__LOAN_EVENT;
-        if (first || one != VIPL__LOAN_IDLE)
+        if (first || (one != VIPL__LOAN_IDLE && result != VIPL__LOAN_EVENT))
             result = one;
         /* Without the last two conditions, a wrong entry in the table would make a loop. */
         took = loan->sends != before;
-        more = lock_release(loan) && one != VIPL__LOAN_OVER && (first || took);
+        more = lock_release(loan) && !over && (first || took);
     }
     return result;
 }

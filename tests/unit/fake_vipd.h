@@ -150,7 +150,7 @@ static inline void fake_next(struct fake *fake)
 /* The control socket has ended: wait until the fake's thread has ended, and free everything. */
 static void fake_end(struct fake *fake)
 {
-    pthread_join(fake->thread, NULL);
+    assert_int_equal(pthread_join(fake->thread, NULL), 0);
     close(fake->control);
     if (fake->event >= 0)
         close(fake->event);

@@ -38,14 +38,24 @@ LENT_RIG bool look(struct fake *fake, const Vip__Request *request, const struct 
     return false;
 }
 
-LENT_RIG void setup(struct rig *rig)
+/* outlive_ms: how long the session waits for the next vipd; 0: no vipd follows. */
+LENT_RIG void setup_outlive(struct rig *rig, uint32_t outlive_ms)
 {
-    *rig = (struct rig){.fake = {.generation = 1, .direct = true, .answers = look}};
+    *rig = (struct rig){.fake = {.generation = 1,
+                                 .direct = true,
+                                 .answers = look,
+                                 .outlive_ms = outlive_ms,
+                                 .lives = outlive_ms > 0}};
     rig->fake.of_answers = rig;
     fake_start(&rig->fake);
     OK(VipOpenNic("fake0", &rig->nic));
     rig->session = vipl__handle_session((uint64_t)(uintptr_t)rig->nic, VIPL__KIND_NIC);
     rig->session->loans_eager = true;
+}
+
+LENT_RIG void setup(struct rig *rig)
+{
+    setup_outlive(rig, 0);
 }
 
 LENT_RIG void teardown(struct rig *rig)

@@ -4,6 +4,8 @@
  */
 #include <poll.h>
 
+#include "vipd/nic/internal.h" /* before the names of the rig */
+
 #include "unit/nic_lend.h"
 #include "vipd/nic/see.h"
 
@@ -234,6 +236,31 @@ static void test_sends_of_an_earlier_loan(void **state)
 }
 
 /* An owner that never comes: the sends that vipd had before the loan leave. */
+/* A program has as many sends as the engine has room for, and as many more in the table. It asks for
+ * them again and again: vipd must not look at all of them each time. */
+static void test_asked_for_too_many_sends(void **state)
+{
+    struct end *end = &ends[0];
+    const struct vip_sq_slot *slot;
+    uint64_t before;
+
+    lend_to(end);
+    assert_true(stay(end));
+    assert_int_equal(nic_loan_give_back(end->app->session, end->vi, rig_now), VIP_RC_SUCCESS);
+    run(10 * MS);
+    slot = next_send(end);
+    for (unsigned i = 0; i < VIP_DESC_PER_QUEUE_MAX; i++) {
+        vip_sq_write(vip_app_sq(end->app->app), end->app->sq_position++, slot);
+        vip_loan_send_write(&end->parts[0], end->sends + VIP_DESC_PER_QUEUE_MAX + i, slot);
+    }
+    before = nic_session_slots(end->app->session);
+    for (unsigned i = 0; i < 100; i++)
+        ask_sends(end);
+    nic_begin(end->app->session, rig_now);
+    assert_int_equal(nic_session_slots(end->app->session) - before, VIP_DESC_PER_QUEUE_MAX + 100);
+    assert_int_equal(nic_vi_disconnect(end->app->session, end->vi, rig_now), VIP_RC_SUCCESS);
+}
+
 static void test_never_entered(void **state)
 {
     struct end *end = &ends[0];
@@ -692,6 +719,7 @@ int main(void)
         LOAN_TEST(test_timer),
         LOAN_TEST(test_sends_in_the_table),
         LOAN_TEST(test_sends_of_an_earlier_loan),
+        LOAN_TEST(test_asked_for_too_many_sends),
         LOAN_TEST(test_never_entered),
         LOAN_TEST(test_both_ends),
         LOAN_TEST(test_both_at_once),

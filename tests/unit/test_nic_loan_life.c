@@ -2,6 +2,8 @@
  * Connections on loan end, programs die, and vipd begins another life (vipd/nic/loan.c). The programs
  * are those of nic_lend.h.
  */
+#include "vipd/nic/internal.h" /* before the names of the rig */
+
 #include "unit/nic_lend.h"
 #include "vipd/nic/outlive.h"
 
@@ -25,6 +27,29 @@ static void test_disconnect(void **state)
     assert_int_equal(end->got, MESSAGES);
     assert_int_equal(rig_wait_event(ends[1].app, 'e').code, VIP_EC_CONN_LOST);
     assert_int_equal(nic_vi_destroy(end->app->session, end->vi, rig_now), VIP_RC_SUCCESS);
+}
+
+/* An owner that has used its loan for longer than the table of sends is long stops inside, until the
+ * connection ends. The sends that it has posted since are flushed. */
+static void test_ends_inside_after_use(void **state)
+{
+    struct end *end = &ends[0];
+
+    lend_to(end);
+    end->polls = true;
+    while (end->sends < VIP_DESC_PER_QUEUE_MAX + 10)
+        exchange();
+    end->polls = false;
+    post_to_table(end);
+    assert_true(loan_enter(&end->owner, end->terms.number));
+    assert_int_equal(nic_loan_give_back(end->app->session, end->vi, rig_now), VIP_RC_SUCCESS);
+    rig_pass(11 * RIG_SECOND);
+    assert_false(is_out(end));
+    collect(end);
+    assert_int_equal(end->sent, end->sends);
+    assert_int_equal(end->got, end->receives);
+    assert_true(end->failed[VIP_Q_SEND]);
+    assert_int_equal(rig_wait_event(end->app, 'e').code, VIP_EC_CONN_LOST);
 }
 
 /* The peer closes while the owner is inside: vipd waits for the owner. */
@@ -328,6 +353,7 @@ static void test_stop_waits_for_the_owner(void **state)
     end->polls = false;
     assert_true(loan_enter(&end->owner, end->terms.number));
     leaves = end;
+    rig_nics[0]->meter.over = true; /* the last turn used up its time */
     assert_int_equal(nic_session_stay(end->app->session), 1);
     assert_null(leaves);
     assert_false(is_out(end));
@@ -414,6 +440,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         LOAN_TEST(test_disconnect),
+        LOAN_TEST(test_ends_inside_after_use),
         LOAN_TEST(test_peer_closes),
         LOAN_TEST(test_peer_stands_still),
         LOAN_TEST(test_death),

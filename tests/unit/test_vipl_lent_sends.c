@@ -25,10 +25,10 @@ struct sends {
     unsigned posted;
 };
 
-static void sends_begin(struct sends *sends)
+static void sends_begin_outlive(struct sends *sends, uint32_t outlive_ms)
 {
     *sends = (struct sends){0};
-    setup(&sends->rig);
+    setup_outlive(&sends->rig, outlive_ms);
     sends->rig.fake.number = 0x20001;
     OK(VipRegisterMem(sends->rig.nic, pages, sizeof(pages), NULL, &sends->memory));
     sends->vi = make_vi(&sends->rig, 0);
@@ -39,6 +39,11 @@ static void sends_begin(struct sends *sends)
     pthread_mutex_lock(&sends->rig.session->lock);
     sends->lent = sends->vi->asks.made;
     pthread_mutex_unlock(&sends->rig.session->lock);
+}
+
+static void sends_begin(struct sends *sends)
+{
+    sends_begin_outlive(sends, 0);
 }
 
 static void sends_end(struct sends *sends)
@@ -216,6 +221,18 @@ static void test_the_next_connection_begins_without_the_table(void **state)
     sends_end(&sends);
 }
 
+/* In the next stay, the engine breaks the connection, and then `bell` runs. */
+static void break_soon(struct sends *sends, void (*bell)(void *ctx))
+{
+    struct vipl__loan *loan = sends->lent->loan;
+
+    loan->event[0] = (struct eng_event){.kind = ENG_EVENT_BROKEN, .reason = VIP_CLOSE_TIMEOUT};
+    loan->event_first = 0;
+    loan->event_count = 1;
+    loan->host.bell = bell;             /* the stay leaves a timer, */
+    sends->words->look_ns = UINT64_MAX; /* and vipd sleeps */
+}
+
 /* At the end of a stay, as if another thread of the program had given the loan back. */
 static void given_back(void *ctx)
 {
@@ -227,25 +244,126 @@ static void given_back(void *ctx)
 /* The engine breaks the connection. vipd must learn it, whichever thread gives the loan back. */
 static void test_a_break_while_another_thread_gives_back(void **state)
 {
-    struct vipl__loan *loan;
     struct sends sends;
 
     (void)state;
     sends_begin(&sends);
     offer(&sends, 1, 0);
     vipl__lent_turn(sends.lent);
-    loan = sends.lent->loan;
-    loan->event[0] = (struct eng_event){.kind = ENG_EVENT_BROKEN, .reason = VIP_CLOSE_TIMEOUT};
-    loan->event_first = 0;
-    loan->event_count = 1;
-    loan->host.bell = given_back;      /* the stay leaves a timer, */
-    sends.words->look_ns = UINT64_MAX; /* and vipd sleeps */
+    break_soon(&sends, given_back);
     post_one(&sends);
     assert_true(vipl__lent_broken(sends.vi));
     while (!__atomic_load_n(&sends.rig.broken, __ATOMIC_SEQ_CST))
         usleep(1000);
-    vipl__loan_end(loan);
+    vipl__loan_end(sends.lent->loan);
     sends_end(&sends);
+}
+
+/* At the end of a stay, as if another thread had ended this connection and made the next one. */
+static void connected_anew(void *ctx)
+{
+    struct vipl__lent *lent = ctx;
+
+    __atomic_store_n(&lent->state, VIPL__LENT_NONE, __ATOMIC_SEQ_CST);
+    __atomic_add_fetch(&lent->conns, 1, __ATOMIC_SEQ_CST);
+}
+
+/* The engine breaks a connection. Before its thread tells vipd, another thread makes the next
+ * connection, which goes on. */
+static void test_a_break_of_the_connection_before(void **state)
+{
+    struct sends sends;
+
+    (void)state;
+    sends_begin(&sends);
+    offer(&sends, 1, 0);
+    vipl__lent_turn(sends.lent);
+    break_soon(&sends, connected_anew);
+    post_one(&sends);
+    assert_false(vipl__lent_broken(sends.vi));
+    assert_int_equal(vipl__lent_state_of(sends.lent), VIPL__LENT_NONE);
+    vipl__loan_end(sends.lent->loan);
+    sends_end(&sends);
+    assert_false(sends.rig.broken);
+}
+
+/* The engine has broken the connection, and no turn has told it when vipd takes the loan back. */
+static void test_a_break_before_the_loan_is_over(void **state)
+{
+    struct sends sends;
+
+    (void)state;
+    sends_begin(&sends);
+    offer(&sends, 1, 0);
+    vipl__lent_turn(sends.lent);
+    break_soon(&sends, given_back);
+    sends.words->revoked = 1;
+    vipl__lent_turn(sends.lent);
+    assert_true(vipl__lent_broken(sends.vi));
+    while (!__atomic_load_n(&sends.rig.broken, __ATOMIC_SEQ_CST))
+        usleep(1000);
+    sends_end(&sends);
+}
+
+/* The session dies while a loan is out. The library flushes the descriptors, so the engine must not
+ * write into their buffers any more. */
+static void test_no_loan_outlives_the_session(void **state)
+{
+    VIP_DESCRIPTOR *desc;
+    struct sends sends;
+
+    (void)state;
+    sends_begin(&sends);
+    offer(&sends, 1, 0);
+    vipl__lent_turn(sends.lent);
+    assert_int_equal(vipl__lent_state_of(sends.lent), VIPL__LENT_LIVE);
+    post_one(&sends);
+    fake_die(&sends.rig.fake);
+    while (!vipl__is_dead(sends.rig.session))
+        usleep(1000);
+    assert_int_equal(vipl__lent_state_of(sends.lent), VIPL__LENT_NONE);
+    post_one(&sends);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(VipSendDone((VIP_VI_HANDLE)(uintptr_t)sends.vi->handle, &desc),
+                         VIP_DESCRIPTOR_ERROR);
+    assert_int_equal(sends.lent->part->posted, 1);
+    sends_end(&sends);
+}
+
+/* vipd dies while a loan is out, and the next one knows no loans: it would take the same sends again,
+ * so it must not go on with the connection. */
+static void test_a_vipd_without_loans_does_not_go_on(void **state)
+{
+    struct sends sends;
+    uint32_t life;
+
+    (void)state;
+    sends_begin_outlive(&sends, 600000);
+    offer(&sends, 1, 0);
+    vipl__lent_turn(sends.lent);
+    assert_int_equal(vipl__lent_state_of(sends.lent), VIPL__LENT_LIVE);
+    life = __atomic_load_n(&sends.rig.session->lives, __ATOMIC_ACQUIRE);
+    sends.rig.fake.no_loans = true;
+    fake_die(&sends.rig.fake);
+    while (__atomic_load_n(&sends.rig.session->lives, __ATOMIC_ACQUIRE) == life)
+        usleep(1000);
+    assert_int_equal(__atomic_load_n(&sends.vi->refused, __ATOMIC_SEQ_CST), VIPL__REFUSED);
+    assert_int_equal(vipl__lent_state_of(sends.lent), VIPL__LENT_NONE);
+    sends_end(&sends);
+}
+
+/* The VI ends before the thread of the session has given the loan back. The next VI with this object
+ * can ask again. */
+static void test_a_vi_that_ends_with_a_loan_to_give_back(void **state)
+{
+    struct sends sends;
+
+    (void)state;
+    sends_begin(&sends);
+    __atomic_store_n(&sends.lent->state, VIPL__LENT_BACK, __ATOMIC_SEQ_CST);
+    reset(sends.vi);
+    assert_int_equal(vipl__lent_state_of(sends.lent), VIPL__LENT_NONE);
+    teardown(&sends.rig);
 }
 
 /* The session ends before its thread has given the loan back. The next session has the same objects,
@@ -271,6 +389,11 @@ int main(void)
         cmocka_unit_test(test_a_request_after_the_next_offer),
         cmocka_unit_test(test_the_next_connection_begins_without_the_table),
         cmocka_unit_test(test_a_break_while_another_thread_gives_back),
+        cmocka_unit_test(test_a_break_of_the_connection_before),
+        cmocka_unit_test(test_a_break_before_the_loan_is_over),
+        cmocka_unit_test(test_no_loan_outlives_the_session),
+        cmocka_unit_test(test_a_vipd_without_loans_does_not_go_on),
+        cmocka_unit_test(test_a_vi_that_ends_with_a_loan_to_give_back),
         cmocka_unit_test(test_a_session_that_ends_with_a_loan_to_give_back),
     };
 

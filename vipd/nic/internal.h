@@ -170,9 +170,9 @@ void nic_op_incoming(void *ctx, uint64_t wait_id, uint64_t handle, const struct 
                      const struct vip_cm_attrs *attrs, const struct vip_private *data);
 
 /* sq.c: take at most `budget` slots of the submission ring. All calls of one turn together take
- * at most as many slots as the ring has. Returns the number of slots taken. cut: stop when the
- * turn's time is over. One slot can cost much: it can make vipd take all receive descriptors of
- * a queue. */
+ * at most as many slots as the ring has. One slot can cost much: it can make vipd take all
+ * descriptors of a queue from a table. Returns how many slots and how many such descriptors were
+ * taken. cut: stop when the turn's time is over, or when both together are `budget`. */
 unsigned nic_session_drain(struct nic_session *session, unsigned budget, bool cut);
 /* Take all postings that the program has made so far. A turn calls this before it processes an
  * event that must come after them. All calls of one turn together take at most as many slots as the

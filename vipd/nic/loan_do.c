@@ -227,7 +227,9 @@ static void contradiction(struct nic_loan *loan, const char *why)
 
 void nic_loan_closes(struct nic_loan *loan)
 {
-    if (loan->conn->lent)
+    /* An owner that is still inside has left a checkpoint at the end of its last stay. From there on
+     * vipd flushes. What the owner completes later in this stay comes once more as flushed. */
+    if (loan->conn->lent && (loan_why_ended(loan->machine) != LOAN_END_INSIDE || !take(loan)))
         loan_taken(loan->machine); /* vipd does not have the checkpoint, and will never want it */
     lent_set(loan->conn, false);
     if (loan->closes)

@@ -154,8 +154,8 @@ bool nic_vi_identify(const struct nic_session *session, uint32_t number,
 /*
  * Take the loan of this VI back, if it has one. An owner that is inside leaves soon, so wait a little:
  * any next vipd can then go on with the connection. If the owner stays inside, the program tells the
- * next life how far it came; a vipd that knows no loans cannot ask. All programs together can make
- * vipd wait for 10 ms.
+ * next life how far it came; a vipd that knows no loans cannot ask. All programs of a NIC together
+ * can make vipd wait HOME_WAITS_MAX times.
  */
 static void loan_home(struct nic_session *session, uint32_t number)
 {
@@ -167,6 +167,7 @@ static void loan_home(struct nic_session *session, uint32_t number)
         nic->home_waits++;
         usleep(HOME_WAIT_US);
         nic->now_ns += HOME_WAIT_US * 1000;
+        nic->meter.over = false; /* the last turn may have used up its time */
         (void)nic_loans_run(nic);
     }
 }

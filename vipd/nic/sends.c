@@ -43,14 +43,16 @@ static uint32_t table_posted(const struct nic_vi *vi)
     return posted;
 }
 
-/* Number of the operation after the last send that the engine has got. */
-static uint32_t next_send(struct nic_session *session, uint16_t number)
+/* Number of the operation after the last send that the engine has got. *ret_room: how many sends it
+ * still has room for. */
+static uint32_t next_send(struct nic_session *session, uint16_t number, uint32_t *ret_room)
 {
     const struct nic_vi *vi = &session->vis[number];
     struct eng_vi_stats stats;
 
     nic_deferred_publish_of(session, number);
     eng_vi_stats(session->eng, number, &stats);
+    *ret_room = VIP_DESC_PER_QUEUE_MAX - stats.send_depth;
     return vi->send_base + vi->position[VIP_Q_SEND] + stats.send_depth;
 }
 
@@ -61,7 +63,8 @@ bool nic_sends_none(const struct nic_vi *vi)
 
 uint32_t nic_sends_posted(struct nic_session *session, uint16_t number)
 {
-    uint32_t next = next_send(session, number), posted = table_posted(&session->vis[number]);
+    uint32_t room, next = next_send(session, number, &room);
+    uint32_t posted = table_posted(&session->vis[number]);
 
     /* After sends by the submission ring, `posted` is old until the next send to the table. */
     return (int32_t)(posted - next) > 0 ? posted : next;
@@ -70,9 +73,11 @@ uint32_t nic_sends_posted(struct nic_session *session, uint16_t number)
 void nic_sends_take(struct nic_session *session, uint16_t number)
 {
     const struct nic_vi *vi = &session->vis[number];
-    uint32_t next = next_send(session, number), posted = table_posted(vi);
+    uint32_t room, next = next_send(session, number, &room), posted = table_posted(vi);
 
-    for (unsigned i = 0; i < VIP_DESC_PER_QUEUE_MAX && (int32_t)(posted - next) > 0; i++, next++) {
+    /* A program that posts more than the engine has room for would make each of its requests cost
+     * the whole table. */
+    for (; room > 0 && (int32_t)(posted - next) > 0; room--, next++) {
         struct path_parts parts;
         struct eng_post post;
         bool there;

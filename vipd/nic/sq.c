@@ -104,7 +104,7 @@ static void fetch_begin(struct nic_session *session)
 
 unsigned nic_session_drain(struct nic_session *session, unsigned budget, bool cut)
 {
-    unsigned taken = 0;
+    unsigned taken = 0, tabled = 0; /* slots; descriptors of the tables that they named */
     struct vip_sq_slot slot;
 
     /* eng_post may call this function again, through eng_ops.fetch_posts. */
@@ -118,7 +118,8 @@ unsigned nic_session_drain(struct nic_session *session, unsigned budget, bool cu
     if (budget > session->fetch_end - session->sq_position)
         budget = session->fetch_end - session->sq_position;
     session->draining = true;
-    while (taken < budget && !session->broken && !(cut && session->nic->meter.over)) {
+    while (taken + (cut ? tabled : 0) < budget && !session->broken &&
+           !(cut && session->nic->meter.over)) {
         unsigned slots = 1;
 
         vip_fetch_begin();
@@ -129,8 +130,11 @@ unsigned nic_session_drain(struct nic_session *session, unsigned budget, bool cu
         } else if (slot.kind == VIP_SQ_SEND || slot.kind == VIP_SQ_RECV) {
             slots = take_post(session, &slot);
         } else if (slot.kind == VIP_SQ_ASK) {
+            uint64_t before = session->slots;
+
             if (post_vi_valid(session, &slot))
                 nic_direct_ask(session, slot.vi, slot.flags);
+            tabled += (unsigned)(session->slots - before);
         } else {
             take_stray(session, &slot);
         }
@@ -145,7 +149,7 @@ unsigned nic_session_drain(struct nic_session *session, unsigned budget, bool cu
     session->slots += taken;
     if (taken)
         vip_store32_release(&session->head->sq_cons, session->sq_position); /* [doorbell CONS] */
-    return taken;
+    return taken + tabled;
 }
 
 void nic_session_fetch(struct nic_session *session)
